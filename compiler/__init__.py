@@ -1,0 +1,1 @@
+"""From a model to an object: IR, operators, frontends, passes, targets."""

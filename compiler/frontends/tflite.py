@@ -1,0 +1,306 @@
+"""TFLite models to graphs and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from fitzroy.base.diagnostics import Diagnostic, Severity
+from fitzroy.base.errors import FormatError, UnsupportedError
+from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
+from fitzroy.compiler.ops.catalog import OPS, TFLITE
+from fitzroy.compiler.ops.custom import CustomAttributes
+from fitzroy.compiler.ops.definition import Call, TypeRuleError
+from fitzroy.compiler.reference import check
+from fitzroy.formats import tflite
+from fitzroy.formats.flat import ints
+
+# --- import --------------------------------------------------------------------------------------
+
+
+def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> Graph:
+    """The graph of one subgraph of a model.
+
+    Variable tensors, which hold state between runs, are taken at their initial value, zero.
+
+    Args:
+        model: a model as `tflite.read_model` gives it.
+        path: name of the file, for errors and origins.
+        subgraph: which of the model's subgraphs.
+
+    Raises:
+        UnsupportedError: with one diagnostic per operator that has no counterpart.
+        FormatError: tensors that do not fit together.
+    """
+    subgraphs = model.subgraphs or []
+    if not 0 <= subgraph < len(subgraphs):
+        raise FormatError(f"subgraph {subgraph} of {len(subgraphs)}", path=path, table="Model")
+    return _Importer(model, path, subgraph).graph()
+
+
+class _Importer:
+    def __init__(self, model: tflite.Model, path: str, index: int) -> None:
+        self.model, self.path, self.index = model, path, index
+        assert model.subgraphs is not None
+        self.subgraph = model.subgraphs[index]
+        self.tensors = self.subgraph.tensors or []
+        name = self.subgraph.name or path.rpartition("/")[2] or "main"
+        self.result = Graph(name)
+        self.names: dict[int, str] = {}
+        self.rejects: list[Diagnostic] = []
+
+    def graph(self) -> Graph:
+        graph = self.result
+        operators = self.subgraph.operators or []
+        produced = [i for op in operators for i in ints(op.outputs)]
+        if len(set(produced)) != len(produced):
+            twice = next(i for i in produced if produced.count(i) > 1)
+            raise self.malformed(twice, "is produced by two operators")
+        for index in dict.fromkeys(ints(self.subgraph.inputs)):
+            if index in produced:
+                raise self.malformed(index, "is an input and an operator's result")
+            name = self.name(index)
+            graph.add_input(name, self.type(index))
+        for index, tensor in enumerate(self.tensors):
+            if index in self.names:
+                continue
+            data = None if index in produced else self.constant(index, tensor)
+            if index in produced or data is not None:
+                graph.add_value(Value(self.name(index), self.type(index), data))
+        for number, operator in enumerate(operators):
+            self.add(number, operator)
+        if self.rejects:
+            raise UnsupportedError(
+                f"{len(self.rejects)} of {len(operators)} operators cannot be imported",
+                rejects=self.rejects,
+                where=self.path,
+            )
+        for index in ints(self.subgraph.outputs):
+            if index not in self.names:
+                raise self.malformed(index, "is an output that nothing produces")
+            graph.outputs.append(self.names[index])
+        return graph
+
+    def malformed(self, tensor: int, what: str) -> FormatError:
+        name = self.tensors[tensor].name
+        table = f"SubGraph {self.index}, Tensor {tensor}"
+        return FormatError(f"tensor {name!r} {what}", path=self.path, table=table)
+
+    def name(self, index: int) -> str:
+        stem = self.tensors[index].name or f"tensor{index}"
+        self.names[index] = self.result.fresh(stem)
+        return self.names[index]
+
+    def type(self, index: int) -> TensorType:
+        type = tflite.type_of(self.tensors[index], self.path)
+        quantization = type.quantization
+        # Only 8-, 16- and 32-bit integers stand for real numbers; floats keep stray parameters.
+        if quantization is not None and not type.dtype.is_integer:
+            return replace(type, quantization=None)
+        return type
+
+    def constant(self, index: int, tensor: tflite.Tensor) -> Array | None:
+        data = tflite.constant(self.model, tensor, self.path)
+        if data is not None:
+            return data.astype(data.dtype.newbyteorder("="), copy=False)
+        type = self.type(index)
+        if tensor.is_variable:
+            zero = 0 if type.quantization is None else type.quantization.zero_point[0]
+            return np.full(type.shape, zero, type.dtype.numpy)
+        return np.empty(type.shape, type.dtype.numpy) if type.size == 0 else None
+
+    def add(self, number: int, operator: tflite.Operator) -> None:
+        name = "unknown"
+        try:
+            name = tflite.operator_name(self.model, operator)
+            self.node(number, operator, name)
+        except (TypeRuleError, UnsupportedError) as error:
+            hint = "" if isinstance(error, TypeRuleError) else error.hint
+            what = str(error) if isinstance(error, TypeRuleError) else error.what
+            where = f"operator {number} ({name}, {self.label(operator)})"
+            self.rejects.append(
+                Diagnostic(Severity.ERROR, "tflite-operator", where, what, hint=hint)
+            )
+
+    def label(self, operator: tflite.Operator) -> str:
+        outputs = ints(operator.outputs)
+        return repr(self.tensors[outputs[0]].name) if outputs else "no output"
+
+    def node(self, number: int, operator: tflite.Operator, name: str) -> None:
+        assert self.model.operator_codes is not None
+        code = self.model.operator_codes[operator.opcode_index]
+        for index in ints(operator.inputs):
+            if index >= 0 and index not in self.names:
+                raise self.malformed(index, f"is read by operator {number} but nothing produces it")
+        inputs = tuple(None if i < 0 else self.names[i] for i in ints(operator.inputs))
+        outputs = tuple(self.names[i] for i in ints(operator.outputs))
+        if not outputs:
+            raise TypeRuleError("the operator has no output")
+        origin = Origin(self.path, self.index, number)
+        node = Node(outputs[0], "custom", inputs, outputs, NO_ATTRIBUTES, origin)
+        if tflite.builtin_code(code) is tflite.BuiltinOperator.CUSTOM:
+            options = operator.custom_options
+            raw = b"" if options is None else options.tobytes()
+            node = replace(node, attributes=CustomAttributes(name, raw, code.version))
+        else:
+            known = TFLITE.get(name)
+            if known is None:
+                raise UnsupportedError(
+                    f"no operator for {name}",
+                    hint="supported operators are listed in docs/operators.md",
+                )
+            call = Call.of(self.result, replace(node, op=known.name))
+            try:
+                imported = known.from_tflite(name, operator.builtin_options, call)
+            except (AttributeError, IndexError, ValueError) as error:
+                # Options of another operator's type, or parameters of the wrong length.
+                raise TypeRuleError(f"options or parameters do not fit {name}: {error}") from None
+            operands = inputs
+            if imported.operands is not None:
+                operands = tuple(inputs[i] for i in imported.operands)
+            while operands and operands[-1] is None:
+                operands = operands[:-1]
+            node = replace(node, op=known.name, inputs=operands, attributes=imported.attributes)
+        # Checked before it becomes part of the graph, so that one bad operator is one diagnostic.
+        check(self.result, node)
+        self.result.add_node(node)
+
+
+# --- export --------------------------------------------------------------------------------------
+
+_INT8_VERSIONS = {
+    "ADD": 2, "AVERAGE_POOL_2D": 2, "CONCATENATION": 2, "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3,
+    "DEQUANTIZE": 2, "FULLY_CONNECTED": 4, "LOGISTIC": 2, "MAX_POOL_2D": 2, "MEAN": 2, "MUL": 2,
+    "PAD": 2, "RESIZE_BILINEAR": 2, "RESIZE_NEAREST_NEIGHBOR": 2, "SOFTMAX": 2, "SUB": 2,
+    "TANH": 2, "TRANSPOSE": 2, "TRANSPOSE_CONV": 2,
+}  # fmt: skip
+"""First operator versions with int8 kernels; the others have them from version 1."""
+
+
+def export_model(graph: Graph, *, description: str = "") -> tflite.Model:
+    """A TFLite model that computes a graph.
+
+    Raises:
+        UnsupportedError: with one diagnostic per node that TFLite cannot express.
+    """
+    return _Exporter(graph, description).model()
+
+
+class _Exporter:
+    def __init__(self, graph: Graph, description: str) -> None:
+        self.graph, self.description = graph, description
+        self.tensors: list[tflite.Tensor] = []
+        self.buffers = [tflite.Buffer()]
+        self.codes: dict[tuple[str, int], int] = {}
+        self.code_tables: list[tflite.OperatorCode] = []
+        self.indices: dict[str, int] = {}
+
+    def model(self) -> tflite.Model:
+        graph = self.graph
+        for name in graph.inputs:
+            self.tensor(graph.value(name))
+        operators, rejects = [], []
+        for node in graph.nodes():
+            try:
+                operators.append(self.operator(node))
+            except TypeRuleError as error:
+                where = f"{node.op} {node.name!r}"
+                rejects.append(Diagnostic(Severity.ERROR, "tflite-export", where, str(error)))
+        if rejects:
+            raise UnsupportedError(
+                "TFLite cannot express the graph", rejects=rejects, where=graph.name
+            )
+        subgraph = tflite.SubGraph(
+            tensors=self.tensors,
+            inputs=np.array([self.indices[name] for name in graph.inputs], np.int32),
+            outputs=np.array([self.tensor(graph.value(n)) for n in graph.outputs], np.int32),
+            operators=operators,
+            name=graph.name,
+        )
+        return tflite.Model(
+            version=tflite.VERSION,
+            operator_codes=self.code_tables,
+            subgraphs=[subgraph],
+            description=self.description,
+            buffers=self.buffers,
+        )
+
+    def operator(self, node: Node) -> tflite.Operator:
+        call = Call.of(self.graph, node)
+        outputs = np.array([self.tensor(value) for value in call.outputs], np.int32)
+        if isinstance(node.attributes, CustomAttributes):
+            a = node.attributes
+            return tflite.Operator(
+                opcode_index=self.code("CUSTOM", a.version, a.code),
+                inputs=np.array([self.operand(v) for v in call.inputs], np.int32),
+                outputs=outputs,
+                custom_options=np.frombuffer(a.options, np.uint8) if a.options else None,
+            )
+        exported = OPS[node.op].to_tflite(call)
+        order = range(len(call.inputs)) if exported.operands is None else exported.operands
+        inputs = [
+            self.operand(call.inputs[item])
+            if isinstance(item, int)
+            else self.parameter(node, position, item)
+            for position, item in enumerate(order)
+        ]
+        is_int8 = any(v is not None and v.type.dtype is DType.INT8 for v in call.inputs)
+        version = _INT8_VERSIONS.get(exported.builtin, 1) if is_int8 else 1
+        return tflite.Operator(
+            opcode_index=self.code(exported.builtin, version),
+            inputs=np.array(inputs, np.int32),
+            outputs=outputs,
+            builtin_options=exported.options,
+        )
+
+    def operand(self, value: Value | None) -> int:
+        return -1 if value is None else self.tensor(value)
+
+    def code(self, builtin: str, version: int, custom: str | None = None) -> int:
+        key = (custom or builtin, version)
+        if key not in self.codes:
+            code = tflite.operator_code(tflite.BuiltinOperator[builtin], version=version)
+            code.custom_code = custom
+            self.codes[key] = len(self.code_tables)
+            self.code_tables.append(code)
+        return self.codes[key]
+
+    def parameter(self, node: Node, position: int, data: Array) -> int:
+        type = TensorType(data.shape, DType.of(data))
+        return self.append(f"{node.name}/parameter{position}", type, data)
+
+    def tensor(self, value: Value) -> int:
+        if value.name not in self.indices:
+            self.indices[value.name] = self.append(value.name, value.type, value.data)
+        return self.indices[value.name]
+
+    def append(self, name: str, type: TensorType, data: Array | None) -> int:
+        buffer = 0
+        if data is not None:
+            raw = np.ascontiguousarray(data, data.dtype.newbyteorder("<"))
+            self.buffers.append(tflite.Buffer(data=raw.reshape(-1).view(np.uint8)))
+            buffer = len(self.buffers) - 1
+        self.tensors.append(
+            tflite.Tensor(
+                shape=np.array(type.shape, np.int32),
+                type=int(tflite.TENSOR_TYPES[type.dtype]),
+                buffer=buffer,
+                name=name,
+                quantization=next(_quantization(type), None),
+                has_rank=True,
+            )
+        )
+        return len(self.tensors) - 1
+
+
+def _quantization(type: TensorType) -> Iterator[tflite.QuantizationParameters]:
+    q = type.quantization
+    if q is not None:
+        yield tflite.QuantizationParameters(
+            scale=np.array(q.scale, np.float32),
+            zero_point=np.array(q.zero_point, np.int64),
+            quantized_dimension=q.axis or 0,
+        )

@@ -1,0 +1,372 @@
+"""The graph: values and operator nodes over a networkx multigraph.
+
+A value is a graph input, a constant, or one output of one node. Nodes read values by name, so an
+edge of the multigraph stands for one operand. Names are unique within the graph; iteration is
+topological and, among nodes that are ready, in order of insertion: equal constructions give
+equal orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import networkx as nx
+
+from fitzroy.base.errors import InternalError, UsageError
+from fitzroy.base.types import Array, DType, Quantization, TensorType
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """Base of the attribute dataclasses that operators declare; this one has no fields."""
+
+
+NO_ATTRIBUTES = Attributes()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a node came from: file, subgraph and operator index in it."""
+
+    file: str
+    subgraph: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.subgraph}:{self.index}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A tensor that flows through the graph.
+
+    Attributes:
+        name: unique within the graph.
+        type: shape, element type and quantization.
+        data: the constant's elements, of exactly `type`'s shape and dtype; None for variables.
+    """
+
+    name: str
+    type: TensorType
+    data: Array | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known at compile time."""
+        return self.data is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An application of an operator.
+
+    Attributes:
+        name: unique among nodes.
+        op: name of the operator, as declared in ``compiler.ops``.
+        inputs: names of the values read; None for an optional operand that is absent.
+        outputs: names of the values produced.
+        attributes: the operator's attribute dataclass.
+        origin: where the node came from, if it came from a file.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
+    attributes: Attributes = NO_ATTRIBUTES
+    origin: Origin | None = None
+
+
+class Graph:
+    """A dataflow graph; the one mutable type of the IR.
+
+    Args:
+        name: name of the model or method.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.inputs: list[str] = []
+        self.outputs: list[str] = []
+        self._values: dict[str, Value] = {}
+        self._producer: dict[str, str] = {}
+        self._net = nx.MultiDiGraph()
+        self._serial = 0
+        self._order: list[Node] | None = None
+
+    # --- looking ---------------------------------------------------------------------------------
+
+    @property
+    def values(self) -> Mapping[str, Value]:
+        """All values by name, in order of definition."""
+        return MappingProxyType(self._values)
+
+    def nodes(self) -> list[Node]:
+        """All nodes, producers before consumers.
+
+        Raises:
+            InternalError: the graph has a cycle.
+        """
+        if self._order is None:
+            serial = self._net.nodes
+            try:
+                order = list(
+                    nx.lexicographical_topological_sort(self._net, lambda n: serial[n]["serial"])
+                )
+            except nx.NetworkXUnfeasible:
+                raise InternalError("the graph has a cycle", where=self.name) from None
+            self._order = [serial[name]["node"] for name in order]
+        return list(self._order)
+
+    def node(self, name: str) -> Node:
+        """The node of that name."""
+        found: Node = self._net.nodes[name]["node"]
+        return found
+
+    def value(self, name: str) -> Value:
+        """The value of that name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        try:
+            return self._values[name]
+        except KeyError:
+            raise UsageError(f"no value named {name!r}", where=self.name) from None
+
+    def type(self, name: str) -> TensorType:
+        """Type of the value of that name."""
+        return self.value(name).type
+
+    def producer(self, value: str) -> Node | None:
+        """The node that produces a value; None for inputs and constants."""
+        name = self._producer.get(value)
+        return None if name is None else self.node(name)
+
+    def consumers(self, value: str) -> list[Node]:
+        """The nodes that read a value, each once, in order of insertion."""
+        serial = self._net.nodes
+        names = {name for name, uses in self._uses(value)}
+        return [serial[n]["node"] for n in sorted(names, key=lambda n: serial[n]["serial"])]
+
+    def _uses(self, value: str) -> Iterable[tuple[str, int]]:
+        return self._readers.get(value, {}).items()
+
+    @property
+    def _readers(self) -> dict[str, dict[str, int]]:
+        readers: dict[str, dict[str, int]] = self._net.graph.setdefault("readers", {})
+        return readers
+
+    # --- building --------------------------------------------------------------------------------
+
+    def fresh(self, stem: str) -> str:
+        """A name that neither a value nor a node has yet."""
+        name, count = stem, 0
+        while name in self._values or name in self._net:
+            count += 1
+            name = f"{stem}.{count}"
+        return name
+
+    def add_value(self, value: Value) -> str:
+        """Define a value; returns its name.
+
+        Raises:
+            InternalError: the name is taken, or constant data does not have the stated type.
+        """
+        if value.name in self._values:
+            raise InternalError(f"value {value.name!r} is defined twice", where=self.name)
+        if value.data is not None and (
+            value.data.shape != value.type.shape or value.data.dtype != value.type.dtype.numpy
+        ):
+            raise InternalError(
+                f"constant {value.name!r} does not have its type",
+                reason=f"{value.data.dtype}{list(value.data.shape)}, not {value.type}",
+                where=self.name,
+            )
+        self._values[value.name] = value
+        return value.name
+
+    def add_input(self, name: str, type: TensorType) -> str:
+        """Define a graph input; returns its name."""
+        self.inputs.append(self.add_value(Value(name, type)))
+        return name
+
+    def add_constant(self, stem: str, data: Array, quantization: Quantization | None = None) -> str:
+        """Define a constant under a fresh name; returns the name."""
+        type = TensorType(data.shape, DType.of(data), quantization)
+        return self.add_value(Value(self.fresh(stem), type, data))
+
+    def add_node(self, node: Node, types: Sequence[TensorType] = ()) -> Node:
+        """Insert a node.
+
+        Args:
+            node: its inputs must be defined.
+            types: types of outputs that are not yet defined as values, all or none.
+
+        Raises:
+            InternalError: a name is taken or missing, or an output has a producer already.
+        """
+        for name, type in zip(node.outputs, types, strict=False):
+            self.add_value(Value(name, type))
+        if node.name in self._net:
+            raise InternalError(f"node {node.name!r} is defined twice", where=self.name)
+        for name in (*node.inputs, *node.outputs):
+            if name is not None and name not in self._values:
+                raise InternalError(f"node {node.name!r} uses unknown {name!r}", where=self.name)
+        for name in node.outputs:
+            if name in self._producer or self._values[name].is_constant or name in self.inputs:
+                raise InternalError(f"value {name!r} is produced twice", where=self.name)
+            self._producer[name] = node.name
+        self._net.add_node(node.name, node=node, serial=self._serial)
+        self._serial += 1
+        self._connect(node)
+        for name in node.outputs:
+            for reader in self._readers.get(name, ()):
+                self._net.add_edge(node.name, reader, key=name)
+        self._order = None
+        return node
+
+    def emit(
+        self,
+        op: str,
+        inputs: Sequence[str | None],
+        type: TensorType,
+        attributes: Attributes = NO_ATTRIBUTES,
+        *,
+        stem: str = "",
+        origin: Origin | None = None,
+    ) -> str:
+        """Insert a node with one output under a fresh name; returns the output's name."""
+        name = self.fresh(stem or op)
+        self.add_node(Node(name, op, tuple(inputs), (name,), attributes, origin), (type,))
+        return name
+
+    def _connect(self, node: Node) -> None:
+        for name in node.inputs:
+            if name is None:
+                continue
+            uses = self._readers.setdefault(name, {})
+            uses[node.name] = uses.get(node.name, 0) + 1
+            if name in self._producer:
+                self._net.add_edge(self._producer[name], node.name, key=name)
+
+    def _disconnect(self, node: Node) -> None:
+        for name in node.inputs:
+            if name is not None:
+                self._readers.get(name, {}).pop(node.name, None)
+
+    # --- changing --------------------------------------------------------------------------------
+
+    def remove(self, node: str) -> None:
+        """Remove a node; its outputs stay as values until `prune` or a new producer."""
+        old = self.node(node)
+        self._disconnect(old)
+        self._net.remove_node(node)
+        for name in old.outputs:
+            del self._producer[name]
+        self._order = None
+
+    def update(self, node: Node) -> Node:
+        """Replace the node of the same name, keeping its place in the order."""
+        old = self.node(node.name)
+        serial = self._net.nodes[node.name]["serial"]
+        self.remove(old.name)
+        self.add_node(node)
+        self._net.nodes[node.name]["serial"] = serial
+        return node
+
+    def replace_uses(self, old: str, new: str) -> None:
+        """Make every reader of `old`, and the graph's outputs, read `new` instead."""
+        for reader in self.consumers(old):
+            inputs = tuple(new if name == old else name for name in reader.inputs)
+            self.update(replace(reader, inputs=inputs))
+        self.outputs = [new if name == old else name for name in self.outputs]
+
+    def rename_output(self, old: str, new: str) -> None:
+        """Give the value of an output a name that no other value has."""
+        value = self._values.pop(old)
+        producer, readers = self.producer(old), self.consumers(old)
+        self._values[new] = replace(value, name=new)
+        self.inputs = [new if name == old else name for name in self.inputs]
+        self.outputs = [new if name == old else name for name in self.outputs]
+        if producer is not None:
+            outputs = tuple(new if name == old else name for name in producer.outputs)
+            self.update(replace(producer, outputs=outputs))
+        for reader in readers:
+            inputs = tuple(new if name == old else name for name in reader.inputs)
+            self.update(replace(reader, inputs=inputs))
+
+    def set_value(self, value: Value) -> None:
+        """Replace the definition of the value of the same name."""
+        self._values[value.name] = value
+
+    def prune(self) -> int:
+        """Remove nodes that no output depends on, and values that nothing uses.
+
+        Graph inputs stay. Returns the number of nodes removed.
+        """
+        live: set[str] = set()
+        pending = [self._producer[name] for name in self.outputs if name in self._producer]
+        while pending:
+            name = pending.pop()
+            if name not in live:
+                live.add(name)
+                pending.extend(self._net.predecessors(name))
+        dead = [name for name in self._net if name not in live]
+        for name in dead:
+            self.remove(name)
+        used = {*self.inputs, *self.outputs, *self._producer}
+        used.update(name for name, readers in self._readers.items() if readers)
+        self._values = {name: value for name, value in self._values.items() if name in used}
+        return len(dead)
+
+    def copy(self) -> Graph:
+        """An independent copy; values and nodes are shared because they never change."""
+        other = Graph(self.name)
+        other.inputs, other.outputs = list(self.inputs), list(self.outputs)
+        other._values = dict(self._values)
+        for node in self.nodes():
+            other.add_node(node)
+        return other
+
+    def cut(self, outputs: Sequence[str]) -> Graph:
+        """A copy that computes only the given values.
+
+        Raises:
+            UsageError: a value does not exist.
+        """
+        for name in outputs:
+            self.value(name)
+        other = self.copy()
+        other.outputs = list(outputs)
+        other.prune()
+        return other
+
+    # --- checking --------------------------------------------------------------------------------
+
+    def verify_structure(self) -> None:
+        """Check that every value has exactly one source and every name a definition.
+
+        Raises:
+            InternalError: what is broken.
+        """
+        for name in (*self.inputs, *self.outputs):
+            if name not in self._values:
+                raise InternalError(f"border value {name!r} is not defined", where=self.name)
+        for node in self.nodes():
+            for name in node.inputs:
+                if name is None:
+                    continue
+                value = self._values.get(name)
+                if value is None:
+                    raise InternalError(
+                        f"{name!r} is not defined", where=f"{self.name}.{node.name}"
+                    )
+                if not value.is_constant and name not in self._producer and name not in self.inputs:
+                    raise InternalError(f"{name!r} has no source", where=f"{self.name}.{node.name}")
+        for name in self.outputs:
+            value = self._values[name]
+            if not value.is_constant and name not in self._producer and name not in self.inputs:
+                raise InternalError(f"output {name!r} has no source", where=self.name)

@@ -1,0 +1,401 @@
+"""Text form of graphs: printed deterministically, parsed back to an equal graph.
+
+::
+
+    graph "digits" {
+      input %image : int8[1,8,8,1] quant(0.00392156862745098 : -128)
+      const %filter : int8[16,3,3,1] quant(0.5, 0.25 : 0, 0 : axis 0)
+      %conv : int8[1,8,8,16] quant(0.1 : -128) = conv_2d(%image, %filter, _) {stride = [1, 1]}
+      output %conv
+    }
+    data {
+      %filter = "base64 of the little-endian elements"
+    }
+
+Names that are not plain identifiers are quoted as JSON strings: ``%"model/conv 1"``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import json
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from fitzroy.base.errors import FormatError, InternalError
+from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.compiler.ir.graph import NO_ATTRIBUTES, Attributes, Graph, Node, Origin, Value
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./:;-]*")
+
+
+def print_graph(graph: Graph, *, data: bool = True) -> str:
+    """A graph as text.
+
+    Args:
+        graph: what to print.
+        data: whether to append the elements of constants; without, the text is for reading only.
+    """
+    lines = [f"graph {json.dumps(graph.name)} {{"]
+    lines += [f"  input {_value(graph.value(name))}" for name in graph.inputs]
+    constants = [value for value in graph.values.values() if value.is_constant]
+    lines += [f"  const {_value(value)}" for value in constants]
+    lines += [f"  {_node(graph, node)}" for node in graph.nodes()]
+    lines += [f"  output {_name(name)}" for name in graph.outputs]
+    lines.append("}")
+    if data and constants:
+        lines.append("data {")
+        for value in constants:
+            assert value.data is not None
+            raw = value.data.astype(value.data.dtype.newbyteorder("<"), copy=False).tobytes()
+            lines.append(f'  {_name(value.name)} = "{base64.b64encode(raw).decode()}"')
+        lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def _name(name: str | None) -> str:
+    if name is None:
+        return "_"
+    return f"%{name}" if _PLAIN.fullmatch(name) else f"%{json.dumps(name)}"
+
+
+def _value(value: Value) -> str:
+    return f"{_name(value.name)} : {print_type(value.type)}"
+
+
+def print_type(type: TensorType) -> str:
+    """A tensor type in the text form."""
+    text = f"{type.dtype.value}[{','.join(map(str, type.shape))}]"
+    quantization = type.quantization
+    if quantization is None:
+        return text
+    scales = ", ".join(map(repr, quantization.scale))
+    zero_points = ", ".join(map(str, quantization.zero_point))
+    axis = "" if quantization.axis is None else f" : axis {quantization.axis}"
+    return f"{text} quant({scales} : {zero_points}{axis})"
+
+
+def _node(graph: Graph, node: Node) -> str:
+    outputs = ", ".join(_value(graph.value(name)) for name in node.outputs)
+    text = f"{outputs} = {node.op}({', '.join(map(_name, node.inputs))})"
+    shown = [
+        f"{field.name} = {_literal(getattr(node.attributes, field.name))}"
+        for field in dataclasses.fields(node.attributes)
+    ]
+    if shown:
+        text += f" {{{', '.join(shown)}}}"
+    if node.outputs != (node.name,):
+        text += f" as {_name(node.name)}"
+    if node.origin is not None:
+        origin = node.origin
+        text += f" @ {json.dumps(origin.file)}:{origin.subgraph}:{origin.index}"
+    return text
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "none"
+    if isinstance(value, bytes):
+        return f'b"{base64.b64encode(value).decode()}"'
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_literal, value))}]"
+    return repr(value)
+
+
+class _Word(str):
+    """A bare word of the text form: the value of an enumeration."""
+
+    __slots__ = ()
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<value>%(?:[A-Za-z0-9_.][A-Za-z0-9_./:;-]*|"(?:[^"\\]|\\.)*"))
+    | (?P<bytes>b"[A-Za-z0-9+/=]*")
+    | (?P<string>"(?:[^"\\]|\\.)*")
+    | (?P<number>[+-]?(?:inf|nan)\b|[+-]?\d+(?:\.\d*)?(?:e[+-]?\d+)?)
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<mark>[\[\](){}=:,@])
+    )""",
+    re.VERBOSE,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    offset: int
+
+
+class _Parser:
+    def __init__(self, text: str, attributes: Callable[[str], type[Attributes]], path: str) -> None:
+        self.path = path
+        self.attributes = attributes
+        self.tokens = list(self.scan(text))
+        self.at = 0
+        self.end = len(text)
+
+    def scan(self, text: str) -> Iterator[_Token]:
+        at, text = 0, text.rstrip()
+        while at < len(text):
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise FormatError("unexpected character", path=self.path, offset=at, table="text")
+            kind = str(match.lastgroup)
+            yield _Token(kind, match.group(kind), match.start(kind))
+            at = match.end()
+
+    def fail(self, what: str) -> FormatError:
+        offset = self.tokens[self.at].offset if self.at < len(self.tokens) else self.end
+        return FormatError(what, path=self.path, offset=offset, table="text")
+
+    def peek(self) -> str:
+        return self.tokens[self.at].text if self.at < len(self.tokens) else ""
+
+    def next(self, kind: str = "") -> str:
+        if self.at >= len(self.tokens):
+            raise self.fail(f"the text ends where a {kind or 'token'} is expected")
+        token = self.tokens[self.at]
+        if kind and token.kind != kind:
+            raise self.fail(f"{token.text!r} where a {kind} is expected")
+        self.at += 1
+        return token.text
+
+    def expect(self, *marks: str) -> None:
+        for mark in marks:
+            if self.peek() != mark:
+                raise self.fail(f"{self.peek()!r} where {mark!r} is expected")
+            self.at += 1
+
+    def accept(self, mark: str) -> bool:
+        if self.peek() == mark:
+            self.at += 1
+            return True
+        return False
+
+    def name(self) -> str:
+        text = self.next("value")[1:]
+        return str(json.loads(text)) if text.startswith('"') else text
+
+    def integer(self) -> int:
+        text = self.next("number")
+        try:
+            return int(text)
+        except ValueError:
+            raise self.fail(f"{text} where an integer is expected") from None
+
+    def several(self, item: Callable[[], Any], end: str) -> list[Any]:
+        items: list[Any] = []
+        while not self.accept(end):
+            if items:
+                self.expect(",")
+            items.append(item())
+        return items
+
+    def literal(self) -> object:
+        token = self.tokens[self.at] if self.at < len(self.tokens) else None
+        if token is None:
+            raise self.fail("the text ends where a value is expected")
+        if token.text == "[":
+            self.at += 1
+            return tuple(self.several(self.literal, "]"))
+        text = self.next()
+        if token.kind == "number":
+            return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+        if token.kind == "string":
+            return json.loads(text)
+        if token.kind == "bytes":
+            return self.decode(text[1:])
+        if token.kind == "word":
+            return {"true": True, "false": False, "none": None}.get(text, _Word(text))
+        raise self.fail(f"{text!r} where a value is expected")
+
+    def decode(self, quoted: str) -> bytes:
+        try:
+            return base64.b64decode(quoted[1:-1], validate=True)
+        except binascii.Error as error:
+            raise self.fail(f"bad base64: {error}") from None
+
+    def type(self) -> TensorType:
+        word = self.next("word")
+        try:
+            dtype = DType(word)
+        except ValueError:
+            raise self.fail(f"no element type {word!r}") from None
+        self.expect("[")
+        shape = tuple(self.several(self.integer, "]"))
+        if any(extent < 0 for extent in shape):
+            raise self.fail("a negative extent")
+        if not self.accept("quant"):
+            return TensorType(shape, dtype)
+        self.expect("(")
+        scale = tuple(self.several(lambda: float(self.next("number")), ":"))
+        zero_point = [self.integer()]
+        while self.accept(","):
+            zero_point.append(self.integer())
+        axis = None
+        if self.accept(":"):
+            self.expect("axis")
+            axis = self.integer()
+            if not 0 <= axis < len(shape):
+                raise self.fail(f"axis {axis} of {len(shape)}")
+        self.expect(")")
+        if len(scale) != len(zero_point):
+            raise self.fail(f"{len(scale)} scales with {len(zero_point)} zero points")
+        return TensorType(shape, dtype, Quantization(scale, tuple(zero_point), axis))
+
+    def typed(self) -> Value:
+        name = self.name()
+        self.expect(":")
+        return Value(name, self.type())
+
+    def graph(self) -> Graph:
+        self.expect("graph")
+        graph = Graph(str(json.loads(self.next("string"))))
+        constants: dict[str, TensorType] = {}
+        lines: list[tuple[Node, list[Value]]] = []
+        self.expect("{")
+        while not self.accept("}"):
+            if self.accept("input"):
+                value = self.typed()
+                self.fresh(graph, value.name)
+                graph.add_input(value.name, value.type)
+            elif self.accept("const"):
+                value = self.typed()
+                self.fresh(graph, value.name)
+                constants[value.name] = value.type
+            elif self.accept("output"):
+                graph.outputs.append(self.name())
+            else:
+                lines.append(self.line())
+        self.data(graph, constants)
+        for node, values in lines:
+            for value in values:
+                self.fresh(graph, value.name)
+                graph.add_value(value)
+            for name in node.inputs:
+                if name is not None and name not in graph.values:
+                    raise self.fail(f"{node.name!r} reads undefined {name!r}")
+            graph.add_node(node)
+        for name in graph.outputs:
+            if name not in graph.values:
+                raise self.fail(f"output {name!r} is not defined")
+        if self.at < len(self.tokens):
+            raise self.fail(f"{self.peek()!r} after the graph")
+        return graph
+
+    def fresh(self, graph: Graph, name: str) -> None:
+        if name in graph.values:
+            raise self.fail(f"{name!r} is defined twice")
+
+    def line(self) -> tuple[Node, list[Value]]:
+        values = [self.typed()]
+        while self.accept(","):
+            values.append(self.typed())
+        self.expect("=")
+        op = self.next("word")
+        try:
+            cls = self.attributes(op)
+        except KeyError:
+            raise self.fail(f"no operator {op!r}") from None
+        self.expect("(")
+        inputs = self.several(lambda: None if self.accept("_") else self.name(), ")")
+        given: dict[str, object] = {}
+        if self.accept("{"):
+            for key, value in self.several(self.pair, "}"):
+                given[key] = value
+        name = self.name() if self.accept("as") else values[0].name
+        origin = None
+        if self.accept("@"):
+            file = str(json.loads(self.next("string")))
+            self.expect(":")
+            subgraph = self.integer()
+            self.expect(":")
+            origin = Origin(file, subgraph, self.integer())
+        outputs = tuple(value.name for value in values)
+        node = Node(name, op, tuple(inputs), outputs, self.build(cls, given), origin)
+        return node, values
+
+    def pair(self) -> tuple[str, object]:
+        key = self.next("word")
+        self.expect("=")
+        return key, self.literal()
+
+    def build(self, cls: type[Attributes], given: dict[str, object]) -> Attributes:
+        if not given and cls is Attributes:
+            return NO_ATTRIBUTES
+        hints = typing.get_type_hints(cls)
+        known = {field.name for field in dataclasses.fields(cls)}
+        for key in given:
+            if key not in known:
+                raise self.fail(f"{cls.__name__} has no {key!r}")
+        try:
+            return cls(**{key: _coerce(value, hints[key]) for key, value in given.items()})
+        except (TypeError, ValueError) as error:
+            raise self.fail(str(error)) from None
+
+    def data(self, graph: Graph, constants: dict[str, TensorType]) -> None:
+        if self.accept("data"):
+            self.expect("{")
+            while not self.accept("}"):
+                name = self.name()
+                self.expect("=")
+                raw = self.decode(self.next("string"))
+                type = constants.pop(name, None)
+                if type is None:
+                    raise self.fail(f"data for {name!r}, which is no constant")
+                if len(raw) != type.nbytes:
+                    raise self.fail(f"{len(raw)} bytes of data for {type.nbytes} of {name!r}")
+                array = np.frombuffer(raw, type.dtype.numpy.newbyteorder("<")).reshape(type.shape)
+                array = array.astype(type.dtype.numpy, copy=False)
+                graph.add_value(Value(name, type, array))
+        if constants:
+            raise self.fail(f"no data for constant {next(iter(constants))!r}")
+
+
+def _coerce(value: object, hint: Any) -> object:
+    """A parsed literal as the attribute's declared type wants it."""
+    choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if isinstance(value, _Word):
+        for choice in choices:
+            if isinstance(choice, type) and issubclass(choice, Enum):
+                return choice(str(value))
+        raise ValueError(f"{value!r} is not expected here")
+    if isinstance(value, int) and not isinstance(value, bool) and float in choices:
+        return float(value)
+    return value
+
+
+def parse_graph(
+    text: str, attributes: Callable[[str], type[Attributes]], *, path: str = ""
+) -> Graph:
+    """A graph from its text form.
+
+    Args:
+        text: what `print_graph` wrote.
+        attributes: gives the attribute class of an operator; raises KeyError for unknown ones.
+        path: name of the file, for errors.
+
+    Raises:
+        FormatError: where and why the text is not a graph.
+    """
+    parser = _Parser(text, attributes, path)
+    try:
+        return parser.graph()
+    except (ValueError, InternalError) as error:
+        raise parser.fail(str(error)) from None

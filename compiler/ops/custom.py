@@ -1,0 +1,67 @@
+"""Operators that only their authors know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import Array
+from fitzroy.compiler.ir import Attributes
+from fitzroy.compiler.ops.definition import Call, Expected, Operator, Reject, define
+from fitzroy.hw_models.numerics import Arithmetic
+
+
+@dataclass(frozen=True)
+class CustomAttributes(Attributes):
+    """Attributes of custom operators.
+
+    Attributes:
+        code: name of the operator.
+        options: its parameters, as the file holds them.
+        version: version of the operator.
+    """
+
+    code: str = ""
+    options: bytes = b""
+    version: int = 1
+
+
+@define
+class Custom(Operator):
+    """A TFLite custom operator, carried with its bytes but not interpreted."""
+
+    name = "custom"
+    operands = ("inputs*",)
+    attributes = CustomAttributes
+    results = None
+
+    def _code(self, call: Call) -> str:
+        assert isinstance(call.node.attributes, CustomAttributes)
+        return call.node.attributes.code
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        return [Expected(out.type.shape, out.type.dtype) for out in call.outputs]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        raise UnsupportedError(
+            f"custom operator {self._code(call)} has no reference semantics",
+            where=call.node.name,
+            hint=cut_hint(call),
+        )
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield Reject(
+            "custom-operator", f"custom operator {self._code(call)} is opaque", cut_hint(call)
+        )
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield Reject("custom-operator", f"no kernel for {self._code(call)}", cut_hint(call))
+
+
+def cut_hint(call: Call) -> str:
+    """How to compile the part of a model before a custom operator."""
+    names = ",".join(v.name for v in call.inputs if v is not None and not v.is_constant)
+    return f"compile up to it with --outputs '{names}'"

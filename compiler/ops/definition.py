@@ -1,0 +1,260 @@
+"""How an operator is declared.
+
+One class per operator holds everything the compiler knows of it: operands and attributes, the
+rule for its result types, its meaning (numpy), the TFLite operators it is imported from and
+exported to, and how each target runs it. `define` registers it; nothing else needs to change
+when an operator is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from fitzroy.base.errors import InternalError
+from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.ir import Attributes, Graph, Node, Value
+from fitzroy.hw_models.numerics import Arithmetic
+
+if TYPE_CHECKING:
+    from fitzroy.compiler.targets.executorch.portable import PortableEmitter
+    from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
+
+
+class TypeRuleError(Exception):
+    """Operand types or attributes that the operator does not admit; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Why a target does not take a node.
+
+    Attributes:
+        rule: stable identifier of the rule, in kebab case.
+        reason: what is not possible, naming the found and the permitted values.
+        hint: what the user can do about it.
+    """
+
+    rule: str
+    reason: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A node together with the values it reads and writes: what rules are asked about.
+
+    Attributes:
+        node: the node.
+        inputs: values read; None where an optional operand is absent.
+        outputs: values produced.
+    """
+
+    node: Node
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[Value, ...]
+
+    @classmethod
+    def of(cls, graph: Graph, node: Node) -> Call:
+        """The call of a node of a graph."""
+        return cls(
+            node,
+            tuple(None if name is None else graph.value(name) for name in node.inputs),
+            tuple(graph.value(name) for name in node.outputs),
+        )
+
+    def operand(self, index: int) -> Value:
+        """The operand at `index`, which the operator requires.
+
+        Raises:
+            TypeRuleError: it is absent.
+        """
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise TypeRuleError(f"operand {index} is absent")
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        """The operand at `index`, or None."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def type(self, index: int = 0) -> TensorType:
+        """Type of the operand at `index`."""
+        return self.operand(index).type
+
+    @property
+    def result(self) -> Value:
+        """The only, or first, output."""
+        return self.outputs[0]
+
+    def constant(self, index: int) -> tuple[int, ...] | None:
+        """Elements of an integer operand that is known at compile time, flattened; else None."""
+        value = self.operand(index)
+        return None if value.data is None else tuple(int(x) for x in value.data.reshape(-1))
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a TFLite operator becomes.
+
+    Attributes:
+        attributes: the attributes.
+        operands: which of TFLite's operands the node keeps, in the operator's order; None keeps
+            all. The others, such as a shape, have become attributes.
+    """
+
+    attributes: Attributes
+    operands: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """How a node is written as a TFLite operator.
+
+    Attributes:
+        builtin: name of the builtin operator.
+        options: its options table, or None.
+        operands: operands of the node by index, and constants to make tensors of; None stands
+            for all operands of the node.
+    """
+
+    builtin: str
+    options: Any = None
+    operands: tuple[int | Array, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a type rule finds for one output; None stands for "any"."""
+
+    shape: tuple[int, ...]
+    dtype: DType | None = None
+
+
+class Operator:
+    """Base of all operator declarations.
+
+    Class attributes:
+        name: name in the IR.
+        operands: names of the operands; ``?`` marks optional ones, ``*`` the variadic last one.
+        attributes: the attribute dataclass.
+        results: number of outputs, or None if it depends on the attributes.
+        tflite: names of the TFLite builtin operators that import as this one.
+        elementwise: whether outputs depend on corresponding (broadcast) elements only.
+    """
+
+    name: ClassVar[str]
+    operands: ClassVar[tuple[str, ...]] = ("input",)
+    attributes: ClassVar[type[Attributes]] = Attributes
+    results: ClassVar[int | None] = 1
+    tflite: ClassVar[tuple[str, ...]] = ()
+    elementwise: ClassVar[bool] = False
+
+    # --- meaning ---------------------------------------------------------------------------------
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        """Result shapes and dtypes; checks operands.
+
+        Raises:
+            TypeRuleError: the operands do not fit.
+        """
+        raise NotImplementedError
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        """The operator's meaning: outputs from inputs, with numpy.
+
+        Args:
+            call: types and attributes.
+            arrays: one array per operand, None where absent.
+            arithmetic: rounding of integer kernels: XNNPACK's or the TFLite reference's.
+        """
+        raise NotImplementedError
+
+    # --- TFLite ----------------------------------------------------------------------------------
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        """Attributes and operands from a TFLite operator.
+
+        Args:
+            builtin: name of the builtin operator.
+            options: its options table, or None.
+            call: TFLite's operands; the node has no attributes yet.
+
+        Raises:
+            TypeRuleError: the operator uses something that has no counterpart here.
+        """
+        return Imported(self.attributes())
+
+    def to_tflite(self, call: Call) -> Exported:
+        """The TFLite operator for a node.
+
+        Raises:
+            TypeRuleError: TFLite cannot express it.
+        """
+        if not self.tflite:
+            raise TypeRuleError(f"TFLite has no operator for {self.name}")
+        return Exported(self.tflite[0])
+
+    # --- XNNPACK ---------------------------------------------------------------------------------
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        """Every reason why the XNNPACK backend cannot run a (legalized) node."""
+        yield Reject("xnnpack-operator", f"XNNPACK has no node for {self.name}")
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        """Emit the XNNPACK node of a call that `reject_xnnpack` passed."""
+        raise InternalError(f"{self.name} has no XNNPACK lowering", where=call.node.name)
+
+    # --- ExecuTorch portable kernels -------------------------------------------------------------
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        """Every reason why no portable kernel of ExecuTorch can run a node."""
+        yield Reject(
+            "portable-kernel", f"ExecuTorch's runtime has no portable kernel for {self.name}"
+        )
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        """Emit the kernel calls of a call that `reject_portable` passed."""
+        raise InternalError(f"{self.name} has no portable lowering", where=call.node.name)
+
+
+OPS: dict[str, Operator] = {}
+"""All operators by name."""
+
+TFLITE: dict[str, Operator] = {}
+"""Operators by the TFLite builtin operator they are imported from."""
+
+T = TypeVar("T", bound=type[Operator])
+
+
+def define(cls: T) -> T:
+    """Register an operator.
+
+    Raises:
+        InternalError: the name, or a TFLite operator, is declared already.
+    """
+    operator = cls()
+    if operator.name in OPS:
+        raise InternalError(f"operator {operator.name} is declared twice")
+    OPS[operator.name] = operator
+    for builtin in operator.tflite:
+        if TFLITE.setdefault(builtin, operator) is not operator:
+            raise InternalError(f"TFLite's {builtin} is claimed twice")
+    return cls
+
+
+def attributes_of(op: str) -> type[Attributes]:
+    """The attribute class of an operator; raises KeyError for unknown ones."""
+    return OPS[op].attributes
+
+
+Rule = Callable[[Call], Iterator[Reject]]
+
+
+def demand(condition: bool, text: str) -> None:
+    """Raise TypeRuleError with `text` unless `condition` holds."""
+    if not condition:
+        raise TypeRuleError(text)

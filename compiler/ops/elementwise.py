@@ -1,0 +1,703 @@
+"""Operators on corresponding elements, with broadcasting of binary operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fitzroy.base.types import Array, DType
+from fitzroy.compiler.ir import Attributes
+from fitzroy.compiler.ops.definition import (
+    Call,
+    Expected,
+    Exported,
+    Imported,
+    Operator,
+    Reject,
+    TypeRuleError,
+    define,
+    demand,
+)
+from fitzroy.compiler.ops.tflite_options import activation_code, activation_of, tensor_code
+from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.targets.executorch import portable
+from fitzroy.compiler.targets.executorch.portable import PortableEmitter
+from fitzroy.compiler.targets.xnnpack import rules
+from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
+from fitzroy.formats import tflite
+from fitzroy.formats import xnnpack as xnn
+from fitzroy.hw_models import numerics
+from fitzroy.hw_models.numerics import Arithmetic
+
+# --- one operand ---------------------------------------------------------------------------------
+
+
+class Unary(Operator):
+    """Base of functions of one real number.
+
+    Class attributes:
+        node: the XNNPACK node.
+    """
+
+    elementwise = True
+    node: ClassVar[type[xnn.NodeTable]]
+
+    def parameters(self, call: Call) -> dict[str, float]:
+        """Parameters of the function, by the names of `numerics.unary`."""
+        return {}
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        return [Expected(call.type().shape, call.type().dtype)]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        return [
+            numerics.unary(self.name, x, call.type(), call.result.type, **self.parameters(call))
+        ]
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.elementwise(call)
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        emitter.add(
+            self.node(
+                input_id=emitter.value(call.operand(0).name),
+                output_id=emitter.value(call.result.name),
+            )  # type: ignore[call-arg]
+        )
+
+
+@define
+class Abs(Unary):
+    """Absolute value."""
+
+    name = "abs"
+    tflite = ("ABS",)
+    node = xnn.XNNAbs
+
+
+@define
+class Ceil(Unary):
+    """Smallest integer not below."""
+
+    name = "ceil"
+    tflite = ("CEIL",)
+    node = xnn.XNNCeiling
+
+
+@define
+class Floor(Unary):
+    """Largest integer not above."""
+
+    name = "floor"
+    tflite = ("FLOOR",)
+    node = xnn.XNNFloor
+
+
+@define
+class Negate(Unary):
+    """Negation."""
+
+    name = "negate"
+    tflite = ("NEG",)
+    node = xnn.XNNNegate
+
+
+@define
+class Square(Unary):
+    """Square."""
+
+    name = "square"
+    tflite = ("SQUARE",)
+    node = xnn.XNNSquare
+
+
+@define
+class Sqrt(Unary):
+    """Square root."""
+
+    name = "sqrt"
+    tflite = ("SQRT",)
+    node = xnn.XNNSquareRoot
+
+
+@define
+class Rsqrt(Unary):
+    """Reciprocal of the square root."""
+
+    name = "rsqrt"
+    tflite = ("RSQRT",)
+    node = xnn.XNNReciprocalSquareRoot
+
+
+@define
+class Exp(Unary):
+    """Exponential function."""
+
+    name = "exp"
+    tflite = ("EXP",)
+    node = xnn.XNNExp
+
+
+@define
+class Log(Unary):
+    """Natural logarithm."""
+
+    name = "log"
+    tflite = ("LOG",)
+    node = xnn.XNNLog
+
+
+@define
+class Sin(Unary):
+    """Sine."""
+
+    name = "sin"
+    tflite = ("SIN",)
+    node = xnn.XNNSin
+
+
+@define
+class Cos(Unary):
+    """Cosine."""
+
+    name = "cos"
+    tflite = ("COS",)
+    node = xnn.XNNCos
+
+
+@define
+class Tanh(Unary):
+    """Hyperbolic tangent."""
+
+    name = "tanh"
+    tflite = ("TANH",)
+    node = xnn.XNNTanh
+
+
+@define
+class Logistic(Unary):
+    """Logistic function 1 / (1 + exp(-x))."""
+
+    name = "sigmoid"
+    tflite = ("LOGISTIC",)
+    node = xnn.XNNSigmoid
+
+
+@define
+class HardSwish(Unary):
+    """Hard swish x * relu6(x + 3) / 6."""
+
+    name = "hardswish"
+    tflite = ("HARD_SWISH",)
+    node = xnn.XNNHardswish
+
+
+@dataclass(frozen=True)
+class GeluAttributes(Attributes):
+    """Attributes of the Gaussian error linear unit."""
+
+    approximate: bool = False
+
+
+@define
+class Gelu(Unary):
+    """Gaussian error linear unit, exact or with the tanh approximation."""
+
+    name = "gelu"
+    attributes = GeluAttributes
+    tflite = ("GELU",)
+    node = xnn.XNNGelu
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        return Imported(GeluAttributes(bool(options and options.approximate)))
+
+    def to_tflite(self, call: Call) -> Exported:
+        assert isinstance(call.node.attributes, GeluAttributes)
+        return Exported("GELU", tflite.GeluOptions(approximate=call.node.attributes.approximate))
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        assert isinstance(call.node.attributes, GeluAttributes)
+        if not call.node.attributes.approximate:
+            return super().evaluate(call, arrays, arithmetic)
+        (x,) = arrays
+        assert x is not None
+        real = x if call.type().quantization is None else numerics.dequantize(x, _q(call, 0))
+        inner = np.float32(np.sqrt(2 / np.pi)) * (real + np.float32(0.044715) * real**3)
+        result: Array = np.float32(0.5) * real * (1 + np.tanh(inner))
+        quantization = call.result.type.quantization
+        if quantization is not None:
+            result = numerics.quantize(result, quantization, call.result.type.dtype)
+        return [result.astype(call.result.type.dtype.numpy, copy=False)]
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        assert isinstance(call.node.attributes, GeluAttributes)
+        if call.node.attributes.approximate:
+            yield Reject(
+                "xnnpack-gelu-approximate",
+                "the tanh approximation of GELU has no XNNPACK node",
+                "export the model with approximate=False",
+            )
+        yield from rules.elementwise(call)
+
+
+def _q(call: Call, index: int) -> Any:
+    return call.type(index).quantization
+
+
+@dataclass(frozen=True)
+class EluAttributes(Attributes):
+    """Attributes of the exponential linear unit."""
+
+    alpha: float = 1.0
+
+
+@define
+class Elu(Unary):
+    """Exponential linear unit: x where positive, else alpha * (exp(x) - 1)."""
+
+    name = "elu"
+    attributes = EluAttributes
+    tflite = ("ELU",)
+    node = xnn.XNNELU
+
+    def parameters(self, call: Call) -> dict[str, float]:
+        assert isinstance(call.node.attributes, EluAttributes)
+        return {"alpha": call.node.attributes.alpha}
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        emitter.add(
+            xnn.XNNELU(
+                alpha=self.parameters(call)["alpha"],
+                input_id=emitter.value(call.operand(0).name),
+                output_id=emitter.value(call.result.name),
+            )
+        )
+
+
+@dataclass(frozen=True)
+class LeakyReluAttributes(Attributes):
+    """Attributes of the leaky rectifier."""
+
+    alpha: float = 0.2
+
+
+@define
+class LeakyRelu(Unary):
+    """Leaky rectifier: x where positive, else alpha * x."""
+
+    name = "leaky_relu"
+    attributes = LeakyReluAttributes
+    tflite = ("LEAKY_RELU",)
+    node = xnn.XNNLeakyReLU
+
+    def parameters(self, call: Call) -> dict[str, float]:
+        assert isinstance(call.node.attributes, LeakyReluAttributes)
+        return {"slope": call.node.attributes.alpha}
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        return Imported(LeakyReluAttributes(0.0 if options is None else options.alpha))
+
+    def to_tflite(self, call: Call) -> Exported:
+        return Exported("LEAKY_RELU", tflite.LeakyReluOptions(alpha=self.parameters(call)["slope"]))
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        emitter.add(
+            xnn.XNNLeakyReLU(
+                negative_slope=self.parameters(call)["slope"],
+                input_id=emitter.value(call.operand(0).name),
+                output_id=emitter.value(call.result.name),
+            )
+        )
+
+
+@dataclass(frozen=True)
+class ClampAttributes(Attributes):
+    """Attributes of a clamp: bounds in real numbers."""
+
+    min: float = -float("inf")
+    max: float = float("inf")
+
+
+_CLAMPS = {
+    "RELU": (0.0, float("inf")),
+    "RELU6": (0.0, 6.0),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU_0_TO_1": (0.0, 1.0),
+}
+
+
+@define
+class Clamp(Unary):
+    """Clamp to a range of real numbers; rectifiers are clamps."""
+
+    name = "clamp"
+    attributes = ClampAttributes
+    tflite = tuple(_CLAMPS)
+    node = xnn.XNNClamp
+
+    def parameters(self, call: Call) -> dict[str, float]:
+        assert isinstance(call.node.attributes, ClampAttributes)
+        return {"min": call.node.attributes.min, "max": call.node.attributes.max}
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        p = self.parameters(call)
+        demand(p["min"] < p["max"], f"an empty range {p['min']} to {p['max']}")
+        return super().infer(call)
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        return Imported(ClampAttributes(*_CLAMPS[builtin]))
+
+    def to_tflite(self, call: Call) -> Exported:
+        p = self.parameters(call)
+        for builtin, bounds in _CLAMPS.items():
+            if bounds == (p["min"], p["max"]):
+                return Exported(builtin)
+        raise TypeRuleError(f"TFLite has no clamp to {p['min']} to {p['max']}")
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.elementwise(call)
+        yield from rules.same_quantization((call.operand(0), call.result))
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        p = self.parameters(call)
+        emitter.add(
+            xnn.XNNClamp(
+                input_id=emitter.value(call.operand(0).name),
+                output_id=emitter.value(call.result.name),
+            ),
+            (p["min"], p["max"]),
+        )
+
+
+# --- conversions ---------------------------------------------------------------------------------
+
+
+class Conversion(Operator):
+    """Base of conversions between representations of the same real number."""
+
+    elementwise = True
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        for value in (call.operand(0), call.result):
+            type = value.type
+            demand(
+                type.quantization is not None or type.dtype.is_float,
+                f"{value.name!r} is {type}, neither quantized nor floating-point",
+            )
+        return [Expected(call.type().shape)]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        before, after = call.type(), call.result.type
+        if before.quantization is not None and after.quantization is None:
+            return [numerics.dequantize(x, before.quantization).astype(after.dtype.numpy)]
+        if before.quantization is None and after.quantization is None:
+            return [x.astype(after.dtype.numpy)]
+        if before.quantization is None and after.quantization is not None:
+            return [numerics.quantize(x.astype(np.float32), after.quantization, after.dtype)]
+        return [numerics.convert(x, before, after, arithmetic)]
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.activations(rules.variables(call))
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        emitter.unary(xnn.XNNConvert, call)
+
+
+@define
+class Quantize(Conversion):
+    """Conversion of real numbers, or of other quantized integers, to quantized integers."""
+
+    name = "quantize"
+    tflite = ("QUANTIZE",)
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        demand(call.result.type.is_quantized, "the result is not quantized")
+        return super().infer(call)
+
+
+@define
+class Dequantize(Conversion):
+    """Conversion of quantized integers, or of float16, to float32."""
+
+    name = "dequantize"
+    tflite = ("DEQUANTIZE",)
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        super().infer(call)
+        return [Expected(call.type().shape, DType.FLOAT32)]
+
+
+@define
+class Cast(Operator):
+    """Conversion of numbers between element types, without quantization."""
+
+    name = "cast"
+    tflite = ("CAST",)
+    elementwise = True
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        return [Expected(call.type().shape)]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        return [x.astype(call.result.type.dtype.numpy)]
+
+    def to_tflite(self, call: Call) -> Exported:
+        table = tflite.CastOptions(
+            in_data_type=tensor_code(call.type().dtype),
+            out_data_type=tensor_code(call.result.type.dtype),
+        )
+        return Exported("CAST", table)
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield from portable.unquantized(call)
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        emitter.cast(call.operand(0).name, call.result.name)
+
+
+# --- two operands --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ActivationAttributes(Attributes):
+    """Attributes of operators whose only attribute is a fused clamp."""
+
+    activation: Activation = Activation.NONE
+
+
+def broadcast(call: Call) -> tuple[int, ...]:
+    """Shape of a binary result.
+
+    Raises:
+        TypeRuleError: the operands do not broadcast.
+    """
+    a, b = call.type(0).shape, call.type(1).shape
+    try:
+        return np.broadcast_shapes(a, b)
+    except ValueError:
+        raise TypeRuleError(f"shapes {list(a)} and {list(b)} do not broadcast") from None
+
+
+class Binary(Operator):
+    """Base of functions of two real numbers.
+
+    Class attributes:
+        node: the XNNPACK node.
+        kernel: name of the numpy kernel.
+        options: name of TFLite's options table.
+        aten: name of the portable kernel for plain integers, if there is one.
+    """
+
+    operands = ("a", "b")
+    elementwise = True
+    node: ClassVar[type[xnn.Binary]]
+    kernel: ClassVar[str]
+    options: ClassVar[str | None] = None
+    aten: ClassVar[str | None] = None
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        demand(
+            call.type(0).dtype is call.type(1).dtype,
+            f"operands are {call.type(0).dtype.value} and {call.type(1).dtype.value}",
+        )
+        return [Expected(broadcast(call), call.type(0).dtype)]
+
+    def bounds(self, call: Call) -> tuple[float, float]:
+        """Clamp of the result, in real numbers."""
+        attributes = call.node.attributes
+        if isinstance(attributes, ActivationAttributes):
+            return attributes.activation.bounds
+        return Activation.NONE.bounds
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        a, b = arrays
+        assert a is not None
+        assert b is not None
+        result = call.result.type
+        if result.quantization is None and not result.dtype.is_float:
+            return [
+                np.clip(
+                    _PLAIN[self.kernel](a, b), *_integer_bounds(self.bounds(call), result.dtype)
+                )
+            ]
+        types = (call.type(0), call.type(1), result)
+        if self.attributes is Attributes:
+            return [getattr(numerics, self.kernel)(a, b, *types)]
+        low, high = self.bounds(call)
+        return [getattr(numerics, self.kernel)(a, b, *types, low=low, high=high)]
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        if self.attributes is Attributes:
+            return Imported(Attributes())
+        code = 0 if options is None else options.fused_activation_function
+        return Imported(ActivationAttributes(activation_of(code)))
+
+    def to_tflite(self, call: Call) -> Exported:
+        attributes = call.node.attributes
+        if self.options is None:
+            return Exported(self.tflite[0])
+        fields = {}
+        if isinstance(attributes, ActivationAttributes):
+            fields["fused_activation_function"] = activation_code(attributes.activation)
+        return Exported(self.tflite[0], getattr(tflite, self.options)(**fields))
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.elementwise(call)
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        emitter.binary(self.node, call, self.bounds(call))
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        if self.aten is None:
+            yield from super().reject_portable(call)
+        yield from portable.unquantized(call)
+        if self.bounds(call) != Activation.NONE.bounds:
+            yield Reject("portable-activation", "the kernel has no fused activation")
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        assert self.aten is not None
+        extra = (1,) if self.aten in ("aten::add", "aten::sub") else ()
+        emitter.call(self.aten, "out", [call.operand(0), call.operand(1), *extra], call.result)
+
+
+def _integer_bounds(bounds: tuple[float, float], dtype: DType) -> tuple[int, int]:
+    low, high = dtype.limits
+    return int(max(low, bounds[0])), int(min(high, bounds[1]))
+
+
+def _truncated_quotient(a: Array, b: Array) -> Array:
+    return np.trunc(a / b).astype(a.dtype)
+
+
+_PLAIN: dict[str, Any] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": _truncated_quotient,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+}
+
+
+@define
+class Add(Binary):
+    """Sum."""
+
+    name = "add"
+    attributes = ActivationAttributes
+    tflite = ("ADD",)
+    node, kernel, options, aten = xnn.XNNAdd, "add", "AddOptions", "aten::add"
+
+
+@define
+class Sub(Binary):
+    """Difference."""
+
+    name = "sub"
+    attributes = ActivationAttributes
+    tflite = ("SUB",)
+    node, kernel, options, aten = xnn.XNNSubtract, "subtract", "SubOptions", "aten::sub"
+
+
+@define
+class Mul(Binary):
+    """Product."""
+
+    name = "mul"
+    attributes = ActivationAttributes
+    tflite = ("MUL",)
+    node, kernel, options, aten = xnn.XNNMultiply, "multiply", "MulOptions", "aten::mul"
+
+
+@define
+class Div(Binary):
+    """Quotient."""
+
+    name = "div"
+    attributes = ActivationAttributes
+    tflite = ("DIV",)
+    node, kernel, options = xnn.XNNDiv, "divide", "DivOptions"
+
+
+@define
+class Minimum(Binary):
+    """Smaller of two."""
+
+    name = "minimum"
+    tflite = ("MINIMUM",)
+    node, kernel, options, aten = (
+        xnn.XNNMinimum,
+        "minimum",
+        "MaximumMinimumOptions",
+        "aten::minimum",
+    )
+
+
+@define
+class Maximum(Binary):
+    """Larger of two."""
+
+    name = "maximum"
+    tflite = ("MAXIMUM",)
+    node, kernel, options, aten = (
+        xnn.XNNMaximum,
+        "maximum",
+        "MaximumMinimumOptions",
+        "aten::maximum",
+    )
+
+
+@define
+class Prelu(Binary):
+    """Parametric leaky rectifier: x where positive, else x times the slope of its channel."""
+
+    name = "prelu"
+    operands = ("input", "slope")
+    tflite = ("PRELU",)
+    node, kernel = xnn.XNNPReLU, "prelu"
+
+
+@define
+class SquaredDifference(Operator):
+    """Square of the difference."""
+
+    name = "squared_difference"
+    operands = ("a", "b")
+    tflite = ("SQUARED_DIFFERENCE",)
+    elementwise = True
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        return [Expected(broadcast(call), call.type(0).dtype)]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        a, b = (
+            array if call.type(i).quantization is None else numerics.dequantize(array, _q(call, i))
+            for i, array in enumerate(arrays)
+            if array is not None
+        )
+        result: Array = np.square(a - b)
+        quantization = call.result.type.quantization
+        if quantization is not None:
+            result = numerics.quantize(result, quantization, call.result.type.dtype)
+        return [result]

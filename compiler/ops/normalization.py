@@ -1,0 +1,147 @@
+"""Operators that normalize along the last dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fitzroy.base.types import Array
+from fitzroy.compiler.ir import Attributes
+from fitzroy.compiler.ops.definition import (
+    Call,
+    Expected,
+    Exported,
+    Imported,
+    Operator,
+    Reject,
+    TypeRuleError,
+    define,
+    demand,
+)
+from fitzroy.compiler.ops.tflite_options import activation_of
+from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.targets.executorch import portable
+from fitzroy.compiler.targets.executorch.portable import PortableEmitter
+from fitzroy.compiler.targets.xnnpack import rules
+from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
+from fitzroy.formats import tflite
+from fitzroy.formats import xnnpack as xnn
+from fitzroy.hw_models import numerics
+from fitzroy.hw_models.numerics import Arithmetic
+
+
+class Normalization(Operator):
+    """Base: computes on real numbers, whatever the representation."""
+
+    def real(self, call: Call, x: Array) -> Array:
+        """The function on float32."""
+        raise NotImplementedError
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        demand(call.type().rank > 0, "a scalar")
+        return [Expected(call.type().shape, call.type().dtype)]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        before, after = call.type().quantization, call.result.type.quantization
+        result = self.real(call, x if before is None else numerics.dequantize(x, before))
+        if after is not None:
+            result = numerics.quantize(result, after, call.result.type.dtype)
+        return [result]
+
+
+@dataclass(frozen=True)
+class SoftmaxAttributes(Attributes):
+    """Attributes of softmax: the factor of the exponents."""
+
+    beta: float = 1.0
+
+
+@define
+class Softmax(Normalization):
+    """Exponentials divided by their sum."""
+
+    name = "softmax"
+    attributes = SoftmaxAttributes
+    tflite = ("SOFTMAX",)
+
+    def _beta(self, call: Call) -> float:
+        assert isinstance(call.node.attributes, SoftmaxAttributes)
+        return call.node.attributes.beta
+
+    def real(self, call: Call, x: Array) -> Array:
+        return numerics.softmax(x, self._beta(call))
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        if arithmetic is Arithmetic.TFLITE and x is not None and call.type().is_quantized:
+            return [numerics.tflite.softmax(x, call.type(), call.result.type, self._beta(call))]
+        return super().evaluate(call, arrays, arithmetic)
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        return Imported(SoftmaxAttributes(1.0 if options is None else options.beta))
+
+    def to_tflite(self, call: Call) -> Exported:
+        return Exported("SOFTMAX", tflite.SoftmaxOptions(beta=self._beta(call)))
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.activations(rules.variables(call), integers=False)
+        if self._beta(call) != 1:
+            yield Reject("xnnpack-softmax-beta", f"beta is {self._beta(call)}, not 1")
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        emitter.unary(xnn.XNNSoftmax, call)
+
+
+@define
+class LogSoftmax(Normalization):
+    """Logarithm of softmax."""
+
+    name = "log_softmax"
+    tflite = ("LOG_SOFTMAX",)
+
+    def real(self, call: Call, x: Array) -> Array:
+        shifted = x - x.max(axis=-1, keepdims=True)
+        total = np.exp(shifted).sum(axis=-1, keepdims=True, dtype=np.float32)
+        result: Array = shifted - np.log(total)
+        return result
+
+    def to_tflite(self, call: Call) -> Exported:
+        return Exported("LOG_SOFTMAX", tflite.LogSoftmaxOptions())
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield from portable.unquantized(call)
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        arguments: list[Any] = [call.operand(0), call.type().rank - 1, False]
+        emitter.call("aten::_log_softmax", "out", arguments, call.result)
+
+
+@define
+class L2Normalization(Normalization):
+    """Each row divided by its Euclidean length."""
+
+    name = "l2_normalization"
+    tflite = ("L2_NORMALIZATION",)
+
+    def real(self, call: Call, x: Array) -> Array:
+        squares = np.square(x).sum(axis=-1, keepdims=True, dtype=np.float32)
+        result: Array = x / np.sqrt(np.maximum(squares, np.float32(1e-12)))
+        return result
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        code = 0 if options is None else options.fused_activation_function
+        if activation_of(code) is not Activation.NONE:
+            raise TypeRuleError("L2 normalization with a fused activation")
+        return Imported(Attributes())
+
+    def to_tflite(self, call: Call) -> Exported:
+        return Exported("L2_NORMALIZATION", tflite.L2NormOptions())

@@ -1,0 +1,182 @@
+"""Pooling over windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fitzroy.base.types import Array
+from fitzroy.compiler.ir import Attributes
+from fitzroy.compiler.ops.definition import (
+    Call,
+    Expected,
+    Exported,
+    Imported,
+    Operator,
+    Reject,
+    define,
+)
+from fitzroy.compiler.ops.tflite_options import (
+    activation_code,
+    activation_of,
+    padding_of,
+    scheme_code,
+)
+from fitzroy.compiler.ops.windows import (
+    Activation,
+    Edges,
+    Padding,
+    PaddingScheme,
+    Pair,
+    explicit_padding,
+    image_extent,
+    output_extent,
+)
+from fitzroy.compiler.targets.xnnpack import rules
+from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
+from fitzroy.formats import tflite
+from fitzroy.formats import xnnpack as xnn
+from fitzroy.hw_models import numerics
+from fitzroy.hw_models.numerics import Arithmetic
+
+
+@dataclass(frozen=True)
+class PoolAttributes(Attributes):
+    """Attributes of pooling; pairs are (height, width)."""
+
+    kernel: Pair = (1, 1)
+    stride: Pair = (1, 1)
+    padding: Padding = PaddingScheme.VALID
+    activation: Activation = Activation.NONE
+
+
+class Pool(Operator):
+    """Base of pooling operators; input and result are [N,H,W,C]."""
+
+    attributes = PoolAttributes
+    node: ClassVar[type[xnn.Pooling]]
+
+    def pool(self, call: Call) -> PoolAttributes:
+        """The call's attributes, typed."""
+        assert isinstance(call.node.attributes, PoolAttributes)
+        return call.node.attributes
+
+    def edges(self, call: Call) -> Edges:
+        """Explicit padding."""
+        a = self.pool(call)
+        return explicit_padding(a.padding, image_extent(call.type()), a.kernel, a.stride, (1, 1))
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        a, shape = self.pool(call), call.type().shape
+        rows, cols = output_extent(a.padding, image_extent(call.type()), a.kernel, a.stride)
+        return [Expected((shape[0], rows, cols, shape[3]), call.type().dtype)]
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        return Imported(
+            PoolAttributes(
+                kernel=(options.filter_height, options.filter_width),
+                stride=(options.stride_h, options.stride_w),
+                padding=padding_of(options.padding),
+                activation=activation_of(options.fused_activation_function),
+            )
+        )
+
+    def to_tflite(self, call: Call) -> Exported:
+        a = self.pool(call)
+        image = image_extent(call.type())
+        table = tflite.Pool2DOptions(
+            padding=scheme_code(a.padding, image, a.kernel, a.stride, (1, 1)),
+            stride_h=a.stride[0], stride_w=a.stride[1],
+            filter_height=a.kernel[0], filter_width=a.kernel[1],
+            fused_activation_function=activation_code(a.activation),
+        )  # fmt: skip
+        return Exported(self.tflite[0], table)
+
+    def rejects(self, call: Call) -> Iterator[Reject]:
+        """Rules that all pooling nodes share."""
+        a = self.pool(call)
+        if a.kernel == (1, 1):
+            yield Reject(
+                "xnnpack-pool-window", "a window of one element, which the runtime refuses"
+            )
+        top, bottom, left, right = self.edges(call)
+        if max(top, bottom) >= a.kernel[0] or max(left, right) >= a.kernel[1]:
+            yield Reject("xnnpack-pool-padding", "a window may lie in the padding entirely")
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        a = self.pool(call)
+        top, bottom, left, right = self.edges(call)
+        emitter.add(
+            self.node(
+                padding_top=top, padding_right=right, padding_bottom=bottom, padding_left=left,
+                pooling_height=a.kernel[0], pooling_width=a.kernel[1],
+                stride_height=a.stride[0], stride_width=a.stride[1],
+                dilation_height=1, dilation_width=1,
+                input_id=emitter.value(call.operand(0).name),
+                output_id=emitter.value(call.result.name),
+            ),
+            a.activation.bounds,
+        )  # fmt: skip
+
+
+@define
+class AveragePool2D(Pool):
+    """Mean over each window; padding does not count."""
+
+    name = "average_pool_2d"
+    tflite = ("AVERAGE_POOL_2D",)
+    node = xnn.XNNAvgPooling2d
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        a, before, after = self.pool(call), call.type(), call.result.type
+        low, high = a.activation.bounds
+        if arithmetic is Arithmetic.TFLITE and before.quantization is not None:
+            return [
+                numerics.tflite.average_pool(
+                    x, before, after, kernel=a.kernel, stride=a.stride,
+                    padding=self.edges(call), low=low, high=high,
+                )
+            ]  # fmt: skip
+        real = x if before.quantization is None else numerics.dequantize(x, before.quantization)
+        result = numerics.average_pool(
+            real, kernel=a.kernel, stride=a.stride, padding=self.edges(call), low=low, high=high
+        )
+        if after.quantization is not None:
+            result = numerics.quantize(result, after.quantization, after.dtype)
+        return [result]
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.activations(rules.variables(call), integers=False)
+        yield from self.rejects(call)
+
+
+@define
+class MaxPool2D(Pool):
+    """Largest element of each window."""
+
+    name = "max_pool_2d"
+    tflite = ("MAX_POOL_2D",)
+    node = xnn.XNNMaxPooling2d
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        a = self.pool(call)
+        low, high = a.activation.bounds
+        return [
+            numerics.max_pool(
+                x, call.type(), kernel=a.kernel, stride=a.stride, padding=self.edges(call),
+                low=low, high=high,
+            ).astype(call.result.type.dtype.numpy, copy=False)
+        ]  # fmt: skip
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.mover(call)
+        yield from self.rejects(call)

@@ -1,0 +1,261 @@
+"""Reductions over axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fitzroy.base.types import Array, DType
+from fitzroy.compiler.ir import Attributes
+from fitzroy.compiler.ops.definition import (
+    Call,
+    Expected,
+    Exported,
+    Imported,
+    Operator,
+    Reject,
+    define,
+    demand,
+)
+from fitzroy.compiler.ops.shape import normalized_axis, requantized, static
+from fitzroy.compiler.ops.tflite_options import tensor_code
+from fitzroy.compiler.targets.executorch import portable
+from fitzroy.compiler.targets.executorch.portable import PortableEmitter
+from fitzroy.compiler.targets.xnnpack import rules
+from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
+from fitzroy.formats import tflite
+from fitzroy.formats import xnnpack as xnn
+from fitzroy.hw_models import numerics
+from fitzroy.hw_models.numerics import Arithmetic
+
+
+@dataclass(frozen=True)
+class ReductionAttributes(Attributes):
+    """Attributes of reductions: axes in rising order, and whether they stay with extent 1."""
+
+    axes: tuple[int, ...] = ()
+    keep_dims: bool = False
+
+
+class Reduction(Operator):
+    """Base of reductions.
+
+    Class attributes:
+        aten: portable kernel and overload, with whether it takes an element type.
+    """
+
+    attributes = ReductionAttributes
+    aten: ClassVar[tuple[str, str, bool] | None] = None
+
+    def reduction(self, call: Call) -> ReductionAttributes:
+        """The call's attributes, typed."""
+        assert isinstance(call.node.attributes, ReductionAttributes)
+        return call.node.attributes
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        a, shape = self.reduction(call), call.type().shape
+        demand(
+            list(a.axes) == sorted(set(a.axes)) and all(0 <= axis < len(shape) for axis in a.axes),
+            f"axes {a.axes} of {len(shape)} dimensions",
+        )
+        result = [
+            1 if axis in a.axes else extent
+            for axis, extent in enumerate(shape)
+            if a.keep_dims or axis not in a.axes
+        ]
+        return [Expected(tuple(result), call.type().dtype)]
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        rank = call.type().rank
+        axes = sorted({normalized_axis(axis, rank) for axis in static(call, 1, "axis")})
+        return Imported(ReductionAttributes(tuple(axes), bool(options and options.keep_dims)), (0,))
+
+    def to_tflite(self, call: Call) -> Exported:
+        a = self.reduction(call)
+        table = tflite.ReducerOptions(keep_dims=a.keep_dims)
+        return Exported(self.tflite[0], table, (0, np.array(a.axes, np.int32)))
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield from portable.unquantized(call)
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        assert self.aten is not None
+        a = self.reduction(call)
+        name, overload, takes_dtype = self.aten
+        arguments: list[Any] = [call.operand(0), a.axes, a.keep_dims]
+        emitter.call(name, overload, [*arguments, None] if takes_dtype else arguments, call.result)
+
+
+@define
+class Mean(Reduction):
+    """Mean over axes."""
+
+    name = "mean"
+    tflite = ("MEAN",)
+    aten = ("aten::mean", "out", True)
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        a, before, after = self.reduction(call), call.type(), call.result.type
+        if arithmetic is Arithmetic.TFLITE and before.quantization is not None:
+            return [numerics.tflite.mean(x, before, after, axes=a.axes, keep_dims=a.keep_dims)]
+        return [numerics.mean(x, before, after, axes=a.axes, keep_dims=a.keep_dims)]
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.elementwise(call)
+        if call.type().rank != 4 or self.reduction(call).axes != (1, 2):
+            yield Reject(
+                "xnnpack-mean-axes",
+                f"axes {self.reduction(call).axes} of {call.type().rank} dimensions;"
+                " only (1, 2) of 4 are possible",
+            )
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        flags = int(xnn.NodeFlag.KEEP_DIMS) if self.reduction(call).keep_dims else 0
+        emitter.unary(xnn.XNNGlobalAvgPooling2d, call, flags=flags)
+
+
+def _by_dequantizing(
+    function: Callable[..., Array], call: Call, x: Array, a: ReductionAttributes
+) -> Array:
+    before, after = call.type().quantization, call.result.type.quantization
+    real = x if before is None else numerics.dequantize(x, before)
+    result = np.asarray(function(real, axis=a.axes, keepdims=a.keep_dims), real.dtype)
+    return result if after is None else numerics.quantize(result, after, call.result.type.dtype)
+
+
+@define
+class Sum(Reduction):
+    """Sum over axes."""
+
+    name = "sum"
+    tflite = ("SUM",)
+    aten = ("aten::sum", "IntList_out", True)
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        return [_by_dequantizing(np.sum, call, x, self.reduction(call))]
+
+
+class Extremum(Reduction):
+    """Base of the largest and smallest element over axes."""
+
+    function: ClassVar[Callable[..., Array]]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        a = self.reduction(call)
+        result = np.asarray(type(self).function(x, axis=a.axes, keepdims=a.keep_dims), x.dtype)
+        return [requantized(result, call.type(), call.result.type)]
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield from portable.stored(rules.variables(call))
+        if call.type().quantization != call.result.type.quantization:
+            yield Reject("portable-quantized", "the kernel cannot change the quantization")
+
+
+@define
+class ReduceMax(Extremum):
+    """Largest element over axes."""
+
+    name = "reduce_max"
+    tflite = ("REDUCE_MAX",)
+    aten = ("aten::amax", "out", False)
+    function = np.amax
+
+
+@define
+class ReduceMin(Extremum):
+    """Smallest element over axes."""
+
+    name = "reduce_min"
+    tflite = ("REDUCE_MIN",)
+    aten = ("aten::amin", "out", False)
+    function = np.amin
+
+
+@dataclass(frozen=True)
+class ArgAttributes(Attributes):
+    """Attributes of the position of an extremum: the axis searched."""
+
+    axis: int = 0
+
+
+class ArgExtremum(Operator):
+    """Base of the positions of extrema; of equal elements the first counts."""
+
+    attributes = ArgAttributes
+    function: ClassVar[Callable[..., Array]]
+
+    def _axis(self, call: Call) -> int:
+        assert isinstance(call.node.attributes, ArgAttributes)
+        return call.node.attributes.axis
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        axis, shape = self._axis(call), call.type().shape
+        demand(0 <= axis < len(shape), f"axis {axis} of {len(shape)} dimensions")
+        demand(call.result.type.dtype.is_integer, "positions are integers")
+        return [Expected((*shape[:axis], *shape[axis + 1 :]))]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        found = type(self).function(x, axis=self._axis(call))
+        return [np.asarray(found).astype(call.result.type.dtype.numpy)]
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        axis = normalized_axis(static(call, 1, "axis")[0], call.type().rank)
+        return Imported(ArgAttributes(axis), (0,))
+
+    def to_tflite(self, call: Call) -> Exported:
+        table = tflite.ArgMaxOptions if self.name == "arg_max" else tflite.ArgMinOptions
+        code = tensor_code(call.result.type.dtype)
+        return Exported(
+            self.tflite[0], table(output_type=code), (0, np.array(self._axis(call), np.int32))
+        )
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield from portable.stored([call.operand(0), call.result])
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        name = "aten::argmax" if self.name == "arg_max" else "aten::argmin"
+        arguments: list[Any] = [call.operand(0), self._axis(call), False]
+        if call.result.type.dtype is DType.INT64:
+            emitter.call(name, "out", arguments, call.result)
+            return
+        # The kernel writes int64 only.
+        wide = emitter.temporary(replace(call.result.type, dtype=DType.INT64))
+        emitter.call(name, "out", arguments, wide)
+        emitter.cast(wide, call.result.name)
+
+
+@define
+class ArgMax(ArgExtremum):
+    """Position of the largest element along an axis."""
+
+    name = "arg_max"
+    tflite = ("ARG_MAX",)
+    function = np.argmax
+
+
+@define
+class ArgMin(ArgExtremum):
+    """Position of the smallest element along an axis."""
+
+    name = "arg_min"
+    tflite = ("ARG_MIN",)
+    function = np.argmin

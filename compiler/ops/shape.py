@@ -1,0 +1,777 @@
+"""Operators that move elements without computing on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.ir import Attributes
+from fitzroy.compiler.ops.definition import (
+    Call,
+    Expected,
+    Exported,
+    Imported,
+    Operator,
+    Reject,
+    TypeRuleError,
+    define,
+    demand,
+)
+from fitzroy.compiler.ops.tflite_options import activation_of
+from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.targets.executorch import portable
+from fitzroy.compiler.targets.executorch.portable import PortableEmitter
+from fitzroy.compiler.targets.xnnpack import rules
+from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
+from fitzroy.formats import method as m
+from fitzroy.formats import tflite
+from fitzroy.formats import xnnpack as xnn
+from fitzroy.hw_models.numerics import Arithmetic, convert, quantize
+
+Shape = tuple[int, ...]
+
+
+def requantized(x: Array, before: TensorType, after: TensorType) -> Array:
+    """Elements as the result's quantization stores them; most often they are unchanged."""
+    if before.quantization == after.quantization or after.quantization is None:
+        return x
+    return convert(x, before, after)
+
+
+def static(call: Call, index: int, what: str) -> Shape:
+    """A parameter operand that TFLite allows to vary but that must be constant here.
+
+    Raises:
+        TypeRuleError: it varies.
+    """
+    values = call.constant(index)
+    if values is None:
+        raise TypeRuleError(f"the {what} is computed at run time; it must be a constant")
+    return values
+
+
+def normalized_axis(axis: int, rank: int) -> int:
+    """A possibly negative axis as a non-negative one.
+
+    Raises:
+        TypeRuleError: it lies outside the rank.
+    """
+    demand(-rank <= axis < rank, f"axis {axis} of {rank} dimensions")
+    return axis % rank
+
+
+class Mover(Operator):
+    """Base of operators whose result holds elements of their one input."""
+
+    def move(self, call: Call, x: Array) -> Array:
+        """The elements moved."""
+        raise NotImplementedError
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        return [requantized(self.move(call, x), call.type(), call.result.type)]
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.mover(call)
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield from portable.stored([call.operand(0), call.result])
+        if call.type().quantization != call.result.type.quantization:
+            yield Reject("portable-quantized", "the kernel cannot change the quantization")
+
+
+@dataclass(frozen=True)
+class ReshapeAttributes(Attributes):
+    """Attributes of a reshape: the result's shape."""
+
+    shape: Shape = ()
+
+
+@define
+class Reshape(Mover):
+    """The same elements with another shape."""
+
+    name = "reshape"
+    attributes = ReshapeAttributes
+    tflite = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+
+    def _shape(self, call: Call) -> Shape:
+        assert isinstance(call.node.attributes, ReshapeAttributes)
+        return call.node.attributes.shape
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        shape = self._shape(call)
+        demand(
+            math.prod(shape) == call.type().size and min(shape, default=1) >= 0,
+            f"{call.type().size} elements do not fill {list(shape)}",
+        )
+        return [Expected(shape, call.type().dtype)]
+
+    def move(self, call: Call, x: Array) -> Array:
+        return x.reshape(self._shape(call))
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        # The result's shape is static in every model that can be compiled.
+        return Imported(ReshapeAttributes(call.result.type.shape), (0,))
+
+    def to_tflite(self, call: Call) -> Exported:
+        shape = np.array(self._shape(call), np.int32)
+        return Exported("RESHAPE", tflite.ReshapeOptions(new_shape=shape), (0, shape))
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.mover(call)
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        shape = self._shape(call)
+        emitter.add(
+            xnn.XNNStaticReshape(
+                num_dims=len(shape),
+                new_shape=np.array(shape, np.uint32),
+                input_id=emitter.value(call.operand(0).name),
+                output_id=emitter.value(call.result.name),
+            )
+        )
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        emitter.call("aten::view_copy", "out", [call.operand(0), self._shape(call)], call.result)
+
+
+@dataclass(frozen=True)
+class TransposeAttributes(Attributes):
+    """Attributes of a transpose: result axis i is input axis perm[i]."""
+
+    perm: Shape = ()
+
+
+@define
+class Transpose(Mover):
+    """Permutation of dimensions."""
+
+    name = "transpose"
+    attributes = TransposeAttributes
+    tflite = ("TRANSPOSE",)
+
+    def _perm(self, call: Call) -> Shape:
+        assert isinstance(call.node.attributes, TransposeAttributes)
+        return call.node.attributes.perm
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        shape, perm = call.type().shape, self._perm(call)
+        demand(sorted(perm) == list(range(len(shape))), f"{perm} permutes no {len(shape)} axes")
+        return [Expected(tuple(shape[axis] for axis in perm), call.type().dtype)]
+
+    def move(self, call: Call, x: Array) -> Array:
+        return x.transpose(self._perm(call))
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        rank = call.type().rank
+        perm = tuple(normalized_axis(axis, rank) for axis in static(call, 1, "permutation"))
+        return Imported(TransposeAttributes(perm), (0,))
+
+    def to_tflite(self, call: Call) -> Exported:
+        return Exported(
+            "TRANSPOSE", tflite.TransposeOptions(), (0, np.array(self._perm(call), np.int32))
+        )
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        perm = self._perm(call)
+        emitter.add(
+            xnn.XNNStaticTranspose(
+                num_dims=len(perm),
+                perm=np.array(perm, np.uint32),
+                input_id=emitter.value(call.operand(0).name),
+                output_id=emitter.value(call.result.name),
+            )
+        )
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        emitter.call("aten::permute_copy", "out", [call.operand(0), self._perm(call)], call.result)
+
+
+@dataclass(frozen=True)
+class PadAttributes(Attributes):
+    """Attributes of padding.
+
+    Attributes:
+        before: elements to add before each dimension.
+        after: elements to add after each dimension.
+        value: the real number to pad with.
+    """
+
+    before: Shape = ()
+    after: Shape = ()
+    value: float = 0.0
+
+
+@define
+class Pad(Mover):
+    """Padding with a constant real number."""
+
+    name = "pad"
+    attributes = PadAttributes
+    tflite = ("PAD", "PADV2")
+
+    def _pad(self, call: Call) -> PadAttributes:
+        assert isinstance(call.node.attributes, PadAttributes)
+        return call.node.attributes
+
+    def _stored(self, call: Call) -> float | int:
+        """The padding as the input stores it."""
+        a, type = self._pad(call), call.type()
+        if type.quantization is None:
+            return a.value
+        real = np.array([a.value], np.float32)
+        return int(quantize(real, type.quantization, type.dtype)[0])
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        a, shape = self._pad(call), call.type().shape
+        demand(
+            len(a.before) == len(a.after) == len(shape),
+            f"padding of {len(a.before)} dimensions for {len(shape)}",
+        )
+        demand(min((*a.before, *a.after), default=0) >= 0, "negative padding")
+        extents = zip(a.before, shape, a.after, strict=True)
+        return [Expected(tuple(map(sum, extents)), call.type().dtype)]
+
+    def move(self, call: Call, x: Array) -> Array:
+        a = self._pad(call)
+        widths = list(zip(a.before, a.after, strict=True))
+        return np.pad(x, widths, constant_values=self._stored(call))
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        amounts = np.array(static(call, 1, "padding"), np.int64).reshape(-1, 2)
+        before, after = (tuple(map(int, column)) for column in amounts.T)
+        value = 0.0
+        if builtin == "PADV2":
+            operand = call.operand(2)
+            if operand.data is None:
+                raise TypeRuleError("the padding value is computed at run time")
+            value = float(operand.data.reshape(-1)[0])
+            q = operand.type.quantization
+            if q is not None:
+                value = (value - q.zero_point[0]) * q.scale[0]
+        return Imported(PadAttributes(before, after, value), (0,))
+
+    def to_tflite(self, call: Call) -> Exported:
+        a = self._pad(call)
+        if a.value:
+            raise TypeRuleError(f"padding with {a.value} is not written")
+        amounts = np.array([a.before, a.after], np.int32).T
+        return Exported("PAD", tflite.PadOptions(), (0, np.ascontiguousarray(amounts)))
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        a = self._pad(call)
+        emitter.add(
+            xnn.XNNStaticConstantPad(
+                pre_paddings=np.array(a.before, np.uint32),
+                post_paddings=np.array(a.after, np.uint32),
+                padding_value=a.value,
+                input_id=emitter.value(call.operand(0).name),
+                output_id=emitter.value(call.result.name),
+            )
+        )
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        a = self._pad(call)
+        pairs = zip(reversed(a.before), reversed(a.after), strict=True)
+        amounts = tuple(amount for pair in pairs for amount in pair)
+        arguments: list[Any] = [call.operand(0), amounts, self._stored(call)]
+        emitter.call("aten::constant_pad_nd", "out", arguments, call.result)
+
+
+@dataclass(frozen=True)
+class ConcatenationAttributes(Attributes):
+    """Attributes of a concatenation: the axis along which operands follow one another."""
+
+    axis: int = 0
+
+
+@define
+class Concatenation(Operator):
+    """Operands one after another along an axis."""
+
+    name = "concatenation"
+    operands = ("inputs*",)
+    attributes = ConcatenationAttributes
+    tflite = ("CONCATENATION",)
+
+    MOST = 5
+    """Most inputs of an XNNPACK node."""
+
+    def _axis(self, call: Call) -> int:
+        assert isinstance(call.node.attributes, ConcatenationAttributes)
+        return call.node.attributes.axis
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        demand(len(call.inputs) > 0, "no operands")
+        axis, first = self._axis(call), call.type(0)
+        demand(0 <= axis < first.rank, f"axis {axis} of {first.rank} dimensions")
+        total = 0
+        for index in range(len(call.inputs)):
+            shape = call.type(index).shape
+            demand(call.type(index).dtype is first.dtype, "operands differ in element type")
+            demand(
+                len(shape) == first.rank
+                and shape[:axis] == first.shape[:axis]
+                and shape[axis + 1 :] == first.shape[axis + 1 :],
+                f"shapes {list(first.shape)} and {list(shape)} differ beside axis {axis}",
+            )
+            total += shape[axis]
+        return [Expected((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        parts = [
+            requantized(x, call.type(i), call.result.type)
+            for i, x in enumerate(arrays)
+            if x is not None
+        ]
+        return [np.concatenate(parts, axis=self._axis(call))]
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        if activation_of(options.fused_activation_function) is not Activation.NONE:
+            raise TypeRuleError("a concatenation with a fused activation")
+        return Imported(ConcatenationAttributes(normalized_axis(options.axis, call.type(0).rank)))
+
+    def to_tflite(self, call: Call) -> Exported:
+        return Exported("CONCATENATION", tflite.ConcatenationOptions(axis=self._axis(call)))
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.mover(call)
+        if not 2 <= len(call.inputs) <= self.MOST:
+            yield Reject(
+                "xnnpack-concat-arity", f"{len(call.inputs)} inputs; 2 to {self.MOST} are possible"
+            )
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        node = {
+            2: xnn.XNNConcatenate2,
+            3: xnn.XNNConcatenate3,
+            4: xnn.XNNConcatenate4,
+            5: xnn.XNNConcatenate5,
+        }[len(call.inputs)]
+        ids = {
+            f"input{i}_id": emitter.value(call.operand(i - 1).name)
+            for i in range(1, len(call.inputs) + 1)
+        }
+        emitter.add(node(axis=self._axis(call), output_id=emitter.value(call.result.name), **ids))
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        values = rules.variables(call)
+        yield from portable.stored(values)
+        yield from rules.same_quantization(values)
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        items = m.TensorList(tuple(emitter.tensor(v.name) for v in call.inputs if v is not None))
+        emitter.call("aten::cat", "out", [items, self._axis(call)], call.result)
+
+
+@dataclass(frozen=True)
+class StridedSliceAttributes(Attributes):
+    """Attributes of a slice: first index, count and step along each dimension."""
+
+    begin: Shape = ()
+    size: Shape = ()
+    stride: Shape = ()
+
+
+@define
+class StridedSlice(Mover):
+    """Every stride-th element of a box."""
+
+    name = "strided_slice"
+    attributes = StridedSliceAttributes
+    tflite = ("STRIDED_SLICE", "SLICE")
+
+    def _slice(self, call: Call) -> StridedSliceAttributes:
+        assert isinstance(call.node.attributes, StridedSliceAttributes)
+        return call.node.attributes
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        a, shape = self._slice(call), call.type().shape
+        demand(
+            len(a.begin) == len(a.size) == len(a.stride) == len(shape),
+            f"a slice of {len(a.begin)} dimensions of {len(shape)}",
+        )
+        for extent, begin, size, stride in zip(shape, a.begin, a.size, a.stride, strict=True):
+            last = begin + (size - 1) * stride
+            demand(
+                size >= 0
+                and stride != 0
+                and (size == 0 or (0 <= begin < extent and 0 <= last < extent)),
+                f"elements {begin} to {last} of {extent}",
+            )
+        return [Expected(a.size, call.type().dtype)]
+
+    def move(self, call: Call, x: Array) -> Array:
+        a = self._slice(call)
+        for axis, (begin, size, stride) in enumerate(zip(a.begin, a.size, a.stride, strict=True)):
+            x = x.take(range(begin, begin + size * stride, stride), axis=axis)
+        return x
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        shape = call.type().shape
+        begin = static(call, 1, "first index")
+        if builtin == "SLICE":
+            sizes = static(call, 2, "size")
+            size = tuple(
+                extent - first if count == -1 else count
+                for extent, first, count in zip(shape, begin, sizes, strict=True)
+            )
+            return Imported(StridedSliceAttributes(begin, size, (1,) * len(shape)), (0,))
+        end, stride = static(call, 2, "end"), static(call, 3, "stride")
+        if options.ellipsis_mask or options.new_axis_mask:
+            raise TypeRuleError("a strided slice with an ellipsis or an added axis")
+        rows = [
+            _resolve(extent, index, begin, end, stride, options)
+            for index, extent in enumerate(shape)
+        ]
+        first, count, step = zip(*rows, strict=True)
+        return Imported(StridedSliceAttributes(first, count, step), (0,))
+
+    def to_tflite(self, call: Call) -> Exported:
+        a = self._slice(call)
+        if set(a.stride) > {1}:
+            raise TypeRuleError("a slice with a stride is not written")
+        sizes = np.array(a.size, np.int32)
+        return Exported("SLICE", tflite.SliceOptions(), (0, np.array(a.begin, np.int32), sizes))
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.mover(call)
+        if any(step != 1 for step in self._slice(call).stride):
+            yield Reject("xnnpack-slice-stride", f"strides {self._slice(call).stride}, not 1")
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        a = self._slice(call)
+        emitter.add(
+            xnn.XNNStaticSlice(
+                num_dims=len(a.begin),
+                offsets=np.array(a.begin, np.uint32),
+                sizes=np.array(a.size, np.uint32),
+                input_id=emitter.value(call.operand(0).name),
+                output_id=emitter.value(call.result.name),
+            )
+        )
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield from super().reject_portable(call)
+        if any(step < 1 for step in self._slice(call).stride):
+            yield Reject(
+                "portable-slice-stride", f"strides {self._slice(call).stride} run backwards"
+            )
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        a = self._slice(call)
+        source, type = emitter.tensor(call.operand(0).name), call.type()
+        cuts = [
+            axis
+            for axis, extent in enumerate(type.shape)
+            if (a.begin[axis], a.size[axis], a.stride[axis]) != (0, extent, 1)
+        ] or [0]
+        for axis in cuts:
+            shape = list(type.shape)
+            shape[axis] = a.size[axis]
+            type = type.with_shape(tuple(shape))
+            last = axis == cuts[-1]
+            out = emitter.tensor(call.result.name) if last else emitter.temporary(type)
+            end = a.begin[axis] + (a.size[axis] - 1) * a.stride[axis] + 1
+            numbers = [emitter.argument(n) for n in (axis, a.begin[axis], end, a.stride[axis])]
+            emitter.call_indexed("aten::slice_copy", "Tensor_out", (source, *numbers), out)
+            source = out
+
+
+def _resolve(
+    extent: int, index: int, begin: Shape, end: Shape, stride: Shape, options: Any
+) -> tuple[int, int, int]:
+    """First index, count and step along one dimension of TFLite's STRIDED_SLICE."""
+    if index >= len(begin):
+        return 0, extent, 1
+    step, bit = stride[index], 1 << index
+    demand(step != 0, "a stride of 0")
+    if options.shrink_axis_mask & bit:
+        return begin[index] % extent if extent else 0, 1, 1
+    first = None if options.begin_mask & bit else begin[index]
+    last = None if options.end_mask & bit else end[index]
+    if last is not None and options.offset and first is not None:
+        last += first
+    chosen = range(extent)[slice(first, last, step)]
+    return chosen.start if len(chosen) else 0, len(chosen), step
+
+
+@dataclass(frozen=True)
+class SplitAttributes(Attributes):
+    """Attributes of a split: the axis and the extents of the parts along it."""
+
+    axis: int = 0
+    sizes: Shape = ()
+
+
+@define
+class Split(Operator):
+    """Parts that follow one another along an axis."""
+
+    name = "split"
+    attributes = SplitAttributes
+    results = None
+    tflite = ("SPLIT", "SPLIT_V")
+
+    def _split(self, call: Call) -> SplitAttributes:
+        assert isinstance(call.node.attributes, SplitAttributes)
+        return call.node.attributes
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        a, shape = self._split(call), call.type().shape
+        demand(0 <= a.axis < len(shape), f"axis {a.axis} of {len(shape)} dimensions")
+        demand(
+            sum(a.sizes) == shape[a.axis] and min(a.sizes, default=0) >= 0,
+            f"parts {a.sizes} of {shape[a.axis]}",
+        )
+        return [
+            Expected((*shape[: a.axis], size, *shape[a.axis + 1 :]), call.type().dtype)
+            for size in a.sizes
+        ]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        a = self._split(call)
+        parts = np.split(x, np.cumsum(a.sizes)[:-1], axis=a.axis)
+        return [
+            requantized(part, call.type(), out.type)
+            for part, out in zip(parts, call.outputs, strict=True)
+        ]
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        data, where = (1, 0) if builtin == "SPLIT" else (0, 2)
+        axis = normalized_axis(static(call, where, "axis")[0], call.type(data).rank)
+        sizes = tuple(out.type.shape[axis] for out in call.outputs)
+        return Imported(SplitAttributes(axis, sizes), (data,))
+
+    def to_tflite(self, call: Call) -> Exported:
+        a = self._split(call)
+        if len(set(a.sizes)) != 1:
+            raise TypeRuleError("a split into unequal parts is not written")
+        table = tflite.SplitOptions(num_splits=len(a.sizes))
+        return Exported("SPLIT", table, (np.array(a.axis, np.int32), 0))
+
+
+@dataclass(frozen=True)
+class AxisAttributes(Attributes):
+    """Attributes of operators that work along one axis."""
+
+    axis: int = 0
+
+
+@define
+class Pack(Operator):
+    """Operands stacked along a fresh axis."""
+
+    name = "pack"
+    operands = ("inputs*",)
+    attributes = AxisAttributes
+    tflite = ("PACK",)
+
+    def _axis(self, call: Call) -> int:
+        assert isinstance(call.node.attributes, AxisAttributes)
+        return call.node.attributes.axis
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        axis, first = self._axis(call), call.type(0)
+        demand(0 <= axis <= first.rank, f"axis {axis} of {first.rank + 1} dimensions")
+        shapes = {call.type(i).shape for i in range(len(call.inputs))}
+        demand(len(shapes) == 1, "operands differ in shape")
+        shape = (*first.shape[:axis], len(call.inputs), *first.shape[axis:])
+        return [Expected(shape, first.dtype)]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        parts = [
+            requantized(x, call.type(i), call.result.type)
+            for i, x in enumerate(arrays)
+            if x is not None
+        ]
+        return [np.stack(parts, axis=self._axis(call))]
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        return Imported(AxisAttributes(normalized_axis(options.axis, call.type(0).rank + 1)))
+
+    def to_tflite(self, call: Call) -> Exported:
+        table = tflite.PackOptions(values_count=len(call.inputs), axis=self._axis(call))
+        return Exported("PACK", table)
+
+
+@define
+class Unpack(Operator):
+    """Slices of extent 1 along an axis, without that axis."""
+
+    name = "unpack"
+    attributes = AxisAttributes
+    results = None
+    tflite = ("UNPACK",)
+
+    def _axis(self, call: Call) -> int:
+        assert isinstance(call.node.attributes, AxisAttributes)
+        return call.node.attributes.axis
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        axis, type = self._axis(call), call.type()
+        demand(0 <= axis < type.rank, f"axis {axis} of {type.rank} dimensions")
+        part = Expected((*type.shape[:axis], *type.shape[axis + 1 :]), type.dtype)
+        return [part] * type.shape[axis]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        return [
+            requantized(part, call.type(), out.type)
+            for part, out in zip(np.moveaxis(x, self._axis(call), 0), call.outputs, strict=True)
+        ]
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        return Imported(AxisAttributes(normalized_axis(options.axis, call.type(0).rank)))
+
+    def to_tflite(self, call: Call) -> Exported:
+        table = tflite.UnpackOptions(num=len(call.outputs), axis=self._axis(call))
+        return Exported("UNPACK", table)
+
+
+@dataclass(frozen=True)
+class GatherAttributes(Attributes):
+    """Attributes of a gather: the axis that the indices select along."""
+
+    axis: int = 0
+
+
+@define
+class Gather(Operator):
+    """Slices of the first operand along an axis, chosen by an integer operand."""
+
+    name = "gather"
+    operands = ("input", "indices")
+    attributes = GatherAttributes
+    tflite = ("GATHER",)
+
+    def _axis(self, call: Call) -> int:
+        assert isinstance(call.node.attributes, GatherAttributes)
+        return call.node.attributes.axis
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        axis, shape = self._axis(call), call.type(0).shape
+        demand(0 <= axis < len(shape), f"axis {axis} of {len(shape)} dimensions")
+        demand(call.type(1).dtype.is_integer, f"indices are {call.type(1).dtype.value}")
+        result = (*shape[:axis], *call.type(1).shape, *shape[axis + 1 :])
+        return [Expected(result, call.type(0).dtype)]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        x, indices = arrays
+        assert x is not None
+        assert indices is not None
+        return [requantized(x.take(indices, axis=self._axis(call)), call.type(0), call.result.type)]
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        if options is not None and options.batch_dims:
+            raise TypeRuleError("a gather with batch dimensions")
+        axis = 0 if options is None else options.axis
+        return Imported(GatherAttributes(normalized_axis(axis, call.type(0).rank)))
+
+    def to_tflite(self, call: Call) -> Exported:
+        return Exported("GATHER", tflite.GatherOptions(axis=self._axis(call)))
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield from portable.stored(rules.variables(call))
+        if call.type(0).quantization != call.result.type.quantization:
+            yield Reject("portable-quantized", "the kernel cannot change the quantization")
+        if call.type(1).rank != 1:
+            yield Reject("portable-gather-rank", f"indices have rank {call.type(1).rank}, not 1")
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        arguments = [call.operand(0), self._axis(call), call.operand(1)]
+        emitter.call("aten::index_select", "out", arguments, call.result)
+
+
+@dataclass(frozen=True)
+class BlockAttributes(Attributes):
+    """Attributes of operators that trade space for channels: the block's extent."""
+
+    block: int = 1
+
+
+class SpaceDepth(Mover):
+    """Base of the operators that trade space for channels."""
+
+    attributes = BlockAttributes
+
+    def block(self, call: Call) -> int:
+        """Extent of the block."""
+        assert isinstance(call.node.attributes, BlockAttributes)
+        demand(call.type().rank == 4, f"an image has 4 dimensions, not {call.type().rank}")
+        demand(call.node.attributes.block > 0, f"a block of {call.node.attributes.block}")
+        return call.node.attributes.block
+
+    def steps(self, call: Call) -> tuple[Shape, Shape, Shape]:
+        """The move as reshape, permutation and reshape."""
+        raise NotImplementedError
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        return [Expected(self.steps(call)[2], call.type().dtype)]
+
+    def move(self, call: Call, x: Array) -> Array:
+        split, perm, merged = self.steps(call)
+        return x.reshape(split).transpose(perm).reshape(merged)
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        return Imported(BlockAttributes(options.block_size))
+
+    def to_tflite(self, call: Call) -> Exported:
+        options = "SpaceToDepthOptions" if self.name == "space_to_depth" else "DepthToSpaceOptions"
+        return Exported(self.tflite[0], getattr(tflite, options)(block_size=self.block(call)))
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield Reject("xnnpack-operator", f"XNNPACK has no node for {self.name}")
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield Reject("portable-kernel", f"{self.name} is written as reshapes and a transpose")
+
+
+@define
+class SpaceToDepth(SpaceDepth):
+    """Blocks of pixels become channels."""
+
+    name = "space_to_depth"
+    tflite = ("SPACE_TO_DEPTH",)
+
+    def steps(self, call: Call) -> tuple[Shape, Shape, Shape]:
+        b = self.block(call)
+        n, h, w, c = call.type().shape
+        demand(h % b == 0 and w % b == 0, f"an image of {h} x {w} in blocks of {b}")
+        return (n, h // b, b, w // b, b, c), (0, 1, 3, 2, 4, 5), (n, h // b, w // b, b * b * c)
+
+
+@define
+class DepthToSpace(SpaceDepth):
+    """Channels become blocks of pixels."""
+
+    name = "depth_to_space"
+    tflite = ("DEPTH_TO_SPACE",)
+
+    def steps(self, call: Call) -> tuple[Shape, Shape, Shape]:
+        b = self.block(call)
+        n, h, w, c = call.type().shape
+        demand(c % (b * b) == 0, f"{c} channels in blocks of {b} x {b}")
+        return (n, h, w, b, b, c // (b * b)), (0, 1, 3, 2, 4, 5), (n, h * b, w * b, c // (b * b))

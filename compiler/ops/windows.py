@@ -1,0 +1,108 @@
+"""Windows of spatial operators: padding schemes, output extents, activations.
+
+Facts: TensorFlow's documented padding schemes; the same formulas as TFLite's.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from fitzroy.base.types import TensorType
+from fitzroy.compiler.ops.definition import TypeRuleError
+
+Pair = tuple[int, int]
+Edges = tuple[int, int, int, int]
+"""Padding of an image: top, bottom, left, right, in elements."""
+
+
+class PaddingScheme(Enum):
+    """Padding named by its effect rather than by its amounts."""
+
+    SAME = "same"
+    VALID = "valid"
+
+
+Padding = PaddingScheme | Edges
+
+
+class Activation(Enum):
+    """Clamp fused into an operator."""
+
+    NONE = "none"
+    RELU = "relu"
+    RELU_N1_TO_1 = "relu_n1_to_1"
+    RELU6 = "relu6"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest real number that passes."""
+        return _BOUNDS[self]
+
+
+_INF = float("inf")
+_BOUNDS = {
+    Activation.NONE: (-_INF, _INF),
+    Activation.RELU: (0.0, _INF),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+    Activation.RELU6: (0.0, 6.0),
+}
+
+
+def explicit_padding(
+    padding: Padding, image: Pair, kernel: Pair, stride: Pair, dilation: Pair
+) -> Edges:
+    """The amounts that a padding scheme stands for: top, bottom, left, right."""
+    if isinstance(padding, tuple):
+        return padding
+    if padding is PaddingScheme.VALID:
+        return (0, 0, 0, 0)
+    edges = []
+    for extent, size, step, spread in zip(image, kernel, stride, dilation, strict=True):
+        outputs = -(-extent // step)
+        total = max((outputs - 1) * step + (size - 1) * spread + 1 - extent, 0)
+        edges += [total // 2, total - total // 2]
+    return (edges[0], edges[1], edges[2], edges[3])
+
+
+def output_extent(
+    padding: Padding, image: Pair, kernel: Pair, stride: Pair, dilation: Pair = (1, 1)
+) -> Pair:
+    """Height and width of what a window yields.
+
+    Raises:
+        TypeRuleError: the window is larger than the padded image, or a parameter is not positive.
+    """
+    if min(*kernel, *stride, *dilation) < 1:
+        raise TypeRuleError(
+            f"kernel {kernel}, stride {stride}, dilation {dilation} must be positive"
+        )
+    top, bottom, left, right = explicit_padding(padding, image, kernel, stride, dilation)
+    if min(top, bottom, left, right) < 0:
+        raise TypeRuleError(f"negative padding {(top, bottom, left, right)}")
+    height = image[0] + top + bottom - (kernel[0] - 1) * dilation[0] - 1
+    width = image[1] + left + right - (kernel[1] - 1) * dilation[1] - 1
+    if height < 0 or width < 0:
+        raise TypeRuleError(f"a window of {kernel} does not fit an image of {image}")
+    return height // stride[0] + 1, width // stride[1] + 1
+
+
+def scheme_of(
+    padding: Padding, image: Pair, kernel: Pair, stride: Pair, dilation: Pair
+) -> PaddingScheme | None:
+    """The scheme whose amounts `padding` has, or None."""
+    amounts = explicit_padding(padding, image, kernel, stride, dilation)
+    for scheme in (PaddingScheme.VALID, PaddingScheme.SAME):
+        if explicit_padding(scheme, image, kernel, stride, dilation) == amounts:
+            return scheme
+    return None
+
+
+def image_extent(type: TensorType) -> Pair:
+    """Height and width of an NHWC tensor.
+
+    Raises:
+        TypeRuleError: it does not have four dimensions.
+    """
+    if type.rank != 4:
+        raise TypeRuleError(f"an image has 4 dimensions, not {type.rank}")
+    return type.shape[1], type.shape[2]

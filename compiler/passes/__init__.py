@@ -1,0 +1,1 @@
+"""Graph to graph, one file per pass."""

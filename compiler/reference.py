@@ -1,0 +1,151 @@
+"""Reference semantics of whole graphs: type checking and evaluation with numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from fitzroy.base.errors import InternalError, UsageError
+from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.definition import Call, TypeRuleError
+from fitzroy.hw_models.numerics import Arithmetic
+
+
+def check(graph: Graph, node: Node) -> None:
+    """Check one node against its operator's type rule.
+
+    Raises:
+        TypeRuleError: what does not fit.
+    """
+    operator = OPS.get(node.op)
+    if operator is None:
+        raise TypeRuleError(f"no operator {node.op!r}")
+    if type(node.attributes) is not operator.attributes:
+        raise TypeRuleError(
+            f"attributes are {type(node.attributes).__name__}, not {operator.attributes.__name__}"
+        )
+    _check_arity(node, operator.operands)
+    if operator.results is not None and len(node.outputs) != operator.results:
+        raise TypeRuleError(f"{len(node.outputs)} results, not {operator.results}")
+    call = Call.of(graph, node)
+    expected = operator.infer(call)
+    if len(expected) != len(call.outputs):
+        raise TypeRuleError(f"{len(call.outputs)} results, not {len(expected)}")
+    for want, value in zip(expected, call.outputs, strict=True):
+        if value.type.shape != want.shape:
+            raise TypeRuleError(
+                f"result {value.name!r} has shape {list(value.type.shape)}, not {list(want.shape)}"
+            )
+        if want.dtype is not None and value.type.dtype is not want.dtype:
+            raise TypeRuleError(
+                f"result {value.name!r} is {value.type.dtype.value}, not {want.dtype.value}"
+            )
+
+
+def _check_arity(node: Node, operands: tuple[str, ...]) -> None:
+    variadic = operands[-1].endswith("*")
+    required = sum(not name.endswith(("?", "*")) for name in operands)
+    most = None if variadic else len(operands)
+    if len(node.inputs) < required or (most is not None and len(node.inputs) > most):
+        raise TypeRuleError(f"{len(node.inputs)} operands for ({', '.join(operands)})")
+    for name, value in zip(operands, node.inputs, strict=False):
+        if value is None and not name.endswith("?"):
+            raise TypeRuleError(f"operand {name} is absent")
+
+
+def verify(graph: Graph) -> None:
+    """Check structure and types of a graph.
+
+    Raises:
+        InternalError: which node breaks which rule.
+    """
+    graph.verify_structure()
+    for node in graph.nodes():
+        try:
+            check(graph, node)
+        except TypeRuleError as error:
+            raise InternalError(
+                f"{node.op} {node.name!r} is ill-typed", reason=str(error), where=graph.name
+            ) from None
+
+
+def evaluate_node(
+    graph: Graph, node: Node, values: Mapping[str, Array], arithmetic: Arithmetic
+) -> dict[str, Array]:
+    """Outputs of one node by name, given its variable operands."""
+    call = Call.of(graph, node)
+    arrays = [
+        None if value is None else value.data if value.data is not None else values[value.name]
+        for value in call.inputs
+    ]
+    results = OPS[node.op].evaluate(call, arrays, arithmetic)
+    for array, out in zip(results, call.outputs, strict=True):
+        if array.shape != out.type.shape or array.dtype != out.type.dtype.numpy:
+            raise InternalError(
+                f"{node.op} gave {array.dtype}{list(array.shape)} for {out.type}", where=node.name
+            )
+    return dict(zip(node.outputs, results, strict=True))
+
+
+def check_array(name: str, type: TensorType, array: Array) -> Array:
+    """An array as a tensor of the given type.
+
+    Raises:
+        UsageError: shape or element type differ.
+    """
+    if array.shape != type.shape or array.dtype != type.dtype.numpy:
+        raise UsageError(
+            f"input {name!r} takes {type.dtype.value}{list(type.shape)}",
+            reason=f"got {array.dtype}{list(array.shape)}",
+        )
+    return array
+
+
+def evaluate(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    arithmetic: Arithmetic = Arithmetic.XNNPACK,
+    *,
+    keep: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Array]:
+    """Run a graph by its reference semantics.
+
+    Args:
+        graph: a verified graph.
+        inputs: one array per graph input, of exactly its type.
+        arithmetic: rounding of integer kernels.
+        keep: give every value, not only the outputs.
+        progress: called with the number of nodes done and their total.
+
+    Returns:
+        Outputs by name, or all values if `keep`.
+
+    Raises:
+        UsageError: an input is missing or has another type.
+        UnsupportedError: an operator has no meaning here (custom operators).
+    """
+    missing = [name for name in graph.inputs if name not in inputs]
+    if missing:
+        raise UsageError(f"no array for input {missing[0]!r}", where=graph.name)
+    values = {
+        name: check_array(name, graph.type(name), np.asarray(inputs[name])) for name in graph.inputs
+    }
+    nodes = graph.nodes()
+    last: dict[str, int] = {
+        name: index for index, node in enumerate(nodes) for name in node.inputs if name is not None
+    }
+    for index, node in enumerate(nodes):
+        values.update(evaluate_node(graph, node, values, arithmetic))
+        if not keep:
+            for name in node.inputs:
+                if name is not None and last[name] == index and name not in graph.outputs:
+                    values.pop(name, None)
+        if progress is not None:
+            progress(index + 1, len(nodes))
+    constants = {name: graph.value(name).data for name in graph.outputs}
+    values.update({name: data for name, data in constants.items() if data is not None})
+    return values if keep else {name: values[name] for name in graph.outputs}

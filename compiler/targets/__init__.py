@@ -1,0 +1,1 @@
+"""One library per target: legality, legalization, lowering."""

@@ -1,0 +1,1 @@
+"""ExecuTorch methods: partitioned graphs to delegate and kernel calls."""

@@ -1,0 +1,1 @@
+"""CPU target: XNNPACK subgraphs inside ExecuTorch programs."""

@@ -1,0 +1,1 @@
+"""From a package to answers: runtimes and devices."""

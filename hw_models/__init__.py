@@ -1,0 +1,1 @@
+"""What the targets are: facts first, behaviour second."""

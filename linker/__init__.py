@@ -1,0 +1,1 @@
+"""From objects to packages: memory plans, segments, containers."""

@@ -1,0 +1,1 @@
+"""Containers that a runtime loads."""

@@ -1,0 +1,1 @@
+"""What every layer shares: errors, diagnostics, element types, quantization."""

@@ -1,0 +1,165 @@
+"""Element types, quantization and tensor types, shared by every layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class DType(Enum):
+    """Element type of a tensor; the value is its name in the IR's text form."""
+
+    BOOL = "bool"
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT16 = "int16"
+    UINT16 = "uint16"
+    INT32 = "int32"
+    UINT32 = "uint32"
+    INT64 = "int64"
+    UINT64 = "uint64"
+    FLOAT16 = "float16"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy dtype, in native byte order."""
+        return _NUMPY[self]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return _NUMPY[self].itemsize
+
+    @property
+    def is_float(self) -> bool:
+        """Whether elements are floating-point numbers."""
+        return _NUMPY[self].kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether elements are integers (booleans are not)."""
+        return _NUMPY[self].kind in "iu"
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of an integer type."""
+        info = np.iinfo(_NUMPY[self])
+        return int(info.min), int(info.max)
+
+    @classmethod
+    def of(cls, array: Array) -> DType:
+        """The element type of a numpy array.
+
+        Raises:
+            ValueError: numpy's dtype has no counterpart here.
+        """
+        return cls(array.dtype.name)
+
+
+_NUMPY = {dtype: np.dtype(dtype.value) for dtype in DType}
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """Affine quantization: ``real = scale * (stored - zero_point)``.
+
+    Attributes:
+        scale: one scale per tensor, or one per slice along ``axis``; float32 values.
+        zero_point: as many as scales.
+        axis: the dimension that the scales run along, or None for one scale per tensor.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+    @classmethod
+    def per_tensor(cls, scale: float, zero_point: int = 0) -> Quantization:
+        """One scale for the whole tensor; the scale is rounded to float32."""
+        return cls((float(np.float32(scale)),), (int(zero_point),))
+
+    @property
+    def is_per_tensor(self) -> bool:
+        """Whether one scale holds for the whole tensor."""
+        return self.axis is None
+
+    def is_usable(self) -> bool:
+        """Whether every scale is a positive, normal float32 number."""
+        tiny = float(np.finfo(np.float32).tiny)
+        return all(math.isfinite(s) and s >= tiny for s in self.scale)
+
+    def scale_array(self, rank: int) -> npt.NDArray[np.float32]:
+        """Scales shaped to broadcast against a tensor of the given rank."""
+        return self._shaped(np.asarray(self.scale, np.float32), rank)
+
+    def zero_point_array(self, rank: int) -> npt.NDArray[np.int32]:
+        """Zero points shaped to broadcast against a tensor of the given rank."""
+        return self._shaped(np.asarray(self.zero_point, np.int32), rank)
+
+    def _shaped(self, values: npt.NDArray[Any], rank: int) -> npt.NDArray[Any]:
+        if self.axis is None:
+            return values.reshape(())
+        shape = [1] * rank
+        shape[self.axis] = -1
+        return values.reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Shape, element type and quantization of a tensor.
+
+    Attributes:
+        shape: extents, outermost first; all at least 0.
+        dtype: element type.
+        quantization: how stored integers stand for real numbers, or None if they do not.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    quantization: Quantization | None = None
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a dense tensor of this type."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether elements are integers that stand for real numbers."""
+        return self.quantization is not None
+
+    def with_shape(self, shape: tuple[int, ...]) -> TensorType:
+        """This type with another shape."""
+        return replace(self, shape=shape)
+
+    def real(self) -> TensorType:
+        """The float32 type of the real numbers that this type stands for."""
+        return TensorType(self.shape, DType.FLOAT32)
+
+    def __str__(self) -> str:
+        text = f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
+        if self.quantization is None:
+            return text
+        scale, zero = self.quantization.scale, self.quantization.zero_point
+        if self.quantization.axis is not None:
+            return f"{text} quantized along axis {self.quantization.axis}"
+        return f"{text} scale {scale[0]:.7g} zero point {zero[0]}"

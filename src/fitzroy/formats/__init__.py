@@ -1,0 +1,1 @@
+"""File formats: codecs between bytes and dataclasses."""

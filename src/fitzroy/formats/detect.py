@@ -1,0 +1,83 @@
+"""Which format a file has, told from its first bytes."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from fitzroy.base.errors import FormatError
+
+
+class FileKind(Enum):
+    """Formats that FitzRoy knows; the value is the name for messages."""
+
+    TFLITE = "TFLite model"
+    PROGRAM = "ExecuTorch program"
+    BUNDLED_PROGRAM = "ExecuTorch bundled program"
+    BUNDLED_PROGRAM_BP04 = "ExecuTorch bundled program of 2023"
+    XNNPACK = "XNNPACK graph"
+    DARWINN = "DarwiNN package"
+    MODULE = "bytecode module"
+    GRAPH_TEXT = "graph text"
+
+
+IDENTIFIERS = {
+    b"TFL3": FileKind.TFLITE,
+    b"ET12": FileKind.PROGRAM,
+    b"BP08": FileKind.BUNDLED_PROGRAM,
+    b"BP04": FileKind.BUNDLED_PROGRAM_BP04,
+    b"XN00": FileKind.XNNPACK,
+    b"XN01": FileKind.XNNPACK,
+    b"XH00": FileKind.XNNPACK,
+    b"DWN1": FileKind.DARWINN,
+    b"BMOD": FileKind.MODULE,
+}
+"""Kinds by the four bytes at offset 4."""
+
+_TEXT = b"graph "
+
+# Prefixes of files that people hand over by mistake: offset, bytes, what it is, what to do.
+_STRANGERS: tuple[tuple[int, bytes, str, str], ...] = (
+    (0, b"PK\x03\x04", "a ZIP archive", "unpack it, or export the model as .tflite"),
+    (0, b"\x1f\x8b", "a gzip file", "unpack it first"),
+    (0, b"\x89HDF", "an HDF5 file, probably a Keras model", "convert the model to .tflite"),
+    (0, b"\x7fELF", "an ELF binary", "give a model file"),
+    (0, b"version https://git-lfs", "a Git LFS pointer", "fetch the file with: git lfs pull"),
+    (0, b"<!DOCTYPE", "an HTML page", "the download did not give the file itself"),
+    (0, b"<html", "an HTML page", "the download did not give the file itself"),
+    (4, b"TFL", "a TFLite model of another schema version", "version 3 (TFL3) is known"),
+    (4, b"ET", "an ExecuTorch program of another version", "ET12 is known; export it again"),
+    (4, b"BP", "a bundled program of another version", "BP08 and BP04 are known"),
+    (4, b"XN", "an XNNPACK graph of another version", "XN00 and XN01 are known"),
+)
+
+
+def detect(data: bytes | bytearray | memoryview, path: str = "") -> FileKind:
+    """The format of a file.
+
+    Only the first bytes are looked at; the reader of the format judges the rest.
+
+    Args:
+        data: the file, or at least its first 32 bytes.
+        path: name of the file, for errors.
+
+    Raises:
+        FormatError: no known format; says what the file seems to be.
+    """
+    head = bytes(data[:32])
+    if head.startswith(_TEXT):
+        return FileKind.GRAPH_TEXT
+    kind = IDENTIFIERS.get(head[4:8])
+    if kind is not None:
+        return kind
+    if not head:
+        raise FormatError("the file is empty", path=path, offset=0)
+    for offset, mark, what, hint in _STRANGERS:
+        if head[offset:].startswith(mark):
+            raise FormatError(f"this is {what}", path=path, offset=offset, hint=hint)
+    known = ", ".join(identifier.decode() for identifier in IDENTIFIERS)
+    raise FormatError(
+        f"the file starts with {head[:8]!r}, which no known format does",
+        path=path,
+        offset=0,
+        hint=f"known are graph texts and the identifiers {known} at byte 4",
+    )

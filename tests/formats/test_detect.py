@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from fitzroy.base.errors import FormatError
+from fitzroy.formats import flat, tflite, xnnpack
+from fitzroy.formats.detect import IDENTIFIERS, FileKind, detect
+
+
+@pytest.mark.parametrize(("identifier", "kind"), IDENTIFIERS.items())
+def test_identifiers_at_byte_4_decide(identifier: bytes, kind: FileKind) -> None:
+    assert detect(b"\x10\0\0\0" + identifier + bytes(8)) is kind
+    assert detect(memoryview(bytearray(b"\x10\0\0\0" + identifier))) is kind
+
+
+def test_every_kind_can_be_detected() -> None:
+    assert {*IDENTIFIERS.values(), FileKind.GRAPH_TEXT} == set(FileKind)
+
+
+def test_written_files_are_recognised() -> None:
+    model = tflite.Model(version=3, subgraphs=[tflite.SubGraph()])
+    assert detect(tflite.write_model(model)) is FileKind.TFLITE
+    graph = xnnpack.XNNGraph()
+    assert detect(xnnpack.write_blob(graph)) is FileKind.XNNPACK
+    assert detect(flat.encode(graph, identifier=b"XN01")) is FileKind.XNNPACK
+
+
+def test_graph_text_is_recognised() -> None:
+    assert detect(b"graph main {\n}\n") is FileKind.GRAPH_TEXT
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"PK\x03\x04rest", "ZIP archive"),
+        (b"\x89HDF\r\n\x1a\n", "Keras"),
+        (b"version https://git-lfs.github.com/spec/v1", "git lfs pull"),
+        (b"<!DOCTYPE html>", "HTML"),
+        (b"\x10\0\0\0TFL2", "another schema version"),
+        (b"\x10\0\0\0ET13", "ET12 is known"),
+        (b"\x10\0\0\0XN02", "XN00 and XN01 are known"),
+        (b"abcdefghij", "b'abcdefgh', which no known format does"),
+        (b"TFL3", "no known format"),
+        (b"graphics", "no known format"),
+    ],
+)
+def test_anything_else_is_refused_with_advice(data: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message) as caught:
+        detect(data, "some.bin")
+    assert str(caught.value).startswith("some.bin, byte ")

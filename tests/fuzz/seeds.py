@@ -1,0 +1,156 @@
+"""Small well-formed files that mutations start from."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.formats import test_tflite, test_xnnpack_format
+from tests.support import corpus_models
+
+from fitzroy.base.types import DType, TensorType
+from fitzroy.formats import bundled, executorch, flat, tflite, xnnpack
+from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList, TensorValue
+from fitzroy.linker.packages.executorch import link_program
+
+MOST_BYTES = 64 << 10
+"""Files of the corpus up to this size serve as seeds."""
+
+
+def corpus_files(pattern: str) -> list[bytes]:
+    return [
+        path.read_bytes() for path in corpus_models(pattern) if path.stat().st_size < MOST_BYTES
+    ]
+
+
+def tflite_files() -> list[bytes]:
+    outside, offset = test_tflite.behind(8)
+    every = test_tflite.model()
+    main = test_tflite.main(every)
+    every.operator_codes = [tflite.operator_code(code) for code in tflite.BuiltinOperator]
+    main.operators = [
+        tflite.Operator(
+            opcode_index=number,
+            inputs=np.array([0, -1]),
+            outputs=np.array([3]),
+            builtin_options=cls(),
+            intermediates=np.array([2]),
+        )
+        for number, cls in enumerate(tflite.BUILTIN_OPTIONS)
+    ]
+    odd = test_tflite.model()
+    weights = test_tflite.tensor(odd, 1)
+    weights.quantization = tflite.QuantizationParameters(
+        details=tflite.BlockwiseQuantization(block_shape=np.array([1, 2]))
+    )
+    weights.sparsity = tflite.SparsityParameters(
+        traversal_order=np.array([0, 1]),
+        dim_metadata=[
+            tflite.DimensionMetadata(
+                format=1,
+                array_segments=tflite.Uint8Vector(values=np.array([0, 1])),
+                array_indices=tflite.Uint16Vector(values=np.array([1])),
+            )
+        ],
+    )
+    return [
+        tflite.write_model(test_tflite.model()),
+        outside.ljust(offset, b"\0") + bytes(range(11)),
+        tflite.write_model(every),
+        tflite.write_model(odd),
+        *corpus_files("**/*.tflite"),
+    ]
+
+
+def xnnpack_files() -> list[bytes]:
+    graph, constants = test_xnnpack_format.graph(), test_xnnpack_format.CONSTANTS
+    every = test_xnnpack_format.graph()
+    every.xnodes = [xnnpack.XNode(node=cls()) for cls in xnnpack.NODE_TYPES]
+    inline = test_xnnpack_format.graph()
+    inline.constant_data = None
+    inline.constant_buffer = [
+        xnnpack.Buffer(),
+        xnnpack.Buffer(storage=np.arange(8, dtype=np.uint8)),
+    ]
+    named = test_xnnpack_format.graph()
+    named.constant_data = [
+        xnnpack.ConstantDataOffset(),
+        xnnpack.ConstantDataOffset(offset=xnnpack.NAMED_OFFSET, named_key="weights"),
+    ]
+    return [
+        xnnpack.write_blob(graph, constants),
+        xnnpack.write_blob(every, constants),
+        flat.encode(inline, identifier=b"XN01"),
+        xnnpack.write_blob(named),
+    ]
+
+
+def method(name: str = "forward") -> Method:
+    """A delegate call between kernel calls, with constants and values of every kind."""
+    row, pair = TensorType((1, 4), DType.INT8), TensorType((1, 2), DType.INT8)
+    blob = xnnpack.write_blob(test_xnnpack_format.graph(), test_xnnpack_format.CONSTANTS)
+    return Method(
+        name=name,
+        values=(
+            TensorValue("in", row),
+            TensorValue("constant", row, np.arange(4, dtype=np.int8).reshape(1, 4)),
+            TensorValue("sum", row),
+            TensorValue("out", pair),
+            TensorList((0, 1)),
+            1,
+            1.5,
+            True,
+            None,
+            "text",
+            (1, 2),
+            (0.5,),
+        ),
+        inputs=(0,),
+        outputs=(3,),
+        calls=(
+            KernelCall("aten::add", "out", (0, 1, 5, 2, 2)),
+            DelegateCall("XnnpackBackend", blob, (2, 3)),
+        ),
+    )
+
+
+def program_files() -> list[bytes]:
+    linked = link_program([method(), method("other")])
+    file = executorch.read_program(linked)
+    delegates = [
+        executorch.BackendDelegateInlineData(data=np.frombuffer(segment, np.uint8))
+        for segment in file.segments[1:]
+    ]
+    inline = executorch.read_program(link_program([method()])).program
+    inline.segments = None
+    inline.backend_delegate_data = delegates
+    inline.constant_segment = executorch.SubsegmentOffsets(offsets=np.array([0], np.uint64))
+    inline.constant_buffer = [
+        executorch.Buffer(),
+        executorch.Buffer(storage=np.arange(4, dtype=np.uint8)),
+    ]
+    for delegate in (inline.execution_plan or [])[0].delegates or ():
+        delegate.processed = executorch.BackendDelegateDataReference(index=0)
+    return [link_program([method()]), linked, executorch.write_program(inline)]
+
+
+def bundle_files() -> list[bytes]:
+    program = link_program([method()])
+    case = bundled.Case(
+        inputs=(np.arange(4, dtype=np.int8).reshape(1, 4), 3, 0.5, True),
+        outputs=(np.zeros((1, 2), np.int8),),
+    )
+    suites = (bundled.Suite("forward", (case, case)),)
+    old = bundled.Bundle(
+        bundled.OLD_IDENTIFIER,
+        memoryview(program),
+        suites,
+        {"text": "a", "number": 1, "bytes": b"abc", "real": 0.5, "flag": True},
+    )
+    return [bundled.write_bundle(program, suites), bundled.write_old_bundle(old)]
+
+
+SEEDS = {
+    "tflite": tflite_files,
+    "program": program_files,
+    "bundle": bundle_files,
+    "xnnpack": xnnpack_files,
+}

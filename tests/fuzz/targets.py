@@ -1,0 +1,109 @@
+"""What a file of each format goes through: its reader, and all that looks at the result."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Callable
+
+from fitzroy.base.errors import FormatError, UnsupportedError
+from fitzroy.formats import bundled, executorch, flat, tflite, xnnpack
+from fitzroy.formats.detect import FileKind, detect
+from fitzroy.hw_models.xnnpack.values import read_values
+
+Target = Callable[[bytes], None]
+
+
+def tflite_target(data: bytes) -> None:
+    model = tflite.read_model(data, "fuzz.tflite")
+    for subgraph in model.subgraphs or ():
+        for operator in subgraph.operators or ():
+            with contextlib.suppress(UnsupportedError):
+                tflite.operator_name(model, operator)
+        for tensor in subgraph.tensors or ():
+            with contextlib.suppress(FormatError, UnsupportedError):
+                tflite.type_of(tensor)
+            with contextlib.suppress(FormatError, UnsupportedError):
+                tflite.constant(model, tensor)
+    with contextlib.suppress(UnsupportedError):
+        again = tflite.read_model(tflite.write_model(model))
+        if again != model:
+            raise AssertionError("a model changes when written and read")
+    if IMPORTER is not None:
+        IMPORTER(data)
+
+
+def xnnpack_target(data: bytes) -> None:
+    blob = xnnpack.read_blob(data, path="fuzz.xnn")
+    flat.as_dict(blob.graph)
+    for index in range(1, len(blob.graph.constant_data or blob.graph.constant_buffer or ())):
+        with contextlib.suppress(FormatError):
+            xnnpack.constant_bytes(blob, index)
+    read_values(blob, lambda _: memoryview(bytes(8)), "fuzz.xnn")
+
+
+def program_target(data: bytes) -> None:
+    file = executorch.read_program(data, path="fuzz.pte")
+    flat.as_dict(file.program)
+    refusals: list[FormatError | UnsupportedError] = []
+    for plan in file.program.execution_plan or ():
+        for value in plan.values or ():
+            if isinstance(value.val, executorch.Tensor):
+                try:
+                    held = file.tensor_data(value.val)
+                    if held is not None:
+                        executorch.tensor_array(value.val, held)
+                except FormatError as error:
+                    refusals.append(error)
+        for delegate in plan.delegates or ():
+            try:
+                blob = xnnpack.read_blob(file.delegate_data(delegate), path="fuzz.pte")
+                read_values(blob, file.named, "fuzz.pte")
+            except (FormatError, UnsupportedError) as error:
+                refusals.append(error)
+    if refusals:
+        raise refusals[0]
+
+
+def bundle_target(data: bytes) -> None:
+    bundle = bundled.read_bundle(data, path="fuzz.bpte")
+    file = executorch.read_program(bundle.program, path="fuzz.bpte")
+    for method in file.methods:
+        bundle.suite(method)
+
+
+def _importer() -> Target | None:
+    """The importer of models into graphs, if this installation has the compiler."""
+    if importlib.util.find_spec("fitzroy.compiler.frontends.tflite") is None:
+        return None
+    from fitzroy.compiler.frontends import tflite as frontend
+
+    def run(data: bytes) -> None:
+        frontend.import_tflite(data)
+
+    return run
+
+
+IMPORTER = _importer()
+
+TARGETS: dict[str, Target] = {
+    "tflite": tflite_target,
+    "program": program_target,
+    "bundle": bundle_target,
+    "xnnpack": xnnpack_target,
+}
+
+KINDS = {
+    "tflite": (FileKind.TFLITE,),
+    "program": (FileKind.PROGRAM,),
+    "bundle": (FileKind.BUNDLED_PROGRAM, FileKind.BUNDLED_PROGRAM_BP04),
+    "xnnpack": (FileKind.XNNPACK,),
+}
+"""What `detect` says of the seeds of each format."""
+
+
+def run(name: str, data: bytes) -> None:
+    """Detect the format as a user's command would, then run the target whatever was found."""
+    with contextlib.suppress(FormatError):
+        detect(data)
+    TARGETS[name](data)
