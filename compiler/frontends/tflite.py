@@ -55,10 +55,11 @@ class _Importer:
     def graph(self) -> Graph:
         graph = self.result
         operators = self.subgraph.operators or []
-        produced = [i for op in operators for i in ints(op.outputs)]
-        if len(set(produced)) != len(produced):
-            twice = next(i for i in produced if produced.count(i) > 1)
-            raise self.malformed(twice, "is produced by two operators")
+        produced: set[int] = set()
+        for index in (i for op in operators for i in ints(op.outputs)):
+            if index in produced:
+                raise self.malformed(index, "is produced by two operators")
+            produced.add(index)
         for index in dict.fromkeys(ints(self.subgraph.inputs)):
             if index in produced:
                 raise self.malformed(index, "is an input and an operator's result")

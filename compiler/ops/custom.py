@@ -58,7 +58,7 @@ class Custom(Operator):
         )
 
     def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield Reject("custom-operator", f"no kernel for {self._code(call)}", cut_hint(call))
+        yield from self.reject_xnnpack(call)
 
 
 def cut_hint(call: Call) -> str:

@@ -67,6 +67,11 @@ class Pool(Operator):
         a = self.pool(call)
         return explicit_padding(a.padding, image_extent(call.type()), a.kernel, a.stride, (1, 1))
 
+    def is_global(self, call: Call) -> bool:
+        """Whether one window covers exactly the whole image."""
+        covers = self.pool(call).kernel == image_extent(call.type())
+        return covers and not any(self.edges(call)) and call.result.type.shape[1:3] == (1, 1)
+
     def infer(self, call: Call) -> Sequence[Expected]:
         a, shape = self.pool(call), call.type().shape
         rows, cols = output_extent(a.padding, image_extent(call.type()), a.kernel, a.stride)
@@ -142,6 +147,8 @@ class AveragePool2D(Pool):
                     padding=self.edges(call), low=low, high=high,
                 )
             ]  # fmt: skip
+        if before.quantization is not None and self.is_global(call):
+            return [numerics.mean(x, before, after, axes=(1, 2), low=low, high=high)]
         real = x if before.quantization is None else numerics.dequantize(x, before.quantization)
         result = numerics.average_pool(
             real, kernel=a.kernel, stride=a.stride, padding=self.edges(call), low=low, high=high

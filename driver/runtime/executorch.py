@@ -60,7 +60,7 @@ STATUS: dict[int, str] = {
 """Meaning of the runtime's status codes; facts: ``runtime/core/error.h``."""
 
 _STDERR_TAIL = 4000
-_CODE = re.compile(r"0x([0-9a-fA-F]{1,8})\b")
+_CODE = re.compile(r"0x:?([0-9a-fA-F]{1,8})\b")
 _VERIFICATION = "Result verification failed"
 
 
@@ -336,7 +336,8 @@ class ExecuTorchSession(Closing):
         """Run a method several times.
 
         Returns:
-            seconds of each run, measured next to the runtime.
+            seconds of each execution, measured next to the runtime; inputs and outputs are
+            not copied meanwhile.
 
         Raises:
             UsageError: as for `run`, or `repeats` is not positive.

@@ -45,7 +45,7 @@ def send(stream: BinaryIO, fields: Mapping[str, Any], arrays: Sequence[Array] = 
         OSError: the other side is gone.
     """
     dense = [np.ascontiguousarray(array).reshape(array.shape) for array in arrays]
-    header = {
+    header: dict[str, Any] = {
         "fields": dict(fields),
         "arrays": [[DType.of(array).value, list(array.shape)] for array in dense],
     }

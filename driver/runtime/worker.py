@@ -21,10 +21,14 @@ from fitzroy.driver.runtime.wire import Message, receive, send
 Answer = tuple[Mapping[str, Any], Sequence[Array]]
 
 
-class _Module(Protocol):
-    """What the worker uses of a loaded program."""
+class _Method(Protocol):
+    """What the worker uses of a loaded method."""
 
-    def run_method(self, name: str, inputs: Sequence[Any], clone_outputs: bool) -> list[Any]: ...
+    def set_inputs(self, inputs: Sequence[Any]) -> None: ...
+
+    def execute(self) -> None: ...
+
+    def get_outputs(self, clone_outputs: bool) -> list[Any]: ...
 
 
 class _Worker:
@@ -37,7 +41,7 @@ class _Worker:
         if threads is not None:
             # Safe only while nothing is loaded: delegates keep a pointer to the pool.
             self.library._unsafe_reset_threadpool(threads)
-        self.modules: dict[int, _Module] = {}
+        self.methods: dict[int, dict[str, _Method]] = {}
         # The runtime refers to the bytes of a program as long as it is loaded.
         self.kept: dict[int, bytes] = {}
 
@@ -57,36 +61,42 @@ class _Worker:
 
     def load(self, message: Message) -> Answer:
         number = message.fields["session"]
+        check = self.library.Verification.InternalConsistency
         if message.fields["path"]:
-            module = self.library._load_for_executorch(message.fields["path"])
+            program = self.library._load_program(message.fields["path"], program_verification=check)
         else:
             self.kept[number] = message.arrays[0].tobytes()
-            module = self.library._load_for_executorch_from_buffer(self.kept[number])
-        self.modules[number] = module
-        # Methods are initialized when first used; faults of theirs belong to loading.
-        for method in message.fields["methods"]:
-            module.method_meta(method)
+            program = self.library._load_program_from_buffer(
+                self.kept[number], program_verification=check
+            )
+        self.methods[number] = {
+            name: program.load_method(name) for name in message.fields["methods"]
+        }
         return {}, ()
 
+    def method(self, message: Message) -> _Method:
+        return self.methods[message.fields["session"]][message.fields["method"]]
+
     def run(self, message: Message) -> Answer:
-        module = self.modules[message.fields["session"]]
-        outputs = module.run_method(
-            message.fields["method"], self.tensors(message), clone_outputs=True
-        )
-        return {}, [self.array(output) for output in outputs]
+        # Inputs that the program does not plan are used in place: they live until the end.
+        method, inputs = self.method(message), self.tensors(message)
+        method.set_inputs(inputs)
+        method.execute()
+        return {}, [self.array(output) for output in method.get_outputs(clone_outputs=True)]
 
     def time(self, message: Message) -> Answer:
-        module, method = self.modules[message.fields["session"]], message.fields["method"]
-        inputs = self.tensors(message)
+        method, inputs = self.method(message), self.tensors(message)
         seconds = []
         for _ in range(message.fields["repeats"]):
+            # The memory of inputs may have served other tensors during the last run.
+            method.set_inputs(inputs)
             start = time.perf_counter()
-            module.run_method(method, inputs, clone_outputs=False)
+            method.execute()
             seconds.append(time.perf_counter() - start)
         return {"seconds": seconds}, ()
 
     def unload(self, message: Message) -> Answer:
-        self.modules.pop(message.fields["session"], None)
+        self.methods.pop(message.fields["session"], None)
         self.kept.pop(message.fields["session"], None)
         return {}, ()
 

@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from fitzroy.base.errors import FormatError, SimulationError, UnsupportedError, UsageError
+from fitzroy.base.errors import (
+    CapacityError,
+    FormatError,
+    SimulationError,
+    UnsupportedError,
+    UsageError,
+)
 from fitzroy.base.types import Array
 from fitzroy.formats import executorch as et
 from fitzroy.formats import xnnpack
@@ -21,6 +27,16 @@ from fitzroy.hw_models.executorch.kernels import KERNELS
 from fitzroy.hw_models.xnnpack import execute as execute_xnnpack
 
 _MAX_STEPS = 1_000_000
+_NOTHING: Array = np.empty(0, np.uint8)
+# What numpy raises for arguments that a kernel of the library would refuse.
+_REFUSALS = (
+    ValueError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+)
 
 
 def run_method(
@@ -40,6 +56,7 @@ def run_method(
         UsageError: no such method, or the inputs do not suit it.
         UnsupportedError: the program calls a kernel or a backend that has no model.
         FormatError: the data of a delegate is malformed.
+        CapacityError: the program's buffers do not fit this machine.
         SimulationError: the program reads what nothing wrote, or writes what does not fit.
     """
     return MethodModel(file, method).run(inputs)
@@ -111,11 +128,19 @@ class _State:
         self.model = model
         sizes = ints(model.plan.non_const_buffer_sizes)
         self.buffers = [
-            np.zeros(max(size, 0) if n else 0, np.uint8) for n, size in enumerate(sizes)
+            self.buffer(size) if number else _NOTHING for number, size in enumerate(sizes)
         ]
         self.tensors: dict[int, Array] = {}
         # MoveCall replaces values; the program itself stays as it is.
         self.moved: dict[int, Any] = {}
+
+    def buffer(self, size: int) -> Array:
+        try:
+            return np.zeros(max(size, 0), np.uint8)
+        except (MemoryError, ValueError) as error:
+            raise CapacityError(
+                "a planned buffer does not fit this machine", reason=f"it takes {size} bytes"
+            ) from error
 
     def value(self, index: int) -> Table | None:
         return self.model.values[index].val
@@ -164,23 +189,29 @@ class _State:
             raise self.fault("no tensor that can be written", index)
         return et.DTYPES[tensor.scalar_type].numpy
 
-    def store(self, index: int, array: Array) -> None:
-        """Write an array to a tensor's memory, casting as C does."""
+    def check(self, index: int, found: tuple[int, ...]) -> None:
+        """Raise a fault unless an array of that shape can be written to a tensor."""
         tensor = self.value(index)
-        dtype = self.dtype(index)
-        assert isinstance(tensor, et.Tensor)
+        if not isinstance(tensor, et.Tensor):
+            raise self.fault("no tensor that can be written", index)
         if tensor.is_constant:
             raise self.fault("a constant is written", index)
-        shape, dynamism = tensor.shape, tensor.shape_dynamism
-        fits = array.shape == shape or (
-            dynamism != et.ShapeDynamism.STATIC
-            and array.ndim == len(shape)
-            and all(n <= m for n, m in zip(array.shape, shape, strict=True))
+        shape = tensor.shape
+        fits = found == shape or (
+            tensor.shape_dynamism != et.ShapeDynamism.STATIC
+            and len(found) == len(shape)
+            and all(n <= m for n, m in zip(found, shape, strict=True))
         )
         if not fits:
             raise self.fault(
-                "an array does not fit a tensor", index, f"{list(array.shape)} in {list(shape)}"
+                "an array does not fit a tensor", index, f"{list(found)} in {list(shape)}"
             )
+
+    def store(self, index: int, array: Array) -> None:
+        """Write an array to a tensor's memory, casting as C does."""
+        self.check(index, array.shape)
+        tensor, dtype = self.value(index), self.dtype(index)
+        assert isinstance(tensor, et.Tensor)
         order = ints(tensor.dim_order)
         size = math.prod(array.shape) * dtype.itemsize
         place = tensor.allocation_info
@@ -235,14 +266,15 @@ class _State:
         try:
             with np.errstate(all="ignore"):
                 result = kernel.compute(*arguments, out=kinds)
-        except (ValueError, IndexError, TypeError, AttributeError, ZeroDivisionError) as error:
-            # numpy's own checks stand in for those of the library.
+        except _REFUSALS as error:
             raise SimulationError(f"{key} refuses its arguments", reason=str(error)) from error
         arrays = result if isinstance(result, tuple) else (result,)
         if len(arrays) != len(outs):
             raise SimulationError(f"{key} gives {len(arrays)} tensors, {len(outs)} are expected")
-        # Out tensors may share memory with operands.
-        for index, array in zip(outs, [np.array(a) for a in arrays], strict=True):
+        for index, array in zip(outs, arrays, strict=True):
+            self.check(index, array.shape)
+        # Out tensors may share memory with operands, so nothing is stored before all is copied.
+        for index, array in zip(outs, [np.array(array) for array in arrays], strict=True):
             self.store(index, array)
 
     def items(self, index: int) -> tuple[int, ...]:
@@ -263,6 +295,14 @@ class _State:
                         table="XNNTensorValue.external_id",
                     )
                 inputs[tensor.external_id] = self.load(args[tensor.external_id])
-        outputs = execute_xnnpack(blob, inputs, named=self.model.file.named)
+        outputs = execute_xnnpack(
+            blob, inputs, named=self.model.file.named, path=self.model.file.path
+        )
         for position, array in outputs.items():
+            if position >= len(args):
+                raise FormatError(
+                    f"external value {position} of a call with {len(args)} arguments",
+                    path=self.model.file.path,
+                    table="XNNTensorValue.external_id",
+                )
             self.store(args[position], array)

@@ -129,7 +129,8 @@ def _with_alpha(sign: int) -> Callable[..., Result]:
     def compute(self: Array, other: Array | Number, alpha: Number, out: Out) -> Result:
         dtype = promote(self, other)
         scaled = _as(other, dtype) * _as(alpha, dtype)
-        return _as(self, dtype) + scaled if sign > 0 else _as(self, dtype) - scaled
+        own = _as(self, dtype)
+        return np.asarray(own + scaled if sign > 0 else own - scaled)
 
     return compute
 
@@ -231,11 +232,11 @@ def _power(base: Array, exponent: Array | Number) -> Array:
     if dtype.kind == "f":
         return np.asarray(np.power(_as(base, dtype), _as(exponent, dtype)))
     # The library computes powers of integers in double precision.
-    return np.power(_as(base, np.float64), _as(exponent, np.float64))
+    return np.asarray(np.power(_as(base, np.float64), _as(exponent, np.float64)))
 
 
 def _erf(x: Array) -> Array:
-    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x), x.dtype)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -410,7 +411,8 @@ define("aten::min.dim_min", ALL, outputs=2)(_with_index(np.min, np.argmin))
 def _mean(
     self: Array, dim: Sequence[int] | None, keepdim: bool, dtype: int | None, out: Out
 ) -> Result:
-    return np.mean(self, axis=_axes(dim, self.ndim), keepdims=keepdim, dtype=np.float64)
+    axes = _axes(dim, self.ndim)
+    return np.asarray(np.mean(self, axis=axes, keepdims=keepdim, dtype=np.float64))
 
 
 @define("aten::sum.IntList_out", ALL)
@@ -640,7 +642,7 @@ def _reflection_pad2d(self: Array, padding: Sequence[int], out: Out) -> Result:
 
 @define("aten::gather.out", ALL)
 def _gather(self: Array, dim: int, index: Array, sparse_grad: bool, out: Out) -> Result:
-    grid = list(np.indices(index.shape, sparse=True))
+    grid: list[Array] = list(np.indices(index.shape, sparse=True))
     grid[dim] = index
     return np.asarray(self[tuple(grid)])
 
@@ -648,7 +650,7 @@ def _gather(self: Array, dim: int, index: Array, sparse_grad: bool, out: Out) ->
 @define("aten::scatter.src_out", ALL)
 def _scatter(self: Array, dim: int, index: Array, src: Array, out: Out) -> Result:
     result = self.copy()
-    grid = list(np.indices(index.shape, sparse=True))
+    grid: list[Array] = list(np.indices(index.shape, sparse=True))
     grid[dim] = index
     result[tuple(grid)] = src[tuple(slice(extent) for extent in index.shape)]
     return result
@@ -724,4 +726,4 @@ def _nearest(
     else:
         raise SimulationError("resizing needs a size or scale factors")
     places = np.floor(np.arange(size, dtype=np.float32) * step).astype(np.int64)
-    return np.minimum(places, extent - 1)
+    return np.asarray(np.minimum(places, extent - 1))

@@ -35,6 +35,7 @@ from fitzroy.hw_models.numerics.pooling import (
     global_average_pool,
     max_pool,
     mean,
+    pool_counts,
 )
 from fitzroy.hw_models.numerics.requantization import (
     Arithmetic,
@@ -75,6 +76,7 @@ __all__ = [
     "minimum",
     "multiply",
     "pad",
+    "pool_counts",
     "prelu",
     "quantize",
     "quantized_range",

@@ -57,7 +57,8 @@ def batch_matmul(a: Array, b: Array, *, transpose_b: bool = False) -> Array:
         b: [..., K, N], or [..., N, K] if `transpose_b`.
         transpose_b: whether the last two dimensions of `b` are swapped.
     """
-    return np.matmul(a, np.swapaxes(b, -1, -2) if transpose_b else b)
+    product: Array = np.matmul(a, np.swapaxes(b, -1, -2) if transpose_b else b)
+    return product
 
 
 def concatenate(parts: Sequence[Array], axis: int) -> Array:

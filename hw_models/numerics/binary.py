@@ -14,6 +14,7 @@ import numpy as np
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array, Quantization, TensorType
 from fitzroy.hw_models.numerics.requantization import (
+    clip,
     dequantize,
     quantize_reference,
     quantized_range,
@@ -154,7 +155,7 @@ def _sum(
     half = 1 << (shift - 1) if shift > 0 else 0
     acc = (acc + half) >> shift if shift > 0 else acc << -shift
     smallest, largest = quantized_range(low, high, out, out_type.dtype)
-    return np.clip(acc + out.zero_point[0], smallest, largest).astype(out_type.dtype.numpy)
+    return clip(acc + out.zero_point[0], smallest, largest).astype(out_type.dtype.numpy)
 
 
 def _through_reals(
@@ -175,7 +176,7 @@ def _through_reals(
         real = function(dequantize(a, qa), dequantize(b, qb))
     stored = quantize_reference(real, out, out_type.dtype)
     smallest, largest = quantized_range(low, high, out, out_type.dtype)
-    return np.clip(stored, smallest, largest)
+    return clip(stored, smallest, largest)
 
 
 def _smaller(a: Array, b: Array) -> Array:
@@ -207,4 +208,5 @@ def _parameters(
 def _centred(
     stored: Array, quantization: Quantization, kind: type[np.signedinteger] = np.int32
 ) -> Array:
-    return stored.astype(kind) - kind(quantization.zero_point[0])
+    centred: Array = stored.astype(kind) - kind(quantization.zero_point[0])
+    return centred

@@ -453,6 +453,6 @@ def _exact(
         kind = np.int64
     centred = x.astype(kind)
     if x_zero:
-        centred -= kind(x_zero)  # type: ignore[call-arg]
+        centred -= kind(x_zero)
     result = np.dtype(np.int32 if bound < 1 << 30 else np.int64)
     return centred, filters.astype(kind), result

@@ -8,7 +8,7 @@ import numpy as np
 
 from fitzroy.base.types import Array, TensorType
 from fitzroy.hw_models.numerics.convolution import Padding, Pair, windows
-from fitzroy.hw_models.numerics.requantization import quantized_range
+from fitzroy.hw_models.numerics.requantization import clip, quantized_range
 
 _NO_PADDING: Padding = (0, 0, 0, 0)
 
@@ -41,13 +41,13 @@ def max_pool(
     """
     floating = x.dtype.kind == "f"
     fill = -math.inf if floating else x_type.dtype.limits[0]
-    best = windows(x, kernel, stride, dilation, padding, fill).max(axis=(3, 4))
+    best: Array = windows(x, kernel, stride, dilation, padding, fill).max(axis=(3, 4))
     if math.isinf(low) and math.isinf(high):
         return best
     if floating:
-        return np.clip(best, np.float32(low), np.float32(high))
+        return clip(best, np.float32(low), np.float32(high))
     smallest, largest = quantized_range(low, high, x_type.quantization, x_type.dtype)
-    return np.clip(best, smallest, largest)
+    return clip(best, smallest, largest)
 
 
 def arg_max_pool(x: Array, *, kernel: Pair, padding: Padding = _NO_PADDING) -> tuple[Array, Array]:
@@ -91,15 +91,22 @@ def average_pool(
     """
     total = windows(x, kernel, stride, (1, 1), padding).sum(axis=(3, 4), dtype=np.float32)
     count = pool_counts(x.shape, kernel, stride, padding)
-    return np.clip(
+    return clip(
         total * (np.float32(1) / count.astype(np.float32)), np.float32(low), np.float32(high)
     )
 
 
-def pool_counts(shape: tuple[int, ...], kernel: Pair, stride: Pair, padding: Padding) -> Array:
+def pool_counts(
+    shape: tuple[int, ...],
+    kernel: Pair,
+    stride: Pair,
+    padding: Padding,
+    dilation: Pair = (1, 1),
+) -> Array:
     """[1, OH, OW, 1] int64 numbers of the elements of each window inside of the input."""
     ones = np.ones((1, shape[1], shape[2], 1), np.int64)
-    return windows(ones, kernel, stride, (1, 1), padding).sum(axis=(3, 4))
+    counts: Array = windows(ones, kernel, stride, dilation, padding).sum(axis=(3, 4))
+    return counts
 
 
 def global_average_pool(
@@ -146,9 +153,7 @@ def mean(
     before, after = x_type.quantization, out_type.quantization
     if before is None or after is None:
         total = x.sum(axis=axes, keepdims=keep_dims, dtype=np.float32)
-        return np.clip(
-            total * (np.float32(1) / np.float32(count)), np.float32(low), np.float32(high)
-        )
+        return clip(total * (np.float32(1) / np.float32(count)), np.float32(low), np.float32(high))
     acc = x.sum(axis=axes, keepdims=keep_dims, dtype=np.int64)
     ratio = np.float32(before.scale[0]) / np.float32(after.scale[0])
     scale = ratio * (np.float32(1) / np.float32(count))
@@ -156,4 +161,4 @@ def mean(
     offset -= np.float32(count * before.zero_point[0]) * scale
     stored = np.rint(acc.astype(np.float32) * scale + offset)
     smallest, largest = quantized_range(low, high, after, out_type.dtype)
-    return np.clip(stored, smallest, largest).astype(out_type.dtype.numpy)
+    return clip(stored, smallest, largest).astype(out_type.dtype.numpy)

@@ -15,9 +15,6 @@ import numpy.typing as npt
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array, DType, Quantization
 
-FloatLike = float | npt.NDArray[np.float32]
-"""A scalar, or an array along the last axis of what it is applied to."""
-
 
 class Arithmetic(Enum):
     """Whose integer arithmetic: they differ in how they round."""
@@ -28,7 +25,7 @@ class Arithmetic(Enum):
 
 def requantize(
     acc: Array,
-    scale: FloatLike | float | Array,
+    scale: float | np.float32 | Array,
     zero_point: int,
     low: int,
     high: int,
@@ -53,7 +50,7 @@ def requantize(
     if arithmetic is Arithmetic.TFLITE:
         multiplier, shift = multiplier_of(np.asarray(scale, np.float64))
         scaled = multiply_by_quantized_multiplier(acc, multiplier, shift)
-        return np.clip(scaled + zero_point, low, high).astype(dtype.numpy)
+        return clip(scaled + zero_point, low, high).astype(dtype.numpy)
     real = acc.astype(np.float32)
     real *= np.asarray(scale, np.float32)
     np.rint(real, out=real)
@@ -119,7 +116,8 @@ def rounding_divide_by_pot(values: Array, exponent: Array | int) -> npt.NDArray[
     mask = (np.int64(1) << exponent) - 1
     remainder = values & mask
     threshold = (mask >> 1) + (values < 0)
-    return (values >> exponent) + (remainder > threshold)
+    result: npt.NDArray[np.int64] = (values >> exponent) + (remainder > threshold)
+    return result
 
 
 def quantize(
@@ -150,7 +148,7 @@ def quantize(
             scaled = np.rint(values * (np.float32(1) / scale))
             scaled = np.where(np.isnan(scaled), np.float32(np.inf), scaled)
     wide = scaled.astype(np.float64) + zero
-    return np.clip(wide, low, high).astype(dtype.numpy)
+    return clip(wide, low, high).astype(dtype.numpy)
 
 
 def quantize_reference(real: Array, quantization: Quantization, dtype: DType) -> Array:
@@ -168,7 +166,7 @@ def quantize_reference(real: Array, quantization: Quantization, dtype: DType) ->
     with np.errstate(invalid="ignore", over="ignore"):
         stored = real.astype(np.float32) * inverse + np.float32(quantization.zero_point[0])
     stored = np.where(np.isnan(stored), np.float32(0), stored)
-    return np.clip(np.rint(stored), low, high).astype(dtype.numpy)
+    return clip(np.rint(stored), low, high).astype(dtype.numpy)
 
 
 def dequantize(stored: Array, quantization: Quantization) -> npt.NDArray[np.float32]:
@@ -217,6 +215,13 @@ def quantized_range(
     return stored(low), stored(high)
 
 
+def clip(values: Array, low: float | np.float32, high: float | np.float32) -> Array:
+    """Limit values to [low, high]."""
+    result: Array = np.clip(values, low, high)
+    return result
+
+
 def round_half_away(values: Array) -> Array:
     """Round to integers, halves away from zero; keeps the float type."""
-    return np.trunc(values + np.copysign(values.dtype.type(0.5), values))
+    rounded: Array = np.trunc(values + np.copysign(values.dtype.type(0.5), values))
+    return rounded

@@ -32,20 +32,26 @@ def resize_bilinear(x: Array, size: Pair, sampling: Sampling = Sampling.HALF_PIX
     """
     top, bottom, vertical = _taps(x.shape[1], size[0], sampling)
     left, right, horizontal = _taps(x.shape[2], size[1], sampling)
-    floating, stored = x.dtype.kind == "f", x.dtype
-    if not floating:
-        vertical, horizontal = (np.rint(w * 2048).astype(np.int32) for w in (vertical, horizontal))
-        x = x.astype(np.int32)
     down, across = vertical[None, :, None, None], horizontal[None, None, :, None]
-    upper, lower = x[:, top], x[:, bottom]
-    if floating:
-        first = upper[:, :, left] + (upper[:, :, right] - upper[:, :, left]) * across
-        second = lower[:, :, left] + (lower[:, :, right] - lower[:, :, left]) * across
-        return first + (second - first) * down
-    first = (upper[:, :, left] << 11) + (upper[:, :, right] - upper[:, :, left]) * across
-    second = (lower[:, :, left] << 11) + (lower[:, :, right] - lower[:, :, left]) * across
-    acc = (first << 11) + (second - first) * down
-    return ((acc + (1 << 21)) >> 22).astype(stored)
+    if x.dtype.kind == "f":
+        return _blend(x, (top, bottom), (left, right), down, across, 1)
+    fixed = [np.rint(weight * 2048).astype(np.int32) for weight in (down, across)]
+    acc = _blend(x.astype(np.int32), (top, bottom), (left, right), fixed[0], fixed[1], 2048)
+    return ((acc + (1 << 21)) >> 22).astype(x.dtype)
+
+
+def _blend(
+    x: Array, rows: tuple[Array, Array], columns: tuple[Array, Array], down: Array, across: Array,
+    one: int,
+) -> Array:  # fmt: skip
+    """Interpolate across, then down, with weights in units of ``1 / one``."""
+    first, second = (
+        x[:, row][:, :, columns[0]] * one
+        + (x[:, row][:, :, columns[1]] - x[:, row][:, :, columns[0]]) * across
+        for row in rows
+    )
+    result: Array = first * one + (second - first) * down
+    return result
 
 
 def resize_nearest(x: Array, size: Pair, sampling: Sampling = Sampling.LEGACY) -> Array:
@@ -88,4 +94,5 @@ def _nearest(before: int, after: int, sampling: Sampling) -> npt.NDArray[np.int6
         place = np.floor(place * scale + np.float32(0.5))
     else:
         place = np.floor(place * scale)
-    return np.clip(place.astype(np.int64), 0, before - 1)
+    index: npt.NDArray[np.int64] = np.clip(place.astype(np.int64), 0, before - 1)
+    return index

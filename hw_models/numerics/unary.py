@@ -16,6 +16,7 @@ from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.hw_models.numerics.requantization import (
     Arithmetic,
+    clip,
     dequantize,
     quantize,
     quantize_reference,
@@ -46,11 +47,13 @@ def _sigmoid(x: Floats) -> Floats:
 
 def _gelu(x: Floats) -> Floats:
     half = (x / np.float32(2)).astype(np.float64)
-    return (half * (1 + _erf(x * math.sqrt(2.0) / 2).astype(np.float64))).astype(np.float32)
+    scaled = np.asarray(x, np.float64) * math.sqrt(2.0) / 2
+    return (half * (1 + np.asarray(_erf(scaled), np.float64))).astype(np.float32)
 
 
 def _hardswish(x: Floats) -> Floats:
-    return (x / np.float32(6)) * np.clip(x + np.float32(3), np.float32(0), np.float32(6))
+    gate: Floats = np.clip(x + np.float32(3), np.float32(0), np.float32(6))
+    return (x / np.float32(6)) * gate
 
 
 def _elu(x: Floats, alpha: float) -> Floats:
@@ -115,7 +118,7 @@ def unary(name: str, x: Array, x_type: TensorType, out_type: TensorType, **param
             low, high = quantized_range(
                 params.get("min", -math.inf), params.get("max", math.inf), after, out_type.dtype
             )
-            return np.clip(x, low, high).astype(x.dtype)
+            return clip(x, low, high).astype(x.dtype)
     if before is None:
         with np.errstate(all="ignore"):
             real = function(x.astype(np.float32, copy=False), **params)
@@ -170,7 +173,7 @@ def convert(
     multiplier = fixed_point_multiplier(before, after)
     low, high = out_type.dtype.limits
     scaled = ((x.astype(np.int32) - before.zero_point[0]) * multiplier + 128) >> 8
-    return np.clip(scaled + after.zero_point[0], low, high).astype(out_type.dtype.numpy)
+    return clip(scaled + after.zero_point[0], low, high).astype(out_type.dtype.numpy)
 
 
 def fixed_point_multiplier(before: Quantization, after: Quantization, slope: float = 1) -> int:
@@ -190,7 +193,7 @@ def leaky_relu_fixed_point(
     positive = fixed_point_multiplier(before, after)
     negative = fixed_point_multiplier(before, after, slope)
     scaled = (centred * np.where(centred > 0, positive, negative) + 128) >> 8
-    return np.clip(scaled + after.zero_point[0], low, high).astype(dtype.numpy)
+    return clip(scaled + after.zero_point[0], low, high).astype(dtype.numpy)
 
 
 def _equal(a: Quantization, b: Quantization) -> bool:

@@ -14,13 +14,13 @@ import numpy as np
 
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, UnsupportedError
-from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.base.types import Array, Quantization
 from fitzroy.formats import xnnpack as xn
 from fitzroy.formats.flat import ints
 from fitzroy.formats.xnnpack import INVALID_ID, DataType, NodeFlag, NodeTable
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics.unary import fixed_point_multiplier
-from fitzroy.hw_models.xnnpack.values import INT32, MAX_RANK, Value, datatype_name
+from fitzroy.hw_models.xnnpack.values import INT32, MAX_BYTES, MAX_RANK, Value, datatype_name
 
 _QUANTIZED = (DataType.QINT8, DataType.QUINT8)
 _COMMON = (DataType.FP32, *_QUANTIZED)
@@ -97,12 +97,18 @@ class Frame:
         value = self.value(number)
         if number in self.arrays:
             raise self.fault(f"{value.name} is computed twice, or is an input or a constant")
-        if array.shape != value.type.shape:
+        self.expect(number, array.shape)
+        # Operations on arrays without dimensions yield numpy scalars.
+        self.arrays[number] = np.asarray(array, value.type.dtype.numpy)
+
+    def expect(self, number: int, shape: tuple[int, ...]) -> None:
+        """Compare the shape of a result, which may be large, before it is computed."""
+        value = self.value(number)
+        if shape != value.type.shape:
             raise self.fault(
-                f"the result has shape {list(array.shape)}, "
+                f"the result has shape {list(shape)}, "
                 f"{value.name} declares {list(value.type.shape)}"
             )
-        self.arrays[number] = array.astype(value.type.dtype.numpy, copy=False)
 
     def same_type(self, first: Value, *others: Value) -> None:
         """Require one element type."""
@@ -241,6 +247,26 @@ def quantize_rows(x: Array, row_dims: int) -> tuple[Array, Row]:
     return stored, Row(one / inverse, zero.astype(np.int32))
 
 
+def _sum(function: Callable[..., Array]) -> Run:
+    """Addition or subtraction, whose fixed point has a limited range."""
+    inner = _binary(function, clamps=True)
+
+    def run(frame: Frame, node: xn.Binary) -> None:
+        operands = [frame.value(i, *_COMMON) for i in (node.input1_id, node.input2_id)]
+        out = frame.value(node.output_id, *_COMMON)
+        if all(value.datatype in _QUANTIZED for value in (*operands, out)):
+            ratio = max(_quantization(v).scale[0] for v in operands) / _quantization(out).scale[0]
+            if not 2**-11 <= ratio < 2**20:
+                raise frame.refuse(
+                    "scale-ratio",
+                    f"the larger input scale / output scale is {ratio:.7g}",
+                    "fixed point permits 2**-11 up to 2**20",
+                )
+        inner(frame, node)
+
+    return run
+
+
 def _binary(function: Callable[..., Array], *, clamps: bool) -> Run:
     def run(frame: Frame, node: xn.Binary) -> None:
         a, first = frame.read(node.input1_id, *_COMMON)
@@ -299,14 +325,14 @@ def _padding(
 
 def _check_same(
     frame: Frame,
-    node: xn.Convolution,
+    node: xn.Convolution | xn.Pooling,
     value: Value,
     kernel: numerics.Pair,
     stride: numerics.Pair,
     dilation: numerics.Pair,
 ) -> None:
     """Refuse SAME padding that underflows in the runtime, which then reads stray memory."""
-    if not node.flags & NodeFlag.TENSORFLOW_SAME_PADDING or kernel == (1, 1):
+    if not node.flags & NodeFlag.TENSORFLOW_SAME_PADDING:
         return
     for extent, window, step, spread in zip(
         value.type.shape[1:3], kernel, stride, dilation, strict=True
@@ -315,10 +341,62 @@ def _check_same(
         if needed < extent:
             raise frame.refuse(
                 "same-padding",
-                f"the windows of a SAME convolution cover {needed} of {extent} elements",
+                f"windows with SAME padding cover {needed} of {extent} elements",
                 "the runtime calculates with negative padding",
                 "state the padding explicitly",
             )
+
+
+def _check_fit(
+    frame: Frame,
+    value: Value,
+    kernel: numerics.Pair,
+    dilation: numerics.Pair,
+    padding: numerics.Padding,
+) -> None:
+    """Refuse a window larger than the padded input, with which the runtime crashes."""
+    sums = padding[0] + padding[1], padding[2] + padding[3]
+    batch, height, width, channels = value.type.shape
+    padded = batch * (height + sums[0]) * (width + sums[1]) * channels
+    if padded * 4 > MAX_BYTES:
+        raise frame.refuse("input-size", f"the padded input has {padded} elements")
+    for extent, window, spread, added in zip(
+        value.type.shape[1:3], kernel, dilation, sums, strict=True
+    ):
+        span = (window - 1) * spread + 1
+        if span > extent + added:
+            raise frame.refuse(
+                "window-exceeds-input",
+                f"a window spans {span} elements of {extent + added} with padding",
+            )
+
+
+def _check_windows(
+    frame: Frame,
+    number: int,
+    value: Value,
+    kernel: numerics.Pair,
+    stride: numerics.Pair,
+    dilation: numerics.Pair,
+    padding: numerics.Padding,
+) -> None:
+    """Refuse pooling windows without any element of the input; the runtime reads the border."""
+    _check_fit(frame, value, kernel, dilation, padding)
+    batch, height, width, channels = value.type.shape
+    rows, columns = (
+        numerics.conv_output_extent(size, window, step, spread, added)
+        for size, window, step, spread, added in zip(
+            (height, width), kernel, stride, dilation,
+            (padding[0] + padding[1], padding[2] + padding[3]), strict=True,
+        )
+    )  # fmt: skip
+    frame.expect(number, (batch, rows, columns, channels))
+    counts = numerics.pool_counts(value.type.shape, kernel, stride, padding, dilation)
+    if not counts.all():
+        raise frame.refuse(
+            "empty-window",
+            f"padding {padding} leaves windows of {kernel} without any element of the input",
+        )
 
 
 def _product_types(
@@ -326,14 +404,15 @@ def _product_types(
 ) -> None:
     """Check the combinations of element types of a convolution or matrix product."""
     kinds = value.datatype, filters.datatype, out.datatype
-    allowed = {
+    allowed: dict[tuple[int, ...], tuple[int, ...]] = {
         (DataType.FP32, DataType.FP32, DataType.FP32): (DataType.FP32,),
         (DataType.QINT8, DataType.QINT8, DataType.QINT8): (DataType.QINT32,),
         (DataType.QINT8, DataType.QCINT8, DataType.QINT8): (DataType.QCINT32,),
         (DataType.QUINT8, DataType.QUINT8, DataType.QUINT8): (DataType.QINT32,),
         (DataType.QDINT8, DataType.QCINT8, DataType.FP32): (DataType.FP32,),
+        (DataType.FP32, DataType.QCINT8, DataType.FP32): (DataType.FP32,),
     }
-    biases = allowed.get(kinds)  # type: ignore[call-overload]
+    biases = allowed.get(kinds)
     if biases is None or (bias is not None and bias.datatype not in biases):
         names = [datatype_name(v.datatype) for v in (value, filters, out)]
         extra = "" if bias is None else f", bias {datatype_name(bias.datatype)}"
@@ -386,6 +465,8 @@ def _convolution(frame: Frame, node: xn.Convolution) -> None:
     kernel, stride, dilation = _window(frame, node, "kernel", "subsampling")
     depthwise = isinstance(node, xn.XNNDepthwiseConv2d)
     transposed = isinstance(node, xn.XNNConvTranspose2d)
+    if node.flags & ~int(NodeFlag.TENSORFLOW_SAME_PADDING):
+        raise frame.fault(f"flags {node.flags:#x} are no flags of a convolution")
     groups, depth, share = node.groups, node.group_input_channels, node.group_output_channels
     if not (groups and depth and share):
         raise frame.fault(f"{groups} groups of {depth} input and {share} output channels")
@@ -409,17 +490,37 @@ def _convolution(frame: Frame, node: xn.Convolution) -> None:
         options["padding"] = (
             node.padding_top, node.padding_bottom, node.padding_left, node.padding_right,
         )  # fmt: skip
-        options["adjustment"] = (node.adjustment_height, node.adjustment_width)
+        adjustment = (node.adjustment_height, node.adjustment_width)
+        if any(a >= n for a, n in zip(adjustment, stride, strict=True)):
+            raise frame.fault(f"adjustment {adjustment} must be below the stride {stride}")
+        options["adjustment"] = adjustment
         options["groups"] = groups
     else:
         options["padding"] = _padding(frame, node, value, kernel, stride, dilation)
-        _check_same(frame, node, value, kernel, stride, dilation)
+        if kernel != (1, 1):
+            _check_same(frame, node, value, kernel, stride, dilation)
+        _check_fit(frame, value, kernel, dilation, options["padding"])
         if depthwise:
             options["multiplier"] = share
         else:
             options["groups"] = groups
-    if value.datatype == DataType.QDINT8:
-        raise frame.refuse("dynamic-convolution", "dynamically quantized convolutions")
+    padding = options["padding"]
+    extents = tuple(
+        (size - 1) * step + (window - 1) * spread + 1 + extra - before - after
+        if transposed
+        else numerics.conv_output_extent(size, window, step, spread, before + after)
+        for size, window, step, spread, extra, before, after in zip(
+            value.type.shape[1:3], kernel, stride, dilation,
+            options.get("adjustment", (0, 0)), padding[::2], padding[1::2], strict=True,
+        )
+    )  # fmt: skip
+    if min(extents) < 1:
+        raise frame.fault(f"padding {padding} leaves an output of {extents}")
+    frame.expect(node.output_id, (value.type.shape[0], *extents, groups * share))
+    if value.type.quantization is None and filters.datatype != DataType.FP32:
+        raise frame.refuse(
+            "product-types", "a convolution of floats or dynamic values with quantized filters"
+        )
     run = (
         numerics.depthwise_conv_2d if depthwise
         else numerics.transpose_conv_2d if transposed
@@ -455,6 +556,10 @@ def _fully_connected(frame: Frame, node: xn.XNNFullyConnected) -> None:
         if value.row_dims != 1:
             raise frame.refuse("dynamic-rows", f"rows of {value.row_dims} dimensions")
         result = dynamic_fully_connected(x, row, w, _quantization(filters), addend)
+        result = np.clip(result, np.float32(frame.low), np.float32(frame.high))
+    elif filters.datatype == DataType.QCINT8 and value.datatype == DataType.FP32:
+        result = x @ w.T.astype(np.float32) * np.asarray(_quantization(filters).scale, np.float32)
+        result = result if addend is None else result + addend
         result = np.clip(result, np.float32(frame.low), np.float32(frame.high))
     else:
         result = numerics.fully_connected(
@@ -512,9 +617,10 @@ def _max_pool(frame: Frame, node: xn.Pooling) -> None:
     frame.check_range()
     frame.rank(value, 4)
     kernel, stride, dilation = _window(frame, node, "pooling", "stride")
+    padding = _padding(frame, node, value, kernel, stride, dilation)
+    _check_windows(frame, node.output_id, value, kernel, stride, dilation, padding)
     result = numerics.max_pool(
-        x, value.type, kernel=kernel, stride=stride, dilation=dilation,
-        padding=_padding(frame, node, value, kernel, stride, dilation),
+        x, value.type, kernel=kernel, stride=stride, dilation=dilation, padding=padding,
         low=frame.low, high=frame.high,
     )  # fmt: skip
     frame.write(node.output_id, result)
@@ -529,10 +635,12 @@ def _average_pool(frame: Frame, node: xn.Pooling) -> None:
     stride = node.stride_height, node.stride_width
     if not all((*kernel, *stride)):
         raise frame.fault(f"windows of {kernel} with strides {stride}")
+    _check_same(frame, node, value, kernel, stride, (1, 1))
+    padding = _padding(frame, node, value, kernel, stride, (1, 1))
+    _check_windows(frame, node.output_id, value, kernel, stride, (1, 1), padding)
     result = numerics.average_pool(
-        x, kernel=kernel, stride=stride, low=frame.low, high=frame.high,
-        padding=_padding(frame, node, value, kernel, stride, (1, 1)),
-    )  # fmt: skip
+        x, kernel=kernel, stride=stride, padding=padding, low=frame.low, high=frame.high
+    )
     frame.write(node.output_id, result)
 
 
@@ -546,6 +654,12 @@ def _arg_max_pool(frame: Frame, node: xn.XNNArgMaxPooling2d) -> None:
     if not all(kernel):
         raise frame.fault(f"windows of {kernel}")
     padding = _padding(frame, node, value, kernel, kernel, (1, 1))
+    _check_windows(frame, node.output_value_id, value, kernel, kernel, (1, 1), padding)
+    if padding[0] or padding[2]:
+        raise frame.refuse(
+            "index-of-padding", f"padding {padding} at the top or the left",
+            "the runtime counts repeated border elements as places",
+        )  # fmt: skip
     values, places = numerics.arg_max_pool(x, kernel=kernel, padding=padding)
     frame.write(node.output_value_id, values)
     places = places.astype(np.int32)
@@ -584,6 +698,8 @@ def _resize(frame: Frame, node: xn.XNNStaticResizeBilinear2D) -> None:
     frame.rank(value, 4)
     if not (node.new_height and node.new_width):
         raise frame.fault(f"resize to {node.new_height}x{node.new_width}")
+    batch, _, _, channels = value.type.shape
+    frame.expect(node.output_id, (batch, node.new_height, node.new_width, channels))
     corners = node.flags & NodeFlag.ALIGN_CORNERS
     legacy = node.flags & NodeFlag.TENSORFLOW_LEGACY_MODE
     if corners and legacy:
@@ -651,11 +767,17 @@ def _slice(frame: Frame, node: xn.XNNStaticSlice) -> None:
 
 def _pad(frame: Frame, node: xn.XNNStaticConstantPad) -> None:
     x, value = _move(frame, node)
+    if value.datatype == INT32:
+        raise frame.refuse("element-type", "the runtime pads integers with stray bits")
+    if math.isnan(node.padding_value) and value.datatype != DataType.FP32:
+        raise frame.fault("quantized padding with NaN")
     before, after = ints(node.pre_paddings), ints(node.post_paddings)
     if not len(before) == len(after) == value.type.rank:
         raise frame.fault(
             f"{len(before)} and {len(after)} paddings for {value.type.rank} dimensions"
         )
+    shape = tuple(b + n + a for b, n, a in zip(before, x.shape, after, strict=True))
+    frame.expect(node.output_id, shape)
     result = numerics.pad(x, value.type, before=before, after=after, value=node.padding_value)
     frame.write(node.output_id, result)
 
@@ -670,8 +792,10 @@ def _concatenate(count: int) -> Run:
             frame.same_parameters(value, out)
             parts.append(x)
         axis, first = node.axis, parts[0].shape
-        if axis >= len(first):
-            raise frame.fault(f"axis {axis} of {len(first)} dimensions")
+        if axis >= 1 << 31:
+            axis += len(first) - (1 << 32)
+        if not 0 <= axis < len(first):
+            raise frame.fault(f"axis {node.axis} of {len(first)} dimensions")
         for part in parts:
             shape = part.shape
             if (*shape[:axis], *shape[axis + 1 :]) != (*first[:axis], *first[axis + 1 :]):
@@ -683,7 +807,7 @@ def _concatenate(count: int) -> Run:
 
 NODES: dict[type[NodeTable], Run] = {
     xn.XNNAbs: _unary("abs"),
-    xn.XNNAdd: _binary(numerics.add, clamps=True),
+    xn.XNNAdd: _sum(numerics.add),
     xn.XNNArgMaxPooling2d: _arg_max_pool,
     xn.XNNAvgPooling2d: _average_pool,
     xn.XNNBatchMatrixMultiply: _batch_matmul,
@@ -726,7 +850,7 @@ NODES: dict[type[NodeTable], Run] = {
     xn.XNNStaticResizeBilinear2D: _resize,
     xn.XNNStaticSlice: _slice,
     xn.XNNStaticTranspose: _transpose,
-    xn.XNNSubtract: _binary(numerics.subtract, clamps=True),
+    xn.XNNSubtract: _sum(numerics.subtract),
     xn.XNNTanh: _unary("tanh"),
 }
 """How to execute every node that the runtime executes."""

@@ -35,6 +35,9 @@ MAX_RANK = 6
 INT32 = 12
 """Code of 32-bit integers that stand for themselves, such as indices."""
 
+MAX_BYTES = 1 << 31
+"""Most bytes of a value that this model allocates."""
+
 Named = Callable[[str], memoryview | None]
 
 _STORAGE: dict[int, DType] = {
@@ -143,7 +146,7 @@ def _read_value(blob: Blob, entry: XValue, position: int, named: Named, path: st
         raise _fault(f"{what} has {len(shape)} extents for {tensor.num_dims} dimensions", path)
     if len(shape) > MAX_RANK:
         raise _fault(f"{what} has {len(shape)} dimensions, at most {MAX_RANK} are permitted", path)
-    if tensor.flags & ~(ValueFlag.EXTERNAL_INPUT | ValueFlag.EXTERNAL_OUTPUT):
+    if tensor.flags & ~int(ValueFlag.EXTERNAL_INPUT | ValueFlag.EXTERNAL_OUTPUT):
         raise _fault(f"{what} has flags {tensor.flags:#x}", path)
     is_input = bool(tensor.flags & ValueFlag.EXTERNAL_INPUT)
     is_output = bool(tensor.flags & ValueFlag.EXTERNAL_OUTPUT)
@@ -151,6 +154,8 @@ def _read_value(blob: Blob, entry: XValue, position: int, named: Named, path: st
         raise _fault(f"{what} crosses the border of the graph without an external id", path)
     quantization, row_dims = _quantization(tensor, inner if quantized else None, shape, path)
     type_ = TensorType(shape, storage, quantization)
+    if type_.nbytes > MAX_BYTES:
+        raise UnsupportedError(f"{what} takes {type_.nbytes} bytes", where=path)
     data = None
     if tensor.constant_buffer_idx:
         if is_input or is_output or tensor.datatype == DataType.QDINT8:

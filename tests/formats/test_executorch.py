@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support import need_executorch
 
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import DType
 from fitzroy.formats import executorch as et
 from fitzroy.formats import flat
-from tests.support import need_executorch
 
 
 def indices(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
@@ -94,9 +94,7 @@ CONSTANT = np.arange(6, dtype=np.float32)
 def sample_program(plan: et.ExecutionPlan | None = None) -> et.Program:
     return et.Program(
         execution_plan=[plan or sample_plan()],
-        constant_segment=et.SubsegmentOffsets(
-            segment_index=0, offsets=np.array([0, 0], np.uint64)
-        ),
+        constant_segment=et.SubsegmentOffsets(segment_index=0, offsets=np.array([0, 0], np.uint64)),
         named_data=[et.NamedData(key="scale", segment_index=1)],
     )
 
@@ -249,9 +247,7 @@ def break_buffer(plan: et.ExecutionPlan) -> None:
 
 
 def break_place(plan: et.ExecutionPlan) -> None:
-    first_tensor(plan).allocation_info = et.AllocationDetails(
-        memory_id=1, memory_offset_high=1
-    )
+    first_tensor(plan).allocation_info = et.AllocationDetails(memory_id=1, memory_offset_high=1)
 
 
 def break_constant(plan: et.ExecutionPlan) -> None:

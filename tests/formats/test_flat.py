@@ -301,6 +301,29 @@ def test_modest_sharing_is_accepted() -> None:
     assert [len(branch.many or ()) for branch in branches] == [20] * 20
 
 
+def test_a_vector_shared_by_thousands_of_tables_is_refused() -> None:
+    """Views cost no memory, but whoever walks over all of them would never finish."""
+    builder = flatbuffers.Builder(1 << 20)
+    builder.StartVector(8, 20_000, 8)
+    for _ in range(20_000):
+        builder.PrependInt64(1)
+    wide = builder.EndVector()
+    places = []
+    for _ in range(1000):
+        builder.StartObject(20)
+        builder.PrependUOffsetTRelativeSlot(16, wide, 0)
+        places.append(builder.EndObject())
+    builder.StartVector(4, len(places), 4)
+    for place in places:
+        builder.PrependUOffsetTRelative(place)
+    branches = builder.EndVector()
+    builder.StartObject(4)
+    builder.PrependUOffsetTRelativeSlot(0, branches, 0)
+    builder.Finish(builder.EndObject(), file_identifier=IDENTIFIER)
+    with pytest.raises(FormatError, match="expands"):
+        decode(bytes(builder.Output()))
+
+
 def test_a_huge_shared_vtable_costs_no_time() -> None:
     """Every table points at one vtable of 65,532 bytes, of which the schema knows a few slots."""
     count, vtable = 20_000, b"\xfc\xff" + b"\x04\0" + bytes(0xFFF8)

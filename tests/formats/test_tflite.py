@@ -314,6 +314,16 @@ def test_data_beyond_the_end_of_the_file_are_refused() -> None:
         tflite.read_model(data.ljust(offset, b"\0") + bytes(9))
 
 
+def test_places_behind_the_flatbuffer_cannot_be_shared_without_end() -> None:
+    sample = model()
+    tail = 1 << 16
+    sample.buffers = [Buffer(), *(Buffer(offset=4096, size=tail) for _ in range(10))]
+    data = flat.encode(sample, identifier=b"TFL3").ljust(4096, b"\0") + bytes(tail)
+    assert len(data) == 4096 + tail
+    with pytest.raises(FormatError, match="Buffer 5: 65536 bytes at 4096"):
+        tflite.read_model(data)
+
+
 # --- the schema against the one that LiteRT carries ----------------------------------------------
 
 

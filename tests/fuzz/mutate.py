@@ -34,34 +34,34 @@ def _range(rng: random.Random, size: int) -> tuple[int, int]:
     return start, min(size, start + rng.choice((1, 4, 8, 16, 64, 256)))
 
 
-def flip_bits(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
+def flip_bits(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     for _ in range(rng.randint(1, 8)):
         data[_place(rng, data, 1)] ^= 1 << rng.randrange(8)
 
 
-def set_byte(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
+def set_byte(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     data[_place(rng, data, 1)] = rng.randrange(256)
 
 
-def set_half(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
+def set_half(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     _set_word(data, _place(rng, data, 2), rng.choice(EXTREMES), 2)
 
 
-def set_word(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
+def set_word(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     _set_word(data, _place(rng, data, 4), rng.choice((*EXTREMES, len(data), len(data) - 4)))
 
 
-def set_long(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
+def set_long(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     value = rng.choice((*EXTREMES, len(data), 1 << 62, (1 << 63) - 1, (1 << 64) - 1))
     _set_word(data, _place(rng, data, 8), value, 8)
 
 
-def nudge_word(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
+def nudge_word(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     at = _place(rng, data, 4)
     _set_word(data, at, _word(data, at) + rng.choice((-8, -4, -2, -1, 1, 2, 4, 8)))
 
 
-def truncate(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
+def truncate(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     del data[rng.randint(0, len(data)) :]
 
 
@@ -72,18 +72,18 @@ def splice(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     data[at : at + end - start] = other[start:end]
 
 
-def duplicate(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
+def duplicate(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     start, end = _range(rng, len(data))
     at = rng.randint(0, len(data)) // 4 * 4
     data[at:at] = data[start:end]
 
 
-def remove(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
+def remove(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     start, end = _range(rng, len(data))
     del data[start:end]
 
 
-def aim_offset(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
+def aim_offset(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     """Make an offset lead to the target of another one."""
     offsets = [at for at in (_place(rng, data, 4) for _ in range(64)) if 0 < _word(data, at) < 4096]
     if len(offsets) > 1:
@@ -91,7 +91,7 @@ def aim_offset(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
         _set_word(data, at, other + _word(data, other) - at)
 
 
-def share_everything(rng: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
+def share_everything(rng: random.Random, data: bytearray, seeds: Sequence[bytes]) -> None:
     """Make a run of words lead to one place, as if a vector shared one table."""
     at = _place(rng, data, 4)
     target = at + _word(data, at)

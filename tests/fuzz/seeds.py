@@ -30,11 +30,15 @@ def tflite_files() -> list[bytes]:
         tflite.Operator(
             opcode_index=number,
             inputs=np.array([0, -1]),
-            outputs=np.array([3]),
+            outputs=np.array([3 + number]),
             builtin_options=cls(),
             intermediates=np.array([2]),
         )
         for number, cls in enumerate(tflite.BUILTIN_OPTIONS)
+    ]
+    main.tensors = (main.tensors or []) + [
+        tflite.Tensor(name=f"t{number}", shape=np.array([1, 2]), type=9)
+        for number in range(1, len(tflite.BUILTIN_OPTIONS))
     ]
     odd = test_tflite.model()
     weights = test_tflite.tensor(odd, 1)

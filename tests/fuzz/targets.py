@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections.abc import Callable
 
 from fitzroy.base.errors import FormatError, UnsupportedError
+from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.formats import bundled, executorch, flat, tflite, xnnpack
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.hw_models.xnnpack.values import read_values
@@ -29,8 +29,8 @@ def tflite_target(data: bytes) -> None:
         again = tflite.read_model(tflite.write_model(model))
         if again != model:
             raise AssertionError("a model changes when written and read")
-    if IMPORTER is not None:
-        IMPORTER(data)
+    for number in range(len(model.subgraphs or ())):
+        import_model(model, path="fuzz.tflite", subgraph=number)
 
 
 def xnnpack_target(data: bytes) -> None:
@@ -72,19 +72,12 @@ def bundle_target(data: bytes) -> None:
         bundle.suite(method)
 
 
-def _importer() -> Target | None:
-    """The importer of models into graphs, if this installation has the compiler."""
-    if importlib.util.find_spec("fitzroy.compiler.frontends.tflite") is None:
-        return None
-    from fitzroy.compiler.frontends import tflite as frontend
-
-    def run(data: bytes) -> None:
-        frontend.import_tflite(data)
-
-    return run
-
-
-IMPORTER = _importer()
+READERS: dict[str, Callable[[bytes], object]] = {
+    "tflite": tflite.read_model,
+    "program": executorch.read_program,
+    "bundle": bundled.read_bundle,
+    "xnnpack": xnnpack.read_blob,
+}
 
 TARGETS: dict[str, Target] = {
     "tflite": tflite_target,

@@ -8,7 +8,7 @@ from tests.fuzz import harness, targets
 from tests.fuzz.__main__ import record
 from tests.fuzz.harness import Result, case_bytes, fuzz
 from tests.fuzz.seeds import SEEDS
-from tests.fuzz.targets import KINDS, TARGETS
+from tests.fuzz.targets import KINDS, READERS, TARGETS
 
 from fitzroy.base.errors import FormatError, InternalError
 from fitzroy.formats.detect import detect
@@ -30,8 +30,9 @@ def test_many_mutants_are_read_or_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SEEDS)
-def test_seeds_are_of_their_format_and_cases_reproducible(name: str) -> None:
+def test_seeds_are_well_formed_and_cases_reproducible(name: str) -> None:
     seeds = SEEDS[name]()
+    assert all(READERS[name](content) for content in seeds)
     assert {detect(content) for content in seeds} <= set(KINDS[name])
     assert case_bytes(seeds, 1, 5) == case_bytes(SEEDS[name](), 1, 5)
     assert len({case_bytes(seeds, 1, case) for case in range(50)}) > 25

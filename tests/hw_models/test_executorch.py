@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fitzroy.base.errors import SimulationError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.driver.runtime import ExecuTorchRuntime, available
 from fitzroy.formats import executorch as et
@@ -366,3 +367,94 @@ def test_kernel_equals_the_runtime(
 @pytest.mark.runtime
 def test_runtime_has_every_kernel(runtime: ExecuTorchRuntime) -> None:
     assert set(KERNELS) <= set(runtime.kernels())
+
+
+def chain_of_relus(count: int) -> Method:
+    """Input, `count` times ``relu``, output; all of one type."""
+    kind = TensorType((2, 3), F32)
+    values = tuple(TensorValue(f"t{number}", kind) for number in range(count + 1))
+    calls = tuple(
+        KernelCall("aten::relu", "out", (number, number + 1, number + 1)) for number in range(count)
+    )
+    return Method("forward", values, (0,), (count,), calls)
+
+
+def test_model_uses_the_memory_plan() -> None:
+    file = et.read_program(link_program([chain_of_relus(3)]))
+    array = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    np.testing.assert_array_equal(run_method(file, [array])[0], np.maximum(array, 0))
+    values = file.program.execution_plan[0].values if file.program.execution_plan else None
+    assert values is not None
+    first, second = values[0].val, values[1].val
+    assert isinstance(first, et.Tensor)
+    assert isinstance(second, et.Tensor)
+    # A constant of ones written over the input shows in a plan that lets both share memory.
+    add = Method(
+        "forward",
+        (*(TensorValue(n, TensorType((2, 3), F32)) for n in "abc"), 1),
+        (0,),
+        (2,),
+        (
+            KernelCall("aten::exp", "out", (0, 1, 1)),
+            KernelCall("aten::add", "out", (0, 1, 3, 2, 2)),
+        ),
+    )
+    file = et.read_program(link_program([add]))
+    right = run_method(file, [array])[0]
+    np.testing.assert_allclose(right, array + np.exp(array), rtol=1e-6)
+    overlapping = (file.program.execution_plan or [])[0].values or []
+    a, b = overlapping[0].val, overlapping[1].val
+    assert isinstance(a, et.Tensor)
+    assert isinstance(b, et.Tensor)
+    b.allocation_info = a.allocation_info
+    wrong = run_method(file, [array])[0]
+    np.testing.assert_allclose(wrong, 2 * np.exp(array), rtol=1e-6)
+
+
+def test_control_flow() -> None:
+    method = Method(
+        "forward",
+        (
+            TensorValue("x", TensorType((), B)),
+            TensorValue("y", TensorType((), B)),
+        ),
+        (0,),
+        (1,),
+        (
+            KernelCall("aten::logical_not", "out", (0, 1, 1)),
+            KernelCall("aten::logical_not", "out", (1, 1, 1)),
+        ),
+    )
+    program = et.read_program(link_program([method])).program
+    chain = ((program.execution_plan or [])[0].chains or [])[0]
+    steps = chain.instructions or []
+    jump = et.JumpFalseCall(cond_value_index=0, destination_instruction=3)
+    chain.instructions = [steps[0], et.Instruction(instr_args=jump), steps[1]]
+    file = et.read_program(et.write_program(program))
+    # True: negated twice. False: the second negation is jumped over.
+    assert run_method(file, [np.array(True)])[0]
+    assert run_method(file, [np.array(False)])[0]
+
+
+def test_faults() -> None:
+    data = link_program([chain_of_relus(1)])
+    file = et.read_program(data)
+    array = np.zeros((2, 3), np.float32)
+    with pytest.raises(UsageError, match="no method 'other'"):
+        run_method(file, [array], "other")
+    with pytest.raises(UsageError, match="takes 1 inputs"):
+        run_method(file, [])
+    with pytest.raises(UsageError, match="type float32"):
+        run_method(file, [array.astype(np.float64)])
+    with pytest.raises(SimulationError, match="does not fit a tensor"):
+        run_method(file, [array[:1]])
+    kind = TensorType((2, 3), F32)
+    values = (TensorValue("x", kind), TensorValue("y", kind), TensorValue("z", kind), 1)
+    unwritten = Method(
+        "forward", values, (0,), (2,), (KernelCall("aten::add", "out", (0, 1, 3, 2, 2)),)
+    )
+    with pytest.raises(SimulationError, match="nothing wrote"):
+        run_method(et.read_program(link_program([unwritten])), [array])
+    unknown = Method("forward", values[:2], (0,), (1,), (KernelCall("my::op", "out", (0, 1, 1)),))
+    with pytest.raises(UnsupportedError, match=r"kernel my::op\.out has no model"):
+        run_method(et.read_program(link_program([unknown])), [array])

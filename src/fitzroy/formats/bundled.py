@@ -248,7 +248,7 @@ def _read_old(data: bytes | bytearray | memoryview, path: str) -> Bundle:
 def _program(data: Array | None, path: str) -> memoryview:
     if data is None or not data.size:
         raise FormatError("a bundle without a program", path=path, table="BundledProgram.program")
-    return memoryview(data).cast("B")
+    return data.data.cast("B")
 
 
 def _cases(cases: Sequence[TestCase] | None, path: str, where: str) -> tuple[Case, ...]:

@@ -588,7 +588,7 @@ class ProgramFile:
 
 
 def _bytes(data: Array | None) -> memoryview:
-    return memoryview(b"") if data is None else memoryview(data).cast("B")
+    return memoryview(b"") if data is None else data.data.cast("B")
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -267,7 +267,9 @@ class _Reader:
     def check(self, offset: int, length: int, table: str) -> None:
         if offset < 0 or length < 0 or offset + length > self.size:
             raise self.fail(
-                f"{length} bytes wanted, the file has {self.size - offset} from here", offset, table
+                f"{length} bytes wanted, the file has {max(self.size - offset, 0)} from here",
+                offset,
+                table,
             )
 
     def u32(self, offset: int, table: str) -> int:

@@ -76,7 +76,8 @@ class KernelCall:
         name: operator, such as ``aten::argmax``.
         overload: overload, such as ``out``.
         args: value indices; the out tensor stands twice at the end, because a kernel also
-            returns it. Several out tensors come one after another, then their list.
+            returns it. Several out tensors come one after another, then a list of them; a kernel
+            whose out is a list gets that list twice.
     """
 
     name: str

@@ -1,0 +1,74 @@
+"""Passes and the manager that runs them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fitzroy.base.errors import InternalError
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.reference import verify
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A step from graph to graph; options are fields of the subclass.
+
+    Class attributes:
+        name: name on the command line and in dumps.
+    """
+
+    name: ClassVar[str]
+
+    def run(self, graph: Graph) -> Graph:
+        """The transformed graph; `graph` itself may be changed."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one pass did.
+
+    Attributes:
+        name: the pass.
+        seconds: time it took, with verification.
+        before: number of nodes before.
+        after: number of nodes after.
+    """
+
+    name: str
+    seconds: float
+    before: int
+    after: int
+
+
+def run_passes(
+    graph: Graph,
+    passes: Iterable[Pass],
+    observe: Callable[[Stage, Graph], None] = lambda stage, graph: None,
+) -> Graph:
+    """Run passes in order and verify the graph after each.
+
+    Args:
+        graph: a verified graph; it is not changed.
+        passes: what to run.
+        observe: called after each pass with what it did and the graph.
+
+    Raises:
+        InternalError: a pass broke the graph.
+    """
+    graph = graph.copy()
+    for step in passes:
+        before, started = len(graph.nodes()), time.perf_counter()
+        try:
+            graph = step.run(graph)
+            verify(graph)
+        except InternalError as error:
+            raise InternalError(
+                f"pass {step.name} broke the graph", reason=str(error), where=graph.name
+            ) from error
+        seconds = time.perf_counter() - started
+        observe(Stage(step.name, seconds, before, len(graph.nodes())), graph)
+    return graph

@@ -1,0 +1,232 @@
+"""Canonical form: what later stages may rely on.
+
+After these passes padding is explicit, rectifiers are fused into what they follow, spatial
+padding is part of the convolution it precedes, nothing constant is computed at run time, and no
+node is without effect.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import TensorType
+from fitzroy.compiler.ir import Graph, Node, Value
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.elementwise import ClampAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.shape import PadAttributes, ReshapeAttributes, TransposeAttributes
+from fitzroy.compiler.ops.windows import Activation, explicit_padding, image_extent
+from fitzroy.compiler.passes.base import Pass
+from fitzroy.compiler.reference import evaluate_node
+from fitzroy.hw_models.numerics import Arithmetic
+
+
+@dataclass(frozen=True)
+class FoldConstants(Pass):
+    """Evaluate nodes whose operands are all constant."""
+
+    name = "fold-constants"
+
+    def run(self, graph: Graph) -> Graph:
+        """Replace such nodes by constants."""
+        for node in graph.nodes():
+            inputs = [graph.value(name) for name in node.inputs if name is not None]
+            if not inputs or not all(value.is_constant for value in inputs):
+                continue
+            try:
+                results = evaluate_node(graph, node, {}, Arithmetic.XNNPACK)
+            except UnsupportedError:
+                continue  # A custom operator stays a node, to be refused with its name.
+            graph.remove(node.name)
+            for name, data in results.items():
+                graph.set_value(Value(name, graph.type(name), data))
+        graph.prune()
+        return graph
+
+
+@dataclass(frozen=True)
+class ExplicitPadding(Pass):
+    """Replace padding schemes by amounts."""
+
+    name = "explicit-padding"
+
+    def run(self, graph: Graph) -> Graph:
+        """Rewrite the attributes of convolutions and pools."""
+        for node in graph.nodes():
+            a = node.attributes
+            if isinstance(a, ConvAttributes):
+                kernel, dilation = graph.type(str(node.inputs[1])).shape[1:3], a.dilation
+            elif isinstance(a, PoolAttributes):
+                kernel, dilation = a.kernel, (1, 1)
+            else:
+                continue
+            if not isinstance(a.padding, tuple):
+                image = image_extent(graph.type(str(node.inputs[0])))
+                size = (kernel[0], kernel[1])
+                padding = explicit_padding(a.padding, image, size, a.stride, dilation)
+                graph.update(replace(node, attributes=replace(a, padding=padding)))
+        return graph
+
+
+@dataclass(frozen=True)
+class FoldPadding(Pass):
+    """Merge spatial zero padding into the convolutions that read it."""
+
+    name = "fold-padding"
+
+    def run(self, graph: Graph) -> Graph:
+        """Rewrite convolutions whose input is padded; needs explicit padding."""
+        for node in graph.nodes():
+            a = node.attributes
+            if not isinstance(a, ConvAttributes) or not isinstance(a.padding, tuple):
+                continue
+            source = graph.producer(str(node.inputs[0]))
+            if source is None or not isinstance(source.attributes, PadAttributes):
+                continue
+            pad, call = source.attributes, Call.of(graph, source)
+            if pad.value or call.type().quantization != call.result.type.quantization:
+                continue
+            if len(pad.before) != 4 or any(
+                (pad.before[0], pad.after[0], pad.before[3], pad.after[3])
+            ):
+                continue
+            top, bottom, left, right = a.padding
+            padding = (
+                top + pad.before[1], bottom + pad.after[1],
+                left + pad.before[2], right + pad.after[2],
+            )  # fmt: skip
+            inputs = (source.inputs[0], *node.inputs[1:])
+            graph.update(replace(node, inputs=inputs, attributes=replace(a, padding=padding)))
+        graph.prune()
+        return graph
+
+
+_ACTIVATIONS = {activation.bounds: activation for activation in Activation}
+
+
+@dataclass(frozen=True)
+class FuseActivations(Pass):
+    """Merge rectifiers into the operators whose result they clamp."""
+
+    name = "fuse-activations"
+
+    def run(self, graph: Graph) -> Graph:
+        """Rewrite pairs of an operator and a clamp that is its only reader."""
+        for node in graph.nodes():
+            if not isinstance(node.attributes, ClampAttributes):
+                continue
+            source = graph.producer(str(node.inputs[0]))
+            bounds = (node.attributes.min, node.attributes.max)
+            if source is not None and bounds in _ACTIVATIONS and self._fits(graph, source, node):
+                fused = replace(source.attributes, activation=_ACTIVATIONS[bounds])  # type: ignore[call-arg]
+                graph.remove(source.name)
+                graph.remove(node.name)
+                graph.add_node(replace(source, outputs=node.outputs, attributes=fused))
+        graph.prune()
+        return graph
+
+    @staticmethod
+    def _fits(graph: Graph, source: Node, clamp: Node) -> bool:
+        name = source.outputs[0]
+        free = getattr(source.attributes, "activation", None) is Activation.NONE
+        same = graph.type(name) == graph.type(clamp.outputs[0])
+        return free and same and name not in graph.outputs and len(graph.consumers(name)) == 1
+
+
+@dataclass(frozen=True)
+class Simplify(Pass):
+    """Remove nodes without effect and merge consecutive reshapes."""
+
+    name = "simplify"
+
+    def run(self, graph: Graph) -> Graph:
+        """Rewrite until nothing is left to remove."""
+        for node in graph.nodes():
+            if node.op == "reshape":
+                self._merge_reshape(graph, node)
+            current = graph.node(node.name)
+            if self._is_identity(graph, current):
+                source, result = str(current.inputs[0]), current.outputs[0]
+                if result in graph.outputs and (
+                    source in graph.inputs
+                    or source in graph.outputs
+                    or graph.value(source).is_constant
+                ):
+                    continue  # An output keeps a value, and a name, of its own.
+                if result in graph.outputs:
+                    self._keep_name(graph, current)
+                else:
+                    graph.replace_uses(result, source)
+        graph.prune()
+        return graph
+
+    @staticmethod
+    def _merge_reshape(graph: Graph, node: Node) -> None:
+        source = graph.producer(str(node.inputs[0]))
+        if source is None or source.op != "reshape":
+            return
+        types = {graph.type(n).quantization for n in (source.inputs[0], node.inputs[0]) if n}
+        if len(types) == 1:
+            graph.update(replace(node, inputs=source.inputs))
+
+    @staticmethod
+    def _keep_name(graph: Graph, node: Node) -> None:
+        """Let the producer of an identity's operand produce the graph output instead."""
+        source, result = str(node.inputs[0]), node.outputs[0]
+        producer = graph.producer(source)
+        assert producer is not None
+        graph.remove(node.name)
+        graph.remove(producer.name)
+        outputs = tuple(result if name == source else name for name in producer.outputs)
+        graph.add_node(replace(producer, outputs=outputs))
+        graph.replace_uses(source, result)
+
+    @staticmethod
+    def _is_identity(graph: Graph, node: Node) -> bool:
+        if (
+            node.op not in OPS
+            or len(node.outputs) != 1
+            or not node.inputs
+            or node.inputs[0] is None
+        ):
+            return False
+        before, after = graph.type(node.inputs[0]), graph.type(node.outputs[0])
+        if before != after:
+            return False
+        a = node.attributes
+        if isinstance(a, ReshapeAttributes) or node.op in ("quantize", "cast"):
+            return True
+        if isinstance(a, TransposeAttributes):
+            return a.perm == tuple(range(len(a.perm)))
+        if isinstance(a, PadAttributes):
+            return not any((*a.before, *a.after))
+        if isinstance(a, ClampAttributes):
+            return not bites(before, (a.min, a.max))
+        return node.op == "concatenation" and len(node.inputs) == 1
+
+
+def bites(type: TensorType, bounds: tuple[float, float]) -> bool:
+    """Whether a clamp to real bounds can change an element of a type."""
+    low, high = bounds
+    q = type.quantization
+    if q is None:
+        return low > -math.inf or high < math.inf
+    smallest, largest = type.dtype.limits
+    scale, zero = q.scale[0], q.zero_point[0]
+    return low > (smallest - zero) * scale or high < (largest - zero) * scale
+
+
+@dataclass(frozen=True)
+class DeadCode(Pass):
+    """Remove nodes and values that no output depends on."""
+
+    name = "dead-code"
+
+    def run(self, graph: Graph) -> Graph:
+        """Prune the graph."""
+        graph.prune()
+        return graph

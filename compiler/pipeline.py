@@ -1,0 +1,44 @@
+"""The passes of each target, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fitzroy.compiler.passes.base import Pass
+from fitzroy.compiler.passes.canonicalize import (
+    DeadCode,
+    ExplicitPadding,
+    FoldConstants,
+    FoldPadding,
+    FuseActivations,
+    Simplify,
+)
+from fitzroy.compiler.passes.uint8 import LegalizeUint8, Uint8Policy
+from fitzroy.compiler.targets.xnnpack.legalize import LegalizeXnnpack
+
+CANONICALIZE: tuple[Pass, ...] = (
+    DeadCode(),
+    FoldConstants(),
+    ExplicitPadding(),
+    FoldPadding(),
+    Simplify(),
+    FuseActivations(),
+)
+
+
+def xnnpack(uint8: Uint8Policy = Uint8Policy.EXACT) -> tuple[Pass, ...]:
+    """Passes before the partitioner for XNNPACK inside ExecuTorch."""
+    return (*CANONICALIZE, LegalizeUint8(uint8), LegalizeXnnpack(), FoldConstants(), Simplify())
+
+
+PASSES: dict[str, Callable[[], Pass]] = {
+    "dead-code": DeadCode,
+    "explicit-padding": ExplicitPadding,
+    "fold-constants": FoldConstants,
+    "fold-padding": FoldPadding,
+    "fuse-activations": FuseActivations,
+    "legalize-uint8-fast": lambda: LegalizeUint8(Uint8Policy.FAST),
+    "legalize-xnnpack": LegalizeXnnpack,
+    "simplify": Simplify,
+}
+"""Passes by the name that the command line takes."""

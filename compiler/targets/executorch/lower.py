@@ -1,0 +1,84 @@
+"""Lowering of partitioned graphs to ExecuTorch methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.partition import PORTABLE, XNNPACK, Placement
+from fitzroy.compiler.targets.executorch.portable import PortableEmitter
+from fitzroy.compiler.targets.xnnpack.emitter import Subgraph, SubgraphEmitter
+from fitzroy.formats import method as m
+
+BACKEND = "XnnpackBackend"
+"""Name that the runtime registers its XNNPACK backend under."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A method and the subgraphs that its delegates run."""
+
+    method: m.Method
+    subgraphs: tuple[Subgraph, ...]
+
+
+def lower(graph: Graph, placements: Sequence[Placement], name: str = "forward") -> Lowered:
+    """A method that runs the groups one after another.
+
+    Args:
+        graph: the legalized graph.
+        placements: its nodes in groups of the targets ``xnnpack`` and ``portable``.
+        name: name of the method.
+    """
+    emitter = PortableEmitter(graph)
+    for value in graph.inputs:
+        emitter.tensor(value)
+    subgraphs = []
+    for placement in placements:
+        if placement.target == XNNPACK.name:
+            subgraph = delegate(graph, placement)
+            subgraphs.append(subgraph)
+            args = tuple(emitter.tensor(argument) for argument in subgraph.arguments)
+            emitter.calls.append(m.DelegateCall(BACKEND, subgraph.blob, args))
+        elif placement.target == PORTABLE.name:
+            for node in placement.nodes:
+                OPS[node.op].lower_portable(Call.of(graph, node), emitter)
+    outputs = tuple(_output(graph, emitter, value) for value in graph.outputs)
+    inputs = tuple(emitter.tensor(value) for value in graph.inputs)
+    method = m.Method(name, tuple(emitter.values), inputs, outputs, tuple(emitter.calls))
+    return Lowered(method, tuple(subgraphs))
+
+
+def _output(graph: Graph, emitter: PortableEmitter, name: str) -> int:
+    """Index of an output; one that no node produces is copied, because outputs need memory."""
+    if graph.producer(name) is not None:
+        return emitter.tensor(name)
+    copy = emitter.temporary(graph.type(name))
+    emitter.call("aten::clone", "out", [graph.value(name), None], copy)
+    return copy
+
+
+def delegate(graph: Graph, placement: Placement) -> Subgraph:
+    """The XNNPACK subgraph of one group of nodes."""
+    names = {node.name for node in placement.nodes}
+    produced = {name for node in placement.nodes for name in node.outputs}
+    inputs = dict.fromkeys(
+        name
+        for node in placement.nodes
+        for name in node.inputs
+        if name is not None and name not in produced and not graph.value(name).is_constant
+    )
+    outputs = [
+        name
+        for node in placement.nodes
+        for name in node.outputs
+        if name in graph.outputs
+        or any(reader.name not in names for reader in graph.consumers(name))
+    ]
+    emitter = SubgraphEmitter(graph, inputs, outputs)
+    for node in placement.nodes:
+        OPS[node.op].lower_xnnpack(Call.of(graph, node), emitter)
+    return emitter.finish()

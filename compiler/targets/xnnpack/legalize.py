@@ -1,0 +1,548 @@
+"""Legalization: rewrites operators into ones that the XNNPACK backend has nodes for.
+
+One rule per operator that needs help; a rule rewrites a node or leaves it alone. What remains
+illegal afterwards is for the partitioner, which asks every operator for its reasons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Value
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
+from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.ops.pooling import AveragePool2D, PoolAttributes
+from fitzroy.compiler.ops.recurrent import (
+    BIASES,
+    INPUT_WEIGHTS,
+    RECURRENT_WEIGHTS,
+    LstmAttributes,
+    dequantized,
+)
+from fitzroy.compiler.ops.reduction import ReductionAttributes
+from fitzroy.compiler.ops.resize import ResizeAttributes
+from fitzroy.compiler.ops.shape import (
+    AxisAttributes,
+    Concatenation,
+    ConcatenationAttributes,
+    DepthToSpace,
+    ReshapeAttributes,
+    SpaceDepth,
+    SpaceToDepth,
+    SplitAttributes,
+    StridedSliceAttributes,
+    TransposeAttributes,
+)
+from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.passes.base import Pass
+from fitzroy.compiler.passes.canonicalize import bites
+from fitzroy.compiler.targets.xnnpack.rules import is_activation
+from fitzroy.hw_models.numerics import Sampling
+
+
+@dataclass(frozen=True)
+class LegalizeXnnpack(Pass):
+    """Rewrite operators into XNNPACK's repertoire."""
+
+    name = "legalize-xnnpack"
+
+    def run(self, graph: Graph) -> Graph:
+        """Apply the rule of each operator once, and once more to what that produced."""
+        for _ in range(2):
+            for node in graph.nodes():
+                rule = RULES.get(node.op)
+                if rule is not None:
+                    rule(_Rewriter(graph, Call.of(graph, node)))
+        graph.prune()
+        return graph
+
+
+class _Rewriter:
+    """Builds the replacement of one node."""
+
+    def __init__(self, graph: Graph, call: Call) -> None:
+        self.graph = graph
+        self.call = call
+        self._emitted: set[str] = set()
+
+    @property
+    def out(self) -> TensorType:
+        """Type of the node's first result."""
+        return self.call.result.type
+
+    def emit(
+        self,
+        op: str,
+        inputs: Sequence[str | None],
+        type: TensorType,
+        attributes: Attributes = NO_ATTRIBUTES,
+    ) -> str:
+        """Insert a node; returns its result."""
+        node = self.call.node
+        stem = f"{node.name}/{op}"
+        name = self.graph.emit(op, inputs, type, attributes, stem=stem, origin=node.origin)
+        self._emitted.add(name)
+        return name
+
+    def constant(self, data: Array) -> str:
+        """A float32 constant."""
+        return self.graph.add_constant(f"{self.call.node.name}/constant", data.astype(np.float32))
+
+    def type(self, name: str) -> TensorType:
+        """Type of a value."""
+        return self.graph.type(name)
+
+    def to(self, name: str, type: TensorType) -> str:
+        """The same real numbers in another representation."""
+        if self.type(name) == type:
+            return name
+        op = "dequantize" if type.quantization is None else "quantize"
+        return self.emit(op, [name], type)
+
+    def real(self, name: str) -> str:
+        """The value as float32; constants are converted at once."""
+        value = self.graph.value(name)
+        if value.type.quantization is None:
+            return name
+        if value.data is not None:
+            return self.constant(dequantized(value, value.data))
+        return self.to(name, value.type.real())
+
+    def reshape(self, name: str, shape: tuple[int, ...]) -> str:
+        """The same elements with another shape."""
+        type = self.type(name)
+        if type.shape == shape:
+            return name
+        return self.emit("reshape", [name], type.with_shape(shape), ReshapeAttributes(shape))
+
+    def replace(self, *results: str) -> None:
+        """Make `results` the node's results, converted to their types; remove the node."""
+        self.graph.remove(self.call.node.name)
+        for old, found in zip(self.call.outputs, results, strict=True):
+            source = self.to(found, old.type)
+            if source not in self._emitted:
+                # A value of its own is needed to carry the old name.
+                source = self.emit("reshape", [source], old.type, ReshapeAttributes(old.type.shape))
+            producer = self.graph.producer(source)
+            assert producer is not None
+            self.graph.remove(producer.name)
+            self.graph.add_node(replace(producer, outputs=(old.name,)))
+            self.graph.replace_uses(source, old.name)
+
+    def chain(self, op: str, inputs: list[str], type: TensorType, axis: int) -> str:
+        """A tree of concatenations, each of as many inputs as a node takes."""
+        while len(inputs) > 1:
+            groups = [
+                inputs[i : i + Concatenation.MOST]
+                for i in range(0, len(inputs), Concatenation.MOST)
+            ]
+            inputs = [self._join(op, group, type, axis) for group in groups]
+        return inputs[0]
+
+    def _join(self, op: str, group: list[str], type: TensorType, axis: int) -> str:
+        if len(group) == 1:
+            return group[0]
+        shape = list(type.shape)
+        shape[axis] = sum(self.type(name).shape[axis] for name in group)
+        return self.emit(op, group, type.with_shape(tuple(shape)), ConcatenationAttributes(axis))
+
+
+Rule = Callable[[_Rewriter], None]
+
+_PLAIN = ActivationAttributes()
+
+
+def _attributes(r: _Rewriter) -> Any:
+    return r.call.node.attributes
+
+
+def _names(r: _Rewriter) -> list[str]:
+    return [value.name for value in r.call.inputs if value is not None]
+
+
+def in_float(r: _Rewriter) -> None:
+    """Compute on float32 between a dequantization and a quantization."""
+    values = [value for value in r.call.inputs if value is not None]
+    if not any(value.type.is_quantized for value in values) and not r.out.is_quantized:
+        return
+    inputs = [r.real(value.name) for value in values]
+    node = r.call.node
+    r.replace(r.emit(node.op, inputs, r.out.real(), node.attributes))
+
+
+def in_input_type(r: _Rewriter) -> None:
+    """Move elements in the input's representation, then convert the result."""
+    before = r.call.type()
+    if before.dtype is r.out.dtype and before.quantization == r.out.quantization:
+        return
+    if before.quantization is None or r.out.quantization is None:
+        return
+    node = r.call.node
+    inner = before.with_shape(r.out.shape)
+    r.replace(r.emit(node.op, _names(r), inner, node.attributes))
+
+
+def softmax(r: _Rewriter) -> None:
+    """Softmax in float32, with the factor of the exponents as a multiplication."""
+    beta = _attributes(r).beta
+    if not r.call.type().is_quantized and beta == 1:
+        return
+    x = r.real(_names(r)[0])
+    if beta != 1:
+        x = r.emit("mul", [x, r.constant(np.array([beta]))], r.type(x), _PLAIN)
+    r.replace(r.emit("softmax", [x], r.out.real(), SoftmaxAttributes()))
+
+
+def average_pool(r: _Rewriter) -> None:
+    """A pool over the whole image as a mean; any other on quantized values in float32."""
+    a = _attributes(r)
+    assert isinstance(a, PoolAttributes)
+    if AveragePool2D().is_global(r.call) and a.activation is Activation.NONE:
+        r.replace(r.emit("mean", _names(r), r.out, ReductionAttributes((1, 2), True)))
+    elif a.kernel == (1, 1):
+        _without_window(r, a)
+    else:
+        in_float(r)
+
+
+def max_pool(r: _Rewriter) -> None:
+    """Windows of one element are slices; else the result is converted afterwards."""
+    a = _attributes(r)
+    assert isinstance(a, PoolAttributes)
+    if a.kernel == (1, 1):
+        _without_window(r, a)
+    else:
+        in_input_type(r)
+
+
+def _without_window(r: _Rewriter, a: PoolAttributes) -> None:
+    padded = isinstance(a.padding, tuple) and any(a.padding)
+    if padded or a.activation is not Activation.NONE:
+        return
+    begin, stride = (0, 0, 0, 0), (1, *a.stride, 1)
+    attributes = StridedSliceAttributes(begin, r.out.shape, stride)
+    inner = r.call.type().with_shape(r.out.shape)
+    r.replace(r.emit("strided_slice", _names(r), inner, attributes))
+
+
+def mean(r: _Rewriter) -> None:
+    """Reduce neighbouring axes as height and width of an image."""
+    a, type = _attributes(r), r.call.type()
+    if type.dtype is not r.out.dtype and type.is_quantized and r.out.is_quantized:
+        r.replace(r.emit("mean", [r.to(_names(r)[0], _as(type, r.out))], r.out, a))
+        return
+    if not is_activation(type) or (type.rank == 4 and a.axes == (1, 2)) or not a.axes:
+        return
+    if a.axes != tuple(range(a.axes[0], a.axes[-1] + 1)):
+        return
+    shape = type.shape
+    outer, inner = math.prod(shape[: a.axes[0]]), math.prod(shape[a.axes[-1] + 1 :])
+    count = math.prod(shape[a.axes[0] : a.axes[-1] + 1])
+    x = r.reshape(_names(r)[0], (outer, count, 1, inner))
+    reduced = r.out.with_shape((outer, 1, 1, inner))
+    y = r.emit("mean", [x], reduced, ReductionAttributes((1, 2), True))
+    r.replace(r.reshape(y, r.out.shape))
+
+
+def _as(type: TensorType, other: TensorType) -> TensorType:
+    """A type with the representation of another."""
+    return replace(type, dtype=other.dtype, quantization=other.quantization)
+
+
+def total(r: _Rewriter) -> None:
+    """A sum as the mean times the count, in float32."""
+    a, type = _attributes(r), r.call.type()
+    if type.dtype is not DType.FLOAT32 and not type.is_quantized:
+        return
+    if not a.axes or a.axes != tuple(range(a.axes[0], a.axes[-1] + 1)):
+        in_float(r)
+        return
+    count = math.prod(type.shape[axis] for axis in a.axes)
+    y = r.emit("mean", [r.real(_names(r)[0])], r.out.real(), a)
+    factor = r.constant(np.array([count]))
+    r.replace(r.emit("mul", [y, factor], r.out.real(), _PLAIN))
+
+
+def clamp(r: _Rewriter) -> None:
+    """Convert first, then clamp what the result's type does not clamp by itself."""
+    a, before = _attributes(r), r.call.type()
+    assert isinstance(a, ClampAttributes)
+    if before == r.out or before.quantization is None or r.out.quantization is None:
+        return
+    x = r.to(_names(r)[0], r.out)
+    if bites(r.out, (a.min, a.max)):
+        x = r.emit("clamp", [x], r.out, a)
+    r.replace(x)
+
+
+def unary(r: _Rewriter) -> None:
+    """Compute in the result's element type."""
+    before = r.call.type()
+    if before.dtype is r.out.dtype or not (before.is_quantized and r.out.is_quantized):
+        return
+    node = r.call.node
+    x = r.to(_names(r)[0], _relabelled(before, r.out.dtype))
+    r.replace(r.emit(node.op, [x], r.out, node.attributes))
+
+
+def _relabelled(type: TensorType, dtype: DType) -> TensorType:
+    """An 8-bit type with the other signedness and the same real numbers."""
+    q = type.quantization
+    assert q is not None
+    shift = 128 if dtype is DType.UINT8 else -128
+    return TensorType(
+        type.shape,
+        dtype,
+        Quantization(q.scale, tuple(zero + shift for zero in q.zero_point), q.axis),
+    )
+
+
+def concatenation(r: _Rewriter) -> None:
+    """Inputs in the result's representation, in a tree of nodes that take five each."""
+    names = _names(r)
+    inputs = [r.to(name, _as(r.type(name), r.out)) for name in names]
+    if inputs == names and 2 <= len(names) <= Concatenation.MOST:
+        return
+    r.replace(r.chain("concatenation", inputs, r.out, _attributes(r).axis))
+
+
+def split(r: _Rewriter) -> None:
+    """One slice per part."""
+    a, type = _attributes(r), r.call.type()
+    assert isinstance(a, SplitAttributes)
+    begin = 0
+    results = []
+    for size in a.sizes:
+        results.append(_part(r, type, a.axis, begin, size))
+        begin += size
+    r.replace(*results)
+
+
+def _part(r: _Rewriter, type: TensorType, axis: int, begin: int, size: int) -> str:
+    first, extent = [0] * type.rank, list(type.shape)
+    first[axis], extent[axis] = begin, size
+    shape = tuple(extent)
+    attributes = StridedSliceAttributes(tuple(first), shape, (1,) * type.rank)
+    return r.emit("strided_slice", _names(r)[:1], type.with_shape(shape), attributes)
+
+
+def unpack(r: _Rewriter) -> None:
+    """One slice and reshape per part."""
+    a, type = _attributes(r), r.call.type()
+    assert isinstance(a, AxisAttributes)
+    parts = [_part(r, type, a.axis, i, 1) for i in range(type.shape[a.axis])]
+    r.replace(*(r.reshape(p, out.type.shape) for p, out in zip(parts, r.call.outputs, strict=True)))
+
+
+def pack(r: _Rewriter) -> None:
+    """Reshapes and a concatenation."""
+    a = _attributes(r)
+    assert isinstance(a, AxisAttributes)
+    shape = (*r.out.shape[: a.axis], 1, *r.out.shape[a.axis + 1 :])
+    names = [r.reshape(r.to(n, _as(r.type(n), r.out)), shape) for n in _names(r)]
+    r.replace(r.chain("concatenation", names, r.out, a.axis))
+
+
+def space_depth(operator: SpaceDepth) -> Rule:
+    """A reshape, a transpose and a reshape."""
+
+    def rule(r: _Rewriter) -> None:
+        parts, perm, merged = operator.steps(r.call)
+        x = r.reshape(_names(r)[0], parts)
+        moved = r.type(x).with_shape(tuple(parts[axis] for axis in perm))
+        x = r.emit("transpose", [x], moved, TransposeAttributes(perm))
+        r.replace(r.reshape(x, merged))
+
+    return rule
+
+
+def fully_connected(r: _Rewriter) -> None:
+    """Input and result as matrices."""
+    a, x, out = _attributes(r), r.call.type(0), r.out
+    assert isinstance(a, FullyConnectedAttributes)
+    if x.rank == 2 and out.rank == 2 and x.shape[1] == r.call.type(1).shape[1]:
+        return
+    depth = r.call.type(1).shape[1]
+    rows = r.reshape(_names(r)[0], (x.size // depth, depth))
+    inner = out.with_shape((x.size // depth, r.call.type(1).shape[0]))
+    rest = [None if value is None else value.name for value in r.call.inputs[1:]]
+    y = r.emit("fully_connected", [rows, *rest], inner, replace(a, keep_num_dims=False))
+    r.replace(r.reshape(y, out.shape))
+
+
+def batch_matmul(r: _Rewriter) -> None:
+    """Float32 matrices of at least three dimensions, none transposed, equal batches."""
+    a = _attributes(r)
+    assert isinstance(a, BatchMatMulAttributes)
+    ready = not (a.adj_x or a.adj_y) and min(r.call.type(0).rank, r.call.type(1).rank) >= 3
+    if ready and not r.call.type(0).is_quantized and not r.call.type(1).is_quantized:
+        return
+    x, y = (
+        _matrix(r, r.real(name), swap)
+        for name, swap in zip(_names(r), (a.adj_x, a.adj_y), strict=True)
+    )
+    shape = r.out.shape if r.out.rank >= 3 else (1, *r.out.shape)
+    z = r.emit("batch_matmul", [x, y], r.out.real().with_shape(shape), BatchMatMulAttributes())
+    r.replace(r.reshape(z, r.out.shape))
+
+
+def _matrix(r: _Rewriter, name: str, swap: bool) -> str:
+    type = r.type(name)
+    if swap:
+        perm = (*range(type.rank - 2), type.rank - 1, type.rank - 2)
+        shape = tuple(type.shape[axis] for axis in perm)
+        name = r.emit("transpose", [name], type.with_shape(shape), TransposeAttributes(perm))
+    shape = r.type(name).shape
+    return name if len(shape) >= 3 else r.reshape(name, (1, *shape))
+
+
+def resize_nearest(r: _Rewriter) -> None:
+    """Integer factors as concatenations of an image with itself."""
+    a, type = _attributes(r), r.call.type()
+    assert isinstance(a, ResizeAttributes)
+    n, h, w, c = type.shape
+    height, width = a.size
+    if a.sampling is Sampling.ALIGN_CORNERS or height % h or width % w or not is_activation(type):
+        in_input_type(r)
+        return
+    down, across = height // h, width // w
+    x = r.reshape(_names(r)[0], (n, h, w, 1, c))
+    x = r.chain("concatenation", [x] * across, type.with_shape((n, h, w, across, c)), 3)
+    x = r.reshape(x, (n, h, 1, width * c))
+    x = r.chain("concatenation", [x] * down, type.with_shape((n, h, down, width * c)), 2)
+    r.replace(r.reshape(x, r.out.shape))
+
+
+def squared_difference(r: _Rewriter) -> None:
+    """A difference and a square, in float32."""
+    a, b = (r.real(name) for name in _names(r))
+    difference = r.emit("sub", [a, b], r.out.real(), _PLAIN)
+    r.replace(r.emit("square", [difference], r.out.real()))
+
+
+def l2_normalization(r: _Rewriter) -> None:
+    """Square, mean, reciprocal root and product, in float32."""
+    x = r.real(_names(r)[0])
+    real, depth = r.type(x), r.type(x).shape[-1]
+    column = real.with_shape((*real.shape[:-1], 1))
+    squares = r.emit("square", [x], real)
+    axes = ReductionAttributes((real.rank - 1,), True)
+    average = r.emit("mean", [squares], column, axes)
+    floor = r.constant(np.array([1e-12 / depth]))
+    bounded = r.emit("maximum", [average, floor], column)
+    factor = r.emit("rsqrt", [bounded], column)
+    unit = r.emit("mul", [x, factor], real, _PLAIN)
+    shrink = r.constant(np.array([1 / math.sqrt(depth)]))
+    r.replace(r.emit("mul", [unit, shrink], real, _PLAIN))
+
+
+def lstm(r: _Rewriter) -> None:
+    """The recurrence unrolled, in float32: two products and four gates per step."""
+    a, sequence = _attributes(r), r.call.type(0)
+    assert isinstance(a, LstmAttributes)
+    time, batch = (0, 1) if a.time_major else (1, 0)
+    steps, rows = sequence.shape[time], sequence.shape[batch]
+    depth, cells = sequence.shape[2], r.call.type(INPUT_WEIGHTS).shape[0]
+    gates = _stacked(r, INPUT_WEIGHTS), _stacked(r, RECURRENT_WEIGHTS), _stacked(r, BIASES)
+    if gates[0] is None or gates[1] is None:
+        return
+    weights, recurrent = r.constant(gates[0]), r.constant(gates[1])
+    bias = r.constant(np.zeros(4 * cells) if gates[2] is None else gates[2])
+    x = r.real(r.call.operand(0).name)
+    if not a.time_major:
+        order = TransposeAttributes((1, 0, 2))
+        x = r.emit("transpose", [x], r.type(x).with_shape((steps, rows, depth)), order)
+    matrix = TensorType((rows, cells), DType.FLOAT32)
+    sums = TensorType((steps * rows, 4 * cells), DType.FLOAT32)
+    layer = FullyConnectedAttributes()
+    flat = r.reshape(x, (steps * rows, depth))
+    inputs = r.emit("fully_connected", [flat, weights, bias], sums, layer)
+    gate_rows = sums.with_shape((rows, 4 * cells))
+
+    def cut(name: str, begin: tuple[int, int], shape: tuple[int, int]) -> str:
+        box = StridedSliceAttributes(begin, shape, (1, 1))
+        return r.emit("strided_slice", [name], TensorType(shape, DType.FLOAT32), box)
+
+    hidden = cell = ""
+    outputs: list[str] = []
+    for step in range(steps):
+        total = cut(inputs, (step * rows, 0), (rows, 4 * cells))
+        if hidden:
+            product = r.emit("fully_connected", [hidden, recurrent, None], gate_rows, layer)
+            total = r.emit("add", [total, product], gate_rows, _PLAIN)
+        parts = [cut(total, (0, gate * cells), (rows, cells)) for gate in range(4)]
+        i, f, o = (r.emit("sigmoid", [parts[gate]], matrix) for gate in (0, 1, 3))
+        fresh = r.emit("tanh", [parts[2]], matrix)
+        state = r.emit("mul", [i, fresh], matrix, _PLAIN)
+        if cell:
+            kept = r.emit("mul", [f, cell], matrix, _PLAIN)
+            state = r.emit("add", [kept, state], matrix, _PLAIN)
+        if a.cell_clip > 0:
+            state = r.emit("clamp", [state], matrix, ClampAttributes(-a.cell_clip, a.cell_clip))
+        cell = state
+        squashed = r.emit("tanh", [cell], matrix)
+        hidden = r.emit("mul", [o, squashed], matrix, _PLAIN)
+        outputs.append(r.reshape(hidden, (1, rows, cells)))
+    series = TensorType((steps, rows, cells), DType.FLOAT32)
+    y = r.chain("concatenation", outputs, series, 0)
+    if not a.time_major:
+        swapped = series.with_shape((rows, steps, cells))
+        y = r.emit("transpose", [y], swapped, TransposeAttributes((1, 0, 2)))
+    r.replace(y)
+
+
+def _stacked(r: _Rewriter, first: int) -> Array | None:
+    """Real numbers of four gates' operands, one below the other."""
+    values = [r.call.optional(first + gate) for gate in range(4)]
+    parts = [_numbers(value) for value in values if value is not None]
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == 4 else None
+
+
+def _numbers(value: Value) -> Array | None:
+    if value.data is None or value.type.quantization is None:
+        return value.data
+    return dequantized(value, value.data)
+
+
+_UNARY = (
+    "abs", "ceil", "floor", "negate", "square", "sqrt", "rsqrt", "exp", "log", "sin", "cos",
+    "tanh", "sigmoid", "hardswish", "gelu", "elu", "leaky_relu",
+)  # fmt: skip
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_UNARY, unary),
+    "average_pool_2d": average_pool,
+    "batch_matmul": batch_matmul,
+    "clamp": clamp,
+    "concatenation": concatenation,
+    "depth_to_space": space_depth(DepthToSpace()),
+    "fully_connected": fully_connected,
+    "l2_normalization": l2_normalization,
+    "log_softmax": in_float,
+    "max_pool_2d": max_pool,
+    "mean": mean,
+    "pack": pack,
+    "pad": in_input_type,
+    "reshape": in_input_type,
+    "resize_bilinear": in_input_type,
+    "resize_nearest_neighbor": resize_nearest,
+    "softmax": softmax,
+    "space_to_depth": space_depth(SpaceToDepth()),
+    "split": split,
+    "squared_difference": squared_difference,
+    "strided_slice": in_input_type,
+    "sum": total,
+    "transpose": in_input_type,
+    "unidirectional_sequence_lstm": lstm,
+    "unpack": unpack,
+}
+"""The rule of each operator that has one."""

@@ -1,0 +1,46 @@
+"""FitzRoy: compiler, linker, driver and simulator for the Coral Edge TPU and XNNPACK.
+
+Everyday use needs only what is listed here; each name is imported when it is first used, so that
+``import fitzroy`` is cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fitzroy.api import Compilation, bundle, compile, explain, load
+    from fitzroy.compiler.passes.quantize import quantize
+    from fitzroy.compiler.reference import evaluate, verify
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Compilation": "fitzroy.api",
+    "bundle": "fitzroy.api",
+    "compile": "fitzroy.api",
+    "evaluate": "fitzroy.compiler.reference",
+    "explain": "fitzroy.api",
+    "load": "fitzroy.api",
+    "quantize": "fitzroy.compiler.passes.quantize",
+    "verify": "fitzroy.compiler.reference",
+}
+
+__all__ = [
+    "Compilation",
+    "__version__",
+    "bundle",
+    "compile",
+    "evaluate",
+    "explain",
+    "load",
+    "quantize",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

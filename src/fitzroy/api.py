@@ -1,0 +1,270 @@
+"""The public functions: from a model to a program, and from a program to answers."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fitzroy.base.errors import UnsupportedError, UsageError
+from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.frontends.tflite import import_model
+from fitzroy.compiler.ir import Graph, parse_graph, print_graph
+from fitzroy.compiler.ops.catalog import attributes_of
+from fitzroy.compiler.partition import Placement, partition
+from fitzroy.compiler.passes.base import Stage, run_passes
+from fitzroy.compiler.passes.uint8 import Uint8Policy
+from fitzroy.compiler.pipeline import xnnpack
+from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.executorch.lower import Lowered, lower
+from fitzroy.formats import bundled, tflite
+from fitzroy.formats.detect import FileKind, detect
+from fitzroy.linker.packages.executorch import link_program
+
+Model = str | os.PathLike[str] | Graph
+TARGETS = ("xnnpack",)
+"""Names of the targets that `compile` takes."""
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """Bytes of a file.
+
+    Raises:
+        UsageError: there is no such file, or it cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"cannot read {os.fspath(path)}", reason=reason) from None
+
+
+def load(path: str | os.PathLike[str]) -> Graph:
+    """The graph of a ``.tflite`` model or of a graph in text form, told apart by content.
+
+    Raises:
+        UsageError: the file cannot be read, or is a program rather than a model.
+        FormatError: the file is malformed.
+        UnsupportedError: the model has operators without counterpart.
+    """
+    name, data = os.fspath(path), read_file(path)
+    kind = detect(data, name)
+    if kind is FileKind.TFLITE:
+        graph = import_model(tflite.read_model(data, name), path=name)
+    elif kind is FileKind.GRAPH_TEXT:
+        graph = parse_graph(data.decode("utf-8", "replace"), attributes_of, path=name)
+    else:
+        raise UsageError(
+            f"{name} is no model",
+            reason=f"it holds a {kind.value}",
+            hint="give a .tflite model or a graph in text form",
+        )
+    verify(graph)
+    return graph
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A compiled program and how it came about.
+
+    Attributes:
+        data: the program (``.pte``).
+        graphs: the imported graph of each method, cut to the chosen outputs.
+        legalized: the graph of each method as it was lowered.
+        placements: groups of nodes of each method and what runs them.
+        lowered: methods and subgraphs before linking.
+        stages: what each pass and step did, in order.
+    """
+
+    data: bytes
+    graphs: Mapping[str, Graph]
+    legalized: Mapping[str, Graph]
+    placements: Mapping[str, tuple[Placement, ...]]
+    lowered: Mapping[str, Lowered]
+    stages: tuple[Stage, ...]
+
+    @property
+    def inputs(self) -> tuple[tuple[str, TensorType], ...]:
+        """Names and types of the first method's inputs."""
+        graph = next(iter(self.graphs.values()))
+        return tuple((name, graph.type(name)) for name in graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, TensorType], ...]:
+        """Names and types of the first method's outputs."""
+        graph = next(iter(self.graphs.values()))
+        return tuple((name, graph.type(name)) for name in graph.outputs)
+
+    def summary(self) -> dict[str, object]:
+        """Figures of the compilation, fit for JSON."""
+        methods = {}
+        for name, placements in self.placements.items():
+            placed: dict[str, int] = {}
+            for placement in placements:
+                placed[placement.target] = placed.get(placement.target, 0) + len(placement.nodes)
+            subgraphs = self.lowered[name].subgraphs
+            methods[name] = {
+                "operators": len(self.graphs[name].nodes()),
+                "nodes": placed,
+                "delegates": len(subgraphs),
+                "delegate_nodes": sum(subgraph.nodes for subgraph in subgraphs),
+                "delegate_bytes": sum(len(subgraph.blob) for subgraph in subgraphs),
+            }
+        return {
+            "methods": methods,
+            "program_bytes": len(self.data),
+            "stages": [
+                {"name": s.name, "seconds": s.seconds, "nodes": s.after} for s in self.stages
+            ],
+            "seconds": sum(stage.seconds for stage in self.stages),
+        }
+
+
+@dataclass
+class _Log:
+    """Times the steps of a compilation, tells of them, and dumps what they made."""
+
+    dump: Path | None
+    progress: Callable[[str], None]
+    stages: list[Stage] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        self.progress(name)
+        started = time.perf_counter()
+        yield
+        self.stages.append(Stage(name, time.perf_counter() - started, 0, 0))
+
+    def observe(self, stage: Stage, graph: Graph) -> None:
+        self.stages.append(stage)
+        self.progress(stage.name)
+        self.write(f"{stage.name}.ir", lambda: print_graph(graph))
+
+    def write(self, name: str, text: Callable[[], str | bytes]) -> None:
+        if self.dump is None:
+            return
+        path = self.dump / f"{len(self.stages):02}-{name}"
+        try:
+            self.dump.mkdir(parents=True, exist_ok=True)
+            content = text()
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        except OSError as error:
+            raise UsageError(f"cannot write {path}", reason=error.strerror or str(error)) from None
+
+
+def compile(
+    model: Model | Mapping[str, Model],
+    *,
+    target: str = "xnnpack",
+    uint8: Uint8Policy | str = Uint8Policy.EXACT,
+    outputs: Sequence[str] = (),
+    dump: str | os.PathLike[str] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Compilation:
+    """Compile a model to an ExecuTorch program.
+
+    Args:
+        model: a path, a graph, or several of them by method name; one alone becomes ``forward``.
+        target: what to compile for.
+        uint8: how uint8 models are computed: ``exact``, or ``fast`` with int8 kernels.
+        outputs: names of values to compute instead of the model's outputs.
+        dump: folder for the graph after every pass, the partition and the delegates.
+        progress: called with the name of each step as it begins or ends.
+
+    Raises:
+        UnsupportedError: with every reason why some operator cannot be placed.
+        UsageError: an unknown target or output, or an unreadable file.
+        FormatError: a malformed model.
+    """
+    if target not in TARGETS:
+        raise UsageError(f"no target {target!r}", hint=f"targets: {', '.join(TARGETS)}")
+    log = _Log(None if dump is None else Path(dump), progress)
+    models = model if isinstance(model, Mapping) else {"forward": model}
+    graphs, legalized, placements, lowered = {}, {}, {}, {}
+    for name, source in models.items():
+        with log.step("import"):
+            graph = source if isinstance(source, Graph) else load(source)
+            if outputs:
+                graph = graph.cut(outputs)
+        graphs[name] = graph
+        log.write("import.ir", lambda graph=graph: print_graph(graph))
+        passes = xnnpack(Uint8Policy(uint8))
+        legalized[name] = run_passes(graph, passes, log.observe)
+        with log.step("partition"):
+            placements[name] = tuple(partition(legalized[name]))
+        log.write("partition.txt", lambda name=name: _partition_text(placements[name]))
+        _demand_placed(graph, placements[name])
+        with log.step("lower"):
+            lowered[name] = lower(legalized[name], placements[name], name)
+        for index, subgraph in enumerate(lowered[name].subgraphs):
+            log.write(f"{name}-{index}.xnnpack", lambda subgraph=subgraph: subgraph.blob)
+    with log.step("link"):
+        data = link_program([item.method for item in lowered.values()])
+    return Compilation(data, graphs, legalized, placements, lowered, tuple(log.stages))
+
+
+def _partition_text(placements: Sequence[Placement]) -> str:
+    lines = []
+    for placement in placements:
+        lines.append(f"{placement.target or 'refused'}:")
+        lines += [f"  {node.op} {node.name}" for node in placement.nodes]
+        lines += [f"  {reject}" for reject in placement.rejects]
+    return "\n".join(lines) + "\n"
+
+
+def _demand_placed(graph: Graph, placements: Sequence[Placement]) -> None:
+    refused = [placement for placement in placements if not placement.target]
+    if refused:
+        count = sum(len(placement.nodes) for placement in refused)
+        raise UnsupportedError(
+            f"{count} operators cannot be placed on any target",
+            rejects=[reject for placement in refused for reject in placement.rejects],
+            where=graph.name,
+        )
+
+
+def explain(
+    model: Model,
+    *,
+    target: str = "xnnpack",
+    uint8: Uint8Policy | str = Uint8Policy.EXACT,
+    outputs: Sequence[str] = (),
+) -> tuple[Graph, tuple[Placement, ...]]:
+    """The legalized graph of a model and where each of its nodes would run.
+
+    Unlike `compile`, this does not fail when some operator cannot be placed.
+    """
+    if target not in TARGETS:
+        raise UsageError(f"no target {target!r}", hint=f"targets: {', '.join(TARGETS)}")
+    graph = model if isinstance(model, Graph) else load(model)
+    if outputs:
+        graph = graph.cut(outputs)
+    legalized = run_passes(graph, xnnpack(Uint8Policy(uint8)))
+    return legalized, tuple(partition(legalized))
+
+
+def bundle(compilation: Compilation, cases: Mapping[str, Sequence[Sequence[Array]]]) -> bytes:
+    """A bundled program (``BP08``) with expected outputs by reference semantics.
+
+    Args:
+        compilation: what to bundle.
+        cases: test cases of each method: one array per input.
+
+    Raises:
+        UsageError: arrays that do not fit a method's inputs.
+    """
+    suites = []
+    for method, inputs in cases.items():
+        graph = compilation.legalized[method]
+        suite = []
+        for arrays in inputs:
+            if len(arrays) != len(graph.inputs):
+                raise UsageError(f"{len(arrays)} arrays for {len(graph.inputs)} inputs")
+            results = evaluate(graph, dict(zip(graph.inputs, arrays, strict=True)))
+            expected = tuple(results[name] for name in graph.outputs)
+            suite.append(bundled.Case(tuple(arrays), expected))
+        suites.append(bundled.Suite(method, tuple(suite)))
+    return bundled.write_bundle(compilation.data, suites)
