@@ -371,6 +371,8 @@ class _Parser:
 def _coerce(value: object, hint: Any) -> object:
     """A parsed literal as the attribute's declared type wants it."""
     choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if value is None and types.NoneType not in choices:
+        value = _Word("none")
     if isinstance(value, _Word):
         for choice in choices:
             if isinstance(choice, type) and issubclass(choice, Enum):

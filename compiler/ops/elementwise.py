@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +32,7 @@ from fitzroy.formats import tflite
 from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
+from fitzroy.hw_models.numerics import tflite as tflite_kernels
 
 # --- one operand ---------------------------------------------------------------------------------
 
@@ -188,6 +190,14 @@ class Logistic(Unary):
     name = "sigmoid"
     tflite = ("LOGISTIC",)
     node = xnn.XNNSigmoid
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        if arithmetic is Arithmetic.TFLITE and x is not None and call.type().is_quantized:
+            return [tflite_kernels.logistic(x, call.type(), call.result.type)]
+        return super().evaluate(call, arrays, arithmetic)
 
 
 @define
@@ -407,7 +417,9 @@ class Conversion(Operator):
             return [x.astype(after.dtype.numpy)]
         if before.quantization is None and after.quantization is not None:
             return [numerics.quantize(x.astype(np.float32), after.quantization, after.dtype)]
-        return [numerics.convert(x, before, after, arithmetic)]
+        if arithmetic is Arithmetic.TFLITE:
+            return [tflite_kernels.requantize(x, before, after)]
+        return [numerics.convert(x, before, after)]
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from rules.activations(rules.variables(call))
@@ -543,6 +555,8 @@ class Binary(Operator):
         if self.attributes is Attributes:
             return [getattr(numerics, self.kernel)(a, b, *types)]
         low, high = self.bounds(call)
+        if arithmetic is Arithmetic.TFLITE and result.is_quantized and self.kernel in _TFLITE:
+            return [_TFLITE[self.kernel](a, b, *types, low=low, high=high)]
         return [getattr(numerics, self.kernel)(a, b, *types, low=low, high=high)]
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
@@ -577,6 +591,14 @@ class Binary(Operator):
         assert self.aten is not None
         extra = (1,) if self.aten in ("aten::add", "aten::sub") else ()
         emitter.call(self.aten, "out", [call.operand(0), call.operand(1), *extra], call.result)
+
+
+_TFLITE: dict[str, Callable[..., Array]] = {
+    "add": tflite_kernels.add,
+    "subtract": partial(tflite_kernels.add, subtract=True),
+    "multiply": tflite_kernels.multiply,
+}
+"""Kernels of TFLite's reference that differ from XNNPACK's."""
 
 
 def _integer_bounds(bounds: tuple[float, float], dtype: DType) -> tuple[int, int]:

@@ -31,6 +31,7 @@ from fitzroy.formats import tflite
 from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
+from fitzroy.hw_models.numerics import tflite as tflite_kernels
 
 
 class Normalization(Operator):
@@ -83,7 +84,7 @@ class Softmax(Normalization):
     ) -> Sequence[Array]:
         (x,) = arrays
         if arithmetic is Arithmetic.TFLITE and x is not None and call.type().is_quantized:
-            return [numerics.tflite.softmax(x, call.type(), call.result.type, self._beta(call))]
+            return [tflite_kernels.softmax(x, call.type(), call.result.type, self._beta(call))]
         return super().evaluate(call, arrays, arithmetic)
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:

@@ -39,6 +39,7 @@ from fitzroy.formats import tflite
 from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
+from fitzroy.hw_models.numerics import tflite as tflite_kernels
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,8 @@ class AveragePool2D(Pool):
         low, high = a.activation.bounds
         if arithmetic is Arithmetic.TFLITE and before.quantization is not None:
             return [
-                numerics.tflite.average_pool(
-                    x, before, after, kernel=a.kernel, stride=a.stride,
+                tflite_kernels.average_pool(
+                    x, before, kernel=a.kernel, stride=a.stride,
                     padding=self.edges(call), low=low, high=high,
                 )
             ]  # fmt: skip

@@ -30,6 +30,7 @@ from fitzroy.formats import tflite
 from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
+from fitzroy.hw_models.numerics import tflite as tflite_kernels
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Mean(Reduction):
         assert x is not None
         a, before, after = self.reduction(call), call.type(), call.result.type
         if arithmetic is Arithmetic.TFLITE and before.quantization is not None:
-            return [numerics.tflite.mean(x, before, after, axes=a.axes, keep_dims=a.keep_dims)]
+            return [tflite_kernels.mean(x, before, after, axes=a.axes, keep_dims=a.keep_dims)]
         return [numerics.mean(x, before, after, axes=a.axes, keep_dims=a.keep_dims)]
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:

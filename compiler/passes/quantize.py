@@ -314,7 +314,9 @@ class _Quantizer:
 
     def __init__(self, graph: Graph, ranges: Mapping[str, Range], dtype: DType) -> None:
         self.source, self.dtype = graph, dtype
-        self.ranges: dict[Key, Range] = dict(ranges)
+        self.ranges: dict[Key, Range] = {}
+        for name, extent in ranges.items():
+            self.ranges[name] = extent
         self.result = Graph(graph.name)
         self.fixed: dict[Key, Quantization] = {}
         self.constants: dict[tuple[str, Quantization], str] = {}

@@ -14,7 +14,13 @@ from numpy.lib.stride_tricks import as_strided
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array, Quantization, TensorType
-from fitzroy.hw_models.numerics.requantization import Arithmetic, quantized_range, requantize
+from fitzroy.hw_models.numerics.requantization import (
+    Arithmetic,
+    clip,
+    quantized_range,
+    requantize,
+    round_half_away,
+)
 
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]
@@ -332,7 +338,7 @@ def fully_connected(
         x, w, x_zero_point=_zero(x_type), w_zero_point=_zero(w_type)
     )  # fmt: skip
     return finish(
-        acc, bias, x_type, w_type, out_type, low, high, arithmetic, float_product=True
+        acc, bias, x_type, w_type, out_type, low, high, arithmetic, rounds_once=True
     )  # fmt: skip
 
 
@@ -366,8 +372,6 @@ def requantization_scale(
     w: Quantization,
     out: Quantization,
     arithmetic: Arithmetic = Arithmetic.XNNPACK,
-    *,
-    float_product: bool = False,
 ) -> Array:
     """Scale from accumulators to outputs: ``x * w / out``, a scalar or one per channel.
 
@@ -376,17 +380,10 @@ def requantization_scale(
         w: quantization of the filters.
         out: quantization of the output.
         arithmetic: XNNPACK calculates in float32, TFLite in float64.
-        float_product: whether TFLite rounds ``x * w`` to float32 first, as it does for
-            per-tensor fully connected filters and unsigned convolutions.
     """
-    factor = np.float32(x.scale[0])
-    filters = np.asarray(w.scale, np.float32)
-    if arithmetic is Arithmetic.XNNPACK:
-        scale: Array = factor * filters / np.float32(out.scale[0])
-    elif float_product:
-        scale = (factor * filters).astype(np.float64) / float(out.scale[0])
-    else:
-        scale = float(factor) * filters.astype(np.float64) / float(out.scale[0])
+    kind = "float32" if arithmetic is Arithmetic.XNNPACK else "float64"
+    inputs, filters, outputs = (np.asarray(q.scale).astype(kind) for q in (x, w, out))
+    scale: Array = inputs * filters / outputs
     return scale[0] if w.axis is None else scale
 
 
@@ -400,9 +397,11 @@ def finish(
     high: float,
     arithmetic: Arithmetic,
     *,
-    float_product: bool = False,
+    rounds_once: bool = False,
 ) -> Array:
     """Bias, clamp and requantization behind an accumulation; channels are the last axis.
+
+    TFLite's matrix products round once, ties away from zero, where its convolutions round twice.
 
     Raises:
         UsageError: some of the types are quantized and others are not.
@@ -418,10 +417,11 @@ def finish(
         raise UsageError("an integer product needs quantized inputs, filters and outputs")
     if bias is not None:
         acc = acc + bias
-    unsigned = not np.issubdtype(x_type.dtype.numpy, np.signedinteger)
-    product = w.axis is None and (float_product or unsigned)
-    scale = requantization_scale(x, w, out, arithmetic, float_product=product)
+    scale = requantization_scale(x, w, out, arithmetic)
     smallest, largest = quantized_range(low, high, out, out_type.dtype, arithmetic)
+    if arithmetic is Arithmetic.TFLITE and rounds_once:
+        real = round_half_away(acc.astype(np.float64) * scale) + out.zero_point[0]
+        return clip(real, smallest, largest).astype(out_type.dtype.numpy)
     return requantize(acc, scale, out.zero_point[0], smallest, largest, out_type.dtype, arithmetic)
 
 

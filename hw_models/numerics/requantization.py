@@ -42,7 +42,8 @@ def requantize(
         low: smallest stored result.
         high: largest stored result.
         dtype: element type of the result.
-        arithmetic: XNNPACK rounds ties to even; TFLite rounds twice, halves away from zero.
+        arithmetic: XNNPACK rounds ties to even; TFLite rounds twice, halves up after the
+            multiplication and away from zero after the shift.
 
     Returns:
         Stored integers, of the shape of `acc`.
@@ -51,7 +52,7 @@ def requantize(
         multiplier, shift = multiplier_of(np.asarray(scale, np.float64))
         scaled = multiply_by_quantized_multiplier(acc, multiplier, shift)
         return clip(scaled + zero_point, low, high).astype(dtype.numpy)
-    real = acc.astype(np.float32)
+    real = np.asarray(acc).astype(np.float32)
     real *= np.asarray(scale, np.float32)
     np.rint(real, out=real)
     # Clamping before adding the zero point keeps sums exact, as in XNNPACK's kernels.

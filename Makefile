@@ -1,0 +1,66 @@
+# Two commands do everything: `make demo` and `make test`. Both create what they need in .venv.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+BUILD := build/demo
+
+.PHONY: demo test lint format bench docs clean help
+
+help:
+	@echo "make demo    compile the digits model, run it, show what it recognizes"
+	@echo "make test    run the tests (PYTEST_ARGS=... is passed on)"
+	@echo "make lint    style, format, types, layers"
+	@echo "make format  format the code"
+	@echo "make bench   measure against peers and write benchmarks/results"
+	@echo "make docs    regenerate the generated pages of docs/"
+	@echo "make clean   remove .venv and build"
+
+# One stamp per set of packages, renewed when the requirements change.
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "FitzRoy needs Python 3.11 or later; $(PYTHON) is older or missing."; \
+	  echo "Install one (Debian 12 and later: apt-get install python3 python3-venv),"; \
+	  echo "or name it: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot create virtual environments."; \
+	  echo "Install its venv module (Debian: apt-get install python3-venv)."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[images]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,examples,litert]'
+	@touch $@
+
+demo: $(VENV)/.demo
+	@mkdir -p $(BUILD)
+	$(BIN)/fitzroy compile examples/models/digits.tflite --target xnnpack -o $(BUILD)/digits.pte
+	@for image in examples/images/*.png; do \
+	  $(BIN)/fitzroy run $(BUILD)/digits.pte --input "$$image" --output $(BUILD)/digits.npy \
+	    --labels examples/models/digits_labels.txt --top 1 || exit 1; \
+	done
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.test
+	$(BIN)/python -m docs
+
+clean:
+	rm -rf $(VENV) build
