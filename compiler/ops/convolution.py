@@ -339,7 +339,7 @@ class TransposeConv(Operator):
         raise TypeRuleError(f"padding {a.padding} is neither SAME nor VALID")
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.weighted(call, channel_axis=0)
+        yield from rules.weighted(call, channel_axis=0, filter_zero_point_ignored=True)
 
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
         kernel, a = call.type(1).shape, self._attributes(call)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fitzroy.base.types import Array, DType
+from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
     Call,
@@ -34,6 +34,17 @@ from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.hw_models.numerics import tflite as tflite_kernels
 
+
+def requantized(x: Array, before: TensorType, after: TensorType) -> Array:
+    """Elements as another type stores them: XNNPACK's fixed point, or float32 beyond its range."""
+    first, second = before.quantization, after.quantization
+    if first == second or first is None or second is None:
+        return x
+    if before.dtype is after.dtype and not numerics.conversion_fits(first, second):
+        return numerics.quantize(numerics.dequantize(x, first), second, after.dtype)
+    return numerics.convert(x, before, after)
+
+
 # --- one operand ---------------------------------------------------------------------------------
 
 
@@ -52,7 +63,8 @@ class Unary(Operator):
         return {}
 
     def infer(self, call: Call) -> Sequence[Expected]:
-        return [Expected(call.type().shape, call.type().dtype)]
+        both = call.type().is_quantized and call.result.type.is_quantized
+        return [Expected(call.type().shape, None if both else call.type().dtype)]
 
     def evaluate(
         self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
@@ -313,6 +325,36 @@ class LeakyRelu(Unary):
         assert isinstance(call.node.attributes, LeakyReluAttributes)
         return {"slope": call.node.attributes.alpha}
 
+    def _fits(self, call: Call) -> bool:
+        """Whether XNNPACK's fixed point covers the scales."""
+        before, after = call.type().quantization, call.result.type.quantization
+        if before is None or after is None:
+            return True
+        slope = self.parameters(call)["slope"]
+        return numerics.conversion_fits(before, after) and (
+            slope == 0 or numerics.conversion_fits(before, after, slope)
+        )
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        before, after = call.type().quantization, call.result.type.quantization
+        if x is None or before is None or after is None or self._fits(call):
+            return super().evaluate(call, arrays, arithmetic)
+        slope = self.parameters(call)["slope"]
+        real = numerics.dequantize(x, before)
+        result = np.where(real < 0, real * np.float32(slope), real)
+        return [numerics.quantize(result, after, call.result.type.dtype)]
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from super().reject_xnnpack(call)
+        if not self._fits(call):
+            yield Reject(
+                "xnnpack-scale-ratio",
+                "input scale to output scale, and times the slope, must lie within 2**-8 and 2**7",
+            )
+
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         return Imported(LeakyReluAttributes(0.0 if options is None else options.alpha))
 
@@ -419,10 +461,20 @@ class Conversion(Operator):
             return [numerics.quantize(x.astype(np.float32), after.quantization, after.dtype)]
         if arithmetic is Arithmetic.TFLITE:
             return [tflite_kernels.requantize(x, before, after)]
-        return [numerics.convert(x, before, after)]
+        return [requantized(x, before, after)]
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from rules.activations(rules.variables(call))
+        before, after = call.type(), call.result.type
+        first, second = before.quantization, after.quantization
+        if first is None or second is None or before.dtype is not after.dtype:
+            return
+        if not numerics.conversion_fits(first, second):
+            yield Reject(
+                "xnnpack-scale-ratio",
+                f"scales {first.scale[0]:.4g} and {second.scale[0]:.4g};"
+                " their ratio must lie within 2**-8 and 2**7",
+            )
 
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
         emitter.unary(xnn.XNNConvert, call)
@@ -531,6 +583,14 @@ class Binary(Operator):
         )
         return [Expected(broadcast(call), call.type(0).dtype)]
 
+    def scales_fit(self, call: Call) -> bool:
+        """Whether XNNPACK's fixed point covers the scales; only sums are limited."""
+        scales = [call.type(0).quantization, call.type(1).quantization]
+        a, b, out = (*scales, call.result.type.quantization)
+        if self.kernel not in ("add", "subtract") or a is None or b is None or out is None:
+            return True
+        return numerics.sum_fits(a, b, out)
+
     def bounds(self, call: Call) -> tuple[float, float]:
         """Clamp of the result, in real numbers."""
         attributes = call.node.attributes
@@ -555,6 +615,17 @@ class Binary(Operator):
         if self.attributes is Attributes:
             return [getattr(numerics, self.kernel)(a, b, *types)]
         low, high = self.bounds(call)
+        if not self.scales_fit(call):
+            reals = [
+                numerics.dequantize(array, q)
+                for array, q in ((a, types[0].quantization), (b, types[1].quantization))
+                if q is not None
+            ]
+            assert result.quantization is not None
+            total = np.clip(
+                _PLAIN[self.kernel](*reals), np.float32(low), np.float32(high), dtype=np.float32
+            )
+            return [numerics.quantize(total, result.quantization, result.dtype)]
         if arithmetic is Arithmetic.TFLITE and result.is_quantized and self.kernel in _TFLITE:
             return [_TFLITE[self.kernel](a, b, *types, low=low, high=high)]
         return [getattr(numerics, self.kernel)(a, b, *types, low=low, high=high)]
@@ -576,6 +647,11 @@ class Binary(Operator):
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from rules.elementwise(call)
+        if not self.scales_fit(call):
+            yield Reject(
+                "xnnpack-scale-ratio",
+                "the larger input scale must be at least 2**-11 and below 2**20 output scales",
+            )
 
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
         emitter.binary(self.node, call, self.bounds(call))

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fitzroy.base.types import Array
+import numpy as np
+
+from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
     Call,
@@ -188,3 +190,57 @@ class MaxPool2D(Pool):
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from rules.mover(call)
         yield from self.rejects(call)
+
+
+@dataclass(frozen=True)
+class ArgMaxPoolAttributes(Attributes):
+    """Attributes of max pooling with positions; windows do not overlap."""
+
+    kernel: Pair = (1, 1)
+
+
+@define
+class ArgMaxPool2D(Operator):
+    """Largest element of each window and its position in it, ``column * kernel height + row``."""
+
+    name = "arg_max_pool_2d"
+    attributes = ArgMaxPoolAttributes
+    results = 2
+
+    def _kernel(self, call: Call) -> Pair:
+        assert isinstance(call.node.attributes, ArgMaxPoolAttributes)
+        return call.node.attributes.kernel
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        kernel, shape = self._kernel(call), call.type().shape
+        none = PaddingScheme.VALID
+        rows, cols = output_extent(none, image_extent(call.type()), kernel, kernel)
+        result = (shape[0], rows, cols, shape[3])
+        return [Expected(result, call.type().dtype), Expected(result, DType.INT32)]
+
+    def evaluate(
+        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
+    ) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        value, index = numerics.arg_max_pool(x, kernel=self._kernel(call))
+        return [value, index.astype(np.int32)]
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.activations((call.operand(0), call.outputs[0]), integers=False)
+        if self._kernel(call) == (1, 1):
+            yield Reject(
+                "xnnpack-pool-window", "a window of one element, which the runtime refuses"
+            )
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        kernel = self._kernel(call)
+        emitter.add(
+            xnn.XNNArgMaxPooling2d(
+                pooling_height=kernel[0],
+                pooling_width=kernel[1],
+                input_id=emitter.value(call.operand(0).name),
+                output_value_id=emitter.value(call.outputs[0].name),
+                output_index_id=emitter.value(call.outputs[1].name),
+            )
+        )

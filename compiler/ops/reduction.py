@@ -20,7 +20,8 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
-from fitzroy.compiler.ops.shape import normalized_axis, requantized, static
+from fitzroy.compiler.ops.elementwise import requantized
+from fitzroy.compiler.ops.shape import normalized_axis, static
 from fitzroy.compiler.ops.tflite_options import tensor_code
 from fitzroy.compiler.targets.executorch import portable
 from fitzroy.compiler.targets.executorch.portable import PortableEmitter

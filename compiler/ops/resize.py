@@ -20,7 +20,8 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
-from fitzroy.compiler.ops.shape import requantized, static
+from fitzroy.compiler.ops.elementwise import requantized
+from fitzroy.compiler.ops.shape import static
 from fitzroy.compiler.ops.windows import Pair, image_extent
 from fitzroy.compiler.targets.executorch import portable
 from fitzroy.compiler.targets.executorch.portable import PortableEmitter

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fitzroy.base.types import Array, TensorType
+from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
     Call,
@@ -22,6 +22,7 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
+from fitzroy.compiler.ops.elementwise import requantized
 from fitzroy.compiler.ops.tflite_options import activation_of
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.targets.executorch import portable
@@ -31,16 +32,9 @@ from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
 from fitzroy.formats import method as m
 from fitzroy.formats import tflite
 from fitzroy.formats import xnnpack as xnn
-from fitzroy.hw_models.numerics import Arithmetic, convert, quantize
+from fitzroy.hw_models.numerics import Arithmetic, quantize
 
 Shape = tuple[int, ...]
-
-
-def requantized(x: Array, before: TensorType, after: TensorType) -> Array:
-    """Elements as the result's quantization stores them; most often they are unchanged."""
-    if before.quantization == after.quantization or after.quantization is None:
-        return x
-    return convert(x, before, after)
 
 
 def static(call: Call, index: int, what: str) -> Shape:
@@ -86,6 +80,29 @@ class Mover(Operator):
         yield from portable.stored([call.operand(0), call.result])
         if call.type().quantization != call.result.type.quantization:
             yield Reject("portable-quantized", "the kernel cannot change the quantization")
+
+
+@define
+class Copy(Mover):
+    """The same elements in a tensor of their own."""
+
+    name = "copy"
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        return [Expected(call.type().shape, call.type().dtype)]
+
+    def move(self, call: Call, x: Array) -> Array:
+        return x
+
+    def to_tflite(self, call: Call) -> Exported:
+        shape = np.array(call.type().shape, np.int32)
+        return Exported("RESHAPE", tflite.ReshapeOptions(new_shape=shape), (0, shape))
+
+    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
+        emitter.unary(xnn.XNNCopy, call)
+
+    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
+        emitter.call("aten::clone", "out", [call.operand(0), None], call.result)
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ class Simplify(Pass):
         if before != after:
             return False
         a = node.attributes
-        if isinstance(a, ReshapeAttributes) or node.op in ("quantize", "cast"):
+        if isinstance(a, ReshapeAttributes) or node.op in ("quantize", "cast", "copy"):
             return True
         if isinstance(a, TransposeAttributes):
             return a.perm == tuple(range(len(a.perm)))

@@ -29,6 +29,7 @@ from fitzroy.hw_models.numerics.convolution import (
     same_padding,
     transpose_conv_2d,
 )
+from fitzroy.hw_models.numerics.limits import conversion_fits, sum_fits
 from fitzroy.hw_models.numerics.pooling import (
     arg_max_pool,
     average_pool,
@@ -64,6 +65,7 @@ __all__ = [
     "concatenate",
     "conv_2d",
     "conv_output_extent",
+    "conversion_fits",
     "convert",
     "depthwise_conv_2d",
     "dequantize",
@@ -88,6 +90,7 @@ __all__ = [
     "slice_box",
     "softmax",
     "subtract",
+    "sum_fits",
     "transpose_conv_2d",
     "unary",
 ]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from fitzroy.base.errors import UsageError
-from fitzroy.base.types import Array, Quantization, TensorType
+from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.hw_models.numerics.requantization import (
     Arithmetic,
     clip,
@@ -372,6 +372,8 @@ def requantization_scale(
     w: Quantization,
     out: Quantization,
     arithmetic: Arithmetic = Arithmetic.XNNPACK,
+    *,
+    rounds_product: bool = False,
 ) -> Array:
     """Scale from accumulators to outputs: ``x * w / out``, a scalar or one per channel.
 
@@ -380,10 +382,15 @@ def requantization_scale(
         w: quantization of the filters.
         out: quantization of the output.
         arithmetic: XNNPACK calculates in float32, TFLite in float64.
+        rounds_product: whether TFLite rounds ``x * w`` to float32 first, as its uint8
+            convolutions do.
     """
     kind = "float32" if arithmetic is Arithmetic.XNNPACK else "float64"
     inputs, filters, outputs = (np.asarray(q.scale).astype(kind) for q in (x, w, out))
-    scale: Array = inputs * filters / outputs
+    product = inputs * filters
+    if rounds_product:
+        product = product.astype(np.float32).astype(kind)
+    scale: Array = product / outputs
     return scale[0] if w.axis is None else scale
 
 
@@ -417,7 +424,8 @@ def finish(
         raise UsageError("an integer product needs quantized inputs, filters and outputs")
     if bias is not None:
         acc = acc + bias
-    scale = requantization_scale(x, w, out, arithmetic)
+    unsigned = x_type.dtype is DType.UINT8 and not rounds_once
+    scale = requantization_scale(x, w, out, arithmetic, rounds_product=unsigned)
     smallest, largest = quantized_range(low, high, out, out_type.dtype, arithmetic)
     if arithmetic is Arithmetic.TFLITE and rounds_once:
         real = round_half_away(acc.astype(np.float64) * scale) + out.zero_point[0]

@@ -20,7 +20,7 @@ from fitzroy.formats.flat import ints
 from fitzroy.formats.xnnpack import INVALID_ID, DataType, NodeFlag, NodeTable
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics.unary import fixed_point_multiplier
-from fitzroy.hw_models.xnnpack.values import INT32, MAX_BYTES, MAX_RANK, Value, datatype_name
+from fitzroy.hw_models.xnnpack.values import MAX_BYTES, MAX_RANK, Value, datatype_name
 
 _QUANTIZED = (DataType.QINT8, DataType.QUINT8)
 _COMMON = (DataType.FP32, *_QUANTIZED)
@@ -648,7 +648,7 @@ def _arg_max_pool(frame: Frame, node: xn.XNNArgMaxPooling2d) -> None:
     frame.unclamped()
     x, value = frame.read(node.input_id, DataType.FP32)
     frame.value(node.output_value_id, DataType.FP32)
-    index = frame.value(node.output_index_id, INT32, DataType.FP32)
+    index = frame.value(node.output_index_id, DataType.INT32, DataType.FP32)
     frame.rank(value, 4)
     kernel = node.pooling_height, node.pooling_width
     if not all(kernel):
@@ -664,7 +664,8 @@ def _arg_max_pool(frame: Frame, node: xn.XNNArgMaxPooling2d) -> None:
     frame.write(node.output_value_id, values)
     places = places.astype(np.int32)
     frame.write(
-        node.output_index_id, places if index.datatype == INT32 else places.view(np.float32)
+        node.output_index_id,
+        places if index.datatype == DataType.INT32 else places.view(np.float32),
     )
 
 
@@ -716,7 +717,7 @@ def _resize(frame: Frame, node: xn.XNNStaticResizeBilinear2D) -> None:
 
 # --- moving data -----------------------------------------------------------------------------
 
-_MOVABLE = (*_COMMON, INT32)
+_MOVABLE = (*_COMMON, DataType.INT32)
 
 
 def _move(frame: Frame, node: Any) -> tuple[Array, Value]:
@@ -767,7 +768,7 @@ def _slice(frame: Frame, node: xn.XNNStaticSlice) -> None:
 
 def _pad(frame: Frame, node: xn.XNNStaticConstantPad) -> None:
     x, value = _move(frame, node)
-    if value.datatype == INT32:
+    if value.datatype == DataType.INT32:
         raise frame.refuse("element-type", "the runtime pads integers with stray bits")
     if math.isnan(node.padding_value) and value.datatype != DataType.FP32:
         raise frame.fault("quantized padding with NaN")

@@ -32,9 +32,6 @@ from fitzroy.formats.xnnpack import (
 MAX_RANK = 6
 """Most dimensions of a value."""
 
-INT32 = 12
-"""Code of 32-bit integers that stand for themselves, such as indices."""
-
 MAX_BYTES = 1 << 31
 """Most bytes of a value that this model allocates."""
 
@@ -48,10 +45,10 @@ _STORAGE: dict[int, DType] = {
     DataType.QCINT8: DType.INT8,
     DataType.QCINT32: DType.INT32,
     DataType.QDINT8: DType.INT8,
-    INT32: DType.INT32,
+    DataType.INT32: DType.INT32,
 }
 
-_NAMES = {INT32: "INT32"} | {int(kind): kind.name for kind in DataType}
+_NAMES = {int(kind): kind.name for kind in DataType}
 _PER_TENSOR = (DataType.QINT8, DataType.QUINT8, DataType.QINT32)
 _PER_CHANNEL = (DataType.QCINT8, DataType.QCINT32)
 
@@ -62,7 +59,7 @@ class Value:
 
     Attributes:
         id: the id that nodes use.
-        datatype: code of the element type, a `DataType` or `INT32`.
+        datatype: code of the element type, a `DataType`.
         type: shape, stored element type and quantization.
         data: contents of a constant, or None.
         external_id: position among the arguments, or `INVALID_ID`.
@@ -152,7 +149,9 @@ def _read_value(blob: Blob, entry: XValue, position: int, named: Named, path: st
     is_output = bool(tensor.flags & ValueFlag.EXTERNAL_OUTPUT)
     if (is_input or is_output) and tensor.external_id == INVALID_ID:
         raise _fault(f"{what} crosses the border of the graph without an external id", path)
-    quantization, row_dims = _quantization(tensor, inner if quantized else None, shape, path)
+    quantization, row_dims = _quantization(
+        blob, named, tensor, inner if quantized else None, shape, path
+    )
     type_ = TensorType(shape, storage, quantization)
     if type_.nbytes > MAX_BYTES:
         raise UnsupportedError(f"{what} takes {type_.nbytes} bytes", where=path)
@@ -172,8 +171,23 @@ def _read_value(blob: Blob, entry: XValue, position: int, named: Named, path: st
     )  # fmt: skip
 
 
+def _scales(blob: Blob, params: PerChannelQuant, named: Named, path: str) -> tuple[float, ...]:
+    """Scales of a value with several, from the flatbuffer or from a constant."""
+    if not params.scale_buffer_idx:
+        return () if params.scale is None else tuple(params.scale.tolist())
+    raw = constant_bytes(blob, params.scale_buffer_idx, named, path=path)
+    if len(raw) < 4 * params.num_scales:
+        raise _fault(f"{params.num_scales} scales in a constant of {len(raw)} bytes", path)
+    return tuple(np.frombuffer(raw, "<f4", params.num_scales).tolist())
+
+
 def _quantization(
-    tensor: TensorValue, inner: object, shape: tuple[int, ...], path: str
+    blob: Blob,
+    named: Named,
+    tensor: TensorValue,
+    inner: object,
+    shape: tuple[int, ...],
+    path: str,
 ) -> tuple[Quantization | None, int]:
     """Parameters of a value, and the number of dimensions of a dynamic row."""
     what = f"value {tensor.id_out}"
@@ -188,7 +202,7 @@ def _quantization(
         quantization = Quantization.per_tensor(params.scale, params.zero_point)
     elif isinstance(params, PerChannelQuant) and datatype in _PER_CHANNEL:
         axis = params.channel_dim
-        scales = tuple(float(s) for s in (params.scale if params.scale is not None else ()))
+        scales = _scales(blob, params, named, path)
         if not 0 <= axis < len(shape) or len(scales) != shape[axis]:
             raise _fault(
                 f"{what} of shape {list(shape)} has {len(scales)} scales along dimension {axis}",
@@ -202,7 +216,7 @@ def _quantization(
                 path,
             )
         return None, params.num_nonbatch_dims
-    elif inner is None and datatype in (DataType.FP32, INT32):
+    elif inner is None and datatype in (DataType.FP32, DataType.INT32):
         return None, 0
     else:
         kind = "no parameters" if params is None else type(params).__name__

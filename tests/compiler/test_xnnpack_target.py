@@ -17,11 +17,6 @@ from fitzroy.driver.runtime import ExecuTorchRuntime, OracleRuntime
 
 ZOO = zoo()
 
-REFUSED = {
-    "gather-float32": "indices",
-}
-"""Graphs of the zoo that no target takes, and a word of the reason."""
-
 FLOAT_STEPS = {
     "softmax",
     "l2_normalization",
@@ -97,7 +92,7 @@ def test_refusals_name_operator_reason_and_remedy() -> None:
     with pytest.raises(UnsupportedError) as caught:
         fitzroy.compile(graph)
     (reject,) = caught.value.rejects
-    assert "custom operator Decode" in reject.reason
+    assert "custom operator Decode" in reject.what
     assert "--outputs 'scores'" in reject.hint
     assert fitzroy.compile(graph, outputs=["scores"]).data
 

@@ -107,6 +107,24 @@ def _unary(rng: np.random.Generator) -> Pairs:
             f"dequantize-{dtype.value}",
             single("dequantize", [tensor((6,), dtype)], tensor((6,), F32)),
         )
+    for ratio in (1e-6, 1e6):
+        name = f"-scales-{ratio:g}"
+        near, far = tensor((6,), I8, 0.05), tensor((6,), I8, 0.05 * ratio)
+        yield "quantize" + name, single("quantize", [near], far)
+        pair = [near, far]
+        yield (
+            "add" + name,
+            single(
+                "add",
+                list(pair),
+                tensor((6,), I8, 0.05 / ratio),
+                elementwise.ActivationAttributes(),
+            ),
+        )
+        yield (
+            "leaky_relu" + name,
+            single("leaky_relu", [near], far, elementwise.LeakyReluAttributes(0.3)),
+        )
     yield "cast-int32-float32", single("cast", [tensor((6,), I32)], tensor((6,), F32))
     yield "cast-float32-int32", single("cast", [tensor((6,), F32)], tensor((6,), I32))
 
@@ -249,6 +267,16 @@ def _pooling(rng: np.random.Generator) -> Pairs:
             a = pooling.PoolAttributes((1, 1), (2, 2))
             yield f"{op}-{dtype.value}-stride", single(op, [x], tensor((1, 3, 4, 3), dtype), a)
 
+    graph = Graph("arg_max_pool_2d")
+    graph.add_input("x", tensor((1, 6, 7, 3), F32))
+    result = tensor((1, 3, 2, 3), F32)
+    graph.add_node(
+        Node("node", "arg_max_pool_2d", ("x",), ("y", "i"), pooling.ArgMaxPoolAttributes((2, 3))),
+        (result, TensorType(result.shape, I32)),
+    )
+    graph.outputs = ["y", "i"]
+    yield "arg_max_pool_2d", graph
+
 
 def _shape(rng: np.random.Generator) -> Pairs:
     for dtype in DTYPES:
@@ -331,6 +359,8 @@ def _shape(rng: np.random.Generator) -> Pairs:
             f"resize_nearest_neighbor-{kind}-odd",
             single("resize_nearest_neighbor", [x], same((1, 5, 7, 4)), odd),
         )
+    for dtype in (*DTYPES, I32):
+        yield f"copy-{dtype.value}", single("copy", [tensor((2, 3), dtype)], tensor((2, 3), dtype))
     y = tensor((2, 2), I8, 0.02, -4)
     yield (
         "reshape-requantizing",

@@ -20,6 +20,7 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.formats import xnnpack as xnn
 from fitzroy.formats.xnnpack import DataType
 
+_PLAIN = {DType.FLOAT32: DataType.FP32, DType.INT32: DataType.INT32}
 _PER_TENSOR = {
     DType.INT8: DataType.QINT8,
     DType.UINT8: DataType.QUINT8,
@@ -174,7 +175,6 @@ class SubgraphEmitter:
     def _define(self, type: TensorType, what: str, constant: int = 0) -> int:
         ident = len(self._values)
         tensor = xnn.TensorValue(
-            datatype=DataType.FP32,
             num_dims=type.rank,
             dims=np.array(type.shape, np.uint32),
             constant_buffer_idx=constant,
@@ -182,7 +182,8 @@ class SubgraphEmitter:
             id_out=ident,
         )
         quantization = type.quantization
-        if type.dtype is DType.FLOAT32:
+        if quantization is None and type.dtype in _PLAIN:
+            tensor.datatype = _PLAIN[type.dtype]
             self._values.append(xnn.XValue(value=tensor))
             return ident
         table = _PER_TENSOR if quantization is None or quantization.axis is None else _PER_CHANNEL

@@ -15,8 +15,8 @@ import numpy as np
 
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Value
-from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
+from fitzroy.compiler.ops.definition import OPS, Call
+from fitzroy.compiler.ops.elementwise import ActivationAttributes, Binary, ClampAttributes
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import AveragePool2D, PoolAttributes
@@ -45,7 +45,7 @@ from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.passes.canonicalize import bites
 from fitzroy.compiler.targets.xnnpack.rules import is_activation
-from fitzroy.hw_models.numerics import Sampling
+from fitzroy.hw_models.numerics import Sampling, conversion_fits
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class _Rewriter:
             source = self.to(found, old.type)
             if source not in self._emitted:
                 # A value of its own is needed to carry the old name.
-                source = self.emit("reshape", [source], old.type, ReshapeAttributes(old.type.shape))
+                source = self.emit("copy", [source], old.type)
             producer = self.graph.producer(source)
             assert producer is not None
             self.graph.remove(producer.name)
@@ -291,6 +291,34 @@ def unary(r: _Rewriter) -> None:
     node = r.call.node
     x = r.to(_names(r)[0], _relabelled(before, r.out.dtype))
     r.replace(r.emit(node.op, [x], r.out, node.attributes))
+
+
+def quantize(r: _Rewriter) -> None:
+    """Scales too far apart for fixed point go through float32."""
+    before, after = r.call.type().quantization, r.out.quantization
+    if before is None or after is None or r.call.type().dtype is not r.out.dtype:
+        return
+    if not conversion_fits(before, after):
+        r.replace(r.real(_names(r)[0]))
+
+
+def leaky_relu(r: _Rewriter) -> None:
+    """In the result's element type, or in float32 if scales are too far apart."""
+    before, after = r.call.type().quantization, r.out.quantization
+    slope = _attributes(r).alpha
+    if before is None or after is None or r.call.type().dtype is not r.out.dtype:
+        unary(r)
+    elif not (
+        conversion_fits(before, after) and (slope == 0 or conversion_fits(before, after, slope))
+    ):
+        in_float(r)
+
+
+def binary(r: _Rewriter) -> None:
+    """Sums in float32 if scales are too far apart for fixed point."""
+    operator = OPS[r.call.node.op]
+    if isinstance(operator, Binary) and not operator.scales_fit(r.call):
+        in_float(r)
 
 
 def _relabelled(type: TensorType, dtype: DType) -> TensorType:
@@ -515,11 +543,12 @@ def _numbers(value: Value) -> Array | None:
 
 _UNARY = (
     "abs", "ceil", "floor", "negate", "square", "sqrt", "rsqrt", "exp", "log", "sin", "cos",
-    "tanh", "sigmoid", "hardswish", "gelu", "elu", "leaky_relu",
+    "tanh", "sigmoid", "hardswish", "gelu", "elu",
 )  # fmt: skip
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_UNARY, unary),
+    "add": binary,
     "average_pool_2d": average_pool,
     "batch_matmul": batch_matmul,
     "clamp": clamp,
@@ -530,14 +559,17 @@ RULES: dict[str, Rule] = {
     "log_softmax": in_float,
     "max_pool_2d": max_pool,
     "mean": mean,
+    "leaky_relu": leaky_relu,
     "pack": pack,
     "pad": in_input_type,
+    "quantize": quantize,
     "reshape": in_input_type,
     "resize_bilinear": in_input_type,
     "resize_nearest_neighbor": resize_nearest,
     "softmax": softmax,
     "space_to_depth": space_depth(SpaceToDepth()),
     "split": split,
+    "sub": binary,
     "squared_difference": squared_difference,
     "strided_slice": in_input_type,
     "sum": total,

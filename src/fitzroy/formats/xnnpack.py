@@ -50,6 +50,10 @@ class DataType(IntEnum):
     QCINT4 = 8
     QDINT8 = 9
     QBINT4 = 10
+    QPINT8 = 11
+    INT32 = 12
+    PFP32 = 13
+    BF16 = 14
 
 
 class ValueFlag(IntFlag):
@@ -78,10 +82,15 @@ class Buffer(Table):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class PerChannelQuant(Table):
-    """One scale per slice along `channel_dim`; zero points are 0."""
+    """One scale per slice along `channel_dim`; zero points are 0.
+
+    Scales may lie in a constant instead: `num_scales` of them in constant `scale_buffer_idx`.
+    """
 
     scale: Array | None = vector("f4")
     channel_dim: int = scalar("i4")
+    scale_buffer_idx: int = scalar("u4")
+    num_scales: int = scalar("u4")
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -107,6 +116,8 @@ class PerChannelGroupQuant(Table):
     channel_dim: int = scalar("i4")
     group_size: int = scalar("i4")
     scale_bf16: Array | None = vector("u2")
+    scale_buffer_idx: int = scalar("u4")
+    num_scales: int = scalar("u4")
 
 
 QuantParams = PerChannelQuant | PerTensorQuant | PerTokenDynamicQuant | PerChannelGroupQuant
@@ -778,4 +789,4 @@ def constant_bytes(
     if not 0 < index < len(buffers):
         raise FormatError(f"constant {index} of {len(buffers)}", path=path, table="XNNGraph")
     storage = buffers[index].storage
-    return memoryview(b"") if storage is None else memoryview(storage).cast("B")
+    return memoryview(b"") if storage is None else storage.data.cast("B")
