@@ -60,7 +60,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.test
-	$(BIN)/python -m docs
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) build

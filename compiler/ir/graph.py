@@ -8,7 +8,7 @@ equal orders.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -92,6 +92,7 @@ class Graph:
         self.outputs: list[str] = []
         self._values: dict[str, Value] = {}
         self._producer: dict[str, str] = {}
+        self._readers: dict[str, set[str]] = {}
         self._net = nx.MultiDiGraph()
         self._serial = 0
         self._order: list[Node] | None = None
@@ -148,16 +149,8 @@ class Graph:
     def consumers(self, value: str) -> list[Node]:
         """The nodes that read a value, each once, in order of insertion."""
         serial = self._net.nodes
-        names = {name for name, uses in self._uses(value)}
+        names = self._readers.get(value, ())
         return [serial[n]["node"] for n in sorted(names, key=lambda n: serial[n]["serial"])]
-
-    def _uses(self, value: str) -> Iterable[tuple[str, int]]:
-        return self._readers.get(value, {}).items()
-
-    @property
-    def _readers(self) -> dict[str, dict[str, int]]:
-        readers: dict[str, dict[str, int]] = self._net.graph.setdefault("readers", {})
-        return readers
 
     # --- building --------------------------------------------------------------------------------
 
@@ -212,19 +205,23 @@ class Graph:
             self.add_value(Value(name, type))
         if node.name in self._net:
             raise InternalError(f"node {node.name!r} is defined twice", where=self.name)
-        for name in (*node.inputs, *node.outputs):
-            if name is not None and name not in self._values:
-                raise InternalError(f"node {node.name!r} uses unknown {name!r}", where=self.name)
-        for name in node.outputs:
-            if name in self._producer or self._values[name].is_constant or name in self.inputs:
-                raise InternalError(f"value {name!r} is produced twice", where=self.name)
-            self._producer[name] = node.name
+        for used in (*node.inputs, *node.outputs):
+            if used is not None and used not in self._values:
+                raise InternalError(f"node {node.name!r} uses unknown {used!r}", where=self.name)
+        for output in node.outputs:
+            if (
+                output in self._producer
+                or self._values[output].is_constant
+                or output in self.inputs
+            ):
+                raise InternalError(f"value {output!r} is produced twice", where=self.name)
+            self._producer[output] = node.name
         self._net.add_node(node.name, node=node, serial=self._serial)
         self._serial += 1
         self._connect(node)
-        for name in node.outputs:
-            for reader in self._readers.get(name, ()):
-                self._net.add_edge(node.name, reader, key=name)
+        for output in node.outputs:
+            for reader in self._readers.get(output, ()):
+                self._net.add_edge(node.name, reader, key=output)
         self._order = None
         return node
 
@@ -247,15 +244,14 @@ class Graph:
         for name in node.inputs:
             if name is None:
                 continue
-            uses = self._readers.setdefault(name, {})
-            uses[node.name] = uses.get(node.name, 0) + 1
+            self._readers.setdefault(name, set()).add(node.name)
             if name in self._producer:
                 self._net.add_edge(self._producer[name], node.name, key=name)
 
     def _disconnect(self, node: Node) -> None:
         for name in node.inputs:
             if name is not None:
-                self._readers.get(name, {}).pop(node.name, None)
+                self._readers[name].discard(node.name)
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -352,9 +348,9 @@ class Graph:
         Raises:
             InternalError: what is broken.
         """
-        for name in (*self.inputs, *self.outputs):
-            if name not in self._values:
-                raise InternalError(f"border value {name!r} is not defined", where=self.name)
+        for border in (*self.inputs, *self.outputs):
+            if border not in self._values:
+                raise InternalError(f"border value {border!r} is not defined", where=self.name)
         for node in self.nodes():
             for name in node.inputs:
                 if name is None:
@@ -366,7 +362,7 @@ class Graph:
                     )
                 if not value.is_constant and name not in self._producer and name not in self.inputs:
                     raise InternalError(f"{name!r} has no source", where=f"{self.name}.{node.name}")
-        for name in self.outputs:
-            value = self._values[name]
-            if not value.is_constant and name not in self._producer and name not in self.inputs:
-                raise InternalError(f"output {name!r} has no source", where=self.name)
+        for output in self.outputs:
+            value = self._values[output]
+            if not (value.is_constant or output in self._producer or output in self.inputs):
+                raise InternalError(f"output {output!r} has no source", where=self.name)

@@ -78,7 +78,13 @@ def print_type(type: TensorType) -> str:
     if quantization is None:
         return text
     scales = ", ".join(map(repr, quantization.scale))
-    zero_points = ", ".join(map(str, quantization.zero_point))
+    # One zero point stands for all where they are equal.
+    distinct = (
+        quantization.zero_point
+        if len(set(quantization.zero_point)) > 1
+        else (quantization.zero_point[:1])
+    )
+    zero_points = ", ".join(map(str, distinct))
     axis = "" if quantization.axis is None else f" : axis {quantization.axis}"
     return f"{text} quant({scales} : {zero_points}{axis})"
 
@@ -231,7 +237,7 @@ class _Parser:
         except binascii.Error as error:
             raise self.fail(f"bad base64: {error}") from None
 
-    def type(self) -> TensorType:
+    def tensor_type(self) -> TensorType:
         word = self.next("word")
         try:
             dtype = DType(word)
@@ -255,6 +261,8 @@ class _Parser:
             if not 0 <= axis < len(shape):
                 raise self.fail(f"axis {axis} of {len(shape)}")
         self.expect(")")
+        if len(zero_point) == 1:
+            zero_point *= len(scale)
         if len(scale) != len(zero_point):
             raise self.fail(f"{len(scale)} scales with {len(zero_point)} zero points")
         return TensorType(shape, dtype, Quantization(scale, tuple(zero_point), axis))
@@ -262,7 +270,7 @@ class _Parser:
     def typed(self) -> Value:
         name = self.name()
         self.expect(":")
-        return Value(name, self.type())
+        return Value(name, self.tensor_type())
 
     def graph(self) -> Graph:
         self.expect("graph")

@@ -718,7 +718,7 @@ class Gather(Operator):
             yield Reject("portable-gather-rank", f"indices have rank {call.type(1).rank}, not 1")
 
     def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        arguments = [call.operand(0), self._axis(call), call.operand(1)]
+        arguments: list[Any] = [call.operand(0), self._axis(call), call.operand(1)]
         emitter.call("aten::index_select", "out", arguments, call.result)
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from fitzroy.base.errors import UnsupportedError, UsageError
@@ -190,17 +191,18 @@ def compile(
             if outputs:
                 graph = graph.cut(outputs)
         graphs[name] = graph
-        log.write("import.ir", lambda graph=graph: print_graph(graph))
+        log.write("import.ir", partial(print_graph, graph))
         passes = xnnpack(Uint8Policy(uint8))
         legalized[name] = run_passes(graph, passes, log.observe)
         with log.step("partition"):
             placements[name] = tuple(partition(legalized[name]))
-        log.write("partition.txt", lambda name=name: _partition_text(placements[name]))
-        _demand_placed(graph, placements[name])
+        log.write("partition.txt", partial(_partition_text, placements[name]))
+        where = graph.name if isinstance(source, Graph) else os.fspath(source)
+        _demand_placed(where, placements[name])
         with log.step("lower"):
             lowered[name] = lower(legalized[name], placements[name], name)
         for index, subgraph in enumerate(lowered[name].subgraphs):
-            log.write(f"{name}-{index}.xnnpack", lambda subgraph=subgraph: subgraph.blob)
+            log.write(f"{name}-{index}.xnnpack", partial(bytes, subgraph.blob))
     with log.step("link"):
         data = link_program([item.method for item in lowered.values()])
     return Compilation(data, graphs, legalized, placements, lowered, tuple(log.stages))
@@ -215,14 +217,14 @@ def _partition_text(placements: Sequence[Placement]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _demand_placed(graph: Graph, placements: Sequence[Placement]) -> None:
+def _demand_placed(where: str, placements: Sequence[Placement]) -> None:
     refused = [placement for placement in placements if not placement.target]
     if refused:
         count = sum(len(placement.nodes) for placement in refused)
         raise UnsupportedError(
-            f"{count} operators cannot be placed on any target",
+            f"{count} operator{'s' if count > 1 else ''} cannot be placed on any target",
             rejects=[reject for placement in refused for reject in placement.rejects],
-            where=graph.name,
+            where=where,
         )
 
 

@@ -123,7 +123,7 @@ def test_text_form_of_a_small_graph() -> None:
     assert text == (
         'graph "small net" {\n'
         "  input %image : int8[1,4,4,1] quant(0.5 : -128)\n"
-        "  const %w : int8[2,1,1,1] quant(0.5, 0.25 : 0, 0 : axis 0)\n"
+        "  const %w : int8[2,1,1,1] quant(0.5, 0.25 : 0 : axis 0)\n"
         "  %y : int8[1,4,4,2] quant(1.0 : 3) = conv_2d(%image, %w, _) {stride = [1, 1],"
         " dilation = [1, 1], padding = same, activation = relu6}"
         ' as %"model/conv 1" @ "a.tflite":0:7\n'
@@ -175,7 +175,7 @@ def test_attributes_survive_the_text_form(value: ClampAttributes | CustomAttribu
         ('graph "g" { output %x }', "output 'x' is not defined"),
         ('graph "g" { input %x : int9[1] }', "no element type 'int9'"),
         ('graph "g" { input %x : int8[-1] }', "negative extent"),
-        ('graph "g" { input %x : int8[1] quant(1.0, 2.0 : 0) }', "2 scales with 1 zero points"),
+        ('graph "g" { input %x : int8[1] quant(1.0 : 0, 1) }', "1 scales with 2 zero points"),
         ('graph "g" { input %x : int8[1] quant(1.0 : 0 : axis 3) }', "axis 3 of 1"),
         ('graph "g" { const %x : int8[1] }', "no data for constant 'x'"),
         ('graph "g" { const %x : int8[1] } data { %x = "AAA" }', "base64"),

@@ -169,10 +169,10 @@ def _binary(rng: np.random.Generator) -> Pairs:
                 constants={} if quantization is None else {1: quantization},
             ),
         )  # fmt: skip
-        a, b = tensor((2, 3), dtype), tensor((2, 3), dtype, 0.04)
+        left, right = tensor((2, 3), dtype), tensor((2, 3), dtype, 0.04)
         yield (
             f"squared_difference-{dtype.value}",
-            single("squared_difference", [a, b], tensor((2, 3), dtype, 0.1)),
+            single("squared_difference", [left, right], tensor((2, 3), dtype, 0.1)),
         )
 
 
@@ -191,8 +191,8 @@ def _filter(
 
 
 def _weighted(
-    rng: np.random.Generator, op: str, x: TensorType, filter_shape: tuple[int, ...], axis: int | None,
-    y: TensorType, attributes: Attributes, bias: bool = True,
+    rng: np.random.Generator, op: str, x: TensorType, filter_shape: tuple[int, ...],
+    axis: int | None, y: TensorType, attributes: Attributes, bias: bool = True,
 ) -> Graph:  # fmt: skip
     data, quantization = _filter(rng, filter_shape, x.dtype, axis)
     channels = filter_shape[3] if op == "depthwise_conv_2d" else filter_shape[0]
@@ -382,7 +382,8 @@ def _reduction(rng: np.random.Generator) -> Pairs:
         kind = dtype.value
         x = tensor((2, 4, 5, 3), dtype)
         for axes, keep, out in (
-            ((1, 2), False, (2, 3)), ((1, 2), True, (2, 1, 1, 3)), ((3,), False, (2, 4, 5)), ((1,), True, (2, 1, 5, 3)),
+            ((1, 2), False, (2, 3)), ((1, 2), True, (2, 1, 1, 3)),
+            ((3,), False, (2, 4, 5)), ((1,), True, (2, 1, 5, 3)),
         ):  # fmt: skip
             a = reduction.ReductionAttributes(axes, keep)
             yield f"mean-{kind}-{axes}-{keep}", single("mean", [x], tensor(out, dtype, 0.02), a)

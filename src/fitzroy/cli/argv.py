@@ -1,0 +1,35 @@
+"""What has to be known of the arguments before they are parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_GREEDY = frozenset({"--bundle"})
+"""Options that take every value up to the next option."""
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """Arguments in which an option that takes several values stands before each of them.
+
+    ``--bundle a b --json`` becomes ``--bundle a --bundle b --json``.
+    """
+    result: list[str] = []
+    greedy, fresh = "", False
+    for number, argument in enumerate(arguments):
+        if argument == "--":
+            return result + list(arguments[number:])
+        if argument.startswith("-") and argument != "-":
+            greedy, fresh = argument if argument in _GREEDY else "", True
+            result.append(argument)
+        elif greedy and not fresh:
+            result += [greedy, argument]
+        else:
+            result.append(argument)
+            fresh = False
+    return result
+
+
+def asks_for_json(arguments: Sequence[str]) -> bool:
+    """Whether errors, too, go to stdout as JSON."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return "--json" in arguments[:end]

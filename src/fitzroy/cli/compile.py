@@ -1,0 +1,262 @@
+"""``fitzroy compile``: a model to an ExecuTorch program."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fitzroy.base.errors import UsageError
+from fitzroy.cli.files import check_output, write_file
+from fitzroy.cli.help import Json, Outputs, Quiet, Verb
+from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
+
+if TYPE_CHECKING:
+    from fitzroy.api import Compilation
+    from fitzroy.base.types import Array
+
+_METHOD = "forward"
+
+
+class Target(StrEnum):
+    """Targets of the compiler."""
+
+    XNNPACK = "xnnpack"
+
+
+class Uint8(StrEnum):
+    """How uint8 models are computed."""
+
+    EXACT = "exact"
+    FAST = "fast"
+
+
+TargetOption = Annotated[Target, typer.Option("--target", help="What to compile for.")]
+Uint8Option = Annotated[
+    Uint8,
+    typer.Option(
+        "--uint8",
+        help="uint8 models: [b]exact[/b] keeps every bit, [b]fast[/b] uses int8 kernels.",
+    ),
+]
+
+
+def compile_model(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A .tflite model or a graph in text form.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Program to write: .pte, or .bpte for only the bundle."
+            " [dim]default: MODEL with .pte, in the current directory[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    target: TargetOption = Target.XNNPACK,
+    uint8: Uint8Option = Uint8.EXACT,
+    outputs: Outputs = None,
+    bundle: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bundle",
+            metavar="X...",
+            help="Also write a bundled program with a test case per image, .npy or raw file;"
+            " takes all values up to the next option.",
+            show_default=False,
+        ),
+    ] = None,
+    mean: Annotated[
+        str | None,
+        typer.Option("--mean", metavar="M", help="For images: subtract this from pixels."),
+    ] = None,
+    std: Annotated[
+        str | None,
+        typer.Option("--std", metavar="S", help="For images: divide pixels by this."),
+    ] = None,
+    dump: Annotated[
+        Path | None,
+        typer.Option("--dump", metavar="DIR", help="Write the graph after every pass there."),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compile a model to an ExecuTorch program (.pte) for the XNNPACK backend.
+
+    Operators that XNNPACK lacks run on ExecuTorch's portable kernels. When some operator can run
+    nowhere, every reason is given, and nothing is written.
+    """
+    import fitzroy
+    from fitzroy.cli.models import check_model, resolve_outputs
+
+    terminal = Terminal(json=json, quiet=quiet)
+    check_model(model)
+    cases = list(bundle or ())
+    program, bundled = _destinations(model, output, cases)
+    for path in filter(None, (program, bundled)):
+        check_output(path, [model, *cases])
+    _check_dump(dump)
+    with terminal.working("compiling") as progress:
+        source: Any = model
+        names: list[str] = []
+        if outputs:
+            source = fitzroy.load(model)
+            names = resolve_outputs(source, outputs)
+        compilation = fitzroy.compile(
+            source,
+            target=target.value,
+            uint8=uint8.value,
+            outputs=names,
+            dump=dump,
+            progress=progress,
+        )
+        files: list[tuple[Path, bytes]] = [] if program is None else [(program, compilation.data)]
+        if bundled is not None:
+            arrays = [_case(compilation, case, mean, std) for case in cases]
+            progress(f"expected outputs of {count(len(cases), 'test case')}")
+            files.append((bundled, fitzroy.bundle(compilation, {_METHOD: arrays})))
+    for path, data in files:
+        write_file(path, data)
+    document = summarize(compilation, model, files)
+    if json:
+        terminal.document(document)
+        return
+    _warn(terminal, compilation)
+    if not quiet:
+        _show(terminal, document)
+
+
+def _destinations(model: str, output: Path | None, cases: list[str]) -> tuple[Path | None, ...]:
+    """Where program and bundle go; None for what is not written.
+
+    Raises:
+        UsageError: a bundle without test cases, or an unusable name.
+    """
+    program = output if output is not None else Path(Path(model).name).with_suffix(".pte")
+    if program.suffix == ".bpte":
+        if not cases:
+            raise UsageError(
+                "a bundled program needs test cases",
+                where=os.fspath(program),
+                hint="name their files: --bundle one.png two.png",
+            )
+        return None, program
+    return program, program.with_suffix(".bpte") if cases else None
+
+
+def _check_dump(dump: Path | None) -> None:
+    if dump is not None and dump.exists() and not dump.is_dir():
+        raise UsageError("a directory is wanted for the dump", where=os.fspath(dump))
+
+
+def _case(compilation: Compilation, path: str, mean: str | None, std: str | None) -> list[Array]:
+    from fitzroy.cli.arrays import Normalization, load_array
+
+    inputs = compilation.inputs
+    if len(inputs) != 1:
+        raise UsageError(
+            "--bundle is for models with one input",
+            reason=f"this one has {len(inputs)}: {', '.join(name for name, _ in inputs)}",
+        )
+    return [load_array(path, inputs[0][1], Normalization.parse(mean, std))]
+
+
+def summarize(
+    compilation: Compilation, model: str, files: list[tuple[Path, bytes]]
+) -> dict[str, Any]:
+    """What a compilation did, for JSON."""
+    from fitzroy.cli.describe import program, tensor
+    from fitzroy.formats import executorch as et
+
+    contents = program(et.read_program(compilation.data))
+    rejects = [
+        {"code": r.code, "where": r.where, "what": r.what, "reason": r.reason, "hint": r.hint}
+        for placements in compilation.placements.values()
+        for placement in placements
+        for r in placement.rejects
+    ]
+    return {
+        "model": model,
+        "files": [{"path": os.fspath(path), "bytes": len(data)} for path, data in files],
+        "inputs": [tensor(name, type) for name, type in compilation.inputs],
+        "outputs": [tensor(name, type) for name, type in compilation.outputs],
+        **compilation.summary(),
+        "constant_bytes": contents["constants"]["bytes"]
+        + sum(
+            delegate["graph"]["constants"]["bytes"]
+            for method in contents["methods"]
+            for delegate in method["delegates"]
+            if "graph" in delegate
+        ),
+        "planned_memory": {
+            method["name"]: sum(method["planned_memory"]) for method in contents["methods"]
+        },
+        "warnings": rejects,
+    }
+
+
+def _warn(terminal: Terminal, compilation: Compilation) -> None:
+    """Say which operators do not run on the first target, and why."""
+    for placements in compilation.placements.values():
+        rejects = [reject for placement in placements for reject in placement.rejects]
+        if not rejects:
+            continue
+        nodes = len({reject.where for reject in rejects})
+        details = [
+            f"{reject.where}: {reject.what}" + (f" (hint: {reject.hint})" if reject.hint else "")
+            for reject in rejects
+        ]
+        terminal.warn(f"{count(nodes, 'node')} not on XNNPACK but on portable kernels", details)
+
+
+def _show(terminal: Terminal, document: dict[str, Any]) -> None:
+    from fitzroy.cli.inspect import quantization_text, tensor_type
+
+    rows = []
+    for side in ("inputs", "outputs"):
+        for tensor in document[side]:
+            q = quantization_text(tensor)
+            text = f"{tensor['name']}: {tensor_type(tensor)}" + (f", {q}" if q else "")
+            rows.append((side[:-1], text))
+    for name, method in document["methods"].items():
+        placed = ", ".join(f"{number} on {where}" for where, number in method["nodes"].items())
+        rows += [
+            ("operators", f"{method['operators']} in the model, {placed} after the passes"),
+            (
+                "delegates",
+                f"{method['delegates']} with {count(method['delegate_nodes'], 'node')},"
+                f" {size(method['delegate_bytes'])}",
+            ),
+            ("constants", size(document["constant_bytes"])),
+            ("planned memory", size(document["planned_memory"].get(name, 0))),
+        ]
+    terminal.fields(rows)
+    terminal.line()
+    terminal.table(
+        (Column("stage", style="cyan"), Column("nodes", right=True), Column("time", right=True)),
+        [
+            [stage["name"], str(stage["nodes"] or ""), seconds(stage["seconds"])]
+            for stage in document["stages"]
+        ]
+        + [["total", "", seconds(document["seconds"])]],
+    )
+    terminal.line()
+    for file in document["files"]:
+        terminal.line(f"wrote {file['path']}, {size(file['bytes'])}", style="green")
+
+
+compile_command = Verb(
+    compile_model,
+    (
+        "fitzroy compile model.tflite",
+        "fitzroy compile model.tflite -o out.pte --bundle one.png two.png",
+        "fitzroy compile detector.tflite --outputs boxes,scores -o detector.pte",
+        "fitzroy compile old_uint8.tflite --uint8 fast --dump stages/",
+    ),
+)

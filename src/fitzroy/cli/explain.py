@@ -1,0 +1,228 @@
+"""``fitzroy explain``: where every operator of a model would run, and why not elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.cli.compile import Target, TargetOption, Uint8, Uint8Option
+from fitzroy.cli.help import Json, Outputs, Verb
+from fitzroy.cli.terminal import Column, Terminal, count, error_document
+
+if TYPE_CHECKING:
+    from fitzroy.base.diagnostics import Diagnostic
+    from fitzroy.compiler.ir import Graph, Node
+    from fitzroy.compiler.partition import Placement
+
+NOWHERE = "nowhere"
+MERGED = "merged"
+UNUSED = "unused"
+
+
+@dataclass(slots=True)
+class Row:
+    """An operator of the model and what became of it.
+
+    Attributes:
+        index: position in the model, or None for what a pass inserted.
+        kind: operator, ``custom`` for all custom ones.
+        op: operator, or name of a custom one.
+        name: its first result.
+        shape: type of that result.
+        nodes: what it became, with the target of each node.
+        used: whether any output depends on it.
+        reasons: why targets that come first did not take it.
+    """
+
+    index: int | None
+    kind: str
+    op: str
+    name: str
+    shape: str
+    used: bool = True
+    nodes: list[tuple[str, str]] = field(default_factory=list)
+    reasons: list[Diagnostic] = field(default_factory=list)
+
+    @property
+    def placed(self) -> str:
+        """Targets in order, or what else became of the operator."""
+        targets = dict.fromkeys(target or NOWHERE for _, target in self.nodes)
+        return " + ".join(targets) or (MERGED if self.used else UNUSED)
+
+    @property
+    def became(self) -> str:
+        """The nodes, unless there is one of the operator's own kind."""
+        ops = [op for op, _ in self.nodes]
+        return "" if ops in ([], [self.kind]) else repeated(ops)
+
+
+def explain(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A .tflite model or a graph in text form.")
+    ],
+    target: TargetOption = Target.XNNPACK,
+    uint8: Uint8Option = Uint8.EXACT,
+    outputs: Outputs = None,
+    json: Json = False,
+) -> None:
+    """Show where every operator would run, and every reason why not on the first target.
+
+    Exits with 4 when some operator can run nowhere; the table is complete all the same.
+    """
+    import fitzroy
+    from fitzroy.cli.models import check_model, resolve_outputs
+
+    terminal = Terminal(json=json)
+    check_model(model)
+    graph = fitzroy.load(model)
+    if outputs:
+        graph = graph.cut(resolve_outputs(graph, outputs))
+    legalized, placements = fitzroy.explain(graph, target=target.value, uint8=uint8.value)
+    rows = explain_rows(graph, legalized, placements)
+    error = _refusal(rows, model)
+    if json:
+        entries = [_entry(row) for row in rows]
+        document: dict[str, Any] = {"model": model, "target": target.value, "operators": entries}
+        if error is not None:
+            document["error"] = error_document(error)
+        terminal.document(document)
+    else:
+        _show(terminal, rows, target.value)
+        if error is not None:
+            terminal.line()
+            terminal.error(UnsupportedError(error.what, where=error.where, hint=error.hint))
+    if error is not None:
+        raise typer.Exit(error.exit_code)
+
+
+def explain_rows(graph: Graph, legalized: Graph, placements: Sequence[Placement]) -> list[Row]:
+    """One row per operator of the model, then one per node that belongs to none.
+
+    Args:
+        graph: the model.
+        legalized: what the passes made of it.
+        placements: where the nodes of `legalized` run.
+    """
+    from fitzroy.compiler.partition import PORTABLE, XNNPACK, diagnose
+
+    rows, by_key = [], {}
+    used = {node.name for node in graph.cut(graph.outputs).nodes()}
+    for number, node in enumerate(graph.nodes()):
+        index = number if node.origin is None else node.origin.index
+        row = _row(graph, node, index)
+        row.used = node.name in used
+        rows.append(row)
+        by_key[_key(node)] = row
+        by_key.setdefault(node.outputs[0], row)
+    targets = {node.name: placement.target for placement in placements for node in placement.nodes}
+    inserted = []
+    for node in legalized.nodes():
+        found = by_key.get(_key(node)) or by_key.get(node.outputs[0])
+        if found is None:
+            found = _row(legalized, node, None)
+            inserted.append(found)
+        target = targets[node.name]
+        found.nodes.append((node.op, target))
+        for candidate in (XNNPACK, PORTABLE):
+            if candidate.name == target:
+                break
+            reasons = diagnose(legalized, node, candidate)
+            found.reasons += [reason for reason in reasons if reason not in found.reasons]
+    return rows + inserted
+
+
+def _row(graph: Graph, node: Node, index: int | None) -> Row:
+    type = replace(graph.type(node.outputs[0]), quantization=None)
+    # Custom operators carry a name of their own.
+    op = getattr(node.attributes, "code", node.op)
+    return Row(index, node.op, op, node.outputs[0], str(type))
+
+
+def repeated(names: Sequence[str]) -> str:
+    """Names in order of first occurrence, with a number where there are several."""
+    counts = Counter(names)
+    return ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in counts.items())
+
+
+def _key(node: Node) -> object:
+    origin = node.origin
+    return node.name if origin is None else (origin.file, origin.subgraph, origin.index)
+
+
+def _refusal(rows: Sequence[Row], model: str) -> UnsupportedError | None:
+    refused = [row for row in rows if any(not target for _, target in row.nodes)]
+    if not refused:
+        return None
+    reasons = [reason for row in refused for reason in row.reasons]
+    return UnsupportedError(
+        f"{count(len(refused), 'operator')} cannot be placed on any target",
+        rejects=reasons,
+        where=model,
+        hint="" if any(r.hint for r in reasons) else "compile the part before it with --outputs",
+    )
+
+
+def _entry(row: Row) -> dict[str, Any]:
+    return {
+        "index": row.index,
+        "op": row.op,
+        "name": row.name,
+        "type": row.shape,
+        "placed": row.placed,
+        "nodes": [{"op": op, "target": target} for op, target in row.nodes],
+        "reasons": [
+            {"code": r.code, "where": r.where, "what": r.what, "hint": r.hint} for r in row.reasons
+        ],
+    }
+
+
+def _show(terminal: Terminal, rows: Sequence[Row], first: str) -> None:
+    terminal.table(
+        (
+            Column("#", right=True, style="dim"),
+            Column("operator", style="cyan", keep=True),
+            Column("result", keep=True),
+            Column("runs on", keep=True),
+            Column("as"),
+        ),
+        [
+            ["" if row.index is None else str(row.index), row.op, row.shape, row.placed, row.became]
+            for row in rows
+        ],
+    )
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.placed] = counts.get(row.placed, 0) + 1
+    terminal.line()
+    summary = ", ".join(f"{number} {_phrase(place)}" for place, number in counts.items())
+    terminal.line(f"{count(len(rows), 'operator')}: {summary}")
+    if any(row.reasons for row in rows):
+        terminal.heading(f"not on {first}")
+    for row in rows:
+        if row.reasons:
+            terminal.line(f"{'' if row.index is None else row.index} {row.op} {row.name!r}".strip())
+            for reason in row.reasons:
+                terminal.line(f"{reason.code}: {reason.what}", indent=2)
+                if reason.hint:
+                    terminal.line(f"hint: {reason.hint}", style="green", indent=4)
+
+
+def _phrase(place: str) -> str:
+    if place == MERGED:
+        return "merged into others"
+    return place if place in (NOWHERE, UNUSED) else f"on {place}"
+
+
+explain_command = Verb(
+    explain,
+    (
+        "fitzroy explain model.tflite",
+        "fitzroy explain model.tflite --outputs scores",
+        "fitzroy explain model.tflite --json | jq '.operators[].placed'",
+    ),
+)

@@ -1,0 +1,100 @@
+"""Reading what the user names and writing results, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from fitzroy.base.errors import UsageError
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """Bytes of a file that the user named.
+
+    Raises:
+        UsageError: it is missing, a directory, or cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        raise UsageError("no such file", where=os.fspath(path)) from None
+    except IsADirectoryError:
+        raise UsageError("a file is wanted, this is a directory", where=os.fspath(path)) from None
+    except OSError as error:
+        raise _refused("the file cannot be read", path, error) from None
+    except ValueError as error:
+        raise UsageError("no usable file name", reason=str(error), where=os.fspath(path)) from None
+
+
+def check_output(path: Path, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
+    """Refuse an output path early, before the work is done.
+
+    Args:
+        path: where a result should go.
+        inputs: files that must not be overwritten.
+
+    Raises:
+        UsageError: the directory is missing, or the path is a directory or one of the inputs.
+    """
+    if path.is_dir():
+        raise UsageError("a file is wanted for the output, this is a directory", where=str(path))
+    if not path.parent.is_dir():
+        raise UsageError(
+            "the directory of the output does not exist",
+            where=str(path),
+            hint=f"create it with: mkdir -p {path.parent}",
+        )
+    for other in inputs:
+        with contextlib.suppress(OSError):
+            if path.exists() and os.path.samefile(path, other):
+                raise UsageError("the output would overwrite an input", where=str(path))
+
+
+def write_file(path: Path, data: bytes | memoryview) -> None:
+    """Write a file by way of a temporary one next to it: readers see all of it or none.
+
+    A device or a pipe is written to directly; a link keeps pointing to its file.
+
+    Raises:
+        UsageError: the file cannot be written; what was there stays.
+    """
+    try:
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            with path.open("wb") as special:
+                special.write(data)
+            return
+        _replace(Path(os.path.realpath(path)), data)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _refused("the output cannot be written", path, error) from None
+
+
+def _replace(path: Path, data: bytes | memoryview) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            # mkstemp makes private files; a result has the permissions of any other file.
+            os.fchmod(file.fileno(), _permissions(path))
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _permissions(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return stat.S_IMODE(path.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _refused(what: str, path: str | os.PathLike[str], error: OSError) -> UsageError:
+    return UsageError(what, reason=error.strerror or str(error), where=os.fspath(path))

@@ -1,0 +1,241 @@
+"""``fitzroy inspect``: what is in a file of any known format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from fitzroy.cli.files import read_file
+from fitzroy.cli.help import Json, Verb
+from fitzroy.cli.terminal import Column, Terminal, count, size
+
+Document = Mapping[str, Any]
+
+_OPERATORS = (
+    Column("#", right=True, style="dim"),
+    Column("operator", style="cyan", keep=True),
+    Column("inputs"),
+    Column("outputs"),
+)
+_NAMED_SHOWN = 12
+
+
+def inspect(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File of any known format.")],
+    json: Json = False,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Dump the raw tables of the file as JSON.")
+    ] = False,
+) -> None:
+    """Show what is in a file: inputs and outputs, operators, delegates, memory, test cases.
+
+    Known are TFLite models, ExecuTorch programs and bundled programs, XNNPACK graphs, and graph
+    texts; the content decides, not the name.
+    """
+    from fitzroy.cli.describe import describe, raw_tables
+
+    terminal, data = Terminal(json=json), read_file(file)
+    if tables:
+        terminal.document(raw_tables(data, file))
+        return
+    document = describe(data, file)
+    if json:
+        terminal.document(document)
+        return
+    terminal.fields(
+        [
+            ("file", file),
+            ("kind", _kind(document)),
+            ("size", f"{size(len(data))} ({len(data):,} bytes)"),
+            *([("description", document["description"])] if document.get("description") else []),
+        ]
+    )
+    _suites(terminal, document)
+    _program(terminal, document.get("program", document))
+    _model(terminal, document)
+    if "datatypes" in document:
+        _xnnpack(terminal, document)
+
+
+def _kind(document: Document) -> str:
+    identifier = document.get("identifier")
+    return f"{document['kind']} ({identifier})" if identifier else str(document["kind"])
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def tensor_type(tensor: Document | None) -> str:
+    """Element type and shape of a described tensor."""
+    if tensor is None:
+        return "-"
+    return f"{tensor['dtype']}[{','.join(map(str, tensor['shape']))}]"
+
+
+def quantization_text(tensor: Document) -> str:
+    """Quantization of a described tensor; empty if it has none."""
+    q = tensor.get("quantization")
+    if q is None:
+        return ""
+    if q["axis"] is not None:
+        return f"{len(q['scale'])} scales along axis {q['axis']}"
+    return f"scale {q['scale'][0]:.7g}, zero point {q['zero_point'][0]}"
+
+
+def _shape(tensor: Document | None) -> str:
+    return "-" if tensor is None else f"[{','.join(map(str, tensor['shape']))}]"
+
+
+def _ports(terminal: Terminal, document: Document) -> None:
+    rows = []
+    for side in ("inputs", "outputs"):
+        for number, tensor in enumerate(document[side]):
+            label = f"{side[:-1]} {number}"
+            rows.append([label, tensor["name"], tensor_type(tensor), quantization_text(tensor)])
+    if not any(row[3] for row in rows):
+        rows = [row[:3] for row in rows]
+    titles = ("", "name", "type", "quantization")
+    columns = [Column(title, style="cyan" if not title else "") for title in titles]
+    terminal.table(columns[: len(rows[0])] if rows else columns, rows)
+
+
+def _counts(histogram: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ×{number}" for name, number in histogram.items()) or "none"
+
+
+def _operators(terminal: Terminal, operators: Sequence[Document]) -> None:
+    rows = []
+    for operator in operators:
+        name = operator["op"]
+        if "clamp" in operator:
+            name += " {:g}..{:g}".format(*operator["clamp"])
+        inputs = " ".join(map(_shape, operator["inputs"]))
+        if operator.get("custom_options_bytes"):
+            inputs += f" and {size(operator['custom_options_bytes'])} of options"
+        if operator.get("darwinn_packages"):
+            inputs += f" with {count(operator['darwinn_packages'], 'DarwiNN package')}"
+        outputs = " ".join(map(tensor_type, operator["outputs"]))
+        rows.append([str(operator["index"]), name, inputs, outputs])
+    terminal.table(_OPERATORS, rows)
+
+
+def _model(terminal: Terminal, document: Document) -> None:
+    subgraphs = document.get("subgraphs", ())
+    for number, subgraph in enumerate(subgraphs):
+        label = f"subgraph {number}" if len(subgraphs) > 1 else "graph"
+        name = f" {subgraph['name']!r}" if subgraph["name"] else ""
+        terminal.heading(f"{label}{name}")
+        _ports(terminal, subgraph)
+        terminal.heading(count(len(subgraph["operators"]), "operator"))
+        terminal.line(_counts(subgraph["histogram"]))
+        terminal.line()
+        _operators(terminal, subgraph["operators"])
+        terminal.line()
+        constants = subgraph["constants"]
+        terminal.line(
+            f"{count(subgraph['tensors'], 'tensor')}, of which"
+            f" {count(constants['count'], 'constant')} with {size(constants['bytes'])}"
+        )
+    if document.get("signatures"):
+        terminal.line(f"signatures: {', '.join(document['signatures'])}")
+    for entry in document.get("metadata", ()):
+        terminal.line(f"metadata: {entry['name']}, {size(entry['bytes'])}")
+
+
+def _xnnpack(terminal: Terminal, graph: Document) -> None:
+    _ports(terminal, graph)
+    constants = graph["constants"]
+    text = f"{constants['count']} with {size(constants['bytes'])} inside"
+    if graph["named_constants"]:
+        text += f", {graph['named_constants']} looked up by name"
+    terminal.line()
+    terminal.fields(
+        [
+            ("nodes", _counts(graph["histogram"])),
+            ("datatypes", _counts(graph["datatypes"])),
+            ("constants", text),
+        ]
+    )
+    terminal.line()
+    _operators(terminal, graph["operators"])
+
+
+def _program(terminal: Terminal, program: Document) -> None:
+    for method in program.get("methods", ()):
+        terminal.heading(f"method {method['name']!r}")
+        _ports(terminal, method)
+        calls = method["calls"]
+        planned = method["planned_memory"]
+        rows = [
+            ("calls", _counts(_call_counts(calls))),
+            ("values", _counts(method["values"])),
+            ("planned memory", " + ".join(size(item) for item in planned) or "none"),
+        ]
+        if method["kernels"]:
+            rows.insert(1, ("kernels", _counts(method["kernels"])))
+        terminal.line()
+        terminal.fields(rows)
+        for number, delegate in enumerate(method["delegates"]):
+            title = f"delegate {number}: {delegate['backend']}, {size(delegate['bytes'])}"
+            terminal.heading(title)
+            if "graph" in delegate:
+                _xnnpack(terminal, delegate["graph"])
+    if "methods" in program:
+        _storage(terminal, program)
+
+
+def _call_counts(calls: Sequence[Document]) -> dict[str, int]:
+    kinds: dict[str, int] = {}
+    for call in calls:
+        kinds[call["call"]] = kinds.get(call["call"], 0) + 1
+    return kinds
+
+
+def _storage(terminal: Terminal, program: Document) -> None:
+    segments, constants = program["segments"], program["constants"]
+    terminal.heading("storage")
+    inside = ", ".join(size(segment["bytes"]) for segment in segments[:_NAMED_SHOWN])
+    if len(segments) > _NAMED_SHOWN:
+        inside += f" and {len(segments) - _NAMED_SHOWN} more"
+    named = program["named_data"]
+    rows = [
+        ("segments", f"{len(segments)}: {inside}" if segments else "none"),
+        ("constants", f"{constants['count']} with {size(constants['bytes'])}"),
+        (
+            "named data",
+            f"{len(named)} with {size(sum(item['bytes'] for item in named))}" if named else "none",
+        ),
+    ]
+    terminal.fields(rows)
+
+
+def _suites(terminal: Terminal, document: Document) -> None:
+    for suite in document.get("suites", ()):
+        terminal.heading(f"{count(len(suite['cases']), 'test case')} for {suite['method']!r}")
+        terminal.table(
+            (Column("case", right=True, style="dim"), Column("inputs"), Column("expected outputs")),
+            [
+                [str(number), _items(case["inputs"]), _items(case["outputs"])]
+                for number, case in enumerate(suite["cases"])
+            ],
+        )
+        for key, value in suite["metadata"].items():
+            terminal.line(f"attachment {key}: {value}")
+    for key, value in document.get("attachments", {}).items():
+        terminal.line(f"attachment {key}: {value}")
+
+
+def _items(items: Sequence[Document]) -> str:
+    return " ".join(str(item["value"]) if "value" in item else tensor_type(item) for item in items)
+
+
+inspect_command = Verb(
+    inspect,
+    (
+        "fitzroy inspect model.tflite",
+        "fitzroy inspect model.pte --json | jq .methods[0].delegates",
+        "fitzroy inspect model.pte --tables > tables.json",
+    ),
+)

@@ -1,0 +1,226 @@
+"""The command line: parses arguments, runs a verb, turns every error into text and a code.
+
+Exit codes: 0 success, 2 usage, 3 format, 4 unsupported, 5 capacity, 6 link, 7 device or runtime,
+8 simulation, 70 a fault of FitzRoy, 130 interrupted, 141 the reader of the output went away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+import fitzroy
+from fitzroy.base.errors import FitzroyError, InternalError, UsageError
+from fitzroy.cli.argv import asks_for_json, spread
+from fitzroy.cli.compile import compile_command
+from fitzroy.cli.explain import explain_command
+from fitzroy.cli.help import Verb
+from fitzroy.cli.inspect import inspect_command
+from fitzroy.cli.opt import opt_command
+from fitzroy.cli.run import run_command
+from fitzroy.cli.terminal import Terminal, error_document
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+DEBUG = "FITZROY_DEBUG"
+_PROGRAM = "fitzroy"
+_COMPLETION = "_FITZROY_COMPLETE"
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+_USAGE_ERRORS: tuple[type[Exception], ...] = tuple(
+    # The base of all parser errors has no public name in typer.
+    kind
+    for kind in typer.BadParameter.__mro__
+    if kind.__name__ == "ClickException"
+)
+
+VERBS: dict[str, Verb] = {
+    "compile": compile_command,
+    "run": run_command,
+    "inspect": inspect_command,
+    "explain": explain_command,
+    "opt": opt_command,
+}
+"""All verbs by name."""
+
+_FIRST_STEPS = (
+    "fitzroy explain model.tflite",
+    "fitzroy compile model.tflite -o model.pte",
+    "fitzroy run model.pte --input photo.png --labels labels.txt",
+    "fitzroy inspect model.pte",
+)
+
+
+class _Command(TyperCommand):
+    """A verb whose help ends with examples."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        Terminal().examples(VERBS[self.name or ""].examples)
+
+
+class _Group(TyperGroup):
+    """The program, whose help ends with examples."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        Terminal().examples(_FIRST_STEPS)
+
+
+app = typer.Typer(
+    name=_PROGRAM,
+    cls=_Group,
+    help="Compile models for XNNPACK and ExecuTorch, run them, and look inside.",
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        Terminal().line(f"{_PROGRAM} {fitzroy.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        Terminal().raw(context.get_help())
+
+
+for _name, _verb in VERBS.items():
+    app.command(_name, cls=_Command, help=_verb.text)(_verb.function)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: arguments without the program's name; None takes those of the process.
+
+    Returns:
+        the exit code.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name that the encoding of the terminal lacks is shown escaped.
+            stream.reconfigure(errors="backslashreplace")
+    command = typer.main.get_command(app)
+    if os.environ.get(_COMPLETION):
+        command.main(arguments, prog_name=_PROGRAM, complete_var=_COMPLETION)
+    try:
+        try:
+            code = _invoke(command, arguments)
+        except BrokenPipeError:
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            code = _fail(error, arguments)
+    except BrokenPipeError:
+        _silence()
+        code = BROKEN_PIPE
+    return code
+
+
+def _invoke(command: Any, arguments: Sequence[str]) -> int:
+    """Run a verb and deliver what it printed; errors pass through."""
+    code = 0
+    try:
+        with command.make_context(_PROGRAM, spread(arguments)) as context:
+            command.invoke(context)
+    except typer.Exit as stop:
+        code = stop.exit_code
+    sys.stdout.flush()
+    return code
+
+
+def _fail(error: BaseException, arguments: Sequence[str]) -> int:
+    """Report an error; returns its exit code."""
+    if _interrupted(error):
+        Terminal().warn("interrupted")
+        return INTERRUPTED
+    if isinstance(error, OSError) and error.errno in _UNWRITABLE:
+        # Only stdout is left: files of the user are read and written by `fitzroy.cli.files`.
+        _silence()
+        Terminal().error(UsageError("the output cannot be written", reason=error.strerror or ""))
+        return UsageError.exit_code
+    report = (
+        error
+        if isinstance(error, FitzroyError)
+        else _usage(error)
+        if isinstance(error, _USAGE_ERRORS)
+        else _fault(error)
+    )
+    if asks_for_json(arguments):
+        Terminal().document({"error": error_document(report)})
+        sys.stdout.flush()
+    else:
+        terminal = Terminal()
+        terminal.error(report)
+        if os.environ.get(DEBUG):
+            terminal.trace("".join(traceback.format_exception(report)))
+    return report.exit_code
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether an error is Ctrl-C, or came up while cleaning up after it."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt | typer.Abort):
+            return True
+        error = error.__context__
+    return False
+
+
+def _usage(error: BaseException) -> UsageError:
+    """An error of the argument parser as one of ours."""
+    message = str(getattr(error, "message", "")) or str(error)
+    with contextlib.suppress(AttributeError):
+        message = error.format_message()  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else _PROGRAM
+    return UsageError(message.strip().rstrip("."), hint=f"see: {path} --help")
+
+
+def _fault(error: BaseException) -> InternalError:
+    """An exception that nobody expected as an error of ours."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(os.path.dirname(last.filename))}/{os.path.basename(last.filename)}"
+    fault = InternalError(
+        "this is a fault of FitzRoy",
+        reason=f"{type(error).__name__}: {error}",
+        where=f"{where}:{last.lineno}",
+        hint=f"please report it, with the command and the output of {DEBUG}=1",
+    )
+    fault.__cause__ = error
+    return fault
+
+
+def _silence() -> None:
+    """Let the interpreter's last flush go nowhere instead of complaining."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+                continue
+            os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

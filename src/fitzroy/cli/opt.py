@@ -1,0 +1,127 @@
+"""``fitzroy opt``: single passes on a model or a dumped graph."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fitzroy.base.errors import UsageError
+from fitzroy.cli.files import check_output, write_file
+from fitzroy.cli.help import Outputs, Quiet, Verb
+from fitzroy.cli.terminal import Column, Terminal, seconds
+
+if TYPE_CHECKING:
+    from fitzroy.compiler.ir import Graph
+    from fitzroy.compiler.passes.base import Pass, Stage
+
+
+def opt(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL", help="A .tflite model or a graph in text form.", show_default=False
+        ),
+    ] = None,
+    passes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--passes", metavar="A,B", help="Passes to run, in order.", show_default=False
+        ),
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the passes.")] = False,
+    outputs: Outputs = None,
+    data: Annotated[
+        bool,
+        typer.Option(
+            "--data/--no-data", help="Print constants, so that the text can be read back."
+        ),
+    ] = True,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the text there.", show_default=False
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run passes on a model and print the graph as text.
+
+    The text can be given to every verb that takes a model, so that a pass can be run again from
+    any dump of [b]fitzroy compile --dump[/b].
+    """
+    import fitzroy
+    from fitzroy.cli.models import check_model, resolve_outputs
+    from fitzroy.compiler.ir import print_graph
+    from fitzroy.compiler.passes.base import run_passes
+
+    terminal = Terminal(quiet=quiet)
+    if listing:
+        _list(terminal)
+        return
+    if model is None:
+        raise UsageError("a model is missing", hint="see: fitzroy opt --help")
+    check_model(model)
+    if output is not None:
+        check_output(output, [model])
+    steps = _passes(passes or [])
+    graph = fitzroy.load(model)
+    if outputs:
+        graph = graph.cut(resolve_outputs(graph, outputs))
+    stages: list[Stage] = []
+
+    def observe(stage: Stage, _: Graph) -> None:
+        stages.append(stage)
+
+    graph = run_passes(graph, steps, observe)
+    text = print_graph(graph, data=data)
+    for stage in stages:
+        change = f"{stage.before} nodes to {stage.after}"
+        terminal.note(f"{stage.name}: {change}, {seconds(stage.seconds)}")
+    if output is None:
+        terminal.raw(text)
+    else:
+        write_file(output, text.encode())
+        terminal.note(f"wrote {output}")
+
+
+def _list(terminal: Terminal) -> None:
+    from fitzroy.compiler.pipeline import PASSES
+
+    rows = []
+    for name, factory in sorted(PASSES.items()):
+        doc = type(factory()).__doc__ or ""
+        rows.append([name, doc.strip().partition("\n")[0]])
+    terminal.table((Column("pass", style="cyan", keep=True), Column("what it does")), rows)
+
+
+def _passes(texts: list[str]) -> list[Pass]:
+    """Passes from the option ``--passes``.
+
+    Raises:
+        UsageError: there is no such pass.
+    """
+    from fitzroy.compiler.pipeline import PASSES
+
+    result = []
+    for name in (part.strip() for text in texts for part in text.split(",")):
+        if not name:
+            continue
+        if name not in PASSES:
+            close = difflib.get_close_matches(name, PASSES, 1)
+            known = f"did you mean {close[0]!r}?" if close else f"passes: {', '.join(PASSES)}"
+            raise UsageError(f"no pass {name!r}", hint=known)
+        result.append(PASSES[name]())
+    return result
+
+
+opt_command = Verb(
+    opt,
+    (
+        "fitzroy opt --list",
+        "fitzroy opt model.tflite --no-data",
+        "fitzroy opt model.tflite --passes simplify,fuse-activations -o graph.ir",
+    ),
+)

@@ -1,0 +1,561 @@
+"""``fitzroy run``: a program or a model on inputs, and bundled programs on their test cases."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from fitzroy.base.errors import DeviceError, FitzroyError, SimulationError, UsageError
+from fitzroy.base.types import Array, TensorType
+from fitzroy.cli import arrays
+from fitzroy.cli.files import check_output, read_file, write_file
+from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
+from fitzroy.formats.detect import FileKind, detect
+
+if TYPE_CHECKING:
+    from fitzroy.driver.runtime import Runtime, Session
+    from fitzroy.formats.bundled import Case
+
+_BUNDLES = (FileKind.BUNDLED_PROGRAM, FileKind.BUNDLED_PROGRAM_BP04)
+_EXECUTORCH = "ExecuTorch's runtime"
+_ORACLE = "the numpy oracle"
+_MISSING = "ExecuTorch's runtime is not installed: pip install 'fitzroy[executorch]'"
+# Outputs of at most as many elements are shown in full.
+_FEW = 8
+_RTOL, _ATOL = 1e-5, 1e-8
+
+
+class RuntimeChoice(StrEnum):
+    """What runs a program."""
+
+    AUTO = "auto"
+    EXECUTORCH = "executorch"
+    ORACLE = "oracle"
+
+
+class ArithmeticChoice(StrEnum):
+    """Whose rounding a model is computed with."""
+
+    XNNPACK = "xnnpack"
+    TFLITE = "tflite"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output: a name, which may be empty, and a type."""
+
+    name: str
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Something that computes outputs from inputs.
+
+    Attributes:
+        how: what computes, for people.
+        inputs: what to give.
+        outputs: what comes back.
+        run: one array per input to one array per output.
+    """
+
+    how: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    run: Callable[[Sequence[Array]], Sequence[Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run; what does not fit the file is refused."""
+
+    runtime: RuntimeChoice
+    arithmetic: ArithmeticChoice | None
+    threads: int | None
+    method: str | None
+
+
+def run(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A .pte or .bpte program, a .tflite model, or a graph in text form.",
+        ),
+    ],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="[NAME=]X",
+            help="An image, a .npy file, or the tensor's raw bytes; once per input.",
+            show_default=False,
+        ),
+    ] = None,
+    mean: Annotated[
+        str | None,
+        typer.Option(
+            "--mean",
+            metavar="M",
+            help="For images: real = (pixel - M) / S; one number, or one per channel.",
+            show_default=False,
+        ),
+    ] = None,
+    std: Annotated[
+        str | None, typer.Option("--std", metavar="S", help="See --mean.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="Y.npy",
+            help="Write the outputs: one to Y.npy, several to Y_0.npy, Y_1.npy...,"
+            " or all to Y.npz.",
+            show_default=False,
+        ),
+    ] = None,
+    raw_output: Annotated[
+        bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
+    ] = False,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="Names of classes, one per line.",
+            show_default=False,
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="Show the K best.")] = 5,
+    runtime: Annotated[
+        RuntimeChoice,
+        typer.Option("--runtime", help="For programs: ExecuTorch's runtime, or numpy."),
+    ] = RuntimeChoice.AUTO,
+    arithmetic: Annotated[
+        ArithmeticChoice | None,
+        typer.Option(
+            "--arithmetic",
+            help="For models: whose rounding. [dim]default: xnnpack[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads", metavar="N", min=1, help="Threads of the runtime.", show_default=False
+        ),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            "--method",
+            metavar="NAME",
+            help="Method of a program. [dim]default: forward, or the first[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a program or a model, or check the test cases of a bundled program.
+
+    A program (.pte) runs on ExecuTorch's runtime when that is installed, else on its model in
+    numpy; a model (.tflite) by its reference semantics. Images are resized to the input, grey or
+    RGB. 8-bit inputs get the pixel plus the smallest value of the type (uint8: 0, int8: -128),
+    float inputs get pixel / 255, unless --mean and --std say otherwise.
+    """
+    terminal = Terminal(json=json, quiet=quiet)
+    data = read_file(file)
+    kind = detect(data, file)
+    options = Options(runtime, arithmetic, threads, method)
+    if kind in _BUNDLES and not inputs:
+        given = {"--output": output, "--labels": labels, "--mean": mean, "--std": std}
+        _refuse("checking a bundled program", given, file)
+        _verify(terminal, data, file, options)
+        return
+    if output is not None:
+        check_output(output, [file])
+    elif raw_output:
+        raise UsageError("--raw-output needs --output")
+    rule = arrays.Normalization.parse(mean, std)
+    names = arrays.load_labels(labels) if labels is not None else None
+    with ExitStack() as stack:
+        if kind in (FileKind.TFLITE, FileKind.GRAPH_TEXT):
+            runner = _model_runner(file, options)
+        else:
+            runner = _program_runner(data, file, kind, options, stack)
+        values = _inputs(runner.inputs, inputs or [], rule, file)
+        with terminal.working(f"running on {runner.how}"):
+            start = time.perf_counter()
+            results = runner.run(values)
+            elapsed = time.perf_counter() - start
+    pairs = list(zip(runner.outputs, results, strict=True))
+    written = []
+    if output is not None:
+        named = [(port.name, result) for port, result in pairs]
+        for path, content in arrays.output_files(output, named, raw=raw_output):
+            write_file(path, content)
+            written.append(os.fspath(path))
+    document = {
+        "file": file,
+        "kind": kind.value,
+        "ran_on": runner.how,
+        "seconds": elapsed,
+        "outputs": [_report(port, result, top, names) for port, result in pairs],
+        "written": written,
+    }
+    if json:
+        terminal.document(document)
+    else:
+        _show(terminal, document)
+    if names is not None:
+        _judge_labels(terminal, names, runner.outputs)
+
+
+# --- what runs -----------------------------------------------------------------------------------
+
+
+def _refuse(what: str, given: Mapping[str, object], path: str) -> None:
+    """Refuse options that would have no effect.
+
+    Raises:
+        UsageError: one was given.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"{name} has no meaning for {what}", where=path)
+
+
+def _model_runner(path: str, options: Options) -> Runner:
+    import fitzroy
+    from fitzroy.hw_models.numerics import Arithmetic
+
+    given = {
+        "--runtime": None if options.runtime is RuntimeChoice.AUTO else options.runtime,
+        "--threads": options.threads,
+        "--method": options.method,
+    }
+    _refuse("a model, which is computed by its reference semantics", given, path)
+    choice = options.arithmetic or ArithmeticChoice.XNNPACK
+    arithmetic = Arithmetic[choice.name]
+    graph = fitzroy.load(path)
+
+    def evaluate(values: Sequence[Array]) -> list[Array]:
+        results = fitzroy.evaluate(graph, dict(zip(graph.inputs, values, strict=True)), arithmetic)
+        return [results[name] for name in graph.outputs]
+
+    return Runner(
+        f"numpy with the rounding of {_ROUNDING[choice]}",
+        tuple(Port(name, graph.type(name)) for name in graph.inputs),
+        tuple(Port(name, graph.type(name)) for name in graph.outputs),
+        evaluate,
+    )
+
+
+_ROUNDING = {ArithmeticChoice.XNNPACK: "XNNPACK", ArithmeticChoice.TFLITE: "TFLite"}
+
+
+def _program_runner(
+    data: bytes, path: str, kind: FileKind, options: Options, stack: ExitStack
+) -> Runner:
+    from fitzroy.cli.describe import no_reader
+    from fitzroy.cli.programs import method_types
+    from fitzroy.formats import bundled, executorch
+
+    if kind is FileKind.XNNPACK:
+        raise UsageError(
+            "a delegate's graph does not run alone",
+            where=path,
+            hint="run the program (.pte) that holds it",
+        )
+    if kind in _BUNDLES:
+        data = bytes(bundled.read_bundle(data, path=path).program)
+    elif kind is not FileKind.PROGRAM:
+        raise no_reader(kind, path)
+    _refuse("a program", {"--arithmetic": options.arithmetic}, path)
+    file = executorch.read_program(data, path=path)
+    method = _method(file.methods, options.method, path)
+    plan = file.plan(method)
+    assert plan is not None
+    how, runtime = _runtime(options, path, stack)
+    session = stack.enter_context(runtime.load(data, path))
+    info = next(info for info in session.methods if info.name == method)
+    inputs, outputs = (
+        tuple(
+            Port(port.name, port.type if type is None else type)
+            for port, type in zip(ports, types, strict=True)
+        )
+        for ports, types in zip((info.inputs, info.outputs), method_types(file, plan), strict=True)
+    )
+    return Runner(how, inputs, outputs, lambda values: session.run(values, method))
+
+
+def _method(methods: Sequence[str], wanted: str | None, path: str) -> str:
+    if wanted is None:
+        return "forward" if "forward" in methods else methods[0]
+    if wanted not in methods:
+        known = ", ".join(map(repr, methods))
+        raise UsageError(f"no method {wanted!r}", reason=f"the program has {known}", where=path)
+    return wanted
+
+
+def _runtime(options: Options, path: str, stack: ExitStack) -> tuple[str, Runtime]:
+    """The runtime that the options ask for, and its name for people."""
+    from fitzroy.driver.runtime import ExecuTorchRuntime, OracleRuntime, available
+
+    choice, text = options.runtime, _ORACLE
+    if choice is RuntimeChoice.AUTO:
+        choice = RuntimeChoice.EXECUTORCH if available() else RuntimeChoice.ORACLE
+        text += f" ({_MISSING})" if choice is RuntimeChoice.ORACLE else ""
+    if choice is RuntimeChoice.EXECUTORCH:
+        return _EXECUTORCH, stack.enter_context(ExecuTorchRuntime(threads=options.threads))
+    _refuse("the numpy oracle", {"--threads": options.threads}, path)
+    return text, stack.enter_context(OracleRuntime())
+
+
+# --- inputs and outputs --------------------------------------------------------------------------
+
+
+def _inputs(
+    ports: Sequence[Port], specs: Sequence[str], rule: arrays.Normalization | None, path: str
+) -> list[Array]:
+    """Arrays for the inputs, from ``X`` and ``NAME=X``.
+
+    Raises:
+        UsageError: an input is missing, given twice, or unknown.
+    """
+    chosen: dict[int, str] = {}
+    unnamed = []
+    for spec in specs:
+        name, mark, value = spec.partition("=")
+        index = _index(ports, name) if mark else None
+        if index is None:
+            if mark and not Path(spec).exists():
+                raise _needed(f"no input named {name!r}", ports, path)
+            unnamed.append(spec)
+        elif index in chosen:
+            raise UsageError(f"input {name!r} is given twice", where=path)
+        else:
+            chosen[index] = value
+    free = [index for index in range(len(ports)) if index not in chosen]
+    if len(unnamed) > len(free):
+        raise _needed(f"{count(len(specs), 'input')} given, {len(ports)} wanted", ports, path)
+    chosen |= dict(zip(free, unnamed, strict=False))
+    if len(chosen) < len(ports):
+        missing = next(index for index in range(len(ports)) if index not in chosen)
+        raise _needed(f"input {_label(ports, missing)} is missing", ports, path)
+    return [arrays.load_array(chosen[i], port.type, rule) for i, port in enumerate(ports)]
+
+
+def _index(ports: Sequence[Port], name: str) -> int | None:
+    for index, port in enumerate(ports):
+        if port.name == name:
+            return index
+    return int(name) if name.isdecimal() and int(name) < len(ports) else None
+
+
+def _label(ports: Sequence[Port], index: int) -> str:
+    return repr(ports[index].name) if ports[index].name else str(index)
+
+
+def _needed(what: str, ports: Sequence[Port], path: str) -> UsageError:
+    lines = [f"{_label(ports, index)}: {port.type}" for index, port in enumerate(ports)]
+    example = "--input X" if len(ports) == 1 else f"--input {ports[0].name or 0}=X ..."
+    return UsageError(
+        what,
+        reason="the inputs are\n" + "\n".join(lines) if lines else "there are no inputs",
+        where=path,
+        hint=f"give files with {example}" if lines else "",
+    )
+
+
+def _report(port: Port, result: Array, top: int, names: dict[int, str] | None) -> dict[str, Any]:
+    """What to say of an output, for JSON."""
+    from fitzroy.cli.describe import tensor
+
+    real = arrays.real_values(result, port.type)
+    type = port.type.with_shape(result.shape)
+    report: dict[str, Any] = {**tensor(port.name, type), "type": str(type)}
+    if arrays.is_vector(result.shape):
+        report["top"] = [
+            {
+                "index": index,
+                **({"label": names.get(index, "")} if names is not None else {}),
+                "score": float(real.reshape(-1)[index]),
+                "stored": result.reshape(-1)[index].item(),
+            }
+            for index in arrays.top(real, top)
+        ]
+    elif result.size <= _FEW:
+        report["values"] = real.reshape(-1).tolist()
+    if result.size:
+        finite = real[np.isfinite(real)]
+        for name, value in (("min", finite.min), ("mean", finite.mean), ("max", finite.max)):
+            report[name] = float(value()) if finite.size else None
+        report["not_finite"] = int(real.size - finite.size)
+    return report
+
+
+def _show(terminal: Terminal, document: dict[str, Any]) -> None:
+    terminal.note(f"ran on {document['ran_on']} in {seconds(document['seconds'])}")
+    for number, report in enumerate(document["outputs"]):
+        name = report["name"] or f"output {number}"
+        terminal.line(f"{name}: {report['type']}", style="bold")
+        if "top" in report:
+            _show_top(terminal, report["top"])
+            continue
+        if "values" in report:
+            terminal.line("  " + " ".join(f"{value:.6g}" for value in report["values"]))
+        elif report.get("mean") is not None:
+            figures = (f"{key} {report[key]:.6g}" for key in ("min", "mean", "max"))
+            terminal.line("  " + ", ".join(figures))
+        if report.get("not_finite"):
+            terminal.line(f"  {report['not_finite']} elements are not finite")
+    for path in document["written"]:
+        terminal.note(f"wrote {path}")
+
+
+def _show_top(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
+    labelled = any("label" in entry for entry in entries)
+    columns = [Column("class", right=True), Column("score", right=True), Column("label")]
+    rows = [
+        [str(entry["index"]), f"{entry['score']:.6g}", entry.get("label", "")] for entry in entries
+    ]
+    terminal.table(columns if labelled else columns[:2], [r if labelled else r[:2] for r in rows])
+
+
+def _judge_labels(terminal: Terminal, names: dict[int, str], ports: Sequence[Port]) -> None:
+    """Warn of labels that cannot belong to the outputs."""
+    vectors = [port for port in ports if arrays.is_vector(port.type.shape)]
+    if not vectors:
+        terminal.warn("the labels have no use: no output is a vector of scores")
+    for port in vectors:
+        if max(names, default=-1) >= port.type.size:
+            terminal.warn(
+                f"{len(names)} labels for {port.type.size} scores",
+                ["the classes may be shifted or of another data set"],
+            )
+
+
+# --- bundled programs ----------------------------------------------------------------------------
+
+
+def _verify(terminal: Terminal, data: bytes, path: str, options: Options) -> None:
+    """Run every test case of a bundled program and compare the outputs.
+
+    Raises:
+        typer.Exit: with the exit code of the runtime's kind of error, if a case fails.
+    """
+    from fitzroy.formats import bundled
+
+    _refuse("a program", {"--arithmetic": options.arithmetic}, path)
+    bundle = bundled.read_bundle(data, path=path)
+    suites = [s for s in bundle.suites if options.method in (None, s.method)]
+    if options.method is not None and not suites:
+        known = ", ".join(repr(suite.method) for suite in bundle.suites) or "none"
+        raise UsageError(
+            f"no test cases for {options.method!r}",
+            reason=f"there are some for {known}",
+            where=path,
+        )
+    cases: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        how, runtime = _runtime(options, path, stack)
+        session = stack.enter_context(runtime.load(bytes(bundle.program), path))
+        progress = stack.enter_context(terminal.working(f"running on {how}"))
+        for suite in suites:
+            for number, case in enumerate(suite.cases):
+                progress(f"case {number} of {len(suite.cases)} for {suite.method}")
+                difference = _check(session, suite.method, case)
+                if not difference and bundle.identifier == bundled.IDENTIFIER:
+                    difference = _verdict(runtime, data, suite.method, number)
+                entry = {"method": suite.method, "case": number, "passed": not difference}
+                cases.append(entry | ({"difference": difference} if difference else {}))
+    failed = [case for case in cases if not case["passed"]]
+    kind: type[FitzroyError] = DeviceError if how == _EXECUTORCH else SimulationError
+    error = kind(
+        f"{len(failed)} of {count(len(cases), 'test case')} failed",
+        reason=f"the outputs of {how} differ from the expected ones",
+        where=path,
+    )
+    if terminal.json:
+        document: dict[str, Any] = {"file": path, "ran_on": how, "cases": cases}
+        terminal.document(document | ({"error": error_document(error)} if failed else {}))
+    else:
+        terminal.note(f"ran on {how}")
+        columns = (Column("method"), Column("case", right=True), Column("result"))
+        rows = [
+            [case["method"], str(case["case"]), case.get("difference") or "as expected"]
+            for case in cases
+        ]
+        if rows:
+            terminal.table(columns, rows)
+        else:
+            terminal.warn("the bundle has no test cases")
+        if failed:
+            terminal.error(error)
+    if failed:
+        raise typer.Exit(error.exit_code)
+
+
+def _check(session: Session, method: str, case: Case) -> str:
+    """How the outputs of a case differ from the expected ones; empty if they do not.
+
+    Floating-point numbers may differ by as much as the runtime's own check allows; everything
+    else must be equal.
+    """
+    results = session.run([np.asarray(item) for item in case.inputs], method)
+    if len(results) != len(case.outputs):
+        return f"{len(results)} outputs, {len(case.outputs)} expected"
+    for number, (found, item) in enumerate(zip(results, case.outputs, strict=True)):
+        wanted = np.asarray(item)
+        if found.shape != wanted.shape or found.dtype != wanted.dtype:
+            kinds = [f"{a.dtype}{list(a.shape)}" for a in (found, wanted)]
+            return f"output {number} is {kinds[0]}, {kinds[1]} expected"
+        if wanted.dtype.kind == "f":
+            same = np.isclose(found, wanted, rtol=_RTOL, atol=_ATOL, equal_nan=True)
+        else:
+            same = found == wanted
+        if not same.all():
+            error = np.abs(found.astype(np.float64) - wanted.astype(np.float64))[~same]
+            return (
+                f"output {number}: {error.size} of {same.size} elements differ,"
+                f" by at most {error.max():.6g}"
+            )
+    return ""
+
+
+def _verdict(runtime: Runtime, data: bytes, method: str, number: int) -> str:
+    """What ExecuTorch's own check of a bundled program objects to; empty without objection."""
+    from fitzroy.driver.runtime import ExecuTorchRuntime
+
+    if not isinstance(runtime, ExecuTorchRuntime):
+        return ""
+    try:
+        runtime.verify_bundle(data, method, number, rtol=_RTOL, atol=_ATOL)
+    except DeviceError as error:
+        return error.reason.partition("\n")[0]
+    return ""
+
+
+run_command = Verb(
+    run,
+    (
+        "fitzroy run model.pte --input photo.png --labels labels.txt",
+        "fitzroy run model.pte --input left=a.npy --input right=b.npy -o y.npz",
+        "fitzroy run model.tflite -i photo.png --mean 127.5 --std 127.5 --top 3",
+        "fitzroy run model.bpte",
+    ),
+)

@@ -1,0 +1,296 @@
+"""Everything that is printed goes through here: results on stdout, remarks on stderr.
+
+On a terminal there are colours, rules and a spinner; into a pipe or a file goes plain text whose
+lines are never wrapped. Text from files is shown with its control characters escaped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError
+
+_UNWRAPPED = 100_000
+
+
+class _Console(Console):
+    """A console that leaves broken pipes to the caller."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        title: heading.
+        right: whether cells are aligned to the right, as numbers are.
+        style: rich style of the cells.
+        keep: whether the column keeps its width when the table has to shrink.
+    """
+
+    title: str
+    right: bool = False
+    style: str = ""
+    keep: bool = False
+
+
+class Terminal:
+    """Where a verb prints.
+
+    Args:
+        json: whether stdout takes one JSON document and nothing else.
+        quiet: whether remarks other than warnings and errors are dropped.
+    """
+
+    def __init__(self, *, json: bool = False, quiet: bool = False) -> None:
+        self.json = json
+        self.quiet = quiet
+        self._out = _console(stderr=False)
+        self._err = _console(stderr=True)
+
+    # --- results ---------------------------------------------------------------------------------
+
+    def document(self, value: object) -> None:
+        """Print a JSON document; numbers that JSON lacks become strings."""
+        text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+        self.raw(text + "\n")
+
+    def raw(self, text: str) -> None:
+        """Write text to stdout exactly as it is."""
+        sys.stdout.write(text)
+
+    def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
+        """Print a line to stdout."""
+        _indented(self._out, Text(clean(text), style=style), indent)
+
+    def heading(self, text: str) -> None:
+        """Print a heading to stdout."""
+        self._out.print()
+        self._out.print(Text(clean(text), style="bold"))
+
+    def fields(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Print names and what they stand for, in two columns."""
+        if not self._out.is_terminal:
+            self._columns([[name, text] for name, text in rows], [False, False])
+            return
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="cyan", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, text in rows:
+            grid.add_row(clean(name), clean(text))
+        self._out.print(grid)
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table to stdout."""
+        if not self._out.is_terminal:
+            titles = [column.title for column in columns]
+            self._columns([titles, *rows], [column.right for column in columns])
+            return
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(
+                column.title,
+                justify="right" if column.right else "left",
+                style=column.style,
+                no_wrap=column.right or column.keep,
+                overflow="fold",
+            )
+        for row in rows:
+            table.add_row(*map(clean, row))
+        self._out.print(table)
+
+    def examples(self, lines: Sequence[str]) -> None:
+        """Print example command lines, as the end of a help text."""
+        self._out.print(Text(" Examples", style="bold"))
+        for line in lines:
+            self._out.print(Text(f"   {line}"), soft_wrap=True)
+        self._out.print()
+
+    def _columns(self, rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+        """Print rows in columns that are as wide as needed."""
+        cells = [list(map(clean, row)) for row in rows]
+        widths = [max(map(cell_len, column), default=0) for column in zip(*cells, strict=True)]
+        for row in cells:
+            padded = [
+                " " * (width - cell_len(cell)) + cell
+                if flush
+                else cell + " " * (width - cell_len(cell))
+                for cell, width, flush in zip(row, widths, right, strict=True)
+            ]
+            self.raw("  ".join(padded).rstrip() + "\n")
+
+    # --- remarks ---------------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        """Print a remark to stderr, unless quiet."""
+        if not self.quiet:
+            self._remark("", "", text)
+
+    def warn(self, text: str, details: Sequence[str] = ()) -> None:
+        """Print a warning to stderr."""
+        self._remark("warning", "bold yellow", text)
+        for detail in details:
+            self._detail("", detail)
+
+    def error(self, error: FitzroyError) -> None:
+        """Print an error to stderr: what failed, why, where, and what to do about it."""
+        self._remark("error", "bold red", error.what)
+        for name, text in _parts(error):
+            self._detail(name, text)
+        if isinstance(error, UnsupportedError):
+            for reject in error.rejects:
+                text = f"{reject.where}: {reject.what}"
+                self._detail("-", f"{text}: {reject.reason}" if reject.reason else text)
+                if reject.hint:
+                    self._detail("", f"  hint: {reject.hint}")
+
+    def trace(self, text: str) -> None:
+        """Print a traceback to stderr as it is."""
+        self._err.file.write(text)
+
+    @contextlib.contextmanager
+    def working(self, what: str) -> Iterator[Callable[[str], None]]:
+        """Show on a terminal's stderr that something is under way.
+
+        Yields:
+            a function that replaces the text.
+        """
+        if self.quiet or not self._err.is_terminal:
+            yield lambda _: None
+            return
+        with self._err.status(Text(clean(what)), spinner="dots") as status:
+            yield lambda text: status.update(Text(clean(f"{what}: {text}")))
+
+    def _remark(self, label: str, style: str, text: str) -> None:
+        line = Text.assemble((f"{label}: ", style), clean(text)) if label else Text(clean(text))
+        self._err.print(line, soft_wrap=not self._err.is_terminal)
+
+    def _detail(self, label: str, text: str) -> None:
+        first, *others = clean(text, lines=True).split("\n")
+        mark = f"{label}: " if label not in ("", "-") else f"{label} " if label else ""
+        content = Text.assemble((mark, "cyan"), "\n".join([first, *("  " + o for o in others)]))
+        _indented(self._err, content, 2)
+
+
+def _indented(console: Console, text: Text, indent: int) -> None:
+    """Print text; on a terminal, words wrap and every line is indented."""
+    margin = Text(" " * indent)
+    if not console.is_terminal or not text:
+        console.print(margin + text, soft_wrap=True)
+        return
+    for line in text.wrap(console, max(console.width - indent, 20), overflow="ignore"):
+        # Words longer than a line, such as paths, are for the terminal to break.
+        line.rstrip()
+        console.print(margin + line, soft_wrap=True)
+
+
+def _console(*, stderr: bool) -> _Console:
+    console = _Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _UNWRAPPED
+    return console
+
+
+def _parts(error: FitzroyError) -> list[tuple[str, str]]:
+    where = [error.where] if error.where else []
+    if isinstance(error, FormatError):
+        where += [error.path] if error.path else []
+        where += [f"byte {error.offset:#x}"] if error.offset is not None else []
+        where += [error.table] if error.table else []
+    parts = [("reason", error.reason), ("where", ", ".join(where)), ("hint", error.hint)]
+    return [(name, text) for name, text in parts if text]
+
+
+def error_document(error: FitzroyError) -> dict[str, object]:
+    """An error for JSON: kind, exit code, and every part that is not empty."""
+    result: dict[str, object] = {"kind": type(error).__name__, "exit_code": error.exit_code}
+    result["what"] = error.what
+    result |= {k: v for k in ("reason", "where", "hint") if (v := getattr(error, k))}
+    if isinstance(error, FormatError):
+        result |= {k: v for k in ("path", "table") if (v := getattr(error, k))}
+        if error.offset is not None:
+            result["offset"] = error.offset
+    if isinstance(error, UnsupportedError):
+        result["rejects"] = [
+            {
+                "severity": str(reject.severity),
+                "code": reject.code,
+                "where": reject.where,
+                "what": reject.what,
+                "reason": reject.reason,
+                "hint": reject.hint,
+            }
+            for reject in error.rejects
+        ]
+    return result
+
+
+def clean(text: str, *, lines: bool = False) -> str:
+    """Text with control characters escaped, so that a file cannot steer the terminal.
+
+    Args:
+        text: anything, such as a name from a file.
+        lines: whether line breaks stay.
+    """
+    if text.isprintable():
+        return text
+    kept = "\n" if lines else ""
+    return "".join(c if c.isprintable() or c in kept else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode()
+
+
+def plain(value: object) -> object:
+    """A value as JSON can hold it: tuples become lists, infinities and NaN strings."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def size(count: int) -> str:
+    """A number of bytes for people: ``812 B``, ``3.5 KiB``."""
+    if count < 1024:
+        return f"{count} B"
+    amount, unit = float(count), ""
+    for unit in ("KiB", "MiB", "GiB"):  # noqa: B007 - the last unit is used below
+        amount /= 1024
+        if amount < 1024:
+            break
+    return f"{amount:.1f} {unit}"
+
+
+def seconds(amount: float) -> str:
+    """A duration for people: ``0.8 ms``, ``1.25 s``."""
+    return f"{amount * 1e3:.1f} ms" if amount < 1 else f"{amount:.2f} s"
+
+
+def article(noun: str) -> str:
+    """A noun with its indefinite article, as these names of formats are spoken."""
+    return f"an {noun}" if noun[0] in "AEIOUXaeiou" else f"a {noun}"
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: ``1 operator``, ``2 operators``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.support import Run
+from tests.support import need, need_executorch
+
+from fitzroy.base.types import DType, TensorType
+from fitzroy.compiler.frontends.tflite import export_model
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.catalog import attributes_of
+from fitzroy.formats import bundled, tflite
+from fitzroy.formats.executorch import read_program
+
+ORACLE = ("--runtime", "oracle")
+
+
+@pytest.fixture(autouse=True)
+def _images() -> None:
+    need("PIL", "images")
+
+
+@pytest.fixture
+def pair(fitzroy: Run, tmp_path: Path) -> Path:
+    """A program with two inputs and two outputs."""
+    graph, type = Graph("pair"), TensorType((2, 3), DType.FLOAT32)
+    graph.add_input("left", type)
+    graph.add_input("right", type)
+    total = graph.emit("sub", ["left", "right"], type, attributes_of("sub")(), stem="difference")
+    graph.outputs = [total, graph.emit("abs", [total], type, stem="distance")]
+    path = tmp_path / "pair.tflite"
+    path.write_bytes(tflite.write_model(export_model(graph)))
+    np.save(tmp_path / "a.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
+    np.save(tmp_path / "b.npy", np.full((2, 3), 4, np.float32))
+    assert fitzroy("compile", path, "-q").code == 0
+    return tmp_path / "pair.pte"
+
+
+def digit(image: Path) -> int:
+    return int(image.name.split("_")[1])
+
+
+def test_models_by_reference_semantics(fitzroy: Run, digits: Path, images: list[Path]) -> None:
+    result = fitzroy("run", digits, "--input", images[3], "--json")
+    assert result.code == 0
+    [output] = result.json["outputs"]
+    assert output["top"][0]["index"] == digit(images[3])
+    assert output["top"][0]["score"] == (output["top"][0]["stored"] + 128) / 256
+    assert "XNNPACK" in result.json["ran_on"]
+
+
+def test_the_oracle(fitzroy: Run, program: Path, images: list[Path], labels: Path) -> None:
+    for image in images:
+        result = fitzroy("run", program, "-i", image, *ORACLE, "--labels", labels, "--top", 3)
+        assert result.code == 0
+        assert "ran on the numpy oracle" in result.err
+        name, head, *rows = result.out.splitlines()
+        assert name.startswith("probabilities: int8[1,10]")
+        assert head.split() == ["class", "score", "label"]
+        assert len(rows) == 3
+        assert rows[0].split()[2] == str(digit(image))
+
+
+@pytest.mark.runtime
+def test_the_runtime(fitzroy: Run, program: Path, digits: Path, images: list[Path]) -> None:
+    need_executorch()
+    result = fitzroy("run", program, "-i", images[5], "-o", "y.npy", "--threads", 1)
+    assert result.code == 0
+    assert "ran on ExecuTorch's runtime" in result.err
+    assert fitzroy("run", digits, "-i", images[5], "-o", "z.npy").code == 0
+    np.testing.assert_array_equal(np.load("y.npy"), np.load("z.npy"))
+
+
+def test_a_missing_runtime_is_said(
+    fitzroy: Run, program: Path, images: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("fitzroy.driver.runtime", "fitzroy.driver.runtime.executorch"):
+        monkeypatch.setattr(f"{module}.available", lambda: False)
+    result = fitzroy("run", program, "-i", images[0])
+    assert result.code == 0
+    assert "pip install 'fitzroy[executorch]'" in result.err
+    wanted = fitzroy("run", program, "-i", images[0], "--runtime", "executorch")
+    assert wanted.code == 2
+    assert "not installed" in wanted.err
+
+
+def test_several_inputs_and_outputs(fitzroy: Run, pair: Path, tmp_path: Path) -> None:
+    wanted = np.arange(6, dtype=np.float32).reshape(2, 3) - 4
+    for inputs in (
+        ["left=a.npy", "right=b.npy"],
+        ["right=b.npy", "a.npy"],
+        ["a.npy", "b.npy"],
+        ["1=b.npy", "0=a.npy"],
+    ):
+        flags = [part for item in inputs for part in ("--input", item)]
+        result = fitzroy("run", "pair.tflite", *flags, "-o", "y.npz")
+        assert result.code == 0, result.err
+        archive = np.load("y.npz")
+        np.testing.assert_array_equal(archive["difference"], wanted)
+        np.testing.assert_array_equal(archive["distance"], abs(wanted))
+    result = fitzroy("run", pair, "-i", "a.npy", "-i", "b.npy", *ORACLE, "-o", "y.npy")
+    assert result.code == 0
+    np.testing.assert_array_equal(np.load("y_0.npy"), wanted)
+    np.testing.assert_array_equal(np.load("y_1.npy"), abs(wanted))
+    raw = fitzroy("run", pair, "-i", "a.npy", "-i", "b.npy", *ORACLE, "-o", "y.bin", "--raw-output")
+    assert raw.code == 0
+    assert (tmp_path / "y_1.bin").read_bytes() == abs(wanted).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "text"),
+    [
+        ([], "input 'left' is missing"),
+        (["a.npy"], "input 'right' is missing"),
+        (["left=a.npy", "left=b.npy"], "given twice"),
+        (["a.npy", "b.npy", "a.npy"], "3 inputs given, 2 wanted"),
+        (["middle=a.npy"], "no input named 'middle'"),
+    ],
+)
+def test_wrong_inputs_name_the_right_ones(
+    fitzroy: Run, pair: Path, inputs: list[str], text: str
+) -> None:
+    flags = [part for item in inputs for part in ("--input", item)]
+    result = fitzroy("run", "pair.tflite", *flags)
+    assert (result.code, result.out) == (2, "")
+    assert text in result.err
+    if "twice" not in text:
+        assert "'right': float32[2,3]" in result.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["digits.tflite", "--runtime", "oracle"],
+        ["digits.tflite", "--threads", "2"],
+        ["digits.tflite", "--method", "forward"],
+        ["digits.pte", "--arithmetic", "tflite"],
+        ["digits.pte", "--runtime", "oracle", "--threads", "2"],
+        ["digits.pte", "--runtime", "oracle", "--method", "backward"],
+        ["digits.pte", "--raw-output"],
+        ["digits.pte", "--runtime", "oracle", "--output", "y.txt"],
+        ["digits.pte", "--runtime", "oracle", "--output", "digits.pte"],
+    ],
+)
+def test_options_without_effect_are_refused(
+    fitzroy: Run, program: Path, digits: Path, images: list[Path], arguments: list[str]
+) -> None:
+    file = digits if arguments[0].endswith("tflite") else program
+    result = fitzroy("run", file, *arguments[1:], "--input", images[0])
+    assert (result.code, result.out) == (2, "")
+
+
+def test_labels_that_do_not_fit(
+    fitzroy: Run, digits: Path, images: list[Path], pair: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "many.txt").write_text("x\n" * 11)
+    result = fitzroy("run", digits, "-i", images[0], "--labels", "many.txt")
+    assert result.code == 0
+    assert "warning: 11 labels for 10 scores" in result.err
+    result = fitzroy("run", "pair.tflite", "-i", "a.npy", "-i", "b.npy", "--labels", "many.txt")
+    assert "the labels have no use" in result.err
+    assert fitzroy("run", digits, "-i", images[0], "--labels", "none.txt").code == 2
+
+
+def test_other_outputs_are_summed_up(fitzroy: Run, pair: Path) -> None:
+    result = fitzroy("run", "pair.tflite", "-i", "a.npy", "-i", "b.npy")
+    assert "distance: float32[2,3]\n  4 3 2 1 0 1\n" in result.out
+    document = fitzroy("run", "pair.tflite", "-i", "a.npy", "-i", "b.npy", "--json").json
+    assert document["outputs"][0]["mean"] == -1.5
+
+
+# --- bundled programs ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bundle(fitzroy: Run, digits: Path, images: list[Path], tmp_path: Path) -> Path:
+    assert fitzroy("compile", digits, "-o", "d.bpte", "-q", "--bundle", *images[:3]).code == 0
+    return tmp_path / "d.bpte"
+
+
+def _spoil(path: Path) -> None:
+    """Change one expected output of the second case."""
+    read = bundled.read_bundle(path.read_bytes())
+    cases = list(read.suites[0].cases)
+    output = np.array(cases[1].outputs[0])
+    output[0, 0] += 3
+    cases[1] = bundled.Case(cases[1].inputs, (output,))
+    suite = bundled.Suite("forward", tuple(cases))
+    path.write_bytes(bundled.write_bundle(bytes(read.program), [suite]))
+
+
+def test_bundles_on_the_oracle(fitzroy: Run, bundle: Path) -> None:
+    result = fitzroy("run", bundle, *ORACLE)
+    assert result.code == 0
+    assert result.out.count("as expected") == 3
+    _spoil(bundle)
+    failed = fitzroy("run", bundle, *ORACLE)
+    assert failed.code == 8
+    assert failed.out.count("as expected") == 2
+    assert "output 0: 1 of 10 elements differ, by at most 3" in failed.out
+    assert "1 of 3 test cases failed" in failed.err
+    document = fitzroy("run", bundle, *ORACLE, "--json")
+    assert document.code == document.json["error"]["exit_code"] == 8
+    assert [case["passed"] for case in document.json["cases"]] == [True, False, True]
+
+
+@pytest.mark.runtime
+def test_bundles_on_the_runtime(fitzroy: Run, bundle: Path) -> None:
+    need_executorch()
+    assert fitzroy("run", bundle).code == 0
+    _spoil(bundle)
+    failed = fitzroy("run", bundle)
+    assert failed.code == 7
+    assert failed.out.count("as expected") == 2
+
+
+def test_old_bundles(fitzroy: Run, bundle: Path, tmp_path: Path) -> None:
+    read = bundled.read_bundle(bundle.read_bytes())
+    (tmp_path / "old.bpte").write_bytes(bundled.write_old_bundle(read))
+    assert fitzroy("run", "old.bpte", *ORACLE).out.count("as expected") == 3
+
+
+def test_the_program_of_a_bundle_takes_inputs(
+    fitzroy: Run, bundle: Path, images: list[Path]
+) -> None:
+    result = fitzroy("run", bundle, "-i", images[7], *ORACLE, "--json")
+    assert result.json["outputs"][0]["top"][0]["index"] == digit(images[7])
+
+
+@pytest.mark.parametrize(
+    "options", [["--output", "y.npy"], ["--labels", "x"], ["--method", "no"], ["--mean", "1"]]
+)
+def test_checking_a_bundle_takes_few_options(
+    fitzroy: Run, bundle: Path, options: list[str]
+) -> None:
+    assert fitzroy("run", bundle, *ORACLE, *options).code == 2
+
+
+def test_delegate_graphs_do_not_run(fitzroy: Run, program: Path, tmp_path: Path) -> None:
+    file = read_program(program.read_bytes())
+    [plan] = file.program.execution_plan or []
+    [delegate] = plan.delegates or []
+    (tmp_path / "graph.xnn").write_bytes(file.delegate_data(delegate))
+    result = fitzroy("run", "graph.xnn")
+    assert result.code == 2
+    assert "does not run alone" in result.err

@@ -1,0 +1,72 @@
+"""The project itself: packaging table, layers, generated pages."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def packages_of_the_tree() -> set[str]:
+    found = set()
+    for package, folder in PROJECT["tool"]["setuptools"]["package-dir"].items():
+        for init in (ROOT / folder).rglob("__init__.py"):
+            relative = init.parent.relative_to(ROOT / folder)
+            if not any(
+                (ROOT / folder).joinpath(*relative.parts[: i + 1]).is_symlink()
+                for i in range(len(relative.parts))
+            ):
+                found.add(".".join((package, *relative.parts)))
+    return found
+
+
+def test_the_package_table_is_the_tree() -> None:
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages_of_the_tree()
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    for folder in PROJECT["tool"]["setuptools"]["package-dir"].values():
+        for module in (ROOT / folder).rglob("*.py"):
+            assert (module.parent / "__init__.py").exists(), module
+
+
+def test_links_for_static_tools_lead_to_the_folders() -> None:
+    for name in ("compiler", "driver", "hw_models", "linker"):
+        link = ROOT / "src" / "fitzroy" / name
+        assert link.is_symlink()
+        assert link.resolve() == ROOT / name
+
+
+def test_generated_pages_are_current() -> None:
+    assert runpy.run_path(str(ROOT / "docs" / "generate.py"))["stale"]() == []
+
+
+def test_core_dependencies_stay_few() -> None:
+    names = {item.split(">")[0] for item in PROJECT["project"]["dependencies"]}
+    assert names == {"flatbuffers", "networkx", "numpy", "pyusb", "rich", "typer"}
+
+
+def test_importing_the_package_is_cheap() -> None:
+    code = "import sys, fitzroy; print(sorted({'numpy', 'networkx', 'typer'} & set(sys.modules)))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("module", ["fitzroy.driver.runtime", "fitzroy.linker.packages.executorch"])
+def test_driver_and_linker_do_without_networkx(module: str) -> None:
+    code = f"import sys, {module}; print('networkx' in sys.modules)"
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert result.stdout.strip() == "False"
