@@ -11,6 +11,7 @@ import numpy as np
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
+    Arrays,
     Call,
     Expected,
     Exported,
@@ -57,8 +58,7 @@ class ConvAttributes(Attributes):
 
 def conv_attributes(call: Call) -> ConvAttributes:
     """The call's attributes, typed."""
-    assert isinstance(call.node.attributes, ConvAttributes)
-    return call.node.attributes
+    return call.attributes(ConvAttributes)
 
 
 def edges(call: Call, kernel: Pair) -> tuple[int, int, int, int]:
@@ -103,9 +103,7 @@ class Conv2D(Operator):
         rows, cols = output_extent(a.padding, extent, (height, width), a.stride, a.dilation)
         return [Expected((image.shape[0], rows, cols, out))]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         a, kernel = conv_attributes(call), call.type(1).shape
         x, w, bias = (*arrays, None)[:3]
         assert x is not None
@@ -173,9 +171,7 @@ class DepthwiseConv2D(Operator):
         rows, cols = output_extent(a.padding, extent, (height, width), a.stride, a.dilation)
         return [Expected((image.shape[0], rows, cols, out))]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         a, kernel = conv_attributes(call), call.type(1).shape
         x, w, bias = (*arrays, None)[:3]
         assert x is not None
@@ -264,8 +260,7 @@ class TransposeConv(Operator):
     tflite = ("TRANSPOSE_CONV",)
 
     def _attributes(self, call: Call) -> TransposeConvAttributes:
-        assert isinstance(call.node.attributes, TransposeConvAttributes)
-        return call.node.attributes
+        return call.attributes(TransposeConvAttributes)
 
     def _adjustment(self, call: Call) -> Pair:
         """Rows and columns of the output that no window position reaches."""
@@ -295,9 +290,7 @@ class TransposeConv(Operator):
         )
         return [Expected((image.shape[0], *a.output, kernel.shape[0]))]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         a = self._attributes(call)
         x, w, bias = (*arrays, None)[:3]
         assert x is not None

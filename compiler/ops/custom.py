@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
-from fitzroy.compiler.ops.definition import Call, Expected, Operator, Reject, define
+from fitzroy.compiler.ops.definition import Arrays, Call, Expected, Operator, Reject, define
 from fitzroy.hw_models.numerics import Arithmetic
 
 
@@ -37,15 +37,12 @@ class Custom(Operator):
     results = None
 
     def _code(self, call: Call) -> str:
-        assert isinstance(call.node.attributes, CustomAttributes)
-        return call.node.attributes.code
+        return call.attributes(CustomAttributes).code
 
     def infer(self, call: Call) -> Sequence[Expected]:
         return [Expected(out.type.shape, out.type.dtype) for out in call.outputs]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         raise UnsupportedError(
             f"custom operator {self._code(call)} has no reference semantics",
             where=call.node.name,

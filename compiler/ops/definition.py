@@ -8,6 +8,7 @@ when an operator is added.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -20,6 +21,12 @@ from fitzroy.hw_models.numerics import Arithmetic
 if TYPE_CHECKING:
     from fitzroy.compiler.targets.executorch.portable import PortableEmitter
     from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
+
+
+Arrays = Sequence[Array | None]
+"""One array per operand; None where an optional operand is absent."""
+
+A = TypeVar("A", bound=Attributes)
 
 
 class TypeRuleError(Exception):
@@ -82,6 +89,17 @@ class Call:
     def type(self, index: int = 0) -> TensorType:
         """Type of the operand at `index`."""
         return self.operand(index).type
+
+    def attributes(self, cls: builtins.type[A]) -> A:
+        """The node's attributes as the class that its operator declares.
+
+        Raises:
+            TypeRuleError: they are of another class.
+        """
+        if not isinstance(self.node.attributes, cls):
+            found = self.node.attributes.__class__.__name__
+            raise TypeRuleError(f"attributes are {found}, not {cls.__name__}")
+        return self.node.attributes
 
     @property
     def result(self) -> Value:
@@ -161,9 +179,7 @@ class Operator:
         """
         raise NotImplementedError
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         """The operator's meaning: outputs from inputs, with numpy.
 
         Args:

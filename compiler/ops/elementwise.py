@@ -12,6 +12,7 @@ import numpy as np
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
+    Arrays,
     Call,
     Expected,
     Exported,
@@ -66,9 +67,7 @@ class Unary(Operator):
         both = call.type().is_quantized and call.result.type.is_quantized
         return [Expected(call.type().shape, None if both else call.type().dtype)]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         return [
@@ -203,9 +202,7 @@ class Logistic(Unary):
     tflite = ("LOGISTIC",)
     node = xnn.XNNSigmoid
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         if arithmetic is Arithmetic.TFLITE and x is not None and call.type().is_quantized:
             return [tflite_kernels.logistic(x, call.type(), call.result.type)]
@@ -241,14 +238,12 @@ class Gelu(Unary):
         return Imported(GeluAttributes(bool(options and options.approximate)))
 
     def to_tflite(self, call: Call) -> Exported:
-        assert isinstance(call.node.attributes, GeluAttributes)
-        return Exported("GELU", tflite.GeluOptions(approximate=call.node.attributes.approximate))
+        return Exported(
+            "GELU", tflite.GeluOptions(approximate=call.attributes(GeluAttributes).approximate)
+        )
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
-        assert isinstance(call.node.attributes, GeluAttributes)
-        if not call.node.attributes.approximate:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
+        if not call.attributes(GeluAttributes).approximate:
             return super().evaluate(call, arrays, arithmetic)
         (x,) = arrays
         assert x is not None
@@ -261,8 +256,7 @@ class Gelu(Unary):
         return [result.astype(call.result.type.dtype.numpy, copy=False)]
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        assert isinstance(call.node.attributes, GeluAttributes)
-        if call.node.attributes.approximate:
+        if call.attributes(GeluAttributes).approximate:
             yield Reject(
                 "xnnpack-gelu-approximate",
                 "the tanh approximation of GELU has no XNNPACK node",
@@ -292,8 +286,7 @@ class Elu(Unary):
     node = xnn.XNNELU
 
     def parameters(self, call: Call) -> dict[str, float]:
-        assert isinstance(call.node.attributes, EluAttributes)
-        return {"alpha": call.node.attributes.alpha}
+        return {"alpha": call.attributes(EluAttributes).alpha}
 
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
         emitter.add(
@@ -322,8 +315,7 @@ class LeakyRelu(Unary):
     node = xnn.XNNLeakyReLU
 
     def parameters(self, call: Call) -> dict[str, float]:
-        assert isinstance(call.node.attributes, LeakyReluAttributes)
-        return {"slope": call.node.attributes.alpha}
+        return {"slope": call.attributes(LeakyReluAttributes).alpha}
 
     def _fits(self, call: Call) -> bool:
         """Whether XNNPACK's fixed point covers the scales."""
@@ -335,9 +327,7 @@ class LeakyRelu(Unary):
             slope == 0 or numerics.conversion_fits(before, after, slope)
         )
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         before, after = call.type().quantization, call.result.type.quantization
         if x is None or before is None or after is None or self._fits(call):
@@ -397,8 +387,8 @@ class Clamp(Unary):
     node = xnn.XNNClamp
 
     def parameters(self, call: Call) -> dict[str, float]:
-        assert isinstance(call.node.attributes, ClampAttributes)
-        return {"min": call.node.attributes.min, "max": call.node.attributes.max}
+        a = call.attributes(ClampAttributes)
+        return {"min": a.min, "max": a.max}
 
     def infer(self, call: Call) -> Sequence[Expected]:
         p = self.parameters(call)
@@ -447,9 +437,7 @@ class Conversion(Operator):
             )
         return [Expected(call.type().shape)]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         before, after = call.type(), call.result.type
@@ -515,9 +503,7 @@ class Cast(Operator):
     def infer(self, call: Call) -> Sequence[Expected]:
         return [Expected(call.type().shape)]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         return [x.astype(call.result.type.dtype.numpy)]
@@ -598,9 +584,7 @@ class Binary(Operator):
             return attributes.activation.bounds
         return Activation.NONE.bounds
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         a, b = arrays
         assert a is not None
         assert b is not None
@@ -786,9 +770,7 @@ class SquaredDifference(Operator):
     def infer(self, call: Call) -> Sequence[Expected]:
         return [Expected(broadcast(call), call.type(0).dtype)]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         a, b = (
             array if call.type(i).quantization is None else numerics.dequantize(array, _q(call, i))
             for i, array in enumerate(arrays)

@@ -12,6 +12,7 @@ from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.convolution import check_bias
 from fitzroy.compiler.ops.definition import (
+    Arrays,
     Call,
     Expected,
     Exported,
@@ -56,8 +57,7 @@ class FullyConnected(Operator):
     tflite = ("FULLY_CONNECTED",)
 
     def _attributes(self, call: Call) -> FullyConnectedAttributes:
-        assert isinstance(call.node.attributes, FullyConnectedAttributes)
-        return call.node.attributes
+        return call.attributes(FullyConnectedAttributes)
 
     def infer(self, call: Call) -> Sequence[Expected]:
         image, kernel = call.type(0), call.type(1)
@@ -73,9 +73,7 @@ class FullyConnected(Operator):
             return [Expected((*image.shape[:-1], out))]
         return [Expected((image.size // depth, out))]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         x, w, bias = (*arrays, None)[:3]
         assert x is not None
         assert w is not None
@@ -134,8 +132,7 @@ class BatchMatMul(Operator):
     tflite = ("BATCH_MATMUL",)
 
     def _shapes(self, call: Call) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        a = call.node.attributes
-        assert isinstance(a, BatchMatMulAttributes)
+        a = call.attributes(BatchMatMulAttributes)
         x, y = call.type(0).shape, call.type(1).shape
         demand(min(len(x), len(y)) >= 2, f"shapes {list(x)} and {list(y)} are no matrices")
         x = (*x[:-2], x[-1], x[-2]) if a.adj_x else x
@@ -151,11 +148,8 @@ class BatchMatMul(Operator):
             raise TypeRuleError(f"batches {x[:-2]} and {y[:-2]} do not broadcast") from None
         return [Expected((*batch, x[-2], y[-1]), call.type(0).dtype)]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
-        a = call.node.attributes
-        assert isinstance(a, BatchMatMulAttributes)
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
+        a = call.attributes(BatchMatMulAttributes)
         x, y = (
             array if q is None else numerics.dequantize(array, q)
             for array, q in zip(
@@ -177,14 +171,12 @@ class BatchMatMul(Operator):
         return Imported(BatchMatMulAttributes(options.adj_x, options.adj_y))
 
     def to_tflite(self, call: Call) -> Exported:
-        a = call.node.attributes
-        assert isinstance(a, BatchMatMulAttributes)
+        a = call.attributes(BatchMatMulAttributes)
         return Exported("BATCH_MATMUL", tflite.BatchMatMulOptions(adj_x=a.adj_x, adj_y=a.adj_y))
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from rules.activations(rules.variables(call), integers=False)
-        a = call.node.attributes
-        assert isinstance(a, BatchMatMulAttributes)
+        a = call.attributes(BatchMatMulAttributes)
         if a.adj_x or a.adj_y:
             yield Reject("xnnpack-matmul-adjoint", "an operand is transposed")
         for value in rules.variables(call):

@@ -11,6 +11,7 @@ import numpy as np
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
+    Arrays,
     Call,
     Expected,
     Exported,
@@ -45,9 +46,7 @@ class Normalization(Operator):
         demand(call.type().rank > 0, "a scalar")
         return [Expected(call.type().shape, call.type().dtype)]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         before, after = call.type().quantization, call.result.type.quantization
@@ -73,15 +72,12 @@ class Softmax(Normalization):
     tflite = ("SOFTMAX",)
 
     def _beta(self, call: Call) -> float:
-        assert isinstance(call.node.attributes, SoftmaxAttributes)
-        return call.node.attributes.beta
+        return call.attributes(SoftmaxAttributes).beta
 
     def real(self, call: Call, x: Array) -> Array:
         return numerics.softmax(x, self._beta(call))
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         if arithmetic is Arithmetic.TFLITE and x is not None and call.type().is_quantized:
             return [tflite_kernels.softmax(x, call.type(), call.result.type, self._beta(call))]

@@ -11,6 +11,7 @@ import numpy as np
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
+    Arrays,
     Call,
     Expected,
     Exported,
@@ -62,8 +63,7 @@ class Pool(Operator):
 
     def pool(self, call: Call) -> PoolAttributes:
         """The call's attributes, typed."""
-        assert isinstance(call.node.attributes, PoolAttributes)
-        return call.node.attributes
+        return call.attributes(PoolAttributes)
 
     def edges(self, call: Call) -> Edges:
         """Explicit padding."""
@@ -136,9 +136,7 @@ class AveragePool2D(Pool):
     tflite = ("AVERAGE_POOL_2D",)
     node = xnn.XNNAvgPooling2d
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         a, before, after = self.pool(call), call.type(), call.result.type
@@ -173,9 +171,7 @@ class MaxPool2D(Pool):
     tflite = ("MAX_POOL_2D",)
     node = xnn.XNNMaxPooling2d
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         a = self.pool(call)
@@ -208,8 +204,7 @@ class ArgMaxPool2D(Operator):
     results = 2
 
     def _kernel(self, call: Call) -> Pair:
-        assert isinstance(call.node.attributes, ArgMaxPoolAttributes)
-        return call.node.attributes.kernel
+        return call.attributes(ArgMaxPoolAttributes).kernel
 
     def infer(self, call: Call) -> Sequence[Expected]:
         kernel, shape = self._kernel(call), call.type().shape
@@ -218,9 +213,7 @@ class ArgMaxPool2D(Operator):
         result = (shape[0], rows, cols, shape[3])
         return [Expected(result, call.type().dtype), Expected(result, DType.INT32)]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         value, index = numerics.arg_max_pool(x, kernel=self._kernel(call))

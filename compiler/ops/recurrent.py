@@ -11,6 +11,7 @@ import numpy as np
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes, Value
 from fitzroy.compiler.ops.definition import (
+    Arrays,
     Call,
     Expected,
     Imported,
@@ -66,8 +67,7 @@ class UnidirectionalSequenceLstm(Operator):
 
     def lstm(self, call: Call) -> LstmAttributes:
         """The call's attributes, typed."""
-        assert isinstance(call.node.attributes, LstmAttributes)
-        return call.node.attributes
+        return call.attributes(LstmAttributes)
 
     def infer(self, call: Call) -> Sequence[Expected]:
         shape = call.type(INPUT).shape
@@ -90,9 +90,7 @@ class UnidirectionalSequenceLstm(Operator):
             raise TypeRuleError("an LSTM with a projection clip")
         return Imported(LstmAttributes(options.time_major, options.cell_clip))
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         def real(index: int) -> Array | None:
             value, array = call.optional(index), arrays[index] if index < len(arrays) else None
             if value is None or array is None:

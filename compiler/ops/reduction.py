@@ -11,6 +11,7 @@ import numpy as np
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
+    Arrays,
     Call,
     Expected,
     Exported,
@@ -54,8 +55,7 @@ class Reduction(Operator):
 
     def reduction(self, call: Call) -> ReductionAttributes:
         """The call's attributes, typed."""
-        assert isinstance(call.node.attributes, ReductionAttributes)
-        return call.node.attributes
+        return call.attributes(ReductionAttributes)
 
     def infer(self, call: Call) -> Sequence[Expected]:
         a, shape = self.reduction(call), call.type().shape
@@ -99,9 +99,7 @@ class Mean(Reduction):
     tflite = ("MEAN",)
     aten = ("aten::mean", "out", True)
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         a, before, after = self.reduction(call), call.type(), call.result.type
@@ -140,9 +138,7 @@ class Sum(Reduction):
     tflite = ("SUM",)
     aten = ("aten::sum", "IntList_out", True)
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         return [_by_dequantizing(np.sum, call, x, self.reduction(call))]
@@ -153,9 +149,7 @@ class Extremum(Reduction):
 
     function: ClassVar[Callable[..., Array]]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         a = self.reduction(call)
@@ -202,8 +196,7 @@ class ArgExtremum(Operator):
     function: ClassVar[Callable[..., Array]]
 
     def _axis(self, call: Call) -> int:
-        assert isinstance(call.node.attributes, ArgAttributes)
-        return call.node.attributes.axis
+        return call.attributes(ArgAttributes).axis
 
     def infer(self, call: Call) -> Sequence[Expected]:
         axis, shape = self._axis(call), call.type().shape
@@ -211,9 +204,7 @@ class ArgExtremum(Operator):
         demand(call.result.type.dtype.is_integer, "positions are integers")
         return [Expected((*shape[:axis], *shape[axis + 1 :]))]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         found = type(self).function(x, axis=self._axis(call))

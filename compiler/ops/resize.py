@@ -11,6 +11,7 @@ import numpy as np
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
+    Arrays,
     Call,
     Expected,
     Exported,
@@ -56,8 +57,7 @@ class Resize(Operator):
 
     def resize(self, call: Call) -> ResizeAttributes:
         """The call's attributes, typed."""
-        assert isinstance(call.node.attributes, ResizeAttributes)
-        return call.node.attributes
+        return call.attributes(ResizeAttributes)
 
     def infer(self, call: Call) -> Sequence[Expected]:
         image_extent(call.type())
@@ -94,9 +94,7 @@ class ResizeBilinear(Resize):
     name = "resize_bilinear"
     tflite = ("RESIZE_BILINEAR",)
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         a = self.resize(call)
@@ -126,9 +124,7 @@ class ResizeNearest(Resize):
     name = "resize_nearest_neighbor"
     tflite = ("RESIZE_NEAREST_NEIGHBOR",)
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         a = self.resize(call)

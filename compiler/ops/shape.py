@@ -12,6 +12,7 @@ import numpy as np
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
+    Arrays,
     Call,
     Expected,
     Exported,
@@ -66,9 +67,7 @@ class Mover(Operator):
         """The elements moved."""
         raise NotImplementedError
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         return [requantized(self.move(call, x), call.type(), call.result.type)]
@@ -121,8 +120,7 @@ class Reshape(Mover):
     tflite = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 
     def _shape(self, call: Call) -> Shape:
-        assert isinstance(call.node.attributes, ReshapeAttributes)
-        return call.node.attributes.shape
+        return call.attributes(ReshapeAttributes).shape
 
     def infer(self, call: Call) -> Sequence[Expected]:
         shape = self._shape(call)
@@ -177,8 +175,7 @@ class Transpose(Mover):
     tflite = ("TRANSPOSE",)
 
     def _perm(self, call: Call) -> Shape:
-        assert isinstance(call.node.attributes, TransposeAttributes)
-        return call.node.attributes.perm
+        return call.attributes(TransposeAttributes).perm
 
     def infer(self, call: Call) -> Sequence[Expected]:
         shape, perm = call.type().shape, self._perm(call)
@@ -237,8 +234,7 @@ class Pad(Mover):
     tflite = ("PAD", "PADV2")
 
     def _pad(self, call: Call) -> PadAttributes:
-        assert isinstance(call.node.attributes, PadAttributes)
-        return call.node.attributes
+        return call.attributes(PadAttributes)
 
     def _stored(self, call: Call) -> float | int:
         """The padding as the input stores it."""
@@ -324,8 +320,7 @@ class Concatenation(Operator):
     """Most inputs of an XNNPACK node."""
 
     def _axis(self, call: Call) -> int:
-        assert isinstance(call.node.attributes, ConcatenationAttributes)
-        return call.node.attributes.axis
+        return call.attributes(ConcatenationAttributes).axis
 
     def infer(self, call: Call) -> Sequence[Expected]:
         demand(len(call.inputs) > 0, "no operands")
@@ -344,9 +339,7 @@ class Concatenation(Operator):
             total += shape[axis]
         return [Expected((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         parts = [
             requantized(x, call.type(i), call.result.type)
             for i, x in enumerate(arrays)
@@ -410,8 +403,7 @@ class StridedSlice(Mover):
     tflite = ("STRIDED_SLICE", "SLICE")
 
     def _slice(self, call: Call) -> StridedSliceAttributes:
-        assert isinstance(call.node.attributes, StridedSliceAttributes)
-        return call.node.attributes
+        return call.attributes(StridedSliceAttributes)
 
     def infer(self, call: Call) -> Sequence[Expected]:
         a, shape = self._slice(call), call.type().shape
@@ -542,8 +534,7 @@ class Split(Operator):
     tflite = ("SPLIT", "SPLIT_V")
 
     def _split(self, call: Call) -> SplitAttributes:
-        assert isinstance(call.node.attributes, SplitAttributes)
-        return call.node.attributes
+        return call.attributes(SplitAttributes)
 
     def infer(self, call: Call) -> Sequence[Expected]:
         a, shape = self._split(call), call.type().shape
@@ -557,9 +548,7 @@ class Split(Operator):
             for size in a.sizes
         ]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         a = self._split(call)
@@ -600,8 +589,7 @@ class Pack(Operator):
     tflite = ("PACK",)
 
     def _axis(self, call: Call) -> int:
-        assert isinstance(call.node.attributes, AxisAttributes)
-        return call.node.attributes.axis
+        return call.attributes(AxisAttributes).axis
 
     def infer(self, call: Call) -> Sequence[Expected]:
         axis, first = self._axis(call), call.type(0)
@@ -611,9 +599,7 @@ class Pack(Operator):
         shape = (*first.shape[:axis], len(call.inputs), *first.shape[axis:])
         return [Expected(shape, first.dtype)]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         parts = [
             requantized(x, call.type(i), call.result.type)
             for i, x in enumerate(arrays)
@@ -639,8 +625,7 @@ class Unpack(Operator):
     tflite = ("UNPACK",)
 
     def _axis(self, call: Call) -> int:
-        assert isinstance(call.node.attributes, AxisAttributes)
-        return call.node.attributes.axis
+        return call.attributes(AxisAttributes).axis
 
     def infer(self, call: Call) -> Sequence[Expected]:
         axis, type = self._axis(call), call.type()
@@ -648,9 +633,7 @@ class Unpack(Operator):
         part = Expected((*type.shape[:axis], *type.shape[axis + 1 :]), type.dtype)
         return [part] * type.shape[axis]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         return [
@@ -683,8 +666,7 @@ class Gather(Operator):
     tflite = ("GATHER",)
 
     def _axis(self, call: Call) -> int:
-        assert isinstance(call.node.attributes, GatherAttributes)
-        return call.node.attributes.axis
+        return call.attributes(GatherAttributes).axis
 
     def infer(self, call: Call) -> Sequence[Expected]:
         axis, shape = self._axis(call), call.type(0).shape
@@ -693,9 +675,7 @@ class Gather(Operator):
         result = (*shape[:axis], *call.type(1).shape, *shape[axis + 1 :])
         return [Expected(result, call.type(0).dtype)]
 
-    def evaluate(
-        self, call: Call, arrays: Sequence[Array | None], arithmetic: Arithmetic
-    ) -> Sequence[Array]:
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         x, indices = arrays
         assert x is not None
         assert indices is not None
@@ -736,10 +716,10 @@ class SpaceDepth(Mover):
 
     def block(self, call: Call) -> int:
         """Extent of the block."""
-        assert isinstance(call.node.attributes, BlockAttributes)
+        block = call.attributes(BlockAttributes).block
         demand(call.type().rank == 4, f"an image has 4 dimensions, not {call.type().rank}")
-        demand(call.node.attributes.block > 0, f"a block of {call.node.attributes.block}")
-        return call.node.attributes.block
+        demand(block > 0, f"a block of {block}")
+        return block
 
     def steps(self, call: Call) -> tuple[Shape, Shape, Shape]:
         """The move as reshape, permutation and reshape."""
