@@ -288,6 +288,11 @@ class Elu(Unary):
     def parameters(self, call: Call) -> dict[str, float]:
         return {"alpha": call.attributes(EluAttributes).alpha}
 
+    def to_tflite(self, call: Call) -> Exported:
+        alpha = self.parameters(call)["alpha"]
+        demand(alpha == 1, f"TFLite's ELU has alpha 1, not {alpha}")
+        return Exported("ELU")
+
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
         emitter.add(
             xnn.XNNELU(
