@@ -43,8 +43,12 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         raise UsageError(f"cannot read {os.fspath(path)}", reason=reason) from None
 
 
-def load(path: str | os.PathLike[str]) -> Graph:
+def load(path: str | os.PathLike[str], *, subgraph: int = 0) -> Graph:
     """The graph of a ``.tflite`` model or of a graph in text form, told apart by content.
+
+    Args:
+        path: the file.
+        subgraph: which subgraph of a TFLite model; 0 is its main one.
 
     Raises:
         UsageError: the file cannot be read, or is a program rather than a model.
@@ -54,7 +58,7 @@ def load(path: str | os.PathLike[str]) -> Graph:
     name, data = os.fspath(path), read_file(path)
     kind = detect(data, name)
     if kind is FileKind.TFLITE:
-        graph = import_model(tflite.read_model(data, name), path=name)
+        graph = import_model(tflite.read_model(data, name), path=name, subgraph=subgraph)
     elif kind is FileKind.GRAPH_TEXT:
         graph = parse_graph(data.decode("utf-8", "replace"), attributes_of, path=name)
     else:

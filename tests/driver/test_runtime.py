@@ -4,13 +4,12 @@ import io
 import os
 import signal
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import official
 from tests.support import need_executorch
 
 from fitzroy.base.errors import DeviceError, FormatError, UnsupportedError, UsageError
@@ -172,39 +171,15 @@ def test_delegate_and_kernel(runtime: Runtime, tmp_path: Path) -> None:
                 np.testing.assert_array_equal(best, product.argmax(1))
 
 
-EXPORT = """
-import sys
-import torch
-from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.exir import to_edge_transform_and_lower
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(2, 4, 3, padding=1)
-        self.linear = torch.nn.Linear(4, 3)
-        self.register_buffer("table", torch.arange(3.0))
-
-    def forward(self, x):
-        y = torch.relu(self.conv(x)).mean((2, 3))
-        return torch.cumsum(self.linear(y) * self.table, 1), torch.topk(y, 2)[1]
-
-example = (torch.ones(1, 2, 5, 6),)
-exported = torch.export.export(Net().eval(), example)
-lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
-with open(sys.argv[1], "wb") as file:
-    lowered.to_executorch().write_to_file(file)
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.runtime
-def test_program_of_the_official_exporter(real: ExecuTorchRuntime, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", official.KINDS)
+def test_programs_of_the_official_exporter(
+    kind: str, real: ExecuTorchRuntime, tmp_path: Path
+) -> None:
     path = tmp_path / "net.pte"
-    subprocess.run(
-        [sys.executable, "-c", EXPORT, str(path)], check=True, capture_output=True, timeout=300
-    )
-    image = np.random.default_rng(5).normal(size=(1, 2, 5, 6)).astype(np.float32)
+    official.export(kind, path)
+    image = np.random.default_rng(5).normal(size=official.SHAPE).astype(np.float32)
     with real.load_file(path) as one, OracleRuntime().load_file(path) as other:
         assert one.methods == other.methods
         for found, wanted in zip(one.run([image]), other.run([image]), strict=True):

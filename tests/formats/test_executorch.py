@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import official
 from tests.support import need_executorch
 
 from fitzroy.base.errors import FormatError
@@ -407,37 +406,13 @@ def test_every_element_type_has_a_scalar_type() -> None:
     assert len(et.DTYPES) == len(DType)
 
 
-EXPORT = """
-import sys
-import torch
-from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.exir import to_edge_transform_and_lower
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = torch.nn.Linear(4, 3)
-        self.register_buffer("table", torch.arange(3.0))
-
-    def forward(self, x):
-        return torch.cumsum(torch.relu(self.linear(x)), 1) + self.table
-
-example = (torch.ones(2, 4),)
-exported = torch.export.export(Net().eval(), example)
-lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
-with open(sys.argv[1], "wb") as file:
-    lowered.to_executorch().write_to_file(file)
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.runtime
-def test_program_of_the_official_exporter(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", official.KINDS)
+def test_programs_of_the_official_exporter(kind: str, tmp_path: Path) -> None:
     need_executorch()
     path = tmp_path / "net.pte"
-    subprocess.run(
-        [sys.executable, "-c", EXPORT, str(path)], check=True, capture_output=True, timeout=300
-    )
+    official.export(kind, path)
     file = et.read_program(path.read_bytes(), path=str(path))
     plan = file.plan("forward")
     assert plan is not None
