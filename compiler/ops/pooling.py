@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fitzroy.base.types import Array, DType
+from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
     Arrays,
@@ -128,9 +128,19 @@ class Pool(Operator):
         )  # fmt: skip
 
 
+def mean_filter(kernel: Pair, image: TensorType) -> tuple[Array, Quantization]:
+    """The depthwise filter [1,kh,kw,C] of ones, scaled so that it takes the mean of a window."""
+    data = np.ones((1, *kernel, image.shape[3]), image.dtype.numpy)
+    return data, Quantization.per_tensor(1 / (kernel[0] * kernel[1]))
+
+
 @define
 class AveragePool2D(Pool):
-    """Mean over each window; padding does not count."""
+    """Mean over each window; padding does not count.
+
+    Quantized windows without padding are summed exactly and scaled once. Those with padding, whose
+    counts differ, are averaged in float32.
+    """
 
     name = "average_pool_2d"
     tflite = ("AVERAGE_POOL_2D",)
@@ -150,6 +160,14 @@ class AveragePool2D(Pool):
             ]  # fmt: skip
         if before.quantization is not None and self.is_global(call):
             return [numerics.mean(x, before, after, axes=(1, 2), low=low, high=high)]
+        if before.quantization is not None and after.is_quantized and not any(self.edges(call)):
+            data, quantization = mean_filter(a.kernel, before)
+            ones = TensorType(data.shape, before.dtype, quantization)
+            return [
+                numerics.depthwise_conv_2d(
+                    x, data, None, before, ones, after, stride=a.stride, low=low, high=high
+                )
+            ]
         real = x if before.quantization is None else numerics.dequantize(x, before.quantization)
         result = numerics.average_pool(
             real, kernel=a.kernel, stride=a.stride, padding=self.edges(call), low=low, high=high

@@ -264,6 +264,8 @@ def _pooling(rng: np.random.Generator) -> Pairs:
             yield f"{op}-{dtype.value}", single(op, [x], tensor((1, 3, 7, 3), dtype), a)
             a = pooling.PoolAttributes((6, 7), (1, 1))
             yield f"{op}-{dtype.value}-global", single(op, [x], tensor((1, 1, 1, 3), dtype), a)
+            a = pooling.PoolAttributes((2, 3), (2, 2), PaddingScheme.VALID, Activation.RELU6)
+            yield f"{op}-{dtype.value}-valid", single(op, [x], tensor((1, 3, 3, 3), dtype), a)
             a = pooling.PoolAttributes((1, 1), (2, 2))
             yield f"{op}-{dtype.value}-stride", single(op, [x], tensor((1, 3, 4, 3), dtype), a)
 

@@ -15,11 +15,12 @@ import numpy as np
 
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Value
+from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import OPS, Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, Binary, ClampAttributes
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
-from fitzroy.compiler.ops.pooling import AveragePool2D, PoolAttributes
+from fitzroy.compiler.ops.pooling import AveragePool2D, PoolAttributes, mean_filter
 from fitzroy.compiler.ops.recurrent import (
     BIASES,
     INPUT_WEIGHTS,
@@ -202,15 +203,25 @@ def softmax(r: _Rewriter) -> None:
 
 
 def average_pool(r: _Rewriter) -> None:
-    """A pool over the whole image as a mean; any other on quantized values in float32."""
+    """Over the whole image a mean, without padding a depthwise convolution, else in float32."""
     a = _attributes(r)
     assert isinstance(a, PoolAttributes)
     if AveragePool2D().is_global(r.call) and a.activation is Activation.NONE:
         r.replace(r.emit("mean", _names(r), r.out, ReductionAttributes((1, 2), True)))
     elif a.kernel == (1, 1):
         _without_window(r, a)
+    elif r.call.type().is_quantized and r.out.is_quantized and a.padding == (0, 0, 0, 0):
+        _mean_of_windows(r, a)
     else:
         in_float(r)
+
+
+def _mean_of_windows(r: _Rewriter, a: PoolAttributes) -> None:
+    x = _names(r)[0]
+    data, quantization = mean_filter(a.kernel, r.type(x))
+    filter = r.graph.add_constant(f"{r.call.node.name}/ones", data, quantization)
+    attributes = ConvAttributes(a.stride, (1, 1), (0, 0, 0, 0), a.activation)
+    r.replace(r.emit("depthwise_conv_2d", [x, filter, None], r.out, attributes))
 
 
 def max_pool(r: _Rewriter) -> None:

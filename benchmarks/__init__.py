@@ -1,0 +1,1 @@
+"""Measurements against peers; see ``python -m benchmarks --help``."""

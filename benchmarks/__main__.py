@@ -1,0 +1,61 @@
+"""Measure FitzRoy against its peers: ``python -m benchmarks [--only NAME] [--repeats N]``.
+
+compile
+    time from a ``.tflite`` model to a program, against ExecuTorch's own exporter
+run
+    time of an inference, against LiteRT with XNNPACK
+memory
+    peak of memory of a compilation
+conformance
+    differences between programs and LiteRT, oracle and reference semantics
+
+Each writes ``benchmarks/results/<name>.json`` with the machine and the versions; in the end
+``docs/benchmarks.md`` and ``docs/conformance.md`` are made from these files if all are there.
+Needed are the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a corpus of models
+(FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no explanation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from importlib import import_module
+
+from fitzroy.base.errors import FitzroyError
+
+NAMES = ("compile", "run", "memory", "conformance")
+
+
+def main() -> int:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", choices=NAMES, action="append", help="may be repeated")
+    parser.add_argument("--repeats", type=int, default=0, help="instead of each one's own number")
+    parser.add_argument("--report", action="store_true", help="only write the pages")
+    options = parser.parse_args()
+    faults: list[str] = []
+    try:
+        for name in () if options.report else options.only or NAMES:
+            measure: Callable[..., list[str]] = import_module(f"benchmarks.{name}").measure
+            faults += measure(_progress, options.repeats)
+        for path in import_module("benchmarks.report").write_pages():
+            _progress(f"wrote {path}")
+    except FitzroyError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _progress(step: str) -> None:
+    print(step, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
