@@ -20,7 +20,7 @@ import numpy as np
 from tests.support import corpus_path
 
 from fitzroy.base.errors import DeviceError, UsageError
-from fitzroy.base.types import Array, TensorType
+from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.formats import tflite
@@ -232,7 +232,9 @@ def random_inputs(graph: Graph, count: int, seed: int = 0) -> Iterator[list[Arra
 
 
 def image_extent(type: TensorType) -> tuple[int, int, int] | None:
-    """Height, width and channels of an input that can take a picture, else None."""
+    """Height, width and channels of an input that can take a picture of bytes, else None."""
+    if type.dtype not in (DType.INT8, DType.UINT8):
+        return None
     shape = (*type.shape, 1) if type.rank == 3 else type.shape
     if len(shape) != 4 or shape[0] != 1 or shape[3] not in (1, 3) or min(shape[1:3]) < 16:
         return None
@@ -275,8 +277,6 @@ def image_inputs(graph: Graph, count: int, seed: int = 0) -> Iterator[list[Array
 
 
 def _from_pixels(pixels: Array, type: TensorType) -> Array:
-    """Pixels as the models of the corpus take them: full range around the middle."""
-    if type.dtype.is_float:
-        return (pixels / 127.5 - 1).astype(type.dtype.numpy)
+    """Pixels as the models of the corpus take them: over the whole range."""
     low, _ = type.dtype.limits
     return (pixels.astype(np.int32) + low).astype(type.dtype.numpy)

@@ -34,10 +34,10 @@ class _Method(Protocol):
 class _Worker:
     def __init__(self, threads: int | None) -> None:
         import torch
-        from executorch.extension.pybindings import _portable_lib
+        from executorch.extension.pybindings import portable_lib
 
         self.torch = torch
-        self.library = _portable_lib
+        self.library = portable_lib
         if threads is not None:
             # Safe only while nothing is loaded: delegates keep a pointer to the pool.
             self.library._unsafe_reset_threadpool(threads)
