@@ -575,12 +575,14 @@ class Binary(Operator):
         return [Expected(broadcast(call), call.type(0).dtype)]
 
     def scales_fit(self, call: Call) -> bool:
-        """Whether XNNPACK's fixed point covers the scales; only sums are limited."""
+        """Whether XNNPACK's arithmetic covers the scales of a sum or a product."""
         scales = [call.type(0).quantization, call.type(1).quantization]
         a, b, out = (*scales, call.result.type.quantization)
-        if self.kernel not in ("add", "subtract") or a is None or b is None or out is None:
+        if a is None or b is None or out is None:
             return True
-        return numerics.sum_fits(a, b, out)
+        if self.kernel == "multiply":
+            return numerics.product_fits(a, b, out)
+        return self.kernel not in ("add", "subtract") or numerics.sum_fits(a, b, out)
 
     def bounds(self, call: Call) -> tuple[float, float]:
         """Clamp of the result, in real numbers."""
@@ -639,7 +641,9 @@ class Binary(Operator):
         if not self.scales_fit(call):
             yield Reject(
                 "xnnpack-scale-ratio",
-                "the larger input scale must be at least 2**-11 and below 2**20 output scales",
+                "the larger input scale must be at least 2**-11 and below 2**20 output scales"
+                if self.kernel in ("add", "subtract")
+                else "the product of the input scales must be below 2**8 output scales",
             )
 
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:

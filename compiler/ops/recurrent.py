@@ -72,12 +72,22 @@ class UnidirectionalSequenceLstm(Operator):
     def infer(self, call: Call) -> Sequence[Expected]:
         shape = call.type(INPUT).shape
         demand(len(shape) == 3, f"a sequence has 3 dimensions, not {len(shape)}")
-        cells = call.type(INPUT_WEIGHTS + 1).shape[0]
+        weights = call.type(INPUT_WEIGHTS + 1)
+        demand(weights.rank == 2, f"weights have {weights.rank} dimensions, not 2")
+        cells = weights.shape[0]
+        for index in (OUTPUT_STATE, CELL_STATE):
+            state = call.optional(index)
+            demand(state is None or _is_zero(state), "an initial state that is not zero")
         for gate in range(len(GATES)):
             found = call.type(INPUT_WEIGHTS + gate).shape
             demand(found == (cells, shape[2]), f"{GATES[gate]} gate: weights {list(found)}")
             found = call.type(RECURRENT_WEIGHTS + gate).shape
             demand(found == (cells, cells), f"{GATES[gate]} gate: recurrent weights {list(found)}")
+            bias = call.optional(BIASES + gate)
+            demand(
+                bias is None or bias.type.shape == (cells,),
+                f"{GATES[gate]} gate: biases of another size",
+            )
         return [Expected((*shape[:2], cells))]
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
@@ -125,6 +135,13 @@ class UnidirectionalSequenceLstm(Operator):
         if quantization is not None:
             result = numerics.quantize(result, quantization, call.result.type.dtype)
         return [result]
+
+
+def _is_zero(state: Value) -> bool:
+    """Whether a state is the constant 0 in whatever representation."""
+    quantization = state.type.quantization
+    zero = 0 if quantization is None else quantization.zero_point[0]
+    return state.data is not None and bool((state.data == zero).all())
 
 
 def dequantized(value: Value, array: Array) -> Array:

@@ -29,7 +29,7 @@ from fitzroy.hw_models.numerics.convolution import (
     same_padding,
     transpose_conv_2d,
 )
-from fitzroy.hw_models.numerics.limits import conversion_fits, sum_fits
+from fitzroy.hw_models.numerics.limits import conversion_fits, product_fits, sum_fits
 from fitzroy.hw_models.numerics.pooling import (
     arg_max_pool,
     average_pool,
@@ -80,6 +80,7 @@ __all__ = [
     "pad",
     "pool_counts",
     "prelu",
+    "product_fits",
     "quantize",
     "quantized_range",
     "requantization_scale",

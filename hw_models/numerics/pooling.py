@@ -13,6 +13,10 @@ from fitzroy.hw_models.numerics.requantization import clip, quantized_range
 _NO_PADDING: Padding = (0, 0, 0, 0)
 
 
+_POOL_TILE = 9
+"""Elements that XNNPACK's average pooling adds per pass."""
+
+
 def max_pool(
     x: Array,
     x_type: TensorType,
@@ -81,6 +85,9 @@ def average_pool(
 ) -> Array:
     """Mean of every window in float32, over the elements inside of the input.
 
+    The order of the additions is XNNPACK's (``f32-avgpool-9p``), since ties after a later
+    rounding depend on it: columns one after another, nine elements at a time.
+
     Args:
         x: [N, H, W, C] float32.
         kernel: extents of the window.
@@ -89,7 +96,16 @@ def average_pool(
         low: smallest output.
         high: largest output.
     """
-    total = windows(x, kernel, stride, (1, 1), padding).sum(axis=(3, 4), dtype=np.float32)
+    taps = windows(x, kernel, stride, (1, 1), padding).swapaxes(3, 4)
+    elements = taps.reshape(*taps.shape[:3], -1, taps.shape[-1]).astype(np.float32)
+    missing = -elements.shape[3] % _POOL_TILE
+    elements = np.pad(elements, ((0, 0), (0, 0), (0, 0), (0, missing), (0, 0)))
+    total = np.zeros_like(elements[:, :, :, 0])
+    for first in range(0, elements.shape[3], _POOL_TILE):
+        v = np.moveaxis(elements[:, :, :, first : first + _POOL_TILE], 3, 0)
+        inner = (v[2] + v[3]) + (v[4] + v[5])
+        outer = ((v[0] + v[1]) + v[8]) + (v[6] + v[7])
+        total = total + (inner + outer)
     count = pool_counts(x.shape, kernel, stride, padding)
     return clip(
         total * (np.float32(1) / count.astype(np.float32)), np.float32(low), np.float32(high)

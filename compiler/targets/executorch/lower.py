@@ -46,15 +46,17 @@ def lower(graph: Graph, placements: Sequence[Placement], name: str = "forward") 
         elif placement.target == PORTABLE.name:
             for node in placement.nodes:
                 OPS[node.op].lower_portable(Call.of(graph, node), emitter)
-    outputs = tuple(_output(graph, emitter, value) for value in graph.outputs)
+    outputs: list[int] = []
+    for value in graph.outputs:
+        outputs.append(_output(graph, emitter, value, outputs))
     inputs = tuple(emitter.tensor(value) for value in graph.inputs)
-    method = m.Method(name, tuple(emitter.values), inputs, outputs, tuple(emitter.calls))
+    method = m.Method(name, tuple(emitter.values), inputs, tuple(outputs), tuple(emitter.calls))
     return Lowered(method, tuple(subgraphs))
 
 
-def _output(graph: Graph, emitter: PortableEmitter, name: str) -> int:
-    """Index of an output; one that no node produces is copied, because outputs need memory."""
-    if graph.producer(name) is not None:
+def _output(graph: Graph, emitter: PortableEmitter, name: str, others: list[int]) -> int:
+    """Index of an output: a tensor of its own, so inputs, constants and repetitions are copied."""
+    if graph.producer(name) is not None and emitter.tensor(name) not in others:
         return emitter.tensor(name)
     copy = emitter.temporary(graph.type(name))
     emitter.call("aten::clone", "out", [graph.value(name), None], copy)
@@ -76,6 +78,8 @@ def delegate(graph: Graph, placement: Placement) -> Subgraph:
         for node in placement.nodes
         for name in node.outputs
         if name in graph.outputs
+        # XNNPACK gives results that nothing reads no memory unless they are external.
+        or not graph.consumers(name)
         or any(reader.name not in names for reader in graph.consumers(name))
     ]
     emitter = SubgraphEmitter(graph, inputs, outputs)

@@ -6,6 +6,7 @@ illegal afterwards is for the partitioner, which asks every operator for its rea
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fitzroy.base.types import Array, DType, Quantization, TensorType
-from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Value
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import OPS, Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, Binary, ClampAttributes
@@ -61,9 +62,15 @@ class LegalizeXnnpack(Pass):
             for node in graph.nodes():
                 rule = RULES.get(node.op)
                 if rule is not None:
-                    rule(_Rewriter(graph, Call.of(graph, node)))
+                    # What a rule emitted before it gave up is dead, and pruned.
+                    with contextlib.suppress(_Leave):
+                        rule(_Rewriter(graph, Call.of(graph, node)))
         graph.prune()
         return graph
+
+
+class _Leave(Exception):
+    """The node has no replacement; it stays, to be refused with its reason."""
 
 
 class _Rewriter:
@@ -105,6 +112,9 @@ class _Rewriter:
         """The same real numbers in another representation."""
         if self.type(name) == type:
             return name
+        for kind in (self.type(name), type):
+            if kind.quantization is None and kind.dtype is not DType.FLOAT32:
+                raise _Leave
         op = "dequantize" if type.quantization is None else "quantize"
         return self.emit(op, [name], type)
 
@@ -112,6 +122,8 @@ class _Rewriter:
         """The value as float32; constants are converted at once."""
         value = self.graph.value(name)
         if value.type.quantization is None:
+            if value.type.dtype is not DType.FLOAT32:
+                raise _Leave
             return name
         if value.data is not None:
             return self.constant(dequantized(value, value.data))
@@ -126,9 +138,10 @@ class _Rewriter:
 
     def replace(self, *results: str) -> None:
         """Make `results` the node's results, converted to their types; remove the node."""
+        pairs = list(zip(self.call.outputs, results, strict=True))
+        sources = [self.to(found, old.type) for old, found in pairs]
         self.graph.remove(self.call.node.name)
-        for old, found in zip(self.call.outputs, results, strict=True):
-            source = self.to(found, old.type)
+        for old, source in zip(self.call.outputs, sources, strict=True):
             if source not in self._emitted:
                 # A value of its own is needed to carry the old name.
                 source = self.emit("copy", [source], old.type)
@@ -271,7 +284,7 @@ def _as(type: TensorType, other: TensorType) -> TensorType:
 def total(r: _Rewriter) -> None:
     """A sum as the mean times the count, in float32."""
     a, type = _attributes(r), r.call.type()
-    if type.dtype is not DType.FLOAT32 and not type.is_quantized:
+    if (type.dtype is not DType.FLOAT32 and not type.is_quantized) or 0 in type.shape:
         return
     if not a.axes or a.axes != tuple(range(a.axes[0], a.axes[-1] + 1)):
         in_float(r)
@@ -449,7 +462,8 @@ def resize_nearest(r: _Rewriter) -> None:
     assert isinstance(a, ResizeAttributes)
     n, h, w, c = type.shape
     height, width = a.size
-    if a.sampling is Sampling.ALIGN_CORNERS or height % h or width % w or not is_activation(type):
+    whole = 0 not in type.shape and height % h == 0 and width % w == 0
+    if a.sampling is Sampling.ALIGN_CORNERS or not whole or not is_activation(type):
         in_input_type(r)
         return
     down, across = height // h, width // w
@@ -471,6 +485,8 @@ def l2_normalization(r: _Rewriter) -> None:
     """Square, mean, reciprocal root and product, in float32."""
     x = r.real(_names(r)[0])
     real, depth = r.type(x), r.type(x).shape[-1]
+    if depth == 0:
+        return
     column = real.with_shape((*real.shape[:-1], 1))
     squares = r.emit("square", [x], real)
     axes = ReductionAttributes((real.rank - 1,), True)
@@ -490,11 +506,8 @@ def lstm(r: _Rewriter) -> None:
     time, batch = (0, 1) if a.time_major else (1, 0)
     steps, rows = sequence.shape[time], sequence.shape[batch]
     depth, cells = sequence.shape[2], r.call.type(INPUT_WEIGHTS).shape[0]
-    gates = _stacked(r, INPUT_WEIGHTS), _stacked(r, RECURRENT_WEIGHTS), _stacked(r, BIASES)
-    if gates[0] is None or gates[1] is None:
-        return
-    weights, recurrent = r.constant(gates[0]), r.constant(gates[1])
-    bias = r.constant(np.zeros(4 * cells) if gates[2] is None else gates[2])
+    parts = [_stacked(r, first, cells) for first in (INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES)]
+    weights, recurrent, bias = (r.constant(part) for part in parts)
     x = r.real(r.call.operand(0).name)
     if not a.time_major:
         order = TransposeAttributes((1, 0, 2))
@@ -538,18 +551,19 @@ def lstm(r: _Rewriter) -> None:
     r.replace(y)
 
 
-def _stacked(r: _Rewriter, first: int) -> Array | None:
-    """Real numbers of four gates' operands, one below the other."""
-    values = [r.call.optional(first + gate) for gate in range(4)]
-    parts = [_numbers(value) for value in values if value is not None]
-    known = [part for part in parts if part is not None]
-    return np.concatenate(known) if len(known) == 4 else None
-
-
-def _numbers(value: Value) -> Array | None:
-    if value.data is None or value.type.quantization is None:
-        return value.data
-    return dequantized(value, value.data)
+def _stacked(r: _Rewriter, first: int, cells: int) -> Array:
+    """Real numbers of four gates' operands, one below the other; absent ones are zeros."""
+    parts = []
+    for gate in range(4):
+        value = r.call.optional(first + gate)
+        if value is None:
+            parts.append(np.zeros(cells, np.float32))
+        elif value.data is None:
+            raise _Leave
+        else:
+            quantized = value.type.quantization is not None
+            parts.append(dequantized(value, value.data) if quantized else value.data)
+    return np.concatenate(parts)
 
 
 _UNARY = (
@@ -570,6 +584,7 @@ RULES: dict[str, Rule] = {
     "log_softmax": in_float,
     "max_pool_2d": max_pool,
     "mean": mean,
+    "mul": binary,
     "leaky_relu": leaky_relu,
     "pack": pack,
     "pad": in_input_type,
