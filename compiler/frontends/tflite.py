@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fitzroy.base.diagnostics import Diagnostic, Severity
-from fitzroy.base.errors import FormatError, UnsupportedError
+from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import OPS, TFLITE
@@ -83,6 +83,11 @@ class _Importer:
             if index not in self.names:
                 raise self.malformed(index, "is an output that nothing produces")
             graph.outputs.append(self.names[index])
+        try:
+            graph.nodes()
+        except InternalError:
+            table = f"SubGraph {self.index}"
+            raise FormatError("the operators form a cycle", path=self.path, table=table) from None
         return graph
 
     def malformed(self, tensor: int, what: str) -> FormatError:
@@ -161,6 +166,8 @@ class _Importer:
                 raise TypeRuleError(f"options or parameters do not fit {name}: {error}") from None
             operands = inputs
             if imported.operands is not None:
+                if max(imported.operands, default=-1) >= len(inputs):
+                    raise TypeRuleError(f"{len(inputs)} operands are too few")
                 operands = tuple(inputs[i] for i in imported.operands)
             while operands and operands[-1] is None:
                 operands = operands[:-1]

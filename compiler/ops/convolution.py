@@ -106,6 +106,7 @@ class Conv2D(Operator):
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         a, kernel = conv_attributes(call), call.type(1).shape
         x, w, bias = (*arrays, None)[:3]
+        bias = None if bias is None else bias.reshape(-1)
         assert x is not None
         assert w is not None
         return [
@@ -174,6 +175,7 @@ class DepthwiseConv2D(Operator):
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         a, kernel = conv_attributes(call), call.type(1).shape
         x, w, bias = (*arrays, None)[:3]
+        bias = None if bias is None else bias.reshape(-1)
         assert x is not None
         assert w is not None
         return [
@@ -293,6 +295,7 @@ class TransposeConv(Operator):
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         a = self._attributes(call)
         x, w, bias = (*arrays, None)[:3]
+        bias = None if bias is None else bias.reshape(-1)
         assert x is not None
         assert w is not None
         return [

@@ -49,6 +49,18 @@ def requantized(x: Array, before: TensorType, after: TensorType) -> Array:
 # --- one operand ---------------------------------------------------------------------------------
 
 
+def real(type: TensorType) -> None:
+    """Demand that elements are, or stand for, real numbers.
+
+    Raises:
+        TypeRuleError: they are plain integers or booleans.
+    """
+    demand(
+        type.is_quantized or type.dtype is DType.FLOAT32,
+        f"an operand is {type.dtype.value} without quantization; float32 or quantized is expected",
+    )
+
+
 class Unary(Operator):
     """Base of functions of one real number.
 
@@ -64,6 +76,7 @@ class Unary(Operator):
         return {}
 
     def infer(self, call: Call) -> Sequence[Expected]:
+        real(call.type())
         both = call.type().is_quantized and call.result.type.is_quantized
         return [Expected(call.type().shape, None if both else call.type().dtype)]
 
@@ -400,6 +413,14 @@ class Clamp(Unary):
         demand(p["min"] < p["max"], f"an empty range {p['min']} to {p['max']}")
         return super().infer(call)
 
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        # Rounding is monotonic, so that clamping after a conversion loses nothing.
+        type = call.result.type
+        stored = requantized(x, call.type(), type)
+        return [numerics.unary(self.name, stored, type, type, **self.parameters(call))]
+
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         return Imported(ClampAttributes(*_CLAMPS[builtin]))
 
@@ -568,6 +589,9 @@ class Binary(Operator):
     aten: ClassVar[str | None] = None
 
     def infer(self, call: Call) -> Sequence[Expected]:
+        demand(call.type(0).dtype is not DType.BOOL, "operands are booleans")
+        if self.kernel not in _PLAIN:
+            real(call.type(0))
         demand(
             call.type(0).dtype is call.type(1).dtype,
             f"operands are {call.type(0).dtype.value} and {call.type(1).dtype.value}",
@@ -777,7 +801,9 @@ class SquaredDifference(Operator):
     elementwise = True
 
     def infer(self, call: Call) -> Sequence[Expected]:
-        return [Expected(broadcast(call), call.type(0).dtype)]
+        a, b = call.type(0).dtype, call.type(1).dtype
+        demand(a is b and a is not DType.BOOL, f"operands are {a.value} and {b.value}")
+        return [Expected(broadcast(call), a)]
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         a, b = (

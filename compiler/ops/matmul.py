@@ -23,6 +23,7 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
+from fitzroy.compiler.ops.elementwise import real
 from fitzroy.compiler.ops.tflite_options import activation_code, activation_of
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.targets.xnnpack import rules
@@ -75,6 +76,7 @@ class FullyConnected(Operator):
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         x, w, bias = (*arrays, None)[:3]
+        bias = None if bias is None else bias.reshape(-1)
         assert x is not None
         assert w is not None
         low, high = self._attributes(call).activation.bounds
@@ -141,6 +143,12 @@ class BatchMatMul(Operator):
 
     def infer(self, call: Call) -> Sequence[Expected]:
         x, y = self._shapes(call)
+        demand(
+            call.type(0).dtype is call.type(1).dtype,
+            f"operands are {call.type(0).dtype.value} and {call.type(1).dtype.value}",
+        )
+        real(call.type(0))
+        real(call.type(1))
         demand(x[-1] == y[-2], f"{x[-1]} columns times {y[-2]} rows")
         try:
             batch = np.broadcast_shapes(x[:-2], y[:-2])

@@ -22,6 +22,7 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
+from fitzroy.compiler.ops.elementwise import real
 from fitzroy.compiler.ops.tflite_options import activation_of
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.targets.executorch import portable
@@ -38,19 +39,21 @@ from fitzroy.hw_models.numerics import tflite as tflite_kernels
 class Normalization(Operator):
     """Base: computes on real numbers, whatever the representation."""
 
-    def real(self, call: Call, x: Array) -> Array:
+    def on_reals(self, call: Call, x: Array) -> Array:
         """The function on float32."""
         raise NotImplementedError
 
     def infer(self, call: Call) -> Sequence[Expected]:
+        real(call.type())
         demand(call.type().rank > 0, "a scalar")
+        demand(call.type().shape[-1] > 0, "empty rows")
         return [Expected(call.type().shape, call.type().dtype)]
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
         before, after = call.type().quantization, call.result.type.quantization
-        result = self.real(call, x if before is None else numerics.dequantize(x, before))
+        result = self.on_reals(call, x if before is None else numerics.dequantize(x, before))
         if after is not None:
             result = numerics.quantize(result, after, call.result.type.dtype)
         return [result]
@@ -74,7 +77,7 @@ class Softmax(Normalization):
     def _beta(self, call: Call) -> float:
         return call.attributes(SoftmaxAttributes).beta
 
-    def real(self, call: Call, x: Array) -> Array:
+    def on_reals(self, call: Call, x: Array) -> Array:
         return numerics.softmax(x, self._beta(call))
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
@@ -105,7 +108,7 @@ class LogSoftmax(Normalization):
     name = "log_softmax"
     tflite = ("LOG_SOFTMAX",)
 
-    def real(self, call: Call, x: Array) -> Array:
+    def on_reals(self, call: Call, x: Array) -> Array:
         shifted = x - x.max(axis=-1, keepdims=True)
         total = np.exp(shifted).sum(axis=-1, keepdims=True, dtype=np.float32)
         result: Array = shifted - np.log(total)
@@ -129,7 +132,7 @@ class L2Normalization(Normalization):
     name = "l2_normalization"
     tflite = ("L2_NORMALIZATION",)
 
-    def real(self, call: Call, x: Array) -> Array:
+    def on_reals(self, call: Call, x: Array) -> Array:
         squares = np.square(x).sum(axis=-1, keepdims=True, dtype=np.float32)
         result: Array = x / np.sqrt(np.maximum(squares, np.float32(1e-12)))
         return result

@@ -20,6 +20,7 @@ from fitzroy.compiler.ops.definition import (
     Reject,
     define,
 )
+from fitzroy.compiler.ops.elementwise import real, requantized
 from fitzroy.compiler.ops.tflite_options import (
     activation_code,
     activation_of,
@@ -146,6 +147,10 @@ class AveragePool2D(Pool):
     tflite = ("AVERAGE_POOL_2D",)
     node = xnn.XNNAvgPooling2d
 
+    def infer(self, call: Call) -> Sequence[Expected]:
+        real(call.type())
+        return super().infer(call)
+
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
@@ -194,12 +199,11 @@ class MaxPool2D(Pool):
         assert x is not None
         a = self.pool(call)
         low, high = a.activation.bounds
-        return [
-            numerics.max_pool(
-                x, call.type(), kernel=a.kernel, stride=a.stride, padding=self.edges(call),
-                low=low, high=high,
-            ).astype(call.result.type.dtype.numpy, copy=False)
-        ]  # fmt: skip
+        pooled = numerics.max_pool(
+            x, call.type(), kernel=a.kernel, stride=a.stride, padding=self.edges(call),
+            low=low, high=high,
+        )  # fmt: skip
+        return [requantized(pooled, call.type(), call.result.type)]
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from rules.mover(call)

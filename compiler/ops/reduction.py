@@ -21,7 +21,7 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
-from fitzroy.compiler.ops.elementwise import requantized
+from fitzroy.compiler.ops.elementwise import real, requantized
 from fitzroy.compiler.ops.shape import normalized_axis, static
 from fitzroy.compiler.ops.tflite_options import tensor_code
 from fitzroy.compiler.targets.executorch import portable
@@ -82,6 +82,12 @@ class Reduction(Operator):
 
     def reject_portable(self, call: Call) -> Iterator[Reject]:
         yield from portable.unquantized(call)
+        yield from self.reject_axes(call)
+
+    def reject_axes(self, call: Call) -> Iterator[Reject]:
+        """No axes mean all axes to the kernels."""
+        if not self.reduction(call).axes and call.type().rank:
+            yield Reject("portable-reduction-axes", "a reduction over no axes")
 
     def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
         assert self.aten is not None
@@ -98,6 +104,10 @@ class Mean(Reduction):
     name = "mean"
     tflite = ("MEAN",)
     aten = ("aten::mean", "out", True)
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        real(call.type())
+        return super().infer(call)
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
@@ -156,7 +166,12 @@ class Extremum(Reduction):
         result = np.asarray(type(self).function(x, axis=a.axes, keepdims=a.keep_dims), x.dtype)
         return [requantized(result, call.type(), call.result.type)]
 
+    def infer(self, call: Call) -> Sequence[Expected]:
+        demand(call.type().size > 0, "an empty operand has no extremum")
+        return super().infer(call)
+
     def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield from self.reject_axes(call)
         yield from portable.stored(rules.variables(call))
         if call.type().quantization != call.result.type.quantization:
             yield Reject("portable-quantized", "the kernel cannot change the quantization")
@@ -202,6 +217,7 @@ class ArgExtremum(Operator):
         axis, shape = self._axis(call), call.type().shape
         demand(0 <= axis < len(shape), f"axis {axis} of {len(shape)} dimensions")
         demand(call.result.type.dtype.is_integer, "positions are integers")
+        demand(call.type().size > 0, "an empty operand has no extremum")
         return [Expected((*shape[:axis], *shape[axis + 1 :]))]
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
@@ -223,6 +239,7 @@ class ArgExtremum(Operator):
 
     def reject_portable(self, call: Call) -> Iterator[Reject]:
         yield from portable.stored([call.operand(0), call.result])
+        yield from portable.numbers([call.operand(0)])
 
     def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
         name = "aten::argmax" if self.name == "arg_max" else "aten::argmin"

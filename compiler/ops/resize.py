@@ -21,7 +21,7 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
-from fitzroy.compiler.ops.elementwise import requantized
+from fitzroy.compiler.ops.elementwise import real, requantized
 from fitzroy.compiler.ops.shape import static
 from fitzroy.compiler.ops.windows import Pair, image_extent
 from fitzroy.compiler.targets.executorch import portable
@@ -94,6 +94,10 @@ class ResizeBilinear(Resize):
     name = "resize_bilinear"
     tflite = ("RESIZE_BILINEAR",)
 
+    def infer(self, call: Call) -> Sequence[Expected]:
+        real(call.type())
+        return super().infer(call)
+
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
@@ -133,6 +137,7 @@ class ResizeNearest(Resize):
 
     def reject_portable(self, call: Call) -> Iterator[Reject]:
         yield from portable.stored([call.operand(0), call.result])
+        yield from portable.numbers([call.operand(0)])
         if call.type().quantization != call.result.type.quantization:
             yield Reject("portable-quantized", "the kernel cannot change the quantization")
         if self.resize(call).sampling is not Sampling.LEGACY:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
     Arrays,
@@ -33,7 +33,7 @@ from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
 from fitzroy.formats import method as m
 from fitzroy.formats import tflite
 from fitzroy.formats import xnnpack as xnn
-from fitzroy.hw_models.numerics import Arithmetic, quantize
+from fitzroy.hw_models.numerics import Arithmetic, quantized_range
 
 Shape = tuple[int, ...]
 
@@ -195,6 +195,11 @@ class Transpose(Mover):
             "TRANSPOSE", tflite.TransposeOptions(), (0, np.array(self._perm(call), np.int32))
         )
 
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield from rules.mover(call)
+        if call.type().rank == 0:
+            yield Reject("xnnpack-rank", "a scalar has nothing to transpose")
+
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
         perm = self._perm(call)
         emitter.add(
@@ -241,8 +246,7 @@ class Pad(Mover):
         a, type = self._pad(call), call.type()
         if type.quantization is None:
             return a.value
-        real = np.array([a.value], np.float32)
-        return int(quantize(real, type.quantization, type.dtype)[0])
+        return quantized_range(a.value, a.value, type.quantization, type.dtype)[0]
 
     def infer(self, call: Call) -> Sequence[Expected]:
         a, shape = self._pad(call), call.type().shape
@@ -251,12 +255,19 @@ class Pad(Mover):
             f"padding of {len(a.before)} dimensions for {len(shape)}",
         )
         demand(min((*a.before, *a.after), default=0) >= 0, "negative padding")
+        dtype = call.type().dtype
+        if not dtype.is_float:
+            low, high = dtype.limits if dtype.is_integer else (0, 1)
+            holds = not math.isnan(a.value) and (call.type().is_quantized or low <= a.value <= high)
+            demand(holds, f"a padding of {a.value} for {dtype.value}")
         extents = zip(a.before, shape, a.after, strict=True)
         return [Expected(tuple(map(sum, extents)), call.type().dtype)]
 
     def move(self, call: Call, x: Array) -> Array:
         a = self._pad(call)
         widths = list(zip(a.before, a.after, strict=True))
+        if not widths:
+            return x
         return np.pad(x, widths, constant_values=self._stored(call))
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
@@ -458,6 +469,8 @@ class StridedSlice(Mover):
         yield from rules.mover(call)
         if any(step != 1 for step in self._slice(call).stride):
             yield Reject("xnnpack-slice-stride", f"strides {self._slice(call).stride}, not 1")
+        if call.type().rank == 0:
+            yield Reject("xnnpack-rank", "a scalar has nothing to slice")
 
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
         a = self._slice(call)
@@ -485,7 +498,10 @@ class StridedSlice(Mover):
             axis
             for axis, extent in enumerate(type.shape)
             if (a.begin[axis], a.size[axis], a.stride[axis]) != (0, extent, 1)
-        ] or [0]
+        ]
+        if not cuts:
+            emitter.call("aten::clone", "out", [call.operand(0), None], call.result)
+            return
         for axis in cuts:
             shape = list(type.shape)
             shape[axis] = a.size[axis]
@@ -596,6 +612,8 @@ class Pack(Operator):
         demand(0 <= axis <= first.rank, f"axis {axis} of {first.rank + 1} dimensions")
         shapes = {call.type(i).shape for i in range(len(call.inputs))}
         demand(len(shapes) == 1, "operands differ in shape")
+        dtypes = {call.type(i).dtype for i in range(len(call.inputs))}
+        demand(len(dtypes) == 1, "operands differ in element type")
         shape = (*first.shape[:axis], len(call.inputs), *first.shape[axis:])
         return [Expected(shape, first.dtype)]
 
@@ -672,6 +690,11 @@ class Gather(Operator):
         axis, shape = self._axis(call), call.type(0).shape
         demand(0 <= axis < len(shape), f"axis {axis} of {len(shape)} dimensions")
         demand(call.type(1).dtype.is_integer, f"indices are {call.type(1).dtype.value}")
+        demand(not call.type(1).is_quantized, "indices are quantized")
+        indices = call.constant(1)
+        if indices is not None:
+            outside = [i for i in indices if not 0 <= i < shape[axis]]
+            demand(not outside, f"index {outside[:1]} of {shape[axis]}")
         result = (*shape[:axis], *call.type(1).shape, *shape[axis + 1 :])
         return [Expected(result, call.type(0).dtype)]
 
@@ -694,6 +717,8 @@ class Gather(Operator):
         yield from portable.stored(rules.variables(call))
         if call.type(0).quantization != call.result.type.quantization:
             yield Reject("portable-quantized", "the kernel cannot change the quantization")
+        if call.type(1).dtype not in (DType.INT32, DType.INT64):
+            yield Reject("portable-index-type", f"indices are {call.type(1).dtype.value}")
         if call.type(1).rank != 1:
             yield Reject("portable-gather-rank", f"indices have rank {call.type(1).rank}, not 1")
 

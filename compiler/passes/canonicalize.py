@@ -12,17 +12,26 @@ from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import TensorType
-from fitzroy.compiler.ir import Graph, Node, Value
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import ClampAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
-from fitzroy.compiler.ops.shape import PadAttributes, ReshapeAttributes, TransposeAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
+from fitzroy.compiler.ops.shape import (
+    PadAttributes,
+    ReshapeAttributes,
+    StridedSliceAttributes,
+    TransposeAttributes,
+)
 from fitzroy.compiler.ops.windows import Activation, explicit_padding, image_extent
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.reference import evaluate_node
 from fitzroy.hw_models.numerics import Arithmetic
+
+LARGEST_CONSTANT = 1 << 28
+"""Most bytes that folding one node may add to a program."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,8 @@ class FoldConstants(Pass):
         for node in graph.nodes():
             inputs = [graph.value(name) for name in node.inputs if name is not None]
             if not inputs or not all(value.is_constant for value in inputs):
+                continue
+            if sum(graph.type(name).nbytes for name in node.outputs) > LARGEST_CONSTANT:
                 continue
             try:
                 results = evaluate_node(graph, node, {}, Arithmetic.XNNPACK)
@@ -156,7 +167,10 @@ class Simplify(Pass):
                     or source in graph.outputs
                     or graph.value(source).is_constant
                 ):
-                    continue  # An output keeps a value, and a name, of its own.
+                    # An output keeps a value, and a name, of its own.
+                    copy = replace(current, op="copy", attributes=NO_ATTRIBUTES)
+                    graph.update(replace(copy, inputs=current.inputs[:1]))
+                    continue
                 if result in graph.outputs:
                     self._keep_name(graph, current)
                 else:
@@ -206,6 +220,11 @@ class Simplify(Pass):
             return not any((*a.before, *a.after))
         if isinstance(a, ClampAttributes):
             return not bites(before, (a.min, a.max))
+        if isinstance(a, StridedSliceAttributes):
+            # Equal shapes leave nothing to cut, but a negative step turns around.
+            return all(step > 0 for step in a.stride)
+        if isinstance(a, ReductionAttributes) and not a.axes:
+            return True
         return node.op == "concatenation" and len(node.inputs) == 1
 
 
@@ -213,6 +232,8 @@ def bites(type: TensorType, bounds: tuple[float, float]) -> bool:
     """Whether a clamp to real bounds can change an element of a type."""
     low, high = bounds
     q = type.quantization
+    if q is not None and not q.is_per_tensor:
+        return True
     if q is None:
         return low > -math.inf or high < math.inf
     smallest, largest = type.dtype.limits

@@ -1,8 +1,9 @@
 """Legalization of uint8 models.
 
 Two policies. ``exact`` keeps uint8: XNNPACK has kernels for it, which give the same numbers but
-are slow. ``fast`` turns activations into int8 by flipping the sign bit, which changes nothing,
-and filters into int8 with a scale per channel: a channel whose centred weights fit int8 stays
+are slow. ``fast`` turns activations into int8 by flipping the sign bit, which changes no number
+(only conversions between int8 and uint8 then round in fixed point and may differ by one step), and
+filters into int8 with a scale per channel: a channel whose centred weights fit int8 stays
 exact, any other is rescaled so that its largest weight becomes 127.
 """
 
@@ -52,31 +53,34 @@ def _is_quint8(type: TensorType) -> bool:
 
 
 def _signed(graph: Graph, border: tuple[str, ...]) -> Graph:
-    filters = {
-        node.inputs[1]
-        for node in graph.nodes()
-        if node.op in CHANNEL_AXES and _centrable(graph, node)
-    }
+    filters = _filters(graph)
     result = Graph(graph.name)
+    fresh = _Names({*graph.values, *(node.name for node in graph.nodes())})
     renamed: dict[str, str] = {}
     for name in graph.inputs:
-        type = graph.type(name)
-        result.add_input(name, type)
-        if _is_quint8(type):
-            renamed[name] = result.emit("quantize", [name], flipped_type(type), stem=f"{name}/int8")
+        result.add_input(name, graph.type(name))
     for value in graph.values.values():
         if value.name in result.values:
             continue
         flips = _is_quint8(value.type) and value.name not in filters
-        if not flips:
+        if not flips or value.name in border:
             result.add_value(value)
         elif value.data is not None:
             result.add_value(Value(value.name, flipped_type(value.type), _flipped(value.data)))
         else:
-            name = f"{value.name}/int8" if value.name in border else value.name
-            renamed[value.name] = result.add_value(
-                Value(result.fresh(name), flipped_type(value.type))
-            )
+            result.add_value(Value(value.name, flipped_type(value.type)))
+    for name in dict.fromkeys(border):
+        value = graph.value(name)
+        if not _is_quint8(value.type) or name in filters:
+            continue
+        signed, type = fresh(f"{name}/int8"), flipped_type(value.type)
+        renamed[name] = signed
+        if value.data is not None:
+            result.add_value(Value(signed, type, _flipped(value.data)))
+        elif name in graph.inputs:
+            result.add_node(Node(signed, "quantize", (name,), (signed,)), (type,))
+        else:
+            result.add_value(Value(signed, type))
     for node in graph.nodes():
         outputs = tuple(renamed.get(name, name) for name in node.outputs)
         inputs = tuple(None if name is None else renamed.get(name, name) for name in node.inputs)
@@ -84,26 +88,47 @@ def _signed(graph: Graph, border: tuple[str, ...]) -> Graph:
         if node.op in CHANNEL_AXES and _centrable(graph, node):
             moved = _centred(graph, result, moved, node)
         result.add_node(moved)
-    for name in graph.outputs:
-        if name in renamed and name not in graph.inputs:
-            type = graph.type(name)
-            result.outputs.append(name)
-            if name not in result.values:
-                result.add_node(
-                    Node(result.fresh(name), "quantize", (renamed[name],), (name,)), (type,)
-                )
-        else:
-            result.outputs.append(name)
+    result.outputs = list(graph.outputs)
+    for name in dict.fromkeys(graph.outputs):
+        if name in renamed and graph.producer(name) is not None:
+            unsigned = fresh(f"{name}/uint8")
+            result.add_node(Node(unsigned, "quantize", (renamed[name],), (name,)))
     result.prune()
     return result
 
 
+class _Names:
+    """Gives names that are neither in the old graph nor given before."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = taken
+
+    def __call__(self, stem: str) -> str:
+        name, count = stem, 0
+        while name in self._taken:
+            count += 1
+            name = f"{stem}.{count}"
+        self._taken.add(name)
+        return name
+
+
+def _filters(graph: Graph) -> set[str]:
+    """Constants that serve as centrable filters and as nothing else."""
+    uses = {True: set[str](), False: set(graph.outputs)}
+    for node in graph.nodes():
+        centred = node.op in CHANNEL_AXES and _centrable(graph, node)
+        for index, name in enumerate(node.inputs):
+            if name is not None:
+                uses[centred and index == 1].add(name)
+    return uses[True] - uses[False]
+
+
 def _centrable(graph: Graph, node: Node) -> bool:
     kernel = graph.value(str(node.inputs[1]))
-    return (
-        kernel.is_constant
-        and _is_quint8(kernel.type)
-        and _is_quint8(graph.type(str(node.inputs[0])))
+    types = (kernel.type, graph.type(str(node.inputs[0])))
+    return kernel.is_constant and all(
+        _is_quint8(type) and type.quantization is not None and type.quantization.is_per_tensor
+        for type in types
     )
 
 

@@ -136,7 +136,7 @@ def through_table(evaluate: Callable[[Array], Array], x: Array, dtype: DType) ->
     """Evaluate a function of 8-bit integers for all of them, and look the results up."""
     low, high = dtype.limits
     table = evaluate(np.arange(low, high + 1).astype(dtype.numpy))
-    result: Array = table[x.astype(np.int16) - low]
+    result: Array = table[x.astype(np.int32) - low]
     return result
 
 

@@ -120,6 +120,8 @@ class _MethodLinker:
         if not method.calls:
             raise self.fault("nothing to run", hint="a method needs at least one call")
         allocations, arena = self.plan()
+        if arena not in _INT64:
+            raise LinkError(f"method {self.method.name!r} needs {arena} bytes of memory")
         values = self.values(allocations)
         operators: dict[tuple[str, str], int] = {}
         delegates: list[et.BackendDelegate] = []
@@ -142,7 +144,7 @@ class _MethodLinker:
             ],
             operators=[et.Operator(name=name, overload=overload) for name, overload in operators],
             delegates=delegates,
-            non_const_buffer_sizes=np.asarray([0, arena], np.int64),
+            non_const_buffer_sizes=np.array([0, arena], np.int64),
         )
 
     def check(self) -> None:

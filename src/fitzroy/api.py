@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from fitzroy.base.errors import UnsupportedError, UsageError
+from fitzroy.base.errors import FormatError, InternalError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, parse_graph, print_graph
@@ -67,7 +67,10 @@ def load(path: str | os.PathLike[str], *, subgraph: int = 0) -> Graph:
             reason=f"it holds a {kind.value}",
             hint="give a .tflite model or a graph in text form",
         )
-    verify(graph)
+    try:
+        verify(graph)
+    except InternalError as error:
+        raise FormatError(f"the graph is inconsistent: {error}", path=name) from None
     return graph
 
 
@@ -186,6 +189,7 @@ def compile(
     """
     if target not in TARGETS:
         raise UsageError(f"no target {target!r}", hint=f"targets: {', '.join(TARGETS)}")
+    policy = _policy(uint8)
     log = _Log(None if dump is None else Path(dump), progress)
     models = model if isinstance(model, Mapping) else {"forward": model}
     graphs, legalized, placements, lowered = {}, {}, {}, {}
@@ -196,7 +200,7 @@ def compile(
                 graph = graph.cut(outputs)
         graphs[name] = graph
         log.write("import.ir", partial(print_graph, graph))
-        passes = xnnpack(Uint8Policy(uint8))
+        passes = xnnpack(policy)
         legalized[name] = run_passes(graph, passes, log.observe)
         with log.step("partition"):
             placements[name] = tuple(partition(legalized[name]))
@@ -210,6 +214,14 @@ def compile(
     with log.step("link"):
         data = link_program([item.method for item in lowered.values()])
     return Compilation(data, graphs, legalized, placements, lowered, tuple(log.stages))
+
+
+def _policy(uint8: Uint8Policy | str) -> Uint8Policy:
+    try:
+        return Uint8Policy(uint8)
+    except ValueError:
+        names = ", ".join(policy.value for policy in Uint8Policy)
+        raise UsageError(f"no uint8 policy {uint8!r}", hint=f"policies: {names}") from None
 
 
 def _partition_text(placements: Sequence[Placement]) -> str:
@@ -248,7 +260,7 @@ def explain(
     graph = model if isinstance(model, Graph) else load(model)
     if outputs:
         graph = graph.cut(outputs)
-    legalized = run_passes(graph, xnnpack(Uint8Policy(uint8)))
+    legalized = run_passes(graph, xnnpack(_policy(uint8)))
     return legalized, tuple(partition(legalized))
 
 
@@ -264,6 +276,9 @@ def bundle(compilation: Compilation, cases: Mapping[str, Sequence[Sequence[Array
     """
     suites = []
     for method, inputs in cases.items():
+        if method not in compilation.legalized:
+            known = ", ".join(compilation.legalized)
+            raise UsageError(f"no method {method!r}", hint=f"methods: {known}")
         graph = compilation.legalized[method]
         suite = []
         for arrays in inputs:

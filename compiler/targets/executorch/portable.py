@@ -27,6 +27,15 @@ def stored(values: Sequence[Value]) -> Iterator[Reject]:
                 "portable-type",
                 f"{value.name!r} is {value.type.dtype.value}, which no kernel takes",
             )
+        if 0 in value.type.shape:
+            yield Reject("portable-empty", f"{value.name!r} is empty: {list(value.type.shape)}")
+
+
+def numbers(values: Sequence[Value]) -> Iterator[Reject]:
+    """Rules of kernels that know no booleans."""
+    for value in values:
+        if value.type.dtype is DType.BOOL:
+            yield Reject("portable-type", f"{value.name!r} is bool; the kernel takes numbers")
 
 
 def unquantized(call: Call) -> Iterator[Reject]:

@@ -98,15 +98,20 @@ class SubgraphEmitter:
     def _bias(self, call: Call, bias: Value) -> Value:
         """The bias with the type that XNNPACK derives from input and filter."""
         image, kernel = call.type(0).quantization, call.type(1).quantization
+        if bias.data is None:
+            raise InternalError(f"bias {bias.name!r} is not a constant", where=self._graph.name)
+        data = bias.data.reshape(-1)
         if bias.type.dtype is DType.FLOAT32 or image is None or kernel is None:
-            return bias
+            return Value(bias.name, TensorType(data.shape, bias.type.dtype), data)
         factor = np.float32(image.scale[0])
         # The runtime demands normal scales here, but computes with those of input and filter.
-        tiny = np.finfo(np.float32).tiny
-        scale = tuple(float(max(factor * np.float32(s), tiny)) for s in kernel.scale)
+        normal = np.finfo(np.float32)
+        with np.errstate(over="ignore"):
+            products = factor * np.array(kernel.scale, np.float32)
+        scale = tuple(np.clip(products, normal.tiny, normal.max).tolist())
         axis = None if kernel.axis is None else 0
         quantization = Quantization(scale, (0,) * len(scale), axis)
-        return Value(bias.name, TensorType((bias.type.size,), DType.INT32, quantization), bias.data)
+        return Value(bias.name, TensorType(data.shape, DType.INT32, quantization), data)
 
     def add(self, node: xnn.NodeTable, bounds: tuple[float, float] = (-math.inf, math.inf)) -> None:
         """Append a node, with the clamp of its output in real numbers."""

@@ -506,8 +506,10 @@ def lstm(r: _Rewriter) -> None:
     time, batch = (0, 1) if a.time_major else (1, 0)
     steps, rows = sequence.shape[time], sequence.shape[batch]
     depth, cells = sequence.shape[2], r.call.type(INPUT_WEIGHTS).shape[0]
-    parts = [_stacked(r, first, cells) for first in (INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES)]
-    weights, recurrent, bias = (r.constant(part) for part in parts)
+    weights, recurrent, bias = (
+        r.constant(_stacked(r, first, cells))
+        for first in (INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES)
+    )
     x = r.real(r.call.operand(0).name)
     if not a.time_major:
         order = TransposeAttributes((1, 0, 2))

@@ -15,6 +15,8 @@ from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call, Reject
 
 QUANTIZED = (DType.INT8, DType.UINT8)
+MAX_EXTENT = 2**31 - 1
+"""Largest extent of a tensor that the program's tables hold."""
 MAX_RANK = 6
 """Most dimensions of an XNNPACK value."""
 
@@ -47,6 +49,11 @@ def activations(
         if type.rank > MAX_RANK:
             yield Reject(
                 "xnnpack-rank", f"{value.name!r} has {type.rank} dimensions, at most {MAX_RANK}"
+            )
+        if max(type.shape, default=0) > MAX_EXTENT:
+            yield Reject(
+                "xnnpack-extent",
+                f"{value.name!r} has an extent of {max(type.shape)}, at most {MAX_EXTENT}",
             )
         if 0 in type.shape:
             yield Reject("xnnpack-empty", f"{value.name!r} is empty: {list(type.shape)}")
@@ -157,6 +164,8 @@ def weighted(
             yield Reject("xnnpack-bias-type", f"the bias is {bias.type.dtype.value}, not int32")
         if bias.type.quantization is not None and any(bias.type.quantization.zero_point):
             yield Reject("xnnpack-bias-zero-point", "the bias has a zero point other than 0")
+    if not (is_activation(image.type) and is_activation(result.type)):
+        return
     if image.type.quantization is not None and result.type.quantization is not None:
         ratio = max(q.scale) * image.type.quantization.scale[0] / result.type.quantization.scale[0]
         if not ratio < 256 or math.isnan(ratio):
