@@ -41,6 +41,10 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
     return _Importer(model, path, subgraph).graph()
 
 
+LARGEST_VARIABLE = 1 << 28
+"""Most bytes of a tensor that holds state; files give only its shape."""
+
+
 class _Importer:
     def __init__(self, model: tflite.Model, path: str, index: int) -> None:
         self.model, self.path, self.index = model, path, index
@@ -114,6 +118,10 @@ class _Importer:
             return data.astype(data.dtype.newbyteorder("="), copy=False)
         type = self.type(index)
         if tensor.is_variable:
+            if type.nbytes > LARGEST_VARIABLE:
+                raise self.malformed(
+                    index, f"is a variable of {type.nbytes} bytes, at most {LARGEST_VARIABLE}"
+                )
             zero = 0 if type.quantization is None else type.quantization.zero_point[0]
             return np.full(type.shape, zero, type.dtype.numpy)
         return np.empty(type.shape, type.dtype.numpy) if type.size == 0 else None

@@ -22,6 +22,7 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
+from fitzroy.compiler.ops.elementwise import real
 from fitzroy.compiler.ops.tflite_options import (
     activation_code,
     activation_of,
@@ -67,6 +68,32 @@ def edges(call: Call, kernel: Pair) -> tuple[int, int, int, int]:
     return explicit_padding(a.padding, image_extent(call.type(0)), kernel, a.stride, a.dilation)
 
 
+def check_weights(call: Call, channel_axis: int) -> None:
+    """Demand that input, filter and result are all float32 or all quantized.
+
+    Args:
+        call: input and filter.
+        channel_axis: the filter's axis of output channels, along which its scales may run.
+    """
+    types = (call.type(0), call.type(1), call.result.type)
+    for type in types:
+        real(type)
+    demand(
+        len({type.is_quantized for type in types}) == 1,
+        "quantized and float32 tensors are mixed; dequantize the filter or quantize the input",
+    )
+    for type in (types[0], types[2]):
+        demand(
+            type.quantization is None or type.quantization.is_per_tensor,
+            "an activation has a scale per channel",
+        )
+    q = types[1].quantization
+    demand(
+        q is None or q.axis in (None, channel_axis),
+        f"the filter's scales run along axis {q and q.axis}, not {channel_axis}",
+    )
+
+
 def check_bias(call: Call, index: int, channels: int) -> None:
     """Demand that an optional bias has one element per output channel."""
     bias = call.optional(index)
@@ -98,6 +125,7 @@ class Conv2D(Operator):
         )
         groups = image.shape[3] // channels
         demand(groups > 0 and out % groups == 0, f"{out} output channels in {groups} groups")
+        check_weights(call, 0)
         check_bias(call, 2, out)
         a = conv_attributes(call)
         rows, cols = output_extent(a.padding, extent, (height, width), a.stride, a.dilation)
@@ -167,6 +195,7 @@ class DepthwiseConv2D(Operator):
             image.shape[3] > 0 and out % image.shape[3] == 0,
             f"{out} output channels are no multiple of {image.shape[3]} input channels",
         )
+        check_weights(call, 3)
         check_bias(call, 2, out)
         a = conv_attributes(call)
         rows, cols = output_extent(a.padding, extent, (height, width), a.stride, a.dilation)
@@ -284,6 +313,7 @@ class TransposeConv(Operator):
         )
         demand(min(a.stride) > 0, f"stride {a.stride}")
         demand(min(a.padding) >= 0, f"negative padding {a.padding}")
+        check_weights(call, 0)
         check_bias(call, 2, kernel.shape[0])
         adjustment = self._adjustment(call)
         demand(

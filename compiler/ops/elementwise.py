@@ -77,6 +77,7 @@ class Unary(Operator):
 
     def infer(self, call: Call) -> Sequence[Expected]:
         real(call.type())
+        real(call.result.type)
         both = call.type().is_quantized and call.result.type.is_quantized
         return [Expected(call.type().shape, None if both else call.type().dtype)]
 
@@ -596,6 +597,8 @@ class Binary(Operator):
             call.type(0).dtype is call.type(1).dtype,
             f"operands are {call.type(0).dtype.value} and {call.type(1).dtype.value}",
         )
+        kinds = {type.is_quantized for type in (call.type(0), call.type(1), call.result.type)}
+        demand(len(kinds) == 1, "quantized and plain tensors are mixed")
         return [Expected(broadcast(call), call.type(0).dtype)]
 
     def scales_fit(self, call: Call) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
-from fitzroy.compiler.ops.convolution import check_bias
+from fitzroy.compiler.ops.convolution import check_bias, check_weights
 from fitzroy.compiler.ops.definition import (
     Arrays,
     Call,
@@ -65,6 +65,7 @@ class FullyConnected(Operator):
         demand(kernel.rank == 2, f"the filter has {kernel.rank} dimensions, not 2")
         out, depth = kernel.shape
         demand(depth > 0 and image.size % depth == 0, f"{image.size} inputs in rows of {depth}")
+        check_weights(call, 0)
         check_bias(call, 2, out)
         if self._attributes(call).keep_num_dims:
             demand(
@@ -149,6 +150,7 @@ class BatchMatMul(Operator):
         )
         real(call.type(0))
         real(call.type(1))
+        real(call.result.type)
         demand(x[-1] == y[-2], f"{x[-1]} columns times {y[-2]} rows")
         try:
             batch = np.broadcast_shapes(x[:-2], y[:-2])

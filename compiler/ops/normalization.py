@@ -45,6 +45,7 @@ class Normalization(Operator):
 
     def infer(self, call: Call) -> Sequence[Expected]:
         real(call.type())
+        real(call.result.type)
         demand(call.type().rank > 0, "a scalar")
         demand(call.type().shape[-1] > 0, "empty rows")
         return [Expected(call.type().shape, call.type().dtype)]

@@ -20,6 +20,7 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
+from fitzroy.compiler.ops.elementwise import real
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
 
@@ -71,6 +72,8 @@ class UnidirectionalSequenceLstm(Operator):
 
     def infer(self, call: Call) -> Sequence[Expected]:
         shape = call.type(INPUT).shape
+        real(call.type(INPUT))
+        real(call.result.type)
         demand(len(shape) == 3, f"a sequence has 3 dimensions, not {len(shape)}")
         weights = call.type(INPUT_WEIGHTS + 1)
         demand(weights.rank == 2, f"weights have {weights.rank} dimensions, not 2")

@@ -107,6 +107,7 @@ class Mean(Reduction):
 
     def infer(self, call: Call) -> Sequence[Expected]:
         real(call.type())
+        real(call.result.type)
         return super().infer(call)
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:

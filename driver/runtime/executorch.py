@@ -22,13 +22,13 @@ from typing import IO, Any, BinaryIO, cast
 import numpy as np
 
 from fitzroy.base.errors import DeviceError, FormatError, UsageError
+from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.session import (
     Closing,
     MethodInfo,
     find_method,
     method_infos,
-    read_file,
 )
 from fitzroy.driver.runtime.wire import Message, receive, send
 from fitzroy.formats import bundled

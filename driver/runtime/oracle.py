@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.session import (
     Closing,
     MethodInfo,
     find_method,
     method_infos,
-    read_file,
 )
 from fitzroy.formats import executorch as et
 from fitzroy.hw_models.executorch import MethodModel

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -198,17 +197,3 @@ def find_method(methods: Sequence[MethodInfo], name: str) -> MethodInfo:
             return info
     known = ", ".join(repr(info.name) for info in methods)
     raise UsageError(f"no method {name!r}", reason=f"the program has {known}")
-
-
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Bytes of a file.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise UsageError(
-            "the file cannot be read", reason=error.strerror or str(error), where=str(path)
-        ) from error

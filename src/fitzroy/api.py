@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from fitzroy.base.errors import FormatError, InternalError, UnsupportedError, UsageError
+from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, parse_graph, print_graph
@@ -28,19 +29,6 @@ from fitzroy.linker.packages.executorch import link_program
 Model = str | os.PathLike[str] | Graph
 TARGETS = ("xnnpack",)
 """Names of the targets that `compile` takes."""
-
-
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Bytes of a file.
-
-    Raises:
-        UsageError: there is no such file, or it cannot be read.
-    """
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError(f"cannot read {os.fspath(path)}", reason=reason) from None
 
 
 def load(path: str | os.PathLike[str], *, subgraph: int = 0) -> Graph:

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.errors import FormatError, UsageError
+from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, DType, TensorType
-from fitzroy.cli.files import read_file
 
 IMAGE_SUFFIXES = frozenset(
     {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}

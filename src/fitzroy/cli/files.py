@@ -12,24 +12,6 @@ from pathlib import Path
 from fitzroy.base.errors import UsageError
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Bytes of a file that the user named.
-
-    Raises:
-        UsageError: it is missing, a directory, or cannot be read.
-    """
-    try:
-        return Path(path).read_bytes()
-    except FileNotFoundError:
-        raise UsageError("no such file", where=os.fspath(path)) from None
-    except IsADirectoryError:
-        raise UsageError("a file is wanted, this is a directory", where=os.fspath(path)) from None
-    except OSError as error:
-        raise _refused("the file cannot be read", path, error) from None
-    except ValueError as error:
-        raise UsageError("no usable file name", reason=str(error), where=os.fspath(path)) from None
-
-
 def check_output(path: Path, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
     """Refuse an output path early, before the work is done.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fitzroy.cli.files import read_file
+from fitzroy.base.files import read_file
 from fitzroy.cli.help import Json, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, size
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 from fitzroy.base.errors import UsageError
-from fitzroy.cli.files import read_file
+from fitzroy.base.files import read_file
 from fitzroy.cli.terminal import article
 from fitzroy.compiler.ir import Graph
 from fitzroy.formats.detect import FileKind, detect

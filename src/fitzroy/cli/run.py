@@ -15,9 +15,10 @@ import numpy as np
 import typer
 
 from fitzroy.base.errors import DeviceError, FitzroyError, SimulationError, UsageError
+from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import arrays
-from fitzroy.cli.files import check_output, read_file, write_file
+from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import Json, Quiet, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
 from fitzroy.formats.detect import FileKind, detect

@@ -1820,7 +1820,13 @@ def quantization_of(tensor: Tensor, path: str = "") -> Quantization | None:
     if parameters.scale is None or not len(parameters.scale):
         return None
     scale = tuple(float(value) for value in parameters.scale)
+    wrong = [value for value in scale if not (math.isfinite(value) and value > 0)]
+    if wrong:
+        raise FormatError(f"scale {wrong[0]}, which is no positive number", path=path, table=name)
     zero_point = ints(parameters.zero_point) or (0,)
+    outside = [value for value in zero_point if not -(2**31) <= value < 2**31]
+    if outside:
+        raise FormatError(f"zero point {outside[0]} exceeds 32 bits", path=path, table=name)
     if len(zero_point) == 1:
         zero_point *= len(scale)
     if len(zero_point) != len(scale):
@@ -1845,7 +1851,16 @@ def type_of(tensor: Tensor, path: str = "") -> types.TensorType:
         FormatError: the shape or the quantization is malformed.
         UnsupportedError: an element type or a quantization without counterpart.
     """
-    return types.TensorType(shape_of(tensor, path), dtype_of(tensor), quantization_of(tensor, path))
+    type = types.TensorType(shape_of(tensor, path), dtype_of(tensor), quantization_of(tensor, path))
+    if type.quantization is not None and type.dtype.is_integer:
+        low, high = type.dtype.limits
+        outside = [zero for zero in type.quantization.zero_point if not low <= zero <= high]
+        if outside:
+            raise FormatError(
+                f"zero point {outside[0]} of {type.dtype.value}, which holds {low} to {high}",
+                path=path, table=f"Tensor {tensor.name!r}",
+            )  # fmt: skip
+    return type
 
 
 def buffer_bytes(model: Model, index: int, path: str = "") -> memoryview:
