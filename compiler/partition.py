@@ -53,9 +53,10 @@ def diagnose(graph: Graph, node: Node, target: Target) -> list[Diagnostic]:
     """Every reason why a target cannot run a node."""
     call = Call.of(graph, node)
     where = f"{node.op} {node.name!r}" + (f" ({node.origin})" if node.origin else "")
+    # An operand that is read twice objects twice.
     return [
         Diagnostic(Severity.WARNING, reject.rule, where, reject.reason, hint=reject.hint)
-        for reject in target.rejects(OPS[node.op], call)
+        for reject in dict.fromkeys(target.rejects(OPS[node.op], call))
     ]
 
 

@@ -28,7 +28,8 @@ CANONICALIZE: tuple[Pass, ...] = (
 
 def xnnpack(uint8: Uint8Policy = Uint8Policy.EXACT) -> tuple[Pass, ...]:
     """Passes before the partitioner for XNNPACK inside ExecuTorch."""
-    return (*CANONICALIZE, LegalizeUint8(uint8), LegalizeXnnpack(), FoldConstants(), Simplify())
+    signed = (LegalizeUint8(),) if uint8 is Uint8Policy.FAST else ()
+    return (*CANONICALIZE, *signed, LegalizeXnnpack(), FoldConstants(), Simplify())
 
 
 PASSES: dict[str, Callable[[], Pass]] = {
@@ -37,7 +38,7 @@ PASSES: dict[str, Callable[[], Pass]] = {
     "fold-constants": FoldConstants,
     "fold-padding": FoldPadding,
     "fuse-activations": FuseActivations,
-    "legalize-uint8-fast": lambda: LegalizeUint8(Uint8Policy.FAST),
+    "legalize-uint8": LegalizeUint8,
     "legalize-xnnpack": LegalizeXnnpack,
     "simplify": Simplify,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from fitzroy.base.errors import InternalError, UsageError
-from fitzroy.base.types import Array, TensorType
+from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, TypeRuleError
@@ -34,6 +34,8 @@ def check(graph: Graph, node: Node) -> None:
     expected = operator.infer(call)
     if len(expected) != len(call.outputs):
         raise TypeRuleError(f"{len(call.outputs)} results, not {len(expected)}")
+    if operator.moves:
+        _check_representation(call)
     for want, value in zip(expected, call.outputs, strict=True):
         if value.type.shape != want.shape:
             raise TypeRuleError(
@@ -43,6 +45,16 @@ def check(graph: Graph, node: Node) -> None:
             raise TypeRuleError(
                 f"result {value.name!r} is {value.type.dtype.value}, not {want.dtype.value}"
             )
+
+
+def _check_representation(call: Call) -> None:
+    """Demand that 8-bit values are quantized throughout, or nowhere."""
+    sources = [value for value in call.inputs if value is not None]
+    dtype = sources[0].type.dtype
+    if dtype in (DType.INT8, DType.UINT8):
+        values = [v for v in (*sources, *call.outputs) if v.type.dtype in (DType.INT8, DType.UINT8)]
+        if len({value.type.is_quantized for value in values}) > 1:
+            raise TypeRuleError(f"quantized and plain {dtype.value} tensors are mixed")
 
 
 def _check_arity(node: Node, operands: tuple[str, ...]) -> None:

@@ -377,18 +377,39 @@ class _Parser:
 
 
 def _coerce(value: object, hint: Any) -> object:
-    """A parsed literal as the attribute's declared type wants it."""
+    """A parsed literal as the attribute's declared type wants it.
+
+    Raises:
+        ValueError: it is of another type.
+    """
     choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if value is None and types.NoneType not in choices:
         value = _Word("none")
+    for choice in choices:
+        converted = _as(value, choice)
+        if converted is not None or (value is None and choice is types.NoneType):
+            return converted
+    raise ValueError(f"{_literal(value)} where {hint!s} is expected")
+
+
+def _as(value: object, choice: Any) -> object:
+    """The literal as one type, or None."""
+    if typing.get_origin(choice) is tuple:
+        if not isinstance(value, tuple):
+            return None
+        items = typing.get_args(choice)
+        if items[-1:] == (Ellipsis,):
+            items = (items[0],) * len(value)
+        if len(items) != len(value):
+            return None
+        return tuple(map(_coerce, value, items))
     if isinstance(value, _Word):
-        for choice in choices:
-            if isinstance(choice, type) and issubclass(choice, Enum):
-                return choice(str(value))
-        raise ValueError(f"{value!r} is not expected here")
-    if isinstance(value, int) and not isinstance(value, bool) and float in choices:
-        return float(value)
-    return value
+        if isinstance(choice, type) and issubclass(choice, Enum):
+            return choice(str(value))
+        return None
+    if choice is float and type(value) in (int, float):
+        return float(typing.cast(float, value))
+    return value if type(value) is choice else None
 
 
 def parse_graph(

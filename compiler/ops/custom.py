@@ -59,6 +59,10 @@ class Custom(Operator):
 
 
 def cut_hint(call: Call) -> str:
-    """How to compile the part of a model before a custom operator."""
-    names = ",".join(v.name for v in call.inputs if v is not None and not v.is_constant)
-    return f"compile up to it with --outputs '{names}'"
+    """How to compile the part of a model before a custom operator; empty if there is none."""
+    names = [
+        value.name
+        for value in call.inputs
+        if value is not None and not value.is_constant and value.name not in call.graph_inputs
+    ]
+    return f"compile up to it with --outputs '{','.join(names)}'" if names else ""

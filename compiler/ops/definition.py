@@ -56,11 +56,13 @@ class Call:
         node: the node.
         inputs: values read; None where an optional operand is absent.
         outputs: values produced.
+        graph_inputs: names of the values read that are inputs of the graph.
     """
 
     node: Node
     inputs: tuple[Value | None, ...]
     outputs: tuple[Value, ...]
+    graph_inputs: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, graph: Graph, node: Node) -> Call:
@@ -69,6 +71,7 @@ class Call:
             node,
             tuple(None if name is None else graph.value(name) for name in node.inputs),
             tuple(graph.value(name) for name in node.outputs),
+            frozenset(name for name in graph.inputs if name in node.inputs),
         )
 
     def operand(self, index: int) -> Value:
@@ -159,6 +162,7 @@ class Operator:
         attributes: the attribute dataclass.
         results: number of outputs, or None if it depends on the attributes.
         tflite: names of the TFLite builtin operators that import as this one.
+        moves: whether results hold elements of the operands, so that both are quantized or neither.
         elementwise: whether outputs depend on corresponding (broadcast) elements only.
     """
 
@@ -167,6 +171,7 @@ class Operator:
     attributes: ClassVar[type[Attributes]] = Attributes
     results: ClassVar[int | None] = 1
     tflite: ClassVar[tuple[str, ...]] = ()
+    moves: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
 
     # --- meaning ---------------------------------------------------------------------------------

@@ -194,8 +194,6 @@ class BatchMatMul(Operator):
                 yield Reject(
                     "xnnpack-matmul-rank", f"{value.name!r} has rank {value.type.rank}, at least 3"
                 )
-        if call.type(0).shape[:-2] != call.type(1).shape[:-2]:
-            yield Reject("xnnpack-matmul-batch", "the batches of the operands differ")
 
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
         emitter.binary(xnn.XNNBatchMatrixMultiply, call)

@@ -191,6 +191,7 @@ class AveragePool2D(Pool):
 class MaxPool2D(Pool):
     """Largest element of each window."""
 
+    moves = True
     name = "max_pool_2d"
     tflite = ("MAX_POOL_2D",)
     node = xnn.XNNMaxPooling2d

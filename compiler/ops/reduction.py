@@ -158,6 +158,7 @@ class Sum(Reduction):
 class Extremum(Reduction):
     """Base of the largest and smallest element over axes."""
 
+    moves = True
     function: ClassVar[Callable[..., Array]]
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:

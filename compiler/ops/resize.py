@@ -126,6 +126,7 @@ class ResizeBilinear(Resize):
 class ResizeNearest(Resize):
     """Copy of the nearest pixel."""
 
+    moves = True
     name = "resize_nearest_neighbor"
     tflite = ("RESIZE_NEAREST_NEIGHBOR",)
 

@@ -63,6 +63,8 @@ def normalized_axis(axis: int, rank: int) -> int:
 class Mover(Operator):
     """Base of operators whose result holds elements of their one input."""
 
+    moves = True
+
     def move(self, call: Call, x: Array) -> Array:
         """The elements moved."""
         raise NotImplementedError
@@ -322,6 +324,7 @@ class ConcatenationAttributes(Attributes):
 class Concatenation(Operator):
     """Operands one after another along an axis."""
 
+    moves = True
     name = "concatenation"
     operands = ("inputs*",)
     attributes = ConcatenationAttributes
@@ -544,6 +547,7 @@ class SplitAttributes(Attributes):
 class Split(Operator):
     """Parts that follow one another along an axis."""
 
+    moves = True
     name = "split"
     attributes = SplitAttributes
     results = None
@@ -599,6 +603,7 @@ class AxisAttributes(Attributes):
 class Pack(Operator):
     """Operands stacked along a fresh axis."""
 
+    moves = True
     name = "pack"
     operands = ("inputs*",)
     attributes = AxisAttributes
@@ -637,6 +642,7 @@ class Pack(Operator):
 class Unpack(Operator):
     """Slices of extent 1 along an axis, without that axis."""
 
+    moves = True
     name = "unpack"
     attributes = AxisAttributes
     results = None
@@ -678,6 +684,7 @@ class GatherAttributes(Attributes):
 class Gather(Operator):
     """Slices of the first operand along an axis, chosen by an integer operand."""
 
+    moves = True
     name = "gather"
     operands = ("input", "indices")
     attributes = GatherAttributes

@@ -32,16 +32,12 @@ CHANNEL_AXES = {"conv_2d": 0, "depthwise_conv_2d": 3, "fully_connected": 0, "tra
 
 @dataclass(frozen=True)
 class LegalizeUint8(Pass):
-    """Apply a policy to a graph's uint8 values; graph inputs and outputs keep their types."""
-
-    policy: Uint8Policy = Uint8Policy.EXACT
+    """Turn uint8 into int8 and scale filters per channel; graph inputs and outputs stay."""
 
     name = "legalize-uint8"
 
     def run(self, graph: Graph) -> Graph:
-        """Rewrite types and constants; `exact` changes nothing."""
-        if self.policy is Uint8Policy.EXACT:
-            return graph
+        """Rewrite types and constants."""
         border = (*graph.inputs, *graph.outputs)
         if not any(_is_quint8(value.type) for value in graph.values.values()):
             return graph

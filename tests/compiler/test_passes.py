@@ -14,7 +14,7 @@ from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.definition import Reject
 from fitzroy.compiler.partition import Target, partition
 from fitzroy.compiler.passes.base import Pass, run_passes
-from fitzroy.compiler.passes.uint8 import LegalizeUint8, Uint8Policy, centre
+from fitzroy.compiler.passes.uint8 import LegalizeUint8, centre
 from fitzroy.compiler.pipeline import CANONICALIZE, PASSES
 from fitzroy.compiler.reference import evaluate
 
@@ -206,7 +206,7 @@ def test_canonical_form_means_the_same(seed: int, dtype: DType) -> None:
 def test_fast_uint8_keeps_types_at_the_border_and_stays_close(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, DType.UINT8, nodes=4)
-    result = run_passes(graph, [LegalizeUint8(Uint8Policy.FAST)])
+    result = run_passes(graph, [LegalizeUint8()])
     for name in (*graph.inputs, *graph.outputs):
         assert result.type(name) == graph.type(name)
     inner = {v.type.dtype for v in result.values.values()} - {DType.INT32}

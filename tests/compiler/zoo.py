@@ -422,6 +422,9 @@ def _rest(rng: np.random.Generator) -> Pairs:
             f"batch_matmul-{dtype.value}",
             single("batch_matmul", [x, y], tensor((2, 3, 5), dtype, 0.2), a),
         )
+        x, y = tensor((2, 1, 3, 4), dtype), tensor((5, 4, 5), dtype)
+        z = tensor((2, 5, 3, 5), dtype, 0.2)
+        yield f"batch_matmul-{dtype.value}-broadcast", single("batch_matmul", [x, y], z, a)
         swapped = matmul.BatchMatMulAttributes(adj_y=True)
         x, y = tensor((3, 4), dtype), tensor((5, 4), dtype)
         yield (

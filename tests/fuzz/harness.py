@@ -22,9 +22,11 @@ from types import FrameType
 
 from tests.fuzz.mutate import mutant
 from tests.fuzz.seeds import SEEDS
+from tests.fuzz.tables import table_mutant
 from tests.fuzz.targets import run
 
 from fitzroy.base.errors import FitzroyError, InternalError
+from fitzroy.formats import tflite
 
 SECONDS = 2.0
 """Most processor time of a case."""
@@ -92,7 +94,10 @@ class Result:
 
 def case_bytes(seeds: list[bytes], seed: int, case: int) -> bytes:
     """The bytes of a case."""
-    return mutant(random.Random(f"{seed}:{case}"), seeds)
+    rng = random.Random(f"{seed}:{case}")
+    if seeds[0][4:8] == tflite.IDENTIFIER and rng.random() < 0.5:
+        return table_mutant(rng, rng.choice(seeds))
+    return mutant(rng, seeds)
 
 
 def fuzz(name: str, cases: int, seed: int, *, first: int = 0) -> Result:

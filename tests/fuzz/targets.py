@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from fitzroy.api import compile
 from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.compiler.frontends.tflite import import_model
+from fitzroy.compiler.passes.uint8 import Uint8Policy
+from fitzroy.compiler.reference import verify
 from fitzroy.formats import bundled, executorch, flat, tflite, xnnpack
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.hw_models.xnnpack.values import read_values
@@ -30,7 +33,11 @@ def tflite_target(data: bytes) -> None:
         if again != model:
             raise AssertionError("a model changes when written and read")
     for number in range(len(model.subgraphs or ())):
-        import_model(model, path="fuzz.tflite", subgraph=number)
+        graph = import_model(model, path="fuzz.tflite", subgraph=number)
+        verify(graph)
+        for policy in Uint8Policy:
+            with contextlib.suppress(UnsupportedError):
+                compile(graph, uint8=policy)
 
 
 def xnnpack_target(data: bytes) -> None:

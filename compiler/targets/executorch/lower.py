@@ -12,9 +12,7 @@ from fitzroy.compiler.partition import PORTABLE, XNNPACK, Placement
 from fitzroy.compiler.targets.executorch.portable import PortableEmitter
 from fitzroy.compiler.targets.xnnpack.emitter import Subgraph, SubgraphEmitter
 from fitzroy.formats import method as m
-
-BACKEND = "XnnpackBackend"
-"""Name that the runtime registers its XNNPACK backend under."""
+from fitzroy.formats.executorch import XNNPACK_BACKEND
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ def lower(graph: Graph, placements: Sequence[Placement], name: str = "forward") 
             subgraph = delegate(graph, placement)
             subgraphs.append(subgraph)
             args = tuple(emitter.tensor(argument) for argument in subgraph.arguments)
-            emitter.calls.append(m.DelegateCall(BACKEND, subgraph.blob, args))
+            emitter.calls.append(m.DelegateCall(XNNPACK_BACKEND, subgraph.blob, args))
         elif placement.target == PORTABLE.name:
             for node in placement.nodes:
                 OPS[node.op].lower_portable(Call.of(graph, node), emitter)

@@ -1,8 +1,7 @@
 """What ExecuTorch's XNNPACK backend takes: the rules behind every refusal.
 
 Each rule yields a `Reject` with the found and the permitted values. Several of them stand for
-crashes or silently wrong results of the runtime rather than for clean refusals; they are marked
-so in the operator reference.
+crashes or silently wrong results of the runtime rather than for clean refusals.
 """
 
 from __future__ import annotations

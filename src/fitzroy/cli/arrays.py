@@ -126,7 +126,8 @@ def npy_array(data: bytes, type: TensorType, *, path: str = "") -> Array:
             warnings.simplefilter("ignore")
             array = np.load(io.BytesIO(data), allow_pickle=False)
     except (ValueError, EOFError, OSError, SyntaxError, MemoryError, OverflowError) as error:
-        raise FormatError(f"no readable .npy file: {error}", path=path) from None
+        what = "objects, not numbers" if "pickle" in str(error) else str(error)
+        raise FormatError(f"no readable .npy file: {what}", path=path) from None
     if not isinstance(array, np.ndarray):
         raise FormatError("an archive of arrays where one array is wanted", path=path)
     dense = tuple(extent for extent in array.shape if extent != 1)

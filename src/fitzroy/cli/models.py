@@ -63,5 +63,9 @@ def _split(graph: Graph, text: str) -> list[str]:
 def _unknown(graph: Graph, name: str) -> UsageError:
     computed = [name for node in graph.nodes() for name in node.outputs]
     close = difflib.get_close_matches(name, computed, 3, 0.5)
-    hint = f"similar: {', '.join(map(repr, close))}" if close else "names: see fitzroy inspect"
+    hint = (
+        f"similar: {', '.join(map(repr, close))}"
+        if close
+        else "names: see fitzroy inspect MODEL --json"
+    )
     return UsageError(f"no value named {name!r}", where=graph.name, hint=hint)

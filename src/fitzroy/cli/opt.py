@@ -10,7 +10,7 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.files import check_output, write_file
-from fitzroy.cli.help import Outputs, Quiet, Verb
+from fitzroy.cli.help import Json, Outputs, Quiet, Verb
 from fitzroy.cli.terminal import Column, Terminal, seconds
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def opt(
             "--output", "-o", metavar="FILE", help="Write the text there.", show_default=False
         ),
     ] = None,
+    json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run passes on a model and print the graph as text.
@@ -57,7 +58,7 @@ def opt(
     from fitzroy.compiler.ir import print_graph
     from fitzroy.compiler.passes.base import run_passes
 
-    terminal = Terminal(quiet=quiet)
+    terminal = Terminal(json=json, quiet=quiet)
     if listing:
         _list(terminal)
         return
@@ -80,11 +81,18 @@ def opt(
     for stage in stages:
         change = f"{stage.before} nodes to {stage.after}"
         terminal.note(f"{stage.name}: {change}, {seconds(stage.seconds)}")
-    if output is None:
-        terminal.raw(text)
-    else:
+    if output is not None:
         write_file(output, text.encode())
         terminal.note(f"wrote {output}")
+    if json:
+        done = [
+            {"name": s.name, "seconds": s.seconds, "before": s.before, "after": s.after}
+            for s in stages
+        ]
+        where = None if output is None else str(output)
+        terminal.document({"passes": done, "graph": text, "output": where})
+    elif output is None:
+        terminal.raw(text)
 
 
 def _list(terminal: Terminal) -> None:
@@ -94,6 +102,9 @@ def _list(terminal: Terminal) -> None:
     for name, factory in sorted(PASSES.items()):
         doc = type(factory()).__doc__ or ""
         rows.append([name, doc.strip().partition("\n")[0]])
+    if terminal.json:
+        terminal.document({"passes": [{"name": name, "does": does} for name, does in rows]})
+        return
     terminal.table((Column("pass", style="cyan", keep=True), Column("what it does")), rows)
 
 
