@@ -32,7 +32,11 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,examples,litert]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,examples,litert,onnx]'
+	@touch $@
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[executorch,litert,images]'
 	@touch $@
 
 demo: $(VENV)/.demo
@@ -56,7 +60,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.test
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.test

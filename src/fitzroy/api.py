@@ -186,6 +186,10 @@ def compile(
             graph = source if isinstance(source, Graph) else load(source)
             if outputs:
                 graph = graph.cut(outputs)
+        if not graph.outputs:
+            raise UnsupportedError(
+                "the model has no outputs, so there is nothing to run", where=graph.name
+            )
         graphs[name] = graph
         log.write("import.ir", partial(print_graph, graph))
         passes = xnnpack(policy)

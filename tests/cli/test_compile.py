@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.support import Run
+from tests.support import need
 
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
@@ -87,6 +88,7 @@ def test_equal_compilations_give_equal_bytes(fitzroy: Run, digits: Path, tmp_pat
 def test_bundles_beside_the_program(
     fitzroy: Run, digits: Path, images: list[Path], tmp_path: Path
 ) -> None:
+    need("PIL", "images")
     result = fitzroy("compile", digits, "--bundle", *images[:3], "-o", "d.pte", "--json")
     assert result.code == 0
     bundle = bundled.read_bundle((tmp_path / "d.bpte").read_bytes())
@@ -100,6 +102,7 @@ def test_bundles_beside_the_program(
 
 
 def test_only_the_bundle(fitzroy: Run, digits: Path, images: list[Path], tmp_path: Path) -> None:
+    need("PIL", "images")
     assert fitzroy("compile", digits, "-o", "d.bpte", "--bundle", images[0]).code == 0
     assert os.listdir(tmp_path) == ["d.bpte"]
     refused = fitzroy("compile", digits, "-o", "d.bpte")

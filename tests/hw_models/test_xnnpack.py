@@ -18,7 +18,6 @@ from fitzroy.hw_models.xnnpack import NODES, execute
 from fitzroy.linker.packages.executorch import link_program
 
 SEED = 20
-EIGHT_BIT = (DataType.QINT8, DataType.QUINT8)
 
 
 @pytest.fixture(scope="module")

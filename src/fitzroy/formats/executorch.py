@@ -126,13 +126,6 @@ class TensorDataLocation(IntEnum):
     EXTERNAL = 1
 
 
-class DeviceType(IntEnum):
-    """Devices that buffers can be placed on."""
-
-    CPU = 0
-    CUDA = 1
-
-
 class DataLocation(IntEnum):
     """Where the data of a delegate lies."""
 
