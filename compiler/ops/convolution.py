@@ -155,6 +155,8 @@ class Conv2D(Operator):
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from rules.weighted(call, channel_axis=0)
+        a, kernel = conv_attributes(call), call.type(1).shape
+        yield from rules.window(a.stride, a.dilation, edges(call, (kernel[1], kernel[2])))
 
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
         kernel, a = call.type(1).shape, conv_attributes(call)
@@ -231,6 +233,8 @@ class DepthwiseConv2D(Operator):
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from rules.weighted(call, channel_axis=3)
+        a, kernel = conv_attributes(call), call.type(1).shape
+        yield from rules.window(a.stride, a.dilation, edges(call, (kernel[1], kernel[2])))
 
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
         kernel, a = call.type(1).shape, conv_attributes(call)
@@ -366,6 +370,7 @@ class TransposeConv(Operator):
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from rules.weighted(call, channel_axis=0, filter_zero_point_ignored=True)
+        yield from rules.window(self._attributes(call).stride, self._attributes(call).padding)
 
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
         kernel, a = call.type(1).shape, self._attributes(call)

@@ -109,6 +109,7 @@ class Pool(Operator):
             yield Reject(
                 "xnnpack-pool-window", "a window of one element, which the runtime refuses"
             )
+        yield from rules.window(a.kernel, a.stride, self.edges(call))
         top, bottom, left, right = self.edges(call)
         if max(top, bottom) >= a.kernel[0] or max(left, right) >= a.kernel[1]:
             yield Reject("xnnpack-pool-padding", "a window may lie in the padding entirely")

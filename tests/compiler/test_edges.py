@@ -11,13 +11,20 @@ from tests.compiler.zoo import random_inputs, single, tensor, zoo
 from tests.support import need_executorch
 
 import fitzroy
-from fitzroy.base.errors import FitzroyError, FormatError, InternalError, UsageError
+from fitzroy.base.errors import (
+    FitzroyError,
+    FormatError,
+    InternalError,
+    UnsupportedError,
+    UsageError,
+)
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.compiler.ops import elementwise, reduction, shape
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.pooling import ArgMaxPoolAttributes, PoolAttributes
+from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.driver.runtime import ExecuTorchRuntime, OracleRuntime
 from fitzroy.formats import tflite
 
@@ -292,3 +299,13 @@ def test_an_ill_typed_text_is_the_files_fault(tmp_path: object) -> None:
     path.write_text('graph "g" { input %x : float32[2] %y : float32[3] = abs(%x) output %y }')
     with pytest.raises(FormatError, match=r"shape \[3\], not \[2\]"):
         fitzroy.load(path)
+
+
+def test_windows_beyond_the_tables_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((1, 2, 2, 1)).astype(np.float32)
+    a = ConvAttributes((1, 1), (2**31 - 1, 3 * 2**31), PaddingScheme.SAME)
+    image = tensor((1, 4, 4, 1), F32)
+    graph = single("conv_2d", [image, weights], image, a)
+    with pytest.raises(UnsupportedError, match="xnnpack-window"):
+        fitzroy.compile(graph)

@@ -102,6 +102,15 @@ def mover(call: Call) -> Iterator[Reject]:
     yield from same_quantization(values)
 
 
+def window(*sizes: tuple[int, ...]) -> Iterator[Reject]:
+    """Kernel, stride, dilation and padding must fit the program's tables."""
+    largest = max(size for group in sizes for size in group)
+    if largest > MAX_EXTENT:
+        yield Reject(
+            "xnnpack-window", f"a window reaches over {largest} elements, at most {MAX_EXTENT}"
+        )
+
+
 def weighted(
     call: Call, *, channel_axis: int, filter_zero_point_ignored: bool = False
 ) -> Iterator[Reject]:
