@@ -8,7 +8,7 @@ equal orders.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -77,6 +77,15 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Attributes = NO_ATTRIBUTES
     origin: Origin | None = None
+
+
+def unused_name(stem: str, *taken: Container[str]) -> str:
+    """`stem`, with a number behind it if something has that name already."""
+    name, count = stem, 0
+    while any(name in names for names in taken):
+        count += 1
+        name = f"{stem}.{count}"
+    return name
 
 
 class Graph:
@@ -156,11 +165,7 @@ class Graph:
 
     def fresh(self, stem: str) -> str:
         """A name that neither a value nor a node has yet."""
-        name, count = stem, 0
-        while name in self._values or name in self._net:
-            count += 1
-            name = f"{stem}.{count}"
-        return name
+        return unused_name(stem, self._values, self._net)
 
     def add_value(self, value: Value) -> str:
         """Define a value; returns its name.

@@ -68,7 +68,7 @@ def edges(call: Call, kernel: Pair) -> tuple[int, int, int, int]:
     return explicit_padding(a.padding, image_extent(call.type(0)), kernel, a.stride, a.dilation)
 
 
-def check_weights(call: Call, channel_axis: int) -> None:
+def check_weights(call: Call, channel_axis: int | None) -> None:
     """Demand that input, filter and result are all float32 or all quantized.
 
     Args:
@@ -113,6 +113,7 @@ class Conv2D(Operator):
     operands = ("input", "filter", "bias?")
     attributes = ConvAttributes
     tflite = ("CONV_2D",)
+    channel_axis = 0
 
     def infer(self, call: Call) -> Sequence[Expected]:
         image, kernel = call.type(0), call.type(1)
@@ -125,7 +126,7 @@ class Conv2D(Operator):
         )
         groups = image.shape[3] // channels
         demand(groups > 0 and out % groups == 0, f"{out} output channels in {groups} groups")
-        check_weights(call, 0)
+        check_weights(call, self.channel_axis)
         check_bias(call, 2, out)
         a = conv_attributes(call)
         rows, cols = output_extent(a.padding, extent, (height, width), a.stride, a.dilation)
@@ -154,7 +155,7 @@ class Conv2D(Operator):
         return Exported("CONV_2D", tflite.Conv2DOptions(**window))
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.weighted(call, channel_axis=0)
+        yield from rules.weighted(call, channel_axis=self.channel_axis)
         a, kernel = conv_attributes(call), call.type(1).shape
         yield from rules.window(a.stride, a.dilation, edges(call, (kernel[1], kernel[2])))
 
@@ -186,6 +187,7 @@ class DepthwiseConv2D(Operator):
     operands = ("input", "filter", "bias?")
     attributes = ConvAttributes
     tflite = ("DEPTHWISE_CONV_2D",)
+    channel_axis = 3
 
     def infer(self, call: Call) -> Sequence[Expected]:
         image, kernel = call.type(0), call.type(1)
@@ -197,7 +199,7 @@ class DepthwiseConv2D(Operator):
             image.shape[3] > 0 and out % image.shape[3] == 0,
             f"{out} output channels are no multiple of {image.shape[3]} input channels",
         )
-        check_weights(call, 3)
+        check_weights(call, self.channel_axis)
         check_bias(call, 2, out)
         a = conv_attributes(call)
         rows, cols = output_extent(a.padding, extent, (height, width), a.stride, a.dilation)
@@ -232,7 +234,7 @@ class DepthwiseConv2D(Operator):
         )
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.weighted(call, channel_axis=3)
+        yield from rules.weighted(call, channel_axis=self.channel_axis)
         a, kernel = conv_attributes(call), call.type(1).shape
         yield from rules.window(a.stride, a.dilation, edges(call, (kernel[1], kernel[2])))
 
@@ -293,6 +295,7 @@ class TransposeConv(Operator):
     operands = ("input", "filter", "bias?")
     attributes = TransposeConvAttributes
     tflite = ("TRANSPOSE_CONV",)
+    channel_axis = 0
 
     def _attributes(self, call: Call) -> TransposeConvAttributes:
         return call.attributes(TransposeConvAttributes)
@@ -317,7 +320,7 @@ class TransposeConv(Operator):
         )
         demand(min(a.stride) > 0, f"stride {a.stride}")
         demand(min(a.padding) >= 0, f"negative padding {a.padding}")
-        check_weights(call, 0)
+        check_weights(call, self.channel_axis)
         check_bias(call, 2, kernel.shape[0])
         adjustment = self._adjustment(call)
         demand(
@@ -369,7 +372,9 @@ class TransposeConv(Operator):
         raise TypeRuleError(f"padding {a.padding} is neither SAME nor VALID")
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.weighted(call, channel_axis=0, filter_zero_point_ignored=True)
+        yield from rules.weighted(
+            call, channel_axis=self.channel_axis, filter_zero_point_ignored=True
+        )
         yield from rules.window(self._attributes(call).stride, self._attributes(call).padding)
 
     def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:

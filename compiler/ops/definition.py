@@ -162,6 +162,7 @@ class Operator:
         attributes: the attribute dataclass.
         results: number of outputs, or None if it depends on the attributes.
         tflite: names of the TFLite builtin operators that import as this one.
+        channel_axis: axis of output channels of the filter, operand 1; None without a filter.
         moves: whether results hold elements of the operands, so that both are quantized or neither.
         elementwise: whether outputs depend on corresponding (broadcast) elements only.
     """
@@ -171,6 +172,7 @@ class Operator:
     attributes: ClassVar[type[Attributes]] = Attributes
     results: ClassVar[int | None] = 1
     tflite: ClassVar[tuple[str, ...]] = ()
+    channel_axis: ClassVar[int | None] = None
     moves: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
 

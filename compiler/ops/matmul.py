@@ -56,6 +56,7 @@ class FullyConnected(Operator):
     operands = ("input", "filter", "bias?")
     attributes = FullyConnectedAttributes
     tflite = ("FULLY_CONNECTED",)
+    channel_axis = 0
 
     def _attributes(self, call: Call) -> FullyConnectedAttributes:
         return call.attributes(FullyConnectedAttributes)
@@ -65,7 +66,7 @@ class FullyConnected(Operator):
         demand(kernel.rank == 2, f"the filter has {kernel.rank} dimensions, not 2")
         out, depth = kernel.shape
         demand(depth > 0 and image.size % depth == 0, f"{image.size} inputs in rows of {depth}")
-        check_weights(call, 0)
+        check_weights(call, self.channel_axis)
         check_bias(call, 2, out)
         if self._attributes(call).keep_num_dims:
             demand(
@@ -104,7 +105,9 @@ class FullyConnected(Operator):
         return Exported("FULLY_CONNECTED", table)
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.weighted(call, channel_axis=0, filter_zero_point_ignored=True)
+        yield from rules.weighted(
+            call, channel_axis=self.channel_axis, filter_zero_point_ignored=True
+        )
         # The runtime loads other ranks, and fails only when the program is executed.
         for value in (call.operand(0), call.result):
             if value.type.rank != 2:

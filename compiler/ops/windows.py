@@ -9,6 +9,7 @@ from enum import Enum
 
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ops.definition import TypeRuleError
+from fitzroy.hw_models.numerics import conv_output_extent, same_padding
 
 Pair = tuple[int, int]
 Edges = tuple[int, int, int, int]
@@ -56,12 +57,7 @@ def explicit_padding(
         return padding
     if padding is PaddingScheme.VALID:
         return (0, 0, 0, 0)
-    edges = []
-    for extent, size, step, spread in zip(image, kernel, stride, dilation, strict=True):
-        outputs = -(-extent // step)
-        total = max((outputs - 1) * step + (size - 1) * spread + 1 - extent, 0)
-        edges += [total // 2, total - total // 2]
-    return (edges[0], edges[1], edges[2], edges[3])
+    return same_padding(image, kernel, stride, dilation)
 
 
 def output_extent(
@@ -79,11 +75,13 @@ def output_extent(
     top, bottom, left, right = explicit_padding(padding, image, kernel, stride, dilation)
     if min(top, bottom, left, right) < 0:
         raise TypeRuleError(f"negative padding {(top, bottom, left, right)}")
-    height = image[0] + top + bottom - (kernel[0] - 1) * dilation[0] - 1
-    width = image[1] + left + right - (kernel[1] - 1) * dilation[1] - 1
-    if height < 0 or width < 0:
+    rows, cols = (
+        conv_output_extent(image[i], kernel[i], stride[i], dilation[i], added)
+        for i, added in enumerate((top + bottom, left + right))
+    )
+    if rows < 1 or cols < 1:
         raise TypeRuleError(f"a window of {kernel} does not fit an image of {image}")
-    return height // stride[0] + 1, width // stride[1] + 1
+    return rows, cols
 
 
 def scheme_of(

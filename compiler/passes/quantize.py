@@ -19,7 +19,8 @@ import numpy.typing as npt
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
-from fitzroy.compiler.ir import Graph, Node, Value
+from fitzroy.compiler.ir import Graph, Node, Value, unused_name
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.hw_models import numerics
 
@@ -34,15 +35,12 @@ class QuantizationRule:
 
     Attributes:
         shared: whether all operands and results have one quantization.
-        channel_axis: the filter's axis of output channels, for operators whose operands are
-            input, filter and bias.
         result: the quantization that the specification fixes for the result.
         saturating: whether an operand that nothing else reads may saturate where the result
             does, so that its own range does not count.
     """
 
     shared: bool = False
-    channel_axis: int | None = None
     result: Quantization | None = None
     saturating: bool = False
 
@@ -61,13 +59,13 @@ RULES: dict[str, QuantizationRule] = {
     "batch_matmul": _FREE,
     "clamp": QuantizationRule(shared=True, saturating=True),
     "concatenation": _SHARED,
-    "conv_2d": QuantizationRule(channel_axis=0),
+    "conv_2d": _FREE,
     "depth_to_space": _SHARED,
-    "depthwise_conv_2d": QuantizationRule(channel_axis=3),
+    "depthwise_conv_2d": _FREE,
     "div": _FREE,
     "elu": _FREE,
     "exp": _FREE,
-    "fully_connected": QuantizationRule(channel_axis=0),
+    "fully_connected": _FREE,
     "gather": _SHARED,
     "gelu": _FREE,
     "hardswish": _FREE,
@@ -101,7 +99,7 @@ RULES: dict[str, QuantizationRule] = {
     "sum": _FREE,
     "tanh": _SIGNED_UNIT,
     "transpose": _SHARED,
-    "transpose_conv": QuantizationRule(channel_axis=0),
+    "transpose_conv": _FREE,
     "unpack": _SHARED,
 }
 """Operators that can be quantized. The others have no 8-bit kernel in TFLite."""
@@ -171,11 +169,10 @@ def _rejects(graph: Graph, node: Node) -> Iterator[Diagnostic]:
             return
     if not any(_is_real(graph, name) for name in (*node.inputs, *node.outputs)):
         return
-    rule = RULES.get(node.op)
-    if rule is None:
+    if node.op not in RULES:
         yield _reject(where, "it has no 8-bit form", f"TFLite has no 8-bit kernel for {node.op}")
         return
-    if rule.channel_axis is None:
+    if OPS[node.op].channel_axis is None:
         return
     for index, what in ((1, "filter"), (2, "bias")):
         name = node.inputs[index] if index < len(node.inputs) else None
@@ -327,12 +324,12 @@ class _Quantizer:
 
     def activations(self, node: Node) -> tuple[dict[int, Key], list[Key]]:
         """Operands by index, and results, that are quantized as activations."""
-        rule = RULES.get(node.op, _FREE)
+        has_filter = OPS[node.op].channel_axis is not None
         operands: dict[int, Key] = {}
         for index, name in enumerate(node.inputs):
             if name is None or not _is_real(self.source, name):
                 continue
-            if rule.channel_axis is not None and index > 0:
+            if has_filter and index > 0:
                 continue
             operands[index] = (node.name, index) if self.source.value(name).is_constant else name
         return operands, [name for name in node.outputs if _is_real(self.source, name)]
@@ -404,7 +401,7 @@ class _Quantizer:
 
     def add(self, node: Node) -> None:
         operands, _ = self.activations(node)
-        axis = RULES.get(node.op, _FREE).channel_axis
+        axis = OPS[node.op].channel_axis
         inputs = list(node.inputs)
         for index, name in enumerate(node.inputs):
             value = None if name is None else self.source.value(name)
@@ -447,10 +444,7 @@ class _Quantizer:
 
     def unused(self, stem: str) -> str:
         """A name that neither the source nor the result has."""
-        name, count = stem, 0
-        while name in self.taken:
-            count += 1
-            name = f"{stem}.{count}"
+        name = unused_name(stem, self.taken)
         self.taken.add(name)
         return name
 

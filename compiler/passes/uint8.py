@@ -15,7 +15,8 @@ from enum import Enum
 import numpy as np
 
 from fitzroy.base.types import Array, DType, Quantization, TensorType
-from fitzroy.compiler.ir import Graph, Node, Value
+from fitzroy.compiler.ir import Graph, Node, Value, unused_name
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.passes.base import Pass
 
 
@@ -24,10 +25,6 @@ class Uint8Policy(Enum):
 
     EXACT = "exact"
     FAST = "fast"
-
-
-CHANNEL_AXES = {"conv_2d": 0, "depthwise_conv_2d": 3, "fully_connected": 0, "transpose_conv": 0}
-"""Axis of output channels of each operator's filter."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,14 @@ def _is_quint8(type: TensorType) -> bool:
 def _signed(graph: Graph, border: tuple[str, ...]) -> Graph:
     filters = _filters(graph)
     result = Graph(graph.name)
-    fresh = _Names({*graph.values, *(node.name for node in graph.nodes())})
+    taken = {*graph.values, *(node.name for node in graph.nodes())}
+
+    def fresh(stem: str) -> str:
+        """A name that is neither in the old graph nor given before."""
+        name = unused_name(stem, taken)
+        taken.add(name)
+        return name
+
     renamed: dict[str, str] = {}
     for name in graph.inputs:
         result.add_input(name, graph.type(name))
@@ -62,14 +66,16 @@ def _signed(graph: Graph, border: tuple[str, ...]) -> Graph:
         if not flips or value.name in border:
             result.add_value(value)
         elif value.data is not None:
-            result.add_value(Value(value.name, flipped_type(value.type), _flipped(value.data)))
+            result.add_value(
+                Value(value.name, value.type.relabelled(DType.INT8), _flipped(value.data))
+            )
         else:
-            result.add_value(Value(value.name, flipped_type(value.type)))
+            result.add_value(Value(value.name, value.type.relabelled(DType.INT8)))
     for name in dict.fromkeys(border):
         value = graph.value(name)
         if not _is_quint8(value.type) or name in filters:
             continue
-        signed, type = fresh(f"{name}/int8"), flipped_type(value.type)
+        signed, type = fresh(f"{name}/int8"), value.type.relabelled(DType.INT8)
         renamed[name] = signed
         if value.data is not None:
             result.add_value(Value(signed, type, _flipped(value.data)))
@@ -81,7 +87,7 @@ def _signed(graph: Graph, border: tuple[str, ...]) -> Graph:
         outputs = tuple(renamed.get(name, name) for name in node.outputs)
         inputs = tuple(None if name is None else renamed.get(name, name) for name in node.inputs)
         moved = replace(node, inputs=inputs, outputs=outputs)
-        if node.op in CHANNEL_AXES and _centrable(graph, node):
+        if _centrable(graph, node):
             moved = _centred(graph, result, moved, node)
         result.add_node(moved)
     result.outputs = list(graph.outputs)
@@ -93,26 +99,11 @@ def _signed(graph: Graph, border: tuple[str, ...]) -> Graph:
     return result
 
 
-class _Names:
-    """Gives names that are neither in the old graph nor given before."""
-
-    def __init__(self, taken: set[str]) -> None:
-        self._taken = taken
-
-    def __call__(self, stem: str) -> str:
-        name, count = stem, 0
-        while name in self._taken:
-            count += 1
-            name = f"{stem}.{count}"
-        self._taken.add(name)
-        return name
-
-
 def _filters(graph: Graph) -> set[str]:
     """Constants that serve as centrable filters and as nothing else."""
     uses = {True: set[str](), False: set(graph.outputs)}
     for node in graph.nodes():
-        centred = node.op in CHANNEL_AXES and _centrable(graph, node)
+        centred = _centrable(graph, node)
         for index, name in enumerate(node.inputs):
             if name is not None:
                 uses[centred and index == 1].add(name)
@@ -120,20 +111,15 @@ def _filters(graph: Graph) -> set[str]:
 
 
 def _centrable(graph: Graph, node: Node) -> bool:
+    """Whether a node has a uint8 filter that can become int8 with a scale per channel."""
+    if OPS[node.op].channel_axis is None:
+        return False
     kernel = graph.value(str(node.inputs[1]))
     types = (kernel.type, graph.type(str(node.inputs[0])))
     return kernel.is_constant and all(
         _is_quint8(type) and type.quantization is not None and type.quantization.is_per_tensor
         for type in types
     )
-
-
-def flipped_type(type: TensorType) -> TensorType:
-    """The int8 type of a uint8 tensor whose sign bits are flipped."""
-    q = type.quantization
-    assert q is not None
-    zero_point = tuple(zero - 128 for zero in q.zero_point)
-    return TensorType(type.shape, DType.INT8, replace(q, zero_point=zero_point))
 
 
 def _flipped(data: Array) -> Array:
@@ -148,7 +134,8 @@ def _centred(graph: Graph, result: Graph, moved: Node, node: Node) -> Node:
     assert q is not None
     assert x is not None
     assert kernel.data is not None
-    axis = CHANNEL_AXES[node.op]
+    axis = OPS[node.op].channel_axis
+    assert axis is not None
     data, scale, factor = centre(kernel.data, q, axis)
     name = result.add_constant(
         f"{kernel.name}/int8", data, Quantization(scale, (0,) * len(scale), axis)

@@ -162,7 +162,7 @@ def single(op: str, rng: np.random.Generator) -> tuple[Graph, list[dict[str, Arr
     if op == "gather":
         inputs.append(graph.add_constant("indices", np.array([0, 2, 1], np.int32)))
     if op in FILTERS:
-        channels = FILTERS[op][RULES[op].channel_axis or 0]
+        channels = FILTERS[op][OPS[op].channel_axis or 0]
         inputs.append(graph.add_constant("filter", normal(rng, *FILTERS[op])))
         inputs.append(graph.add_constant("bias", normal(rng, channels)))
     results = {"split": 2, "unpack": 4}.get(op, 1)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import OPS, Call
@@ -313,7 +313,7 @@ def unary(r: _Rewriter) -> None:
     if before.dtype is r.out.dtype or not (before.is_quantized and r.out.is_quantized):
         return
     node = r.call.node
-    x = r.to(_names(r)[0], _relabelled(before, r.out.dtype))
+    x = r.to(_names(r)[0], before.relabelled(r.out.dtype))
     r.replace(r.emit(node.op, [x], r.out, node.attributes))
 
 
@@ -343,18 +343,6 @@ def binary(r: _Rewriter) -> None:
     operator = OPS[r.call.node.op]
     if isinstance(operator, Binary) and not operator.scales_fit(r.call):
         in_float(r)
-
-
-def _relabelled(type: TensorType, dtype: DType) -> TensorType:
-    """An 8-bit type with the other signedness and the same real numbers."""
-    q = type.quantization
-    assert q is not None
-    shift = 128 if dtype is DType.UINT8 else -128
-    return TensorType(
-        type.shape,
-        dtype,
-        Quantization(q.scale, tuple(zero + shift for zero in q.zero_point), q.axis),
-    )
 
 
 def concatenation(r: _Rewriter) -> None:

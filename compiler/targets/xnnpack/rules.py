@@ -112,7 +112,7 @@ def window(*sizes: tuple[int, ...]) -> Iterator[Reject]:
 
 
 def weighted(
-    call: Call, *, channel_axis: int, filter_zero_point_ignored: bool = False
+    call: Call, *, channel_axis: int | None, filter_zero_point_ignored: bool = False
 ) -> Iterator[Reject]:
     """Rules of convolutions and fully connected layers.
 

@@ -151,6 +151,17 @@ class TensorType:
         """This type with another shape."""
         return replace(self, shape=shape)
 
+    def relabelled(self, dtype: DType) -> TensorType:
+        """The quantized 8-bit type `dtype` that stands for the same real numbers.
+
+        Stored elements move with the zero point, by the difference of the types' limits.
+        """
+        quantization = self.quantization
+        assert quantization is not None
+        shift = dtype.limits[0] - self.dtype.limits[0]
+        zero_point = tuple(zero + shift for zero in quantization.zero_point)
+        return replace(self, dtype=dtype, quantization=replace(quantization, zero_point=zero_point))
+
     def real(self) -> TensorType:
         """The float32 type of the real numbers that this type stands for."""
         return TensorType(self.shape, DType.FLOAT32)
