@@ -285,6 +285,18 @@ class Graph:
             self.update(replace(reader, inputs=inputs))
         self.outputs = [new if name == old else name for name in self.outputs]
 
+    def retarget(self, old: str, new: str) -> Node:
+        """Let the producer of `old` produce the defined value `new`, and readers read that.
+
+        Returns the changed producer; `new` must have no producer, `old` one.
+        """
+        producer = self.node(self._producer[old])
+        self.remove(producer.name)
+        outputs = tuple(new if name == old else name for name in producer.outputs)
+        changed = self.add_node(replace(producer, outputs=outputs))
+        self.replace_uses(old, new)
+        return changed
+
     def rename_output(self, old: str, new: str) -> None:
         """Give the value of an output a name that no other value has."""
         value = self._values.pop(old)

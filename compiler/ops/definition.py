@@ -223,6 +223,10 @@ class Operator:
 
     # --- XNNPACK ---------------------------------------------------------------------------------
 
+    def scales_fit(self, call: Call) -> bool:
+        """Whether XNNPACK's arithmetic covers the scales of a quantized call."""
+        return True
+
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         """Every reason why the XNNPACK backend cannot run a (legalized) node."""
         yield Reject("xnnpack-operator", f"XNNPACK has no node for {self.name}")

@@ -336,8 +336,7 @@ class LeakyRelu(Unary):
     def parameters(self, call: Call) -> dict[str, float]:
         return {"slope": call.attributes(LeakyReluAttributes).alpha}
 
-    def _fits(self, call: Call) -> bool:
-        """Whether XNNPACK's fixed point covers the scales."""
+    def scales_fit(self, call: Call) -> bool:
         before, after = call.type().quantization, call.result.type.quantization
         if before is None or after is None:
             return True
@@ -349,7 +348,7 @@ class LeakyRelu(Unary):
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         before, after = call.type().quantization, call.result.type.quantization
-        if x is None or before is None or after is None or self._fits(call):
+        if x is None or before is None or after is None or self.scales_fit(call):
             return super().evaluate(call, arrays, arithmetic)
         slope = self.parameters(call)["slope"]
         real = numerics.dequantize(x, before)
@@ -358,7 +357,7 @@ class LeakyRelu(Unary):
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from super().reject_xnnpack(call)
-        if not self._fits(call):
+        if not self.scales_fit(call):
             yield Reject(
                 "xnnpack-scale-ratio",
                 "input scale to output scale, and times the slope, must lie within 2**-8 and 2**7",
@@ -455,6 +454,14 @@ class Conversion(Operator):
 
     elementwise = True
 
+    def scales_fit(self, call: Call) -> bool:
+        before, after = call.type(), call.result.type
+        if before.quantization is None or after.quantization is None:
+            return True
+        return before.dtype is not after.dtype or numerics.conversion_fits(
+            before.quantization, after.quantization
+        )
+
     def infer(self, call: Call) -> Sequence[Expected]:
         for value in (call.operand(0), call.result):
             type = value.type
@@ -480,14 +487,13 @@ class Conversion(Operator):
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from rules.activations(rules.variables(call))
-        before, after = call.type(), call.result.type
-        first, second = before.quantization, after.quantization
-        if first is None or second is None or before.dtype is not after.dtype:
-            return
-        if not numerics.conversion_fits(first, second):
+        if not self.scales_fit(call):
+            before, after = call.type().quantization, call.result.type.quantization
+            assert before is not None
+            assert after is not None
             yield Reject(
                 "xnnpack-scale-ratio",
-                f"scales {first.scale[0]:.4g} and {second.scale[0]:.4g};"
+                f"scales {before.scale[0]:.4g} and {after.scale[0]:.4g};"
                 " their ratio must lie within 2**-8 and 2**7",
             )
 
@@ -602,7 +608,6 @@ class Binary(Operator):
         return [Expected(broadcast(call), call.type(0).dtype)]
 
     def scales_fit(self, call: Call) -> bool:
-        """Whether XNNPACK's arithmetic covers the scales of a sum or a product."""
         scales = [call.type(0).quantization, call.type(1).quantization]
         a, b, out = (*scales, call.result.type.quantization)
         if a is None or b is None or out is None:

@@ -134,9 +134,9 @@ class FuseActivations(Pass):
             bounds = (node.attributes.min, node.attributes.max)
             if source is not None and bounds in _ACTIVATIONS and self._fits(graph, source, node):
                 fused = replace(source.attributes, activation=_ACTIVATIONS[bounds])  # type: ignore[call-arg]
-                graph.remove(source.name)
                 graph.remove(node.name)
-                graph.add_node(replace(source, outputs=node.outputs, attributes=fused))
+                moved = graph.retarget(source.outputs[0], node.outputs[0])
+                graph.update(replace(moved, attributes=fused))
         graph.prune()
         return graph
 
@@ -172,7 +172,9 @@ class Simplify(Pass):
                     graph.update(replace(copy, inputs=current.inputs[:1]))
                     continue
                 if result in graph.outputs:
-                    self._keep_name(graph, current)
+                    # The producer of the operand produces the graph output instead.
+                    graph.remove(current.name)
+                    graph.retarget(source, result)
                 else:
                     graph.replace_uses(result, source)
         graph.prune()
@@ -186,18 +188,6 @@ class Simplify(Pass):
         types = {graph.type(n).quantization for n in (source.inputs[0], node.inputs[0]) if n}
         if len(types) == 1:
             graph.update(replace(node, inputs=source.inputs))
-
-    @staticmethod
-    def _keep_name(graph: Graph, node: Node) -> None:
-        """Let the producer of an identity's operand produce the graph output instead."""
-        source, result = str(node.inputs[0]), node.outputs[0]
-        producer = graph.producer(source)
-        assert producer is not None
-        graph.remove(node.name)
-        graph.remove(producer.name)
-        outputs = tuple(result if name == source else name for name in producer.outputs)
-        graph.add_node(replace(producer, outputs=outputs))
-        graph.replace_uses(source, result)
 
     @staticmethod
     def _is_identity(graph: Graph, node: Node) -> bool:

@@ -18,7 +18,7 @@ from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import OPS, Call
-from fitzroy.compiler.ops.elementwise import ActivationAttributes, Binary, ClampAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import AveragePool2D, PoolAttributes, mean_filter
@@ -47,7 +47,7 @@ from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.passes.canonicalize import bites
 from fitzroy.compiler.targets.xnnpack.rules import is_activation
-from fitzroy.hw_models.numerics import Sampling, conversion_fits
+from fitzroy.hw_models.numerics import Sampling
 
 
 @dataclass(frozen=True)
@@ -145,11 +145,7 @@ class _Rewriter:
             if source not in self._emitted:
                 # A value of its own is needed to carry the old name.
                 source = self.emit("copy", [source], old.type)
-            producer = self.graph.producer(source)
-            assert producer is not None
-            self.graph.remove(producer.name)
-            self.graph.add_node(replace(producer, outputs=(old.name,)))
-            self.graph.replace_uses(source, old.name)
+            self.graph.retarget(source, old.name)
 
     def chain(self, op: str, inputs: list[str], type: TensorType, axis: int) -> str:
         """A tree of concatenations, each of as many inputs as a node takes."""
@@ -319,29 +315,21 @@ def unary(r: _Rewriter) -> None:
 
 def quantize(r: _Rewriter) -> None:
     """Scales too far apart for fixed point go through float32."""
-    before, after = r.call.type().quantization, r.out.quantization
-    if before is None or after is None or r.call.type().dtype is not r.out.dtype:
-        return
-    if not conversion_fits(before, after):
+    if not OPS["quantize"].scales_fit(r.call):
         r.replace(r.real(_names(r)[0]))
 
 
 def leaky_relu(r: _Rewriter) -> None:
     """In the result's element type, or in float32 if scales are too far apart."""
-    before, after = r.call.type().quantization, r.out.quantization
-    slope = _attributes(r).alpha
-    if before is None or after is None or r.call.type().dtype is not r.out.dtype:
+    if r.call.type().dtype is r.out.dtype:
+        in_range(r)
+    else:
         unary(r)
-    elif not (
-        conversion_fits(before, after) and (slope == 0 or conversion_fits(before, after, slope))
-    ):
-        in_float(r)
 
 
-def binary(r: _Rewriter) -> None:
-    """Sums in float32 if scales are too far apart for fixed point."""
-    operator = OPS[r.call.node.op]
-    if isinstance(operator, Binary) and not operator.scales_fit(r.call):
+def in_range(r: _Rewriter) -> None:
+    """In float32 if scales are too far apart for XNNPACK's arithmetic."""
+    if not OPS[r.call.node.op].scales_fit(r.call):
         in_float(r)
 
 
@@ -563,7 +551,7 @@ _UNARY = (
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_UNARY, unary),
-    "add": binary,
+    "add": in_range,
     "average_pool_2d": average_pool,
     "batch_matmul": batch_matmul,
     "clamp": clamp,
@@ -574,7 +562,7 @@ RULES: dict[str, Rule] = {
     "log_softmax": in_float,
     "max_pool_2d": max_pool,
     "mean": mean,
-    "mul": binary,
+    "mul": in_range,
     "leaky_relu": leaky_relu,
     "pack": pack,
     "pad": in_input_type,
@@ -585,7 +573,7 @@ RULES: dict[str, Rule] = {
     "softmax": softmax,
     "space_to_depth": space_depth(SpaceToDepth()),
     "split": split,
-    "sub": binary,
+    "sub": in_range,
     "squared_difference": squared_difference,
     "strided_slice": in_input_type,
     "sum": total,
