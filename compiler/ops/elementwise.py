@@ -36,13 +36,24 @@ from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.hw_models.numerics import tflite as tflite_kernels
 
 
+def reals(x: Array, type: TensorType) -> Array:
+    """The real numbers that elements of a type stand for; others are what they are."""
+    return x if type.quantization is None else numerics.dequantize(x, type.quantization)
+
+
+def stored(x: Array, type: TensorType) -> Array:
+    """Real numbers as a type stores them."""
+    quantization = type.quantization
+    return x if quantization is None else numerics.quantize(x, quantization, type.dtype)
+
+
 def requantized(x: Array, before: TensorType, after: TensorType) -> Array:
     """Elements as another type stores them: XNNPACK's fixed point, or float32 beyond its range."""
     first, second = before.quantization, after.quantization
     if first == second or first is None or second is None:
         return x
     if before.dtype is after.dtype and not numerics.conversion_fits(first, second):
-        return numerics.quantize(numerics.dequantize(x, first), second, after.dtype)
+        return stored(reals(x, before), after)
     return numerics.convert(x, before, after)
 
 
@@ -261,12 +272,9 @@ class Gelu(Unary):
             return super().evaluate(call, arrays, arithmetic)
         (x,) = arrays
         assert x is not None
-        real = x if call.type().quantization is None else numerics.dequantize(x, _q(call, 0))
+        real = reals(x, call.type())
         inner = np.float32(np.sqrt(2 / np.pi)) * (real + np.float32(0.044715) * real**3)
-        result: Array = np.float32(0.5) * real * (1 + np.tanh(inner))
-        quantization = call.result.type.quantization
-        if quantization is not None:
-            result = numerics.quantize(result, quantization, call.result.type.dtype)
+        result = stored(np.float32(0.5) * real * (1 + np.tanh(inner)), call.result.type)
         return [result.astype(call.result.type.dtype.numpy, copy=False)]
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
@@ -277,10 +285,6 @@ class Gelu(Unary):
                 "export the model with approximate=False",
             )
         yield from rules.elementwise(call)
-
-
-def _q(call: Call, index: int) -> Any:
-    return call.type(index).quantization
 
 
 @dataclass(frozen=True)
@@ -347,13 +351,11 @@ class LeakyRelu(Unary):
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
-        before, after = call.type().quantization, call.result.type.quantization
-        if x is None or before is None or after is None or self.scales_fit(call):
+        if x is None or self.scales_fit(call):
             return super().evaluate(call, arrays, arithmetic)
         slope = self.parameters(call)["slope"]
-        real = numerics.dequantize(x, before)
-        result = np.where(real < 0, real * np.float32(slope), real)
-        return [numerics.quantize(result, after, call.result.type.dtype)]
+        real = reals(x, call.type())
+        return [stored(np.where(real < 0, real * np.float32(slope), real), call.result.type)]
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from super().reject_xnnpack(call)
@@ -418,8 +420,8 @@ class Clamp(Unary):
         assert x is not None
         # Rounding is monotonic, so that clamping after a conversion loses nothing.
         type = call.result.type
-        stored = requantized(x, call.type(), type)
-        return [numerics.unary(self.name, stored, type, type, **self.parameters(call))]
+        converted = requantized(x, call.type(), type)
+        return [numerics.unary(self.name, converted, type, type, **self.parameters(call))]
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         return Imported(ClampAttributes(*_CLAMPS[builtin]))
@@ -639,16 +641,9 @@ class Binary(Operator):
             return [getattr(numerics, self.kernel)(a, b, *types)]
         low, high = self.bounds(call)
         if not self.scales_fit(call):
-            reals = [
-                numerics.dequantize(array, q)
-                for array, q in ((a, types[0].quantization), (b, types[1].quantization))
-                if q is not None
-            ]
-            assert result.quantization is not None
-            total = np.clip(
-                _PLAIN[self.kernel](*reals), np.float32(low), np.float32(high), dtype=np.float32
-            )
-            return [numerics.quantize(total, result.quantization, result.dtype)]
+            exact = _PLAIN[self.kernel](reals(a, types[0]), reals(b, types[1]))
+            clamped = np.clip(exact, np.float32(low), np.float32(high), dtype=np.float32)
+            return [stored(clamped, result)]
         if arithmetic is Arithmetic.TFLITE and result.is_quantized and self.kernel in _TFLITE:
             return [_TFLITE[self.kernel](a, b, *types, low=low, high=high)]
         return [getattr(numerics, self.kernel)(a, b, *types, low=low, high=high)]
@@ -814,13 +809,5 @@ class SquaredDifference(Operator):
         return [Expected(broadcast(call), a)]
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
-        a, b = (
-            array if call.type(i).quantization is None else numerics.dequantize(array, _q(call, i))
-            for i, array in enumerate(arrays)
-            if array is not None
-        )
-        result: Array = np.square(a - b)
-        quantization = call.result.type.quantization
-        if quantization is not None:
-            result = numerics.quantize(result, quantization, call.result.type.dtype)
-        return [result]
+        a, b = (reals(x, call.type(i)) for i, x in enumerate(arrays) if x is not None)
+        return [stored(np.square(a - b), call.result.type)]

@@ -23,7 +23,7 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
-from fitzroy.compiler.ops.elementwise import real
+from fitzroy.compiler.ops.elementwise import real, reals, stored
 from fitzroy.compiler.ops.tflite_options import activation_code, activation_of
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.targets.xnnpack import rules
@@ -163,20 +163,10 @@ class BatchMatMul(Operator):
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         a = call.attributes(BatchMatMulAttributes)
-        x, y = (
-            array if q is None else numerics.dequantize(array, q)
-            for array, q in zip(
-                arrays, (call.type(0).quantization, call.type(1).quantization), strict=True
-            )
-            if array is not None
-        )
+        x, y = (reals(x, call.type(i)) for i, x in enumerate(arrays) if x is not None)
         x = x.swapaxes(-1, -2) if a.adj_x else x
         y = y.swapaxes(-1, -2) if a.adj_y else y
-        result: Array = np.matmul(x, y)
-        quantization = call.result.type.quantization
-        if quantization is not None:
-            result = numerics.quantize(result, quantization, call.result.type.dtype)
-        return [result]
+        return [stored(np.matmul(x, y), call.result.type)]
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         if options is None:

@@ -22,7 +22,7 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
-from fitzroy.compiler.ops.elementwise import real
+from fitzroy.compiler.ops.elementwise import real, reals, stored
 from fitzroy.compiler.ops.tflite_options import activation_of
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.targets.executorch import portable
@@ -53,11 +53,7 @@ class Normalization(Operator):
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
-        before, after = call.type().quantization, call.result.type.quantization
-        result = self.on_reals(call, x if before is None else numerics.dequantize(x, before))
-        if after is not None:
-            result = numerics.quantize(result, after, call.result.type.dtype)
-        return [result]
+        return [stored(self.on_reals(call, reals(x, call.type())), call.result.type)]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from fitzroy.compiler.ops.definition import (
     Reject,
     define,
 )
-from fitzroy.compiler.ops.elementwise import real, requantized
+from fitzroy.compiler.ops.elementwise import real, reals, requantized, stored
 from fitzroy.compiler.ops.tflite_options import (
     activation_code,
     activation_of,
@@ -175,13 +175,11 @@ class AveragePool2D(Pool):
                     x, data, None, before, ones, after, stride=a.stride, low=low, high=high
                 )
             ]
-        real = x if before.quantization is None else numerics.dequantize(x, before.quantization)
         result = numerics.average_pool(
-            real, kernel=a.kernel, stride=a.stride, padding=self.edges(call), low=low, high=high
-        )
-        if after.quantization is not None:
-            result = numerics.quantize(result, after.quantization, after.dtype)
-        return [result]
+            reals(x, before), kernel=a.kernel, stride=a.stride, padding=self.edges(call),
+            low=low, high=high,
+        )  # fmt: skip
+        return [stored(result, after)]
 
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield from rules.activations(rules.variables(call), integers=False)

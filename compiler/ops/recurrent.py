@@ -20,8 +20,7 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
-from fitzroy.compiler.ops.elementwise import real
-from fitzroy.hw_models import numerics
+from fitzroy.compiler.ops.elementwise import real, reals, stored
 from fitzroy.hw_models.numerics import Arithmetic
 
 GATES = ("input", "forget", "cell", "output")
@@ -104,22 +103,22 @@ class UnidirectionalSequenceLstm(Operator):
         return Imported(LstmAttributes(options.time_major, options.cell_clip))
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
-        def real(index: int) -> Array | None:
+        def operand(index: int) -> Array | None:
             value, array = call.optional(index), arrays[index] if index < len(arrays) else None
             if value is None or array is None:
                 return None
-            return array if value.type.quantization is None else dequantized(value, array)
+            return reals(array, value.type)
 
         a = self.lstm(call)
-        sequence = real(INPUT)
+        sequence = operand(INPUT)
         assert sequence is not None
         steps = sequence if a.time_major else sequence.swapaxes(0, 1)
         cells = call.type(INPUT_WEIGHTS + 1).shape[0]
         hidden = np.zeros((steps.shape[1], cells), np.float32)
         cell = np.zeros_like(hidden)
-        weights = [real(INPUT_WEIGHTS + g) for g in range(4)]
-        recurrent = [real(RECURRENT_WEIGHTS + g) for g in range(4)]
-        biases = [real(BIASES + g) for g in range(4)]
+        weights = [operand(INPUT_WEIGHTS + g) for g in range(4)]
+        recurrent = [operand(RECURRENT_WEIGHTS + g) for g in range(4)]
+        biases = [operand(BIASES + g) for g in range(4)]
         outputs = []
         for step in steps:
             sums = []
@@ -134,10 +133,7 @@ class UnidirectionalSequenceLstm(Operator):
             hidden = (o * np.tanh(cell)).astype(np.float32)
             outputs.append(hidden)
         result = np.stack(outputs, axis=0 if a.time_major else 1)
-        quantization = call.result.type.quantization
-        if quantization is not None:
-            result = numerics.quantize(result, quantization, call.result.type.dtype)
-        return [result]
+        return [stored(result, call.result.type)]
 
 
 def _is_zero(state: Value) -> bool:
@@ -145,9 +141,3 @@ def _is_zero(state: Value) -> bool:
     quantization = state.type.quantization
     zero = 0 if quantization is None else quantization.zero_point[0]
     return state.data is not None and bool((state.data == zero).all())
-
-
-def dequantized(value: Value, array: Array) -> Array:
-    """Real numbers of a quantized operand, in float32."""
-    assert value.type.quantization is not None
-    return numerics.dequantize(array, value.type.quantization)

@@ -21,7 +21,7 @@ from fitzroy.compiler.ops.definition import (
     define,
     demand,
 )
-from fitzroy.compiler.ops.elementwise import real, requantized
+from fitzroy.compiler.ops.elementwise import real, reals, requantized, stored
 from fitzroy.compiler.ops.shape import normalized_axis, static
 from fitzroy.compiler.ops.tflite_options import tensor_code
 from fitzroy.compiler.targets.executorch import portable
@@ -135,10 +135,9 @@ class Mean(Reduction):
 def _by_dequantizing(
     function: Callable[..., Array], call: Call, x: Array, a: ReductionAttributes
 ) -> Array:
-    before, after = call.type().quantization, call.result.type.quantization
-    real = x if before is None else numerics.dequantize(x, before)
+    real = reals(x, call.type())
     result = np.asarray(function(real, axis=a.axes, keepdims=a.keep_dims), real.dtype)
-    return result if after is None else numerics.quantize(result, after, call.result.type.dtype)
+    return stored(result, call.result.type)
 
 
 @define

@@ -18,7 +18,7 @@ from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import OPS, Call
-from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes, reals
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import AveragePool2D, PoolAttributes, mean_filter
@@ -27,7 +27,6 @@ from fitzroy.compiler.ops.recurrent import (
     INPUT_WEIGHTS,
     RECURRENT_WEIGHTS,
     LstmAttributes,
-    dequantized,
 )
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
@@ -126,7 +125,7 @@ class _Rewriter:
                 raise _Leave
             return name
         if value.data is not None:
-            return self.constant(dequantized(value, value.data))
+            return self.constant(reals(value.data, value.type))
         return self.to(name, value.type.real())
 
     def reshape(self, name: str, shape: tuple[int, ...]) -> str:
@@ -539,8 +538,7 @@ def _stacked(r: _Rewriter, first: int, cells: int) -> Array:
         elif value.data is None:
             raise _Leave
         else:
-            quantized = value.type.quantization is not None
-            parts.append(dequantized(value, value.data) if quantized else value.data)
+            parts.append(reals(value.data, value.type))
     return np.concatenate(parts)
 
 
