@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from fitzroy.base.errors import FormatError
-from fitzroy.formats import flat, tflite, xnnpack
+from fitzroy.formats import darwinn, flat, tflite, xnnpack
 from fitzroy.formats.detect import IDENTIFIERS, FileKind, detect
 
 
@@ -20,6 +21,12 @@ def test_every_kind_can_be_detected() -> None:
 def test_written_files_are_recognised() -> None:
     model = tflite.Model(version=3, subgraphs=[tflite.SubGraph()])
     assert detect(tflite.write_model(model)) is FileKind.TFLITE
+    executable = darwinn.Executable(
+        batch_size=1,
+        instruction_bitstreams=[darwinn.InstructionBitstream(bitstream=np.zeros(16, np.uint8))],
+    )
+    package = darwinn.write_package(darwinn.PackageFile(executables=[executable]))
+    assert detect(package) is FileKind.DARWINN
     graph = xnnpack.XNNGraph()
     assert detect(xnnpack.write_blob(graph)) is FileKind.XNNPACK
     assert detect(flat.encode(graph, identifier=b"XN01")) is FileKind.XNNPACK

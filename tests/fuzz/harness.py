@@ -12,21 +12,23 @@ import datetime
 import random
 import resource
 import signal
+import struct
 import time
 import traceback
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
+import numpy as np
 from tests.fuzz.mutate import mutant
 from tests.fuzz.seeds import SEEDS
-from tests.fuzz.tables import table_mutant
+from tests.fuzz.tables import _spoil, _tables, table_mutant
 from tests.fuzz.targets import run
 
 from fitzroy.base.errors import FitzroyError, InternalError
-from fitzroy.formats import tflite
+from fitzroy.formats import custom_op, darwinn, flat, tflite
 
 SECONDS = 2.0
 """Most processor time of a case."""
@@ -92,11 +94,74 @@ class Result:
         }
 
 
+def package_mutant(rng: random.Random, seed: bytes) -> bytes:
+    """A DarwiNN package after changes of fields on all levels, or of bytes in an executable."""
+    try:
+        file = darwinn.read_package(seed)
+        tables = [*_tables(file.package), *_tables(file.executables)]
+        for _ in range(rng.randint(1, 4)):
+            table = rng.choice(tables)
+            if isinstance(table, darwinn.TensorShape):
+                ends = [[rng.choice((0, 1, 2, -1, 1 << 30)) for _ in range(2)] for _ in range(2)]
+                table.dimension = np.array(ends, np.int32)
+            else:
+                _spoil(rng, table)
+        contents = [flat.encode(executable) for executable in file.executables]
+        if rng.random() < 0.3:
+            contents = [mutant(rng, [content]) for content in contents]
+        multi = darwinn.MultiExecutable(
+            serialized_executables=[np.frombuffer(content, np.uint8) for content in contents]
+        )
+        inner = flat.encode(multi)
+        file.package.serialized_multi_executable = np.frombuffer(inner, np.uint8)
+        return flat.encode(file.package, identifier=darwinn.IDENTIFIER)
+    except (FitzroyError, ValueError, OverflowError, TypeError, AttributeError, struct.error):
+        return seed
+
+
+def wrapped_mutant(rng: random.Random, seed: bytes) -> bytes:
+    """A TFLite model after changes of fields of its own, of its packages, or of its options."""
+    model = tflite.read_model(seed)
+    operators = [
+        operator
+        for subgraph in model.subgraphs or ()
+        for operator in subgraph.operators or ()
+        if operator.custom_options is not None and len(operator.custom_options)
+    ]
+    if not operators or rng.random() < 0.3:
+        return table_mutant(rng, seed)
+    operator = rng.choice(operators)
+    assert operator.custom_options is not None
+    content = operator.custom_options.tobytes()
+    try:
+        if rng.random() < 0.5:
+            ops = custom_op.extract(model)
+            if ops:
+                index = rng.randrange(len(ops))
+                package = package_mutant(rng, bytes(ops[index].package))
+                return tflite.write_model(custom_op.replace(model, index, package))
+        # The fields of a flexbuffer are at its end, behind the package.
+        tail = rng.choice((16, 48, 96))
+        changed = content[:-tail] + mutant(rng, [content[-tail:]])
+        operator.custom_options = np.frombuffer(changed, np.uint8)
+        return tflite.write_model(model)
+    except FitzroyError:
+        return seed
+
+
+def _table_mutation(seeds: list[bytes]) -> Callable[[random.Random, bytes], bytes] | None:
+    """The mutation that keeps the tables of a format readable, told from its first seed."""
+    if custom_op.CUSTOM_CODE.encode() in seeds[0]:
+        return wrapped_mutant
+    return {tflite.IDENTIFIER: table_mutant, darwinn.IDENTIFIER: package_mutant}.get(seeds[0][4:8])
+
+
 def case_bytes(seeds: list[bytes], seed: int, case: int) -> bytes:
     """The bytes of a case."""
     rng = random.Random(f"{seed}:{case}")
-    if seeds[0][4:8] == tflite.IDENTIFIER and rng.random() < 0.5:
-        return table_mutant(rng, rng.choice(seeds))
+    change = _table_mutation(seeds)
+    if change is not None and rng.random() < 0.5:
+        return change(rng, rng.choice(seeds))
     return mutant(rng, seeds)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.formats import test_tflite, test_xnnpack_format
+from tests.formats import test_custom_op, test_darwinn, test_tflite, test_xnnpack_format
 from tests.support import corpus_models
 
 from fitzroy.base.types import DType, TensorType
-from fitzroy.formats import bundled, executorch, flat, tflite, xnnpack
+from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, tflite, xnnpack
 from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList, TensorValue
 from fitzroy.linker.packages.executorch import link_program
 
@@ -152,9 +152,35 @@ def bundle_files() -> list[bytes]:
     return [bundled.write_bundle(program, suites), bundled.write_old_bundle(old)]
 
 
+def darwinn_files() -> list[bytes]:
+    alone = test_darwinn.package(test_darwinn.execution(darwinn.ExecutableType.STAND_ALONE))
+    old = test_darwinn.package(test_darwinn.caching())
+    old.package.min_runtime_version = 9
+    return [
+        darwinn.write_package(test_darwinn.package()),
+        darwinn.write_package(alone),
+        darwinn.write_package(old),
+        *(
+            bytes(op.package)
+            for content in corpus_files("**/*edgetpu.tflite")
+            for op in custom_op.extract(tflite.read_model(content))
+        ),
+    ]
+
+
+def custom_op_files() -> list[bytes]:
+    return [
+        tflite.write_model(test_custom_op.wrapped()),
+        tflite.write_model(test_custom_op.several()),
+        *corpus_files("**/*edgetpu.tflite"),
+    ]
+
+
 SEEDS = {
     "tflite": tflite_files,
     "program": program_files,
     "bundle": bundle_files,
     "xnnpack": xnnpack_files,
+    "darwinn": darwinn_files,
+    "custom_op": custom_op_files,
 }

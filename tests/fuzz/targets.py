@@ -10,7 +10,7 @@ from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.passes.uint8 import Uint8Policy
 from fitzroy.compiler.reference import verify
-from fitzroy.formats import bundled, executorch, flat, tflite, xnnpack
+from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, tflite, xnnpack
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.hw_models.xnnpack.values import read_values
 
@@ -79,11 +79,48 @@ def bundle_target(data: bytes) -> None:
         bundle.suite(method)
 
 
+def darwinn_target(data: bytes) -> None:
+    file = darwinn.read_package(data, path="fuzz.darwinn")
+    flat.as_dict(file.package)
+    _ = file.main, file.caching
+    for executable in file.executables:
+        flat.as_dict(executable)
+        again = darwinn.read_executable(darwinn.write_executable(executable))
+        if flat.diff(executable, again):
+            raise AssertionError("an executable changes when written and read")
+        for layer in (*executable.inputs.values(), *executable.outputs.values()):
+            _ = layer.packed_bytes
+    if darwinn.diff(file, darwinn.read_package(darwinn.write_package(file))):
+        raise AssertionError("a package changes when written and read")
+
+
+def custom_op_target(data: bytes) -> None:
+    model = changed = tflite.read_model(data, "fuzz.tflite")
+    ops = custom_op.extract(model, "fuzz.tflite", data)
+    refusals: list[FormatError | UnsupportedError] = []
+    for index, op in enumerate(ops):
+        try:
+            op.layers(op.read().main)
+        except (FormatError, UnsupportedError) as error:
+            refusals.append(error)
+        changed = custom_op.replace(changed, index, op.package)
+    with contextlib.suppress(UnsupportedError):
+        written = tflite.write_model(changed)
+        again = custom_op.extract(tflite.read_model(written), data=written)
+        for op, other in zip(ops, again, strict=True):
+            if op.package != other.package or op.options.keys() != other.options.keys():
+                raise AssertionError("options change when written and read")
+    if refusals:
+        raise refusals[0]
+
+
 READERS: dict[str, Callable[[bytes], object]] = {
     "tflite": tflite.read_model,
     "program": executorch.read_program,
     "bundle": bundled.read_bundle,
     "xnnpack": xnnpack.read_blob,
+    "darwinn": darwinn.read_package,
+    "custom_op": lambda data: custom_op.extract(tflite.read_model(data)),
 }
 
 TARGETS: dict[str, Target] = {
@@ -91,6 +128,8 @@ TARGETS: dict[str, Target] = {
     "program": program_target,
     "bundle": bundle_target,
     "xnnpack": xnnpack_target,
+    "darwinn": darwinn_target,
+    "custom_op": custom_op_target,
 }
 
 KINDS = {
@@ -98,6 +137,8 @@ KINDS = {
     "program": (FileKind.PROGRAM,),
     "bundle": (FileKind.BUNDLED_PROGRAM, FileKind.BUNDLED_PROGRAM_BP04),
     "xnnpack": (FileKind.XNNPACK,),
+    "darwinn": (FileKind.DARWINN,),
+    "custom_op": (FileKind.TFLITE,),
 }
 """What `detect` says of the seeds of each format."""
 

@@ -1,9 +1,9 @@
 """FlatBuffers codec driven by declarations.
 
 A schema is a set of dataclasses, one per table, whose fields are made by `scalar`, `vector`,
-`string`, `strings`, `table`, `tables` and `union`. Fields take slots in order of declaration, as
-in a FlatBuffers schema; a union takes two. From that one declaration come the strict reader
-(`decode`), the writer (`encode`), comparison and `as_dict`.
+`structs`, `string`, `strings`, `blobs`, `table`, `tables` and `union`. Fields take slots in order
+of declaration, as in a FlatBuffers schema; a union takes two. From that one declaration come the
+strict reader (`decode`), the writer (`encode`), comparison, `diff` and `as_dict`.
 
 The reader trusts nothing: every offset and length is checked against the file, big vectors are
 read-only views of the input rather than copies, and the number of objects built is limited by
@@ -31,6 +31,7 @@ T = TypeVar("T", bound="Table")
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
+_BYTE = np.dtype("u1")
 _FORMATS = {
     "?": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I",
     "i8": "q", "u8": "Q", "f4": "f", "f8": "d",
@@ -65,6 +66,7 @@ class _Scalar:
 class _Vector:
     dtype: np.dtype[Any]
     align: int
+    members: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,11 @@ class _String:
 @dataclass(frozen=True)
 class _Strings:
     pass
+
+
+@dataclass(frozen=True)
+class _Blobs:
+    align: int
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,7 @@ class _Skip:
     slots: int
 
 
-_Kind = _Scalar | _Vector | _String | _Strings | _Table | _Tables | _Union | _Skip
+_Kind = _Scalar | _Vector | _String | _Strings | _Blobs | _Table | _Tables | _Union | _Skip
 
 
 def _field(kind: _Kind, default: object = None) -> Any:
@@ -122,6 +129,16 @@ def vector(code: str, align: int = 1) -> Any:
     return _field(_Vector(np.dtype("u1" if code == "?" else "<" + code), align))
 
 
+def structs(code: str, members: int) -> Any:
+    """A vector of structs of equal numbers: a read-only numpy view of shape (count, members).
+
+    Args:
+        code: numpy type code of a member.
+        members: how many members a struct has.
+    """
+    return _field(_Vector(np.dtype("<" + code), 1, members))
+
+
 def string() -> Any:
     """A UTF-8 string, None when absent."""
     return _field(_String())
@@ -130,6 +147,15 @@ def string() -> Any:
 def strings() -> Any:
     """A vector of strings, None when absent."""
     return _field(_Strings())
+
+
+def blobs(align: int = 1) -> Any:
+    """A vector of strings that hold bytes: a list of read-only uint8 views, None when absent.
+
+    Args:
+        align: alignment in bytes of the first byte of each.
+    """
+    return _field(_Blobs(align))
 
 
 def table(cls: type[Table]) -> Any:
@@ -243,6 +269,54 @@ def as_dict(value: object) -> object:
     return value
 
 
+def offset_of(part: Array, data: bytes | bytearray | memoryview) -> int | None:
+    """Where a view begins in the buffer that it was decoded from; None if it lies elsewhere."""
+    whole = np.frombuffer(data, np.uint8)
+    offset = part.ctypes.data - whole.ctypes.data
+    return int(offset) if offset >= 0 and offset + part.nbytes <= whole.nbytes else None
+
+
+def diff(a: object, b: object, path: str = "") -> list[str]:
+    """What differs between two tables, one line per field or element, each with its path.
+
+    Absent and empty vectors differ; a vector is named once, with its first difference.
+
+    Args:
+        a: a table, or anything a field of a table can hold.
+        b: the other one.
+        path: path of both, for the lines.
+    """
+    if isinstance(a, Table) and type(a) is type(b):
+        return [
+            line
+            for _, name, _kind in a.plan().fields
+            for line in diff(getattr(a, name), getattr(b, name), f"{path}.{name}".lstrip("."))
+        ]
+    if isinstance(a, list) and isinstance(b, list):
+        lines = [] if len(a) == len(b) else [f"{path}: {len(a)} elements, {len(b)} elements"]
+        for index, (one, other) in enumerate(zip(a, b, strict=False)):
+            lines += diff(one, other, f"{path}[{index}]")
+        return lines
+    if _same(a, b):
+        return []
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        if a.shape != b.shape:
+            return [f"{path}: shape {list(a.shape)}, shape {list(b.shape)}"]
+        differing = (a != b) & ~((a != a) & (b != b))
+        first = tuple(np.argwhere(differing)[0].tolist())
+        place = "".join(f"[{i}]" for i in first)
+        return [f"{path}{place}: {a[first]}, {b[first]}"]
+    return [f"{path}: {_brief(a)}, {_brief(b)}"]
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, Table):
+        return type(value).__name__
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} vector of {len(value)}"
+    return f"{len(value)} elements" if isinstance(value, list) else repr(value)
+
+
 # --- reading -------------------------------------------------------------------------------------
 
 
@@ -340,23 +414,27 @@ class _Reader:
         if isinstance(kind, _String):
             return self.string(target, name)
         if isinstance(kind, _Vector):
-            return self.vector(kind.dtype, target, name)
+            return self.vector(kind.dtype, target, name, kind.members)
         offsets = self.vector(np.dtype("<u4"), target, name)
         self.charge(_ELEMENT_COST * len(offsets), target, name)
         places = range(target + 4, target + 4 + 4 * len(offsets), 4)
         if isinstance(kind, _Strings):
             return [self.string(self.follow(place, name), name) for place in places]
+        if isinstance(kind, _Blobs):
+            return [self.vector(_BYTE, self.follow(place, name), name) for place in places]
         assert isinstance(kind, _Tables)
         return [self.table(kind.type, self.follow(place, name)) for place in places]
 
-    def vector(self, dtype: np.dtype[Any], target: int, name: str) -> Array:
+    def vector(self, dtype: np.dtype[Any], target: int, name: str, members: int = 0) -> Array:
         count = self.u32(target, name)
-        self.check(target + 4, count * dtype.itemsize, name)
+        size = count * (members or 1) * dtype.itemsize
+        self.check(target + 4, size, name)
         # Elements count although they are not copied: whoever walks over a vector that a
         # hostile file shares among thousands of tables must finish too.
-        self.charge(_VECTOR_COST + count * dtype.itemsize, target, name)
+        self.charge(_VECTOR_COST + size, target, name)
         # Unlike frombuffer, this shares one buffer object among all views.
-        return np.ndarray((count,), dtype, self.data, target + 4)
+        shape = (count, members) if members else (count,)
+        return np.ndarray(shape, dtype, self.data, target + 4)
 
     def string(self, target: int, name: str) -> str:
         length = self.u32(target, name)
@@ -433,6 +511,8 @@ def _payload(value: Table) -> Iterator[int]:
                 yield 64
                 if isinstance(element, Table):
                     yield from _payload(element)
+                elif isinstance(element, np.ndarray):
+                    yield element.nbytes
         elif isinstance(item, np.ndarray):
             yield item.nbytes + 64
 
@@ -473,6 +553,8 @@ def _write_reference(builder: Any, kind: _Kind, item: Any) -> int:
         return _write_vector(builder, np.asarray(item), kind)
     if isinstance(kind, _Strings):
         places = [builder.CreateString(element) for element in item]
+    elif isinstance(kind, _Blobs):
+        places = [_write_blob(builder, np.asarray(element), kind.align) for element in item]
     else:
         places = [_write_table(builder, element) for element in item]
     builder.StartVector(4, len(places), 4)
@@ -481,12 +563,36 @@ def _write_reference(builder: Any, kind: _Kind, item: Any) -> int:
     return cast(int, builder.EndVector())
 
 
+def _write_blob(builder: Any, item: Array, align: int) -> int:
+    values = _exact(item, _BYTE)
+    # The terminating zero lies behind the bytes, which are what has to be aligned.
+    builder.StartVector(1, values.size + 1, align)
+    builder.Place(0, flatbuffers.number_types.Uint8Flags)
+    _place(builder, values)
+    builder.vectorNumElems = values.size
+    return cast(int, builder.EndVector())
+
+
 def _write_vector(builder: Any, item: Array, kind: _Vector) -> int:
-    values = np.ascontiguousarray(item, dtype=kind.dtype)
-    if item.dtype != kind.dtype and not np.array_equal(values, item):
-        raise ValueError(f"{item.dtype} values do not fit a vector of {kind.dtype}")
-    builder.StartVector(kind.dtype.itemsize, values.size, max(kind.align, kind.dtype.itemsize))
+    values = _exact(item, kind.dtype)
+    members = kind.members or 1
+    if kind.members and (values.ndim != 2 or values.shape[1] != members):
+        raise ValueError(f"shape {values.shape} for a vector of structs of {members} members")
+    itemsize = kind.dtype.itemsize
+    builder.StartVector(itemsize * members, values.size // members, max(kind.align, itemsize))
+    _place(builder, values)
+    return cast(int, builder.EndVector())
+
+
+def _exact(item: Array, dtype: np.dtype[Any]) -> Array:
+    values = np.ascontiguousarray(item, dtype=dtype)
+    if item.dtype != dtype and not np.array_equal(values, item):
+        raise ValueError(f"{item.dtype} values do not fit a vector of {dtype}")
+    return values
+
+
+def _place(builder: Any, values: Array) -> None:
+    """Put numbers in front of what is written, where room for them was reserved."""
     head = builder.Head() - values.nbytes
     builder.head = head
     builder.Bytes[head : head + values.nbytes] = values.reshape(-1).view(np.uint8).data
-    return cast(int, builder.EndVector())

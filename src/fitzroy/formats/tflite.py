@@ -33,6 +33,9 @@ from fitzroy.formats.flat import (
     vector,
 )
 
+OPTIONS_ALIGNMENT = 16
+"""Alignment in bytes of custom options in written models, so that delegates' data is aligned."""
+
 IDENTIFIER = b"TFL3"
 VERSION = 3
 """The only schema version that was ever released with this identifier."""
@@ -1447,7 +1450,7 @@ class Operator(Table):
     inputs: Array | None = vector("i4")
     outputs: Array | None = vector("i4")
     builtin_options: Options | UnknownMember | None = union(BUILTIN_OPTIONS, opaque=True)
-    custom_options: Array | None = vector("u1")
+    custom_options: Array | None = vector("u1", align=OPTIONS_ALIGNMENT)
     custom_options_format: int = scalar("i1")
     mutating_variable_inputs: Array | None = vector("?")
     intermediates: Array | None = vector("i4")

@@ -1,0 +1,548 @@
+"""The parameter operands of a quantized graph, and where a compiled model keeps them.
+
+Operands come in the order of the source's operators, as compilers emit them: the filter of a
+convolution or a fully connected layer, or of one gate of an LSTM, with biases and scales; and the
+tables of a SOFTMAX, which compilers need not use. `locate` finds them in the blobs of a compiled
+model by their content, `place` by their order and sizes, whatever their content.
+
+Facts: parameter blobs of published compiled models, reproduced byte for byte from their sources.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base.diagnostics import Diagnostic, Severity
+from fitzroy.base.errors import FormatError, LinkError, UnsupportedError
+from fitzroy.base.types import Array, DType
+from fitzroy.compiler.ir import Graph, Node, Value
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.recurrent import BIASES, GATES, INPUT_WEIGHTS, RECURRENT_WEIGHTS
+from fitzroy.hw_models.parameters import (
+    BLOB_ALIGNMENT,
+    ConvolutionLayout,
+    DepthwiseLayout,
+    FilterLayout,
+    Layout,
+    Parameters,
+    Prefix,
+    TableLayout,
+    WordOrder,
+    ZeroBias,
+    effective_scale,
+    keeps_bias,
+    pack,
+    prefix_for,
+    read_softmax_table,
+    softmax_layout,
+    softmax_table,
+    unpack,
+)
+
+Bytes = npt.NDArray[np.uint8]
+
+SIGNED_OFFSET = 128
+"""What is added to int8 weights and zero points: the blob holds them as uint8."""
+
+STATE_SUFFIX = "_variable_output"
+"""What compilers append to the name of a state tensor for the output that carries it on."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operand(ABC):
+    """Parameters of an operator that lie together in the blob.
+
+    Attributes:
+        node: the operator.
+    """
+
+    node: Node
+
+    optional: ClassVar[bool] = False
+    """Whether compilers may do without the operand."""
+
+    @property
+    def name(self) -> str:
+        """What the operand belongs to, for messages."""
+        return _title(self.node)
+
+    @property
+    @abstractmethod
+    def layouts(self) -> tuple[Layout, ...]:
+        """The layouts that a compiler may have chosen."""
+
+    @abstractmethod
+    def pack(self, layout: Layout) -> Bytes:
+        """The operand's bytes in one of `layouts`."""
+
+
+def _title(node: Node) -> str:
+    return f"{node.op} {node.name!r}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilterOperand(Operand):
+    """Weights with the vectors that belong to them.
+
+    Attributes:
+        layout: layout, with the default order of weight words.
+        parameters: values that fit the layout.
+        part: name of the gate of a recurrent operator; else empty.
+    """
+
+    layout: FilterLayout
+    parameters: Parameters
+    part: str = ""
+
+    @property
+    def name(self) -> str:
+        """The operator and the gate."""
+        return _title(self.node) + (f", {self.part} gate" if self.part else "")
+
+    @property
+    def layouts(self) -> tuple[FilterLayout, ...]:
+        """The layout in both orders of words if they differ."""
+        layout = self.layout
+        if isinstance(layout, ConvolutionLayout) and layout.order_matters:
+            return tuple(replace(layout, order=order) for order in WordOrder)
+        return (layout,)
+
+    def pack(self, layout: Layout) -> Bytes:
+        """The bytes in one of `layouts`."""
+        assert isinstance(layout, FilterLayout)
+        return pack(layout, self.parameters)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftmaxOperand(Operand):
+    """Tables of a SOFTMAX on the tiles.
+
+    Attributes:
+        channels: channels of the operator.
+        input_scale: scale of its input.
+    """
+
+    channels: int
+    input_scale: float
+
+    optional = True
+
+    @property
+    def layouts(self) -> tuple[TableLayout, ...]:
+        """With and without the last row."""
+        return (
+            softmax_layout(self.channels, unit_row=True),
+            softmax_layout(self.channels, unit_row=False),
+        )
+
+    def unit_row(self, layout: Layout) -> bool:
+        """Whether one of `layouts` is the one with the last row."""
+        return layout == self.layouts[0]
+
+    def pack(self, layout: Layout) -> Bytes:
+        """The bytes in one of `layouts`."""
+        return softmax_table(self.channels, self.input_scale, unit_row=self.unit_row(layout))
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where an operand lies.
+
+    Attributes:
+        operand: the operand.
+        blob: which of the blobs it is in.
+        offset: byte offset in that blob.
+        layouts: the layouts of this size that agree with the bytes found there; more than one if
+            they do not tell the orders of weight words apart.
+    """
+
+    operand: Operand
+    blob: int
+    offset: int
+    layouts: tuple[Layout, ...]
+
+    @property
+    def end(self) -> int:
+        """Byte offset behind the operand."""
+        return self.offset + self.layouts[0].nbytes
+
+
+# --- from a graph to operands --------------------------------------------------------------------
+
+
+def operands(
+    graph: Graph, *, zero_bias: ZeroBias, nodes: Iterable[Node] | None = None
+) -> list[Operand]:
+    """The operands of a graph in the order of its operators.
+
+    Args:
+        graph: a quantized graph, as the TFLite frontend gives it.
+        zero_bias: whether biases that are all zero take words.
+        nodes: the operators that run on the chip, in order; all of the graph by default.
+
+    Raises:
+        UnsupportedError: with one diagnostic per operator whose weights have no known layout.
+    """
+    result: list[Operand] = []
+    rejects: list[Diagnostic] = []
+    for node in graph.nodes() if nodes is None else nodes:
+        try:
+            if node.op in _KINDS:
+                result.extend(_KINDS[node.op](Call.of(graph, node), zero_bias))
+            elif OPS[node.op].channel_axis is not None:
+                raise UnsupportedError("its weights have no known layout")
+        except UnsupportedError as error:
+            rejects.append(
+                Diagnostic(Severity.ERROR, "edgetpu-parameters", _title(node), error.what)
+            )
+    if rejects:
+        raise UnsupportedError(
+            f"{len(rejects)} operators have parameters that cannot be laid out",
+            rejects=rejects,
+            where=graph.name,
+        )
+    return result
+
+
+def mapped_nodes(graph: Graph, inputs: Iterable[str], outputs: Iterable[str]) -> list[Node]:
+    """The operators that a package computes, in order.
+
+    Args:
+        graph: the source.
+        inputs: names of the package's input layers.
+        outputs: names of its output layers; those that carry a state are left out.
+
+    Raises:
+        UsageError: an output is no value of the graph.
+    """
+    ends, found = set(inputs), set[str]()
+    pending = [graph.value(name).name for name in outputs if not _is_state(graph, name)]
+    while pending:
+        name = pending.pop()
+        producer = None if name in ends else graph.producer(name)
+        if producer is not None and producer.name not in found:
+            found.add(producer.name)
+            pending.extend(read for read in producer.inputs if read is not None)
+    return [node for node in graph.nodes() if node.name in found]
+
+
+def _is_state(graph: Graph, output: str) -> bool:
+    stem = output.removesuffix(STATE_SUFFIX)
+    return stem != output and stem in graph.values and graph.value(stem).is_constant
+
+
+def _convolution(call: Call, zero_bias: ZeroBias) -> Iterator[Operand]:
+    weights = call.operand(1)
+    if weights.type.shape[3] != call.type(0).shape[3]:
+        raise UnsupportedError("a convolution in groups has no known layout")
+    yield _filtered(call, zero_bias, _convolution_layout(weights.type.shape), _stored(weights))
+
+
+def _depthwise(call: Call, zero_bias: ZeroBias) -> Iterator[Operand]:
+    weights, depth = call.operand(1), call.type(0).shape[3]
+    _, rows, columns, channels = weights.type.shape
+    if depth == 1:
+        layout = _convolution_layout((channels, rows, columns, depth))
+        data = np.ascontiguousarray(_stored(weights).transpose(3, 1, 2, 0))
+        yield _filtered(call, zero_bias, layout, data)
+    elif depth == channels:
+        by_group = DepthwiseLayout(channels=channels, kernel=(rows, columns))
+        yield _filtered(call, zero_bias, by_group, _stored(weights))
+    else:
+        raise UnsupportedError(f"{channels} filters for {depth} channels have no known layout")
+
+
+def _fully_connected(call: Call, zero_bias: ZeroBias) -> Iterator[Operand]:
+    weights, image = call.operand(1), call.type(0).shape
+    channels, depth = weights.type.shape
+    window = image[1:] if len(image) == 4 and math.prod(image[1:]) == depth else (1, 1, depth)
+    layout = _convolution_layout((channels, *window), fully_connected=True)
+    yield _filtered(call, zero_bias, layout, _stored(weights).reshape(layout.weight_shape))
+
+
+def _lstm(call: Call, zero_bias: ZeroBias) -> Iterator[Operand]:
+    """Per gate, a fully connected layer over the input and the state side by side."""
+    for gate, name in enumerate(GATES):
+        parts = [call.operand(first + gate) for first in (INPUT_WEIGHTS, RECURRENT_WEIGHTS)]
+        quantizations = [part.type.quantization for part in parts]
+        if any(q is None or not q.is_per_tensor or any(q.zero_point) for q in quantizations):
+            raise UnsupportedError("LSTM weights with a zero point or a scale per channel")
+        data = np.concatenate([_stored(part) for part in parts], axis=1)
+        biases = _biases(call.optional(BIASES + gate))
+        prefix = Prefix(biases=keeps_bias(biases, zero_bias))
+        layout = replace(_convolution_layout((len(data), 1, 1, data.shape[1]), True), prefix=prefix)
+        parameters = Parameters(
+            data.reshape(layout.weight_shape),
+            _zero_points(parts[0]),
+            biases if prefix.biases else None,
+        )
+        yield FilterOperand(call.node, layout, parameters, name)
+
+
+def _softmax(call: Call, zero_bias: ZeroBias) -> Iterator[Operand]:
+    source = call.type(0)
+    if source.quantization is None or source.rank == 0:
+        raise UnsupportedError("its input is not quantized")
+    yield SoftmaxOperand(call.node, source.shape[-1], source.quantization.scale[0])
+
+
+_KINDS: dict[str, Callable[[Call, ZeroBias], Iterator[Operand]]] = {
+    "conv_2d": _convolution,
+    "depthwise_conv_2d": _depthwise,
+    "fully_connected": _fully_connected,
+    "unidirectional_sequence_lstm": _lstm,
+    "softmax": _softmax,
+}
+
+
+# --- parts of an operand -------------------------------------------------------------------------
+
+
+def _convolution_layout(shape: tuple[int, ...], fully_connected: bool = False) -> ConvolutionLayout:
+    channels, rows, columns, depth = shape
+    return ConvolutionLayout(
+        channels=channels, in_channels=depth, kernel=(rows, columns),
+        fully_connected=fully_connected,
+    )  # fmt: skip
+
+
+def _filtered(call: Call, zero_bias: ZeroBias, layout: FilterLayout, weights: Array) -> Operand:
+    """The operand of an operator with a filter as operand 1 and biases as operand 2."""
+    quantization = call.operand(1).type.quantization
+    source, result = call.type(0).quantization, call.result.type.quantization
+    if quantization is None or source is None or result is None:
+        raise UnsupportedError("its tensors are not quantized")
+    scales = effective_scale(source.scale[0], np.array(quantization.scale), result.scale[0])
+    biases = _biases(call.optional(2))
+    per_channel = not quantization.is_per_tensor
+    prefix = prefix_for(scales, biases, per_channel=per_channel, zero_bias=zero_bias)
+    parameters = Parameters(
+        weights,
+        _zero_points(call.operand(1)),
+        biases if prefix.biases else None,
+        scales if prefix.scales else None,
+    )
+    return FilterOperand(call.node, replace(layout, prefix=prefix), parameters)
+
+
+def _stored(value: Value) -> Array:
+    """Weights of an 8-bit constant in the blob's unsigned domain."""
+    if value.data is None:
+        raise UnsupportedError(f"the weights {value.name!r} are not constant")
+    if value.type.dtype is DType.UINT8:
+        return value.data
+    if value.type.dtype is DType.INT8:
+        return value.data.view(np.uint8) ^ np.uint8(SIGNED_OFFSET)
+    raise UnsupportedError(f"the weights {value.name!r} are {value.type.dtype.value}, not 8-bit")
+
+
+def _zero_points(value: Value) -> Array:
+    """Zero points of an 8-bit constant in the blob's unsigned domain."""
+    quantization = value.type.quantization
+    assert quantization is not None
+    shift = SIGNED_OFFSET if value.type.dtype is DType.INT8 else 0
+    return (np.array(quantization.zero_point) + shift).astype(np.uint8)
+
+
+def _biases(value: Value | None) -> Array | None:
+    if value is None:
+        return None
+    if value.data is None or value.type.dtype is not DType.INT32:
+        raise UnsupportedError(f"the biases {value.name!r} are no int32 constant")
+    return value.data.reshape(-1)
+
+
+# --- from operands to places ---------------------------------------------------------------------
+
+
+def locate(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Placement]:
+    """Find the operands of the model that was compiled, by their bytes.
+
+    Compilers do not always keep the order of operators, and move operators' constants in between;
+    so everything is searched. Equal operands are taken in order.
+
+    Args:
+        wanted: operands of the source.
+        blobs: parameter blobs of the package's executables.
+
+    Returns:
+        One placement per operand in their order; optional ones that occur nowhere are left out.
+
+    Raises:
+        LinkError: naming the operators that were not found.
+    """
+    places, missing = search(wanted, blobs)
+    if missing:
+        names = ", ".join(operand.name for operand in missing)
+        raise LinkError(
+            f"{len(missing)} of {len(wanted)} operands are not in the compiled model",
+            reason=names,
+            hint="give the source from which the model was compiled, and only what it maps",
+        )
+    return places
+
+
+def search(
+    wanted: Sequence[Operand], blobs: Sequence[Bytes]
+) -> tuple[list[Placement], list[Operand]]:
+    """What `locate` finds, and the required operands that it does not."""
+    contents = [blob.tobytes() for blob in blobs]
+    free = [np.ones(len(blob) // BLOB_ALIGNMENT, bool) for blob in blobs]
+    places: list[Placement] = []
+    missing: list[Operand] = []
+    for operand in wanted:
+        found = next(_finds(operand, contents, free), None)
+        if found is not None:
+            places.append(found)
+            units = slice(found.offset // BLOB_ALIGNMENT, found.end // BLOB_ALIGNMENT)
+            free[found.blob][units] = False
+        elif not operand.optional:
+            missing.append(operand)
+    return places, missing
+
+
+def _finds(
+    operand: Operand, contents: Sequence[bytes], free: Sequence[npt.NDArray[np.bool_]]
+) -> Iterator[Placement]:
+    """Places that hold the operand's bytes and belong to no other, in order."""
+    packed = [(layout, operand.pack(layout).tobytes()) for layout in operand.layouts]
+    for _, data in packed:
+        for number, content in enumerate(contents):
+            offset = content.find(data)
+            while offset >= 0:
+                units = slice(offset // BLOB_ALIGNMENT, (offset + len(data)) // BLOB_ALIGNMENT)
+                if offset % BLOB_ALIGNMENT == 0 and free[number][units].all():
+                    layouts = tuple(other for other, same in packed if same == data)
+                    yield Placement(operand, number, offset, layouts)
+                offset = content.find(data, units.start * BLOB_ALIGNMENT + BLOB_ALIGNMENT)
+
+
+def place(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Placement]:
+    """Find where operands belong from their order and sizes, whatever weights are there.
+
+    For a source with other weights than the compiled model's. The operands must fill every blob in
+    the order of operators, except for rows of zeros and ones in between: the one-hot convolutions
+    by which compilers move channels. Bytes that no parameter occupies, and zero points per channel,
+    must be what the layouts say.
+
+    Args:
+        wanted: operands of a source with the same operators.
+        blobs: parameter blobs of the package's executables.
+
+    Returns:
+        One placement per operand in their order, without optional ones that the model lacks.
+
+    Raises:
+        LinkError: naming the operator that does not fit, or that there is no single way.
+    """
+    for number, blob in enumerate(blobs):
+        if blob.size % BLOB_ALIGNMENT:
+            raise LinkError(
+                f"parameter blob {number} has {blob.size} bytes, no multiple of {BLOB_ALIGNMENT}"
+            )
+    movers = [_mover_rows(blob) for blob in blobs]
+    # Ends of what is placed, with the number of ways to get there and one of them.
+    reached: dict[tuple[int, ...], tuple[int, tuple[Placement, ...]]] = {(0,) * len(blobs): (1, ())}
+    for operand in wanted:
+        following: dict[tuple[int, ...], tuple[int, tuple[Placement, ...]]] = {}
+        known: dict[tuple[int, int], tuple[Placement, ...]] = {}
+        for ends, (ways, path) in reached.items():
+            steps = [(ends, path)] if operand.optional else []
+            for number, end in enumerate(ends):
+                if (number, end) not in known:
+                    fits = _fits(operand, number, end, blobs[number], movers[number])
+                    known[number, end] = tuple(fits)
+                for placement in known[number, end]:
+                    moved = (*ends[:number], placement.end, *ends[number + 1 :])
+                    steps.append((moved, (*path, placement)))
+            for moved, longer in steps:
+                count, first = following.get(moved, (0, longer))
+                following[moved] = (count + ways, first)
+        if not following:
+            raise LinkError(
+                f"the parameters of {operand.name} do not fit where they should be",
+                reason=f"layouts {', '.join(map(str, operand.layouts))}",
+                hint=_ORIGINAL,
+            )
+        reached = following
+    complete = [
+        found
+        for ends, found in reached.items()
+        if all(_is_end(end, skips) for end, skips in zip(ends, movers, strict=True))
+    ]
+    ways = sum(count for count, _ in complete)
+    if ways != 1:
+        raise LinkError(
+            f"there are {ways} ways to place {len(wanted)} operands in "
+            f"{sum(blob.size for blob in blobs)} bytes of parameters",
+            hint=_ORIGINAL,
+        )
+    return list(complete[0][1])
+
+
+_ORIGINAL = "give the source from which the model was compiled as well"
+
+
+def _mover_rows(blob: Bytes) -> list[int]:
+    """How many rows of 64 bytes from each on may belong to one-hot convolutions.
+
+    Their weights are zeros and ones, with a zero point and biases of zero. One entry per row and
+    one for the end.
+    """
+    rows = blob.reshape(-1, BLOB_ALIGNMENT)
+    counts = [0]
+    for is_mover in np.asarray((rows <= 1).all(axis=1))[::-1]:
+        counts.append(counts[-1] + 1 if is_mover else 0)
+    return counts[::-1]
+
+
+def _is_end(offset: int, movers: Sequence[int]) -> bool:
+    row = offset // BLOB_ALIGNMENT
+    return row + movers[row] == len(movers) - 1
+
+
+def _fits(
+    operand: Operand, number: int, end: int, blob: Bytes, movers: Sequence[int]
+) -> Iterator[Placement]:
+    """Placements of an operand in one blob behind what is placed already."""
+    sizes = dict.fromkeys(layout.nbytes for layout in operand.layouts)
+    for skipped in range(movers[end // BLOB_ALIGNMENT] + 1):
+        offset = end + skipped * BLOB_ALIGNMENT
+        for size in sizes:
+            data = blob[offset : offset + size]
+            layouts = tuple(
+                layout
+                for layout in operand.layouts
+                if layout.nbytes == size and _admits(operand, layout, data)
+            )
+            if layouts:
+                yield Placement(operand, number, offset, layouts)
+
+
+def _admits(operand: Operand, layout: Layout, data: Bytes) -> bool:
+    """Whether bytes may be other parameters of the same operator."""
+    try:
+        if isinstance(operand, SoftmaxOperand):
+            read_softmax_table(operand.channels, data, unit_row=operand.unit_row(layout))
+            return True
+        assert isinstance(operand, FilterOperand)
+        assert isinstance(layout, FilterLayout)
+        found = unpack(layout, data)
+    except FormatError:
+        return False
+    scales, zero_points = found.scales, operand.parameters.zero_points
+    if scales is not None and not (np.isfinite(scales) & (scales > 0)).all():
+        return False
+    if not layout.prefix.zero_points:
+        return True
+    assert found.zero_points is not None
+    assert zero_points is not None
+    return np.array_equal(found.zero_points, zero_points)

@@ -1,0 +1,332 @@
+"""DarwiNN packages in TFLite models: the operator ``edgetpu-custom-op``.
+
+Its options are a flexbuffer map; key "4" holds the package, as a string. Tensors of the operator
+and layers of the package are the same where their names are, whatever their order.
+
+Facts: the published delegate of the Edge TPU runtime, and compiled models.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fitzroy.base.errors import FormatError, UsageError
+from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.formats import darwinn, flat, flexbuffer, tflite
+from fitzroy.formats.darwinn import DataType, Executable, Layer, PackageFile
+
+CUSTOM_CODE = "edgetpu-custom-op"
+"""Name of the operator."""
+
+VERSION_KEY = "1"
+PACKAGE_KEY = "4"
+PREFERENCE_KEY = "5"
+CHIPS_KEY = "6"
+FURTHER_PACKAGES_KEY = "7"
+
+ALIGNMENT = tflite.OPTIONS_ALIGNMENT
+"""Bytes to which a package is aligned in a written model."""
+
+DTYPES = {
+    DataType.FIXED_POINT8: DType.UINT8,
+    DataType.SIGNED_FIXED_POINT8: DType.INT8,
+    DataType.SIGNED_FIXED_POINT16: DType.INT16,
+}
+"""Element types of tensors by those of layers."""
+
+_PACKAGE_TYPE = flexbuffer.Type.STRING
+_VERSION = 0
+_NO_PREFERENCE = -1
+_BEAGLE = 18
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CustomOp:
+    """A package and the operator that carries it.
+
+    Attributes:
+        subgraph: index of the subgraph.
+        operator: index of the operator in it.
+        inputs: names of its input tensors, in order.
+        outputs: names of its output tensors, in order.
+        options: the flexbuffer map, the package included.
+        package: bytes of the package, a view of the model.
+        offset: where the package begins in the file, None if that is unknown.
+        path: name of the file, for errors.
+    """
+
+    subgraph: int
+    operator: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    options: Mapping[str, flexbuffer.Value]
+    package: memoryview
+    offset: int | None = None
+    path: str = ""
+
+    def read(self) -> PackageFile:
+        """Read the package; errors name offsets in the model's file.
+
+        Raises:
+            FormatError: the bytes are malformed, or the runtime would refuse what they say.
+            UnsupportedError: a package for a later runtime, or for several chips.
+        """
+        return darwinn.read_package(self.package, self.path, self.offset or 0)
+
+    def layers(self, executable: Executable) -> tuple[list[Layer], list[Layer]]:
+        """The layers of an executable that belong to the tensors, in order of the tensors.
+
+        Outputs of an executable that carry its state to the next inference have no tensor.
+
+        Returns:
+            One layer per input, and one per output.
+
+        Raises:
+            FormatError: a tensor without layer, or an input layer without tensor.
+        """
+        where = _where(self.subgraph, self.operator)
+        return (
+            _by_name(self.inputs, executable.inputs, self.path, f"{where}.inputs", complete=True),
+            _by_name(self.outputs, executable.outputs, self.path, f"{where}.outputs"),
+        )
+
+
+def extract(
+    model: tflite.Model, path: str = "", data: bytes | bytearray | memoryview | None = None
+) -> list[CustomOp]:
+    """All packages of a model, in order of subgraphs and operators.
+
+    Args:
+        model: the model.
+        path: name of its file, for errors.
+        data: the bytes that the model was read from; with them, offsets are known.
+
+    Raises:
+        FormatError: malformed options, or a tensor without name.
+    """
+    found = []
+    for number, index, operator in _operators(model):
+        where = _where(number, index)
+        options, offset = _options(operator, path, where, data)
+        package = options.get(PACKAGE_KEY)
+        if not isinstance(package, flexbuffer.Bytes):
+            raise FormatError(
+                f'the options have no package (key "{PACKAGE_KEY}")',
+                path=path, offset=offset, table=where,
+                hint=f"keys are {', '.join(options) or 'none'}",
+            )  # fmt: skip
+        content = memoryview(package.data)
+        if offset is not None and operator.custom_options is not None:
+            held = operator.custom_options.data
+            offset += flat.offset_of(np.frombuffer(content, np.uint8), held) or 0
+        tensors = (model.subgraphs or [])[number].tensors or []
+        found.append(
+            CustomOp(
+                subgraph=number,
+                operator=index,
+                inputs=_names(tensors, operator.inputs, path, f"{where}.inputs"),
+                outputs=_names(tensors, operator.outputs, path, f"{where}.outputs"),
+                options=options,
+                package=content,
+                offset=offset,
+                path=path,
+            )
+        )
+    return found
+
+
+def replace(model: tflite.Model, index: int, package: bytes | memoryview) -> tflite.Model:
+    """A model with another package in place of one; all other options stay.
+
+    Args:
+        model: the model; it is not changed.
+        index: which package, as `extract` counts them.
+        package: bytes of the package to put in.
+
+    Raises:
+        FormatError: the operator's options are malformed.
+        UsageError: there are not so many packages.
+    """
+    places = list(_operators(model))
+    if not 0 <= index < len(places):
+        raise UsageError(f"no package {index}", reason=f"the model has {len(places)}")
+    subgraphs = [
+        dataclasses.replace(subgraph, operators=list(subgraph.operators or ()))
+        for subgraph in model.subgraphs or ()
+    ]
+    # All are written again, since the others would lose their alignment too.
+    for count, (number, place, operator) in enumerate(places):
+        options, _ = _options(operator, "", _where(number, place), None)
+        if count == index:
+            earlier = options.get(PACKAGE_KEY)
+            kind = earlier.type if isinstance(earlier, flexbuffer.Bytes) else _PACKAGE_TYPE
+            options[PACKAGE_KEY] = flexbuffer.Bytes(package, kind)
+        operators = subgraphs[number].operators
+        if operators is not None:
+            operators[place] = dataclasses.replace(operator, custom_options=_encoded(options))
+    return dataclasses.replace(model, subgraphs=subgraphs)
+
+
+def wrap(
+    package: bytes | memoryview,
+    inputs: Mapping[str, TensorType],
+    outputs: Mapping[str, TensorType],
+    *,
+    name: str = "main",
+    description: str = "",
+) -> tflite.Model:
+    """A model whose only operator runs a package.
+
+    Args:
+        package: bytes of the package.
+        inputs: types of the input tensors by the names of the layers, in order of the model.
+        outputs: types of the output tensors likewise.
+        name: name of the subgraph.
+        description: description of the model.
+
+    Raises:
+        FormatError: the package is malformed, or its layers are others than the tensors.
+        UnsupportedError: a package for a later runtime, or for several chips.
+    """
+    executable = darwinn.read_package(package).main
+    for kind, types, layers in (
+        ("inputs", inputs, executable.inputs),
+        ("outputs", outputs, executable.outputs),
+    ):
+        for layer, type in zip(
+            _by_name(tuple(types), layers, "", kind, complete=kind == "inputs"),
+            types.values(),
+            strict=True,
+        ):
+            _check_type(layer, type, kind)
+    options: dict[str, flexbuffer.Value] = {
+        VERSION_KEY: _VERSION,
+        PACKAGE_KEY: flexbuffer.Bytes(package, _PACKAGE_TYPE),
+        PREFERENCE_KEY: _NO_PREFERENCE,
+        CHIPS_KEY: [_BEAGLE],
+        FURTHER_PACKAGES_KEY: [],
+    }
+    tensors = [_tensor(*item) for item in (*inputs.items(), *outputs.items())]
+    numbers = np.arange(len(tensors), dtype=np.int32)
+    operator = tflite.Operator(
+        inputs=numbers[: len(inputs)],
+        outputs=numbers[len(inputs) :],
+        custom_options=_encoded(options),
+    )
+    subgraph = tflite.SubGraph(
+        name=name,
+        tensors=tensors,
+        inputs=operator.inputs,
+        outputs=operator.outputs,
+        operators=[operator],
+    )
+    code = dataclasses.replace(
+        tflite.operator_code(tflite.BuiltinOperator.CUSTOM), custom_code=CUSTOM_CODE
+    )
+    return tflite.Model(
+        version=tflite.VERSION,
+        description=description,
+        operator_codes=[code],
+        subgraphs=[subgraph],
+        buffers=[tflite.Buffer()],
+    )
+
+
+def _operators(model: tflite.Model) -> Iterator[tuple[int, int, tflite.Operator]]:
+    codes = model.operator_codes or []
+    for number, subgraph in enumerate(model.subgraphs or ()):
+        for index, operator in enumerate(subgraph.operators or ()):
+            if codes[operator.opcode_index].custom_code == CUSTOM_CODE:
+                yield number, index, operator
+
+
+def _where(subgraph: int, operator: int) -> str:
+    return f"SubGraph {subgraph}, Operator {operator}"
+
+
+def _options(
+    operator: tflite.Operator,
+    path: str,
+    where: str,
+    data: bytes | bytearray | memoryview | None,
+) -> tuple[dict[str, flexbuffer.Value], int | None]:
+    """The options of an operator, and their offset in the file if it is known."""
+    content = operator.custom_options
+    if content is None or not len(content):
+        raise FormatError("the operator has no options", path=path, table=where)
+    offset = None if data is None else flat.offset_of(content, data)
+    options = flexbuffer.decode(content.data, path, offset or 0)
+    if not isinstance(options, dict):
+        raise FormatError("the options are no map", path=path, offset=offset, table=where)
+    return options, offset
+
+
+def _encoded(options: dict[str, flexbuffer.Value]) -> Array:
+    return np.frombuffer(flexbuffer.encode(options, align=ALIGNMENT), np.uint8)
+
+
+def _names(
+    tensors: Sequence[tflite.Tensor], indices: Array | None, path: str, where: str
+) -> tuple[str, ...]:
+    names = []
+    for index in flat.ints(indices):
+        name = tensors[index].name if index >= 0 else None
+        if not name:
+            raise FormatError(f"tensor {index} has no name", path=path, table=where)
+        names.append(name)
+    return tuple(names)
+
+
+def _by_name(
+    names: Sequence[str],
+    layers: Mapping[str, Layer],
+    path: str,
+    where: str,
+    *,
+    complete: bool = False,
+) -> list[Layer]:
+    _refuse(set(names) - set(layers), "tensors without layer", path, where)
+    if complete:
+        _refuse(set(layers) - set(names), "layers without tensor", path, where)
+    return [layers[name] for name in names]
+
+
+def _refuse(names: Iterable[str], what: str, path: str, where: str) -> None:
+    listed = ", ".join(repr(name) for name in sorted(names))
+    if listed:
+        raise FormatError(f"{what}: {listed}", path=path, table=where)
+
+
+def _check_type(layer: Layer, type: TensorType, where: str) -> None:
+    wanted = DTYPES.get(layer.element)
+    if type.dtype is not wanted:
+        raise FormatError(
+            f"a tensor of {type.dtype.value} for a layer of {layer.element.name}",
+            table=f"{where}, {layer.name!r}",
+        )
+    if math.prod(type.shape) != math.prod(layer.extent):
+        raise FormatError(
+            f"a tensor of shape {list(type.shape)} for a layer of {list(layer.extent)}",
+            table=f"{where}, {layer.name!r}",
+        )
+
+
+def _tensor(name: str, type: TensorType) -> tflite.Tensor:
+    quantization = None
+    if type.quantization is not None:
+        quantization = tflite.QuantizationParameters(
+            scale=np.array(type.quantization.scale, np.float32),
+            zero_point=np.array(type.quantization.zero_point, np.int64),
+            quantized_dimension=type.quantization.axis or 0,
+        )
+    return tflite.Tensor(
+        name=name,
+        shape=np.array(type.shape, np.int32),
+        type=int(tflite.TENSOR_TYPES[type.dtype]),
+        quantization=quantization,
+    )
