@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from fitzroy.base.bits import BitSet, integer, misfit
 from fitzroy.base.errors import FormatError
@@ -199,6 +200,15 @@ REGISTER = Numbered("s", 5)
 PREDICATE = Numbered("p", 3)
 
 
+class Piece(NamedTuple):
+    """A group of bits inside a codec, for reference pages."""
+
+    name: str
+    first: int
+    width: int
+    kind: str
+
+
 @dataclass(frozen=True, slots=True)
 class Producer:
     """Increments the engine's flag each time an iteration of a level is complete."""
@@ -219,6 +229,9 @@ class ProducerCodec:
 
     def __init__(self, level_width: int) -> None:
         self.width = 1 + level_width
+
+    def layout(self) -> tuple[Piece, ...]:
+        return (Piece("valid", 0, 1, "flag"), Piece("level", 1, self.width - 1, "unsigned"))
 
     def decode(self, raw: int) -> Producer | None:
         return Producer(raw >> 1, bool(raw & 1)) if raw else None
@@ -294,6 +307,19 @@ class WatcherCodec:
         self._threshold = flag_width + level_width
         self._sided = sided
         self.width = self._threshold + 33 + sided
+
+    def layout(self) -> tuple[Piece, ...]:
+        flag, level = self._level
+        at = self._threshold
+        side = (Piece("side", at + 33, 1, "0 read, 1 write"),) if self._sided else ()
+        return (
+            Piece("flag", 0, flag, "number of a flag"),
+            Piece("level", flag, level, "unsigned"),
+            Piece("threshold", at, 16, "signed"),
+            Piece("increment", at + 16, 16, "signed"),
+            Piece("valid", at + 32, 1, "flag"),
+            *side,
+        )
 
     def decode(self, raw: int) -> Watcher | None:
         if not raw:

@@ -21,6 +21,9 @@ from fitzroy.hw_models.isa.instruction import (
 )
 from fitzroy.hw_models.isa.scalar import End, Scalar, Start
 
+NUMBERED = (TileInstruction, TileFence)
+"""Instructions that tiles execute, which have sequence numbers."""
+
 NOPS_AFTER_HALT = 4
 """Empty scalar bundles between HALT and END."""
 
@@ -108,7 +111,7 @@ def renumbered(instructions: Iterable[Instruction], first: int) -> Iterator[Inst
     """The same instructions with tile sequence numbers counted from `first`."""
     seq = first
     for instruction in instructions:
-        if isinstance(instruction, TileInstruction | TileFence):
+        if isinstance(instruction, NUMBERED):
             yield instruction if instruction.seq == seq else replace(instruction, seq=seq)
             seq = seq + 1 & 0xFFFF
         else:

@@ -29,17 +29,16 @@ from fitzroy.base.bits import (
     parse_fields,
 )
 from fitzroy.base.errors import FormatError
-from fitzroy.hw_models.isa.catalog import BY_OPCODE
+from fitzroy.hw_models.isa.catalog import BY_OPCODE, INSTRUCTIONS
 from fitzroy.hw_models.isa.conversion import WideToNarrow
-from fitzroy.hw_models.isa.fence import TileFence
 from fitzroy.hw_models.isa.fields import (
     PREDICATE,
     REGISTER,
     Opcode,
     WatcherCodec,
 )
-from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction, TileInstruction
-from fitzroy.hw_models.isa.program import bundle_count, chunk, positions
+from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction
+from fitzroy.hw_models.isa.program import NUMBERED, bundle_count, chunk, positions
 from fitzroy.hw_models.isa.scalar import (
     COMPARES,
     Alu,
@@ -100,9 +99,8 @@ def _layout(cls: type[Instruction]) -> _Layout:
     )
 
 
-_LAYOUTS = {cls: _layout(cls) for cls in BY_OPCODE.values()}
+_LAYOUTS = {cls: _layout(cls) for cls in INSTRUCTIONS}
 _MNEMONICS = {opcode.name.lower(): opcode for opcode in Opcode}
-_NUMBERED = (TileInstruction, TileFence)
 
 _UNIT_BYTES = {"wide row": 256, "narrow word": 4, "quarter row": 256}
 
@@ -325,24 +323,49 @@ def _parse_scalar(text: str) -> tuple[dict[str, Any], str | None]:
 # --- fields that a linker fills in ---------------------------------------------------------------
 
 
-def field_bit(cls: type[Instruction], name: str) -> int:
-    """First bit of a field in its instruction; of a traversal, that of its base.
+def _places(cls: type[Instruction]) -> Iterator[tuple[str, int, int]]:
+    """Name, first bit and width of the fields that a symbol can stand for."""
+    for item in cls.fields():
+        codec = item.codec.inner if isinstance(item.codec, Optional) else item.codec
+        if isinstance(codec, TraversalCodec):
+            yield f"{item.name}.base", item.first, codec.address
+        elif not _is_line(codec) and item.width <= 32:
+            yield item.name, item.first, item.width
+
+
+_PLACES = {cls: {name: (bit, width) for name, bit, width in _places(cls)} for cls in INSTRUCTIONS}
+
+
+def field_place(cls: type[Instruction], name: str) -> tuple[int, int]:
+    """First bit and width of a field of an instruction; ``name.base`` of a traversal's base.
 
     Raises:
-        FormatError: there is no such field.
+        FormatError: there is no such field, or no symbol can stand for it.
     """
-    base = name.removesuffix(".base")
-    if base not in cls.plan().by_name or (base == name) == _is_line(cls.field(base).codec):
+    if name not in _PLACES[cls]:
         raise FormatError(f"{cls.__name__} has no place {name[:40]!r} for a symbol")
-    return cls.field(base).first
+    return _PLACES[cls][name]
+
+
+def field_widths(instructions: Sequence[Instruction], bits: Iterable[int]) -> dict[int, int]:
+    """Widths of the fields of a program that begin at some bits; others are left out."""
+    found: dict[int, int] = {}
+    program = positions(instructions)
+    begin, instruction = next(program, (0, None))
+    for bit in sorted(bits):
+        while instruction is not None and bit >= begin * BUNDLE_BITS + instruction.width:
+            begin, instruction = next(program, (0, None))
+        if instruction is not None:
+            inside = bit - begin * BUNDLE_BITS
+            for first, width in _PLACES[type(instruction)].values():
+                if first == inside:
+                    found[bit] = width
+    return found
 
 
 def _field_at(cls: type[Instruction], bit: int) -> str:
-    """Name of what begins at a bit, or its number."""
-    for item in cls.fields():
-        if item.first == bit:
-            return f"{item.name}.base" if _is_line(item.codec) else item.name
-    return str(bit)
+    """Name of the field that begins at a bit, or the number of the bit."""
+    return next((name for name, place in _PLACES[cls].items() if place[0] == bit), str(bit))
 
 
 # --- printing ------------------------------------------------------------------------------------
@@ -456,7 +479,7 @@ def _instruction_lines(
     else:
         header = layout.header
     tokens += field_texts(instruction, header)
-    if isinstance(instruction, _NUMBERED):
+    if isinstance(instruction, NUMBERED):
         if instruction.seq != numbering.next:
             tokens.append(f"seq={instruction.seq}")
         numbering.next = instruction.seq + 1 & 0xFFFF
@@ -606,7 +629,7 @@ class ChunkParser:
                 draft.values[name] = codec.parse(text)
         elif name == "symbol":
             place, _, expression = text.partition(" ")
-            bit = integer(place) if place.isdigit() else field_bit(cls, place)
+            bit = integer(place) if place.isdigit() else field_place(cls, place)[0]
             if not 0 <= bit <= cls.width - 1 or not _SYMBOL.fullmatch(expression):
                 raise FormatError(f"{text[:60]!r} is not a place and a symbol")
             draft.symbols.append((bit, expression))
@@ -662,7 +685,7 @@ class ChunkParser:
                 values["length"] = distance - 1
             else:
                 raise FormatError("only branches and loops have a target")
-        if issubclass(cls, _NUMBERED):
+        if issubclass(cls, NUMBERED):
             seq = values.setdefault("seq", self._numbering.next)
             self._numbering.next = seq + 1 & 0xFFFF
         instruction = cls(op=draft.opcode, **values)

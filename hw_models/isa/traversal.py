@@ -17,6 +17,7 @@ import numpy as np
 from fitzroy.base.bits import integer, misfit
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
+from fitzroy.hw_models.isa.fields import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,16 @@ class Traversal:
         for dim in self.dims[level:]:
             total *= dim.count
         return total
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Lowest and highest address that it may touch."""
+        ends = [(dim.count - 1) * dim.stride for dim in self.dims]
+        if self.part_dim:
+            ends.append(max(0, self.part_count - self.dims[0].count) * self.dims[0].stride)
+        ends.append(self.fifo_step)
+        low = self.base + sum(end for end in ends if end < 0)
+        return low, self.base + sum(end for end in ends if end > 0)
 
     def addresses(self, *, limit: int = 1 << 24, partial_dim: int = 0) -> Array:
         """All addresses in order, without prefixes.
@@ -233,6 +244,24 @@ class TraversalCodec:
     def kind(self) -> str:
         return f"traversal of {self.rank} dimensions, addresses of {self.address} bits"
 
+    def layout(self) -> tuple[Piece, ...]:
+        address = self.address
+        pieces = [Piece("base", 0, address, "unsigned")]
+        for k, at in enumerate(self._dims):
+            pieces.append(Piece(f"delta {k}", at, address + 1, "signed"))
+            pieces.append(Piece(f"count {k}", at + address + 1, address, "count - 1"))
+        tail = (
+            ("mask", "dimensions with a stride"),
+            ("fifo_dim", "unsigned"),
+            ("fifo_step", "signed"),
+            ("part_count", "count - 1"),
+            ("part_dim", "unsigned"),
+            ("part_skip", "signed"),
+        )
+        for (name, kind), (at, size) in zip(tail, self._tail, strict=True):
+            pieces.append(Piece(name, at, size.bit_length(), kind))
+        return tuple(pieces)
+
     def decode(self, raw: int) -> Traversal:
         address = self.address
         mask = (1 << address) - 1
@@ -248,6 +277,8 @@ class TraversalCodec:
             span += (count - 1) * stride
             dims.append(Dim(count, stride) if count > 1 or stride else _UNUSED)
         values = [raw >> at & size for at, size in self._tail]
+        if values[4] >= self.rank:
+            raise misfit(values[4], f"one of {self.rank} dimensions")
         half = sign >> 1
         return Traversal(
             raw & mask,
@@ -283,7 +314,12 @@ class TraversalCodec:
             value.part_dim,
             value.part_skip & most - 1,
         )
-        fits = fits and -most <= value.fifo_step < most and -most <= 2 * value.part_skip < most
+        fits = (
+            fits
+            and value.part_dim < self.rank
+            and -most <= value.fifo_step < most
+            and -most <= 2 * value.part_skip < most
+        )
         for (at, size), number in zip(self._tail, tail, strict=True):
             fits = fits and 0 <= number <= size
             raw |= number << at
@@ -376,6 +412,17 @@ class PrefixCodec:
         self._level_width = level_width
         self._layout = tuple(1 + level_width + 16 * k for k in range(4))
         self.width = 1 + level_width + 65
+
+    def layout(self) -> tuple[Piece, ...]:
+        base, words, end, step = self._layout
+        return (
+            Piece("enabled", 0, 1, "flag"),
+            Piece("level", 1, self._level_width, "unsigned"),
+            Piece("base", base, 16, "unsigned"),
+            Piece("words", words, 16, "count - 1"),
+            Piece("end", end, 16, "unsigned"),
+            Piece("step", step, 17, "signed"),
+        )
 
     def decode(self, raw: int) -> Prefix | None:
         if not raw:

@@ -20,7 +20,7 @@ from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.program import assemble, chunk, disassemble, renumbered
 from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.scalar import Alu, Branch, Halt, Loop, Scalar
-from fitzroy.hw_models.isa.text import ChunkParser, field_bit, listing, uncommented
+from fitzroy.hw_models.isa.text import ChunkParser, field_place, listing, uncommented
 from fitzroy.hw_models.isa.traversal import (
     BYTES,
     NARROW,
@@ -266,7 +266,7 @@ def test_a_program_reads_like_one() -> None:
             Halt(end_program=True),
         ]
     )
-    symbols = {2 * 128 + field_bit(Scalar, "immediate"): "low(parameters)"}
+    symbols = {2 * 128 + field_place(Scalar, "immediate")[0]: "low(parameters)"}
     assert list(listing(program, symbols=symbols)) == [
         "    tile_fence tiles=all set=all idle=all signal",
         "    mov s1, low(parameters)",

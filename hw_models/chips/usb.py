@@ -1,0 +1,512 @@
+"""What goes over the USB port: identities, descriptors, requests, headers, events.
+
+Descriptors and messages are bit records, least significant byte first, so that driver and virtual
+device share one declaration. Sources: the USB 3.2 and DFU 1.1 specifications for descriptor
+formats, google-coral/libedgetpu for the protocol and, through the firmware images in it, for the
+descriptors of beagle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from fitzroy.base.bits import BitSet, Choice, Flag, Record, Series, Unsigned, bits
+from fitzroy.base.evidence import Evidence
+from fitzroy.hw_models.chips.facts import Part, Quantity
+
+_SOURCE = Evidence.SOURCE
+
+
+class Speed(IntEnum):
+    """Speed of a connection."""
+
+    HIGH = 2
+    SUPER = 3
+
+
+class Tag(IntEnum):
+    """What a message on a bulk endpoint carries or asks for."""
+
+    INSTRUCTIONS = 0
+    INPUT = 1
+    PARAMETERS = 2
+    OUTPUT = 3
+    INTERRUPT_0 = 4
+    INTERRUPT_1 = 5
+    INTERRUPT_2 = 6
+    INTERRUPT_3 = 7
+
+
+class EndpointMode(IntEnum):
+    """How data to the device is spread over endpoints; numbers of the driver's option."""
+
+    MULTIPLE_HARDWARE = 0
+    MULTIPLE_CREDITS = 1
+    SINGLE = 2
+
+
+class CsrRequest(IntEnum):
+    """Vendor requests on the control endpoint; wValue and wIndex are the halves of the address."""
+
+    ACCESS_64 = 0
+    ACCESS_32 = 1
+
+
+class DfuRequest(IntEnum):
+    """Class requests of the boot ROM (USB DFU 1.1, section 3)."""
+
+    DETACH = 0
+    DOWNLOAD = 1
+    UPLOAD = 2
+    GET_STATUS = 3
+    CLEAR_STATUS = 4
+    GET_STATE = 5
+    ABORT = 6
+
+
+class DfuState(IntEnum):
+    """States of the boot ROM (USB DFU 1.1, section 6.1.2)."""
+
+    APP_IDLE = 0
+    APP_DETACH = 1
+    IDLE = 2
+    DOWNLOAD_SYNC = 3
+    DOWNLOAD_BUSY = 4
+    DOWNLOAD_IDLE = 5
+    MANIFEST_SYNC = 6
+    MANIFEST = 7
+    MANIFEST_WAIT_RESET = 8
+    UPLOAD_IDLE = 9
+    ERROR = 10
+
+
+class RequestType(IntEnum):
+    """bmRequestType of the control transfers in use."""
+
+    CLASS_OUT = 0x21
+    VENDOR_OUT = 0x40
+    STANDARD_IN = 0x80
+    CLASS_IN = 0xA1
+    VENDOR_IN = 0xC0
+
+
+class DescriptorType(IntEnum):
+    """Types of descriptors."""
+
+    DEVICE = 1
+    CONFIGURATION = 2
+    STRING = 3
+    INTERFACE = 4
+    ENDPOINT = 5
+    DEVICE_QUALIFIER = 6
+    OTHER_SPEED = 7
+    BOS = 15
+    CAPABILITY = 16
+    DFU = 0x21
+    COMPANION = 0x30
+
+
+class TransferType(IntEnum):
+    """Kinds of endpoints."""
+
+    CONTROL = 0
+    ISOCHRONOUS = 1
+    BULK = 2
+    INTERRUPT = 3
+
+
+def to_bytes(record: Record) -> bytes:
+    """The bytes of a record."""
+    return record.pack().to_bytes(record.width // 8, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class SetupPacket(Record):
+    """Setup stage of a control transfer."""
+
+    width = 64
+
+    request_type: RequestType = bits(0, Choice(RequestType, 8), "bmRequestType", default=0x80)
+    request: int = bits(8, Unsigned(8), "bRequest")
+    value: int = bits(16, Unsigned(16, hexadecimal=True), "wValue")
+    index: int = bits(32, Unsigned(16, hexadecimal=True), "wIndex")
+    length: int = bits(48, Unsigned(16), "wLength", unit="byte")
+
+
+@dataclass(frozen=True, slots=True)
+class DfuStatus(Record):
+    """Answer to GET_STATUS."""
+
+    width = 48
+
+    status: int = bits(0, Unsigned(8), "0: no error")
+    poll_timeout: int = bits(8, Unsigned(24), "time to wait; the driver ignores it", unit="ms")
+    state: DfuState = bits(32, Choice(DfuState, 8), "state after the request")
+    string: int = bits(40, Unsigned(8), "number of a string")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHeader(Record):
+    """Precedes every payload on the endpoint for data to the device, in single endpoint mode."""
+
+    width = 64
+
+    length: int = bits(0, Unsigned(32), "size of the payload", unit="byte", evidence=_SOURCE)
+    tag: Tag = bits(
+        32,
+        Choice(Tag, 8, (Tag.INSTRUCTIONS, Tag.INPUT, Tag.PARAMETERS)),
+        "what it is",
+        evidence=_SOURCE,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Event(Record):
+    """Message of the event endpoint: a descriptor, or an interrupt with address and length 0."""
+
+    width = 128
+
+    address: int = bits(
+        0, Unsigned(64, hexadecimal=True), "address that was linked", evidence=_SOURCE
+    )
+    length: int = bits(64, Unsigned(32), "size of the transfer", unit="byte", evidence=_SOURCE)
+    tag: Tag = bits(96, Choice(Tag, 8), "what it is", evidence=_SOURCE)
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptPacket(Record):
+    """Message of the interrupt endpoint."""
+
+    width = 32
+
+    fatal: bool = bits(0, Flag(), "a fatal error", evidence=_SOURCE)
+    top_level: tuple[bool, ...] = bits(
+        1, Series(Flag(), 4), "interrupts of the chip, by id", evidence=_SOURCE
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDescriptor(Record):
+    """Device descriptor."""
+
+    width = 18 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=18, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.DEVICE
+    )
+    usb_version: int = bits(16, Unsigned(16, hexadecimal=True), "bcdUSB", default=0x310)
+    device_class: int = bits(32, Unsigned(8), "bDeviceClass; 0: said by interfaces")
+    device_subclass: int = bits(40, Unsigned(8), "bDeviceSubClass")
+    device_protocol: int = bits(48, Unsigned(8), "bDeviceProtocol")
+    max_packet: int = bits(
+        56, Unsigned(8), "bMaxPacketSize0; an exponent of two at super speed", default=9
+    )
+    vendor: int = bits(64, Unsigned(16, hexadecimal=True), "idVendor")
+    product: int = bits(80, Unsigned(16, hexadecimal=True), "idProduct")
+    device_version: int = bits(96, Unsigned(16, hexadecimal=True), "bcdDevice", default=0x100)
+    strings: tuple[int, ...] = bits(
+        112, Series(Unsigned(8), 3), "iManufacturer, iProduct, iSerialNumber"
+    )
+    configurations: int = bits(136, Unsigned(8), "bNumConfigurations", default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class QualifierDescriptor(Record):
+    """Device qualifier: what the device is at its other speed."""
+
+    width = 10 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=10, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.DEVICE_QUALIFIER
+    )
+    usb_version: int = bits(16, Unsigned(16, hexadecimal=True), "bcdUSB", default=0x310)
+    device_class: int = bits(32, Unsigned(24), "class, subclass, protocol")
+    max_packet: int = bits(56, Unsigned(8), "bMaxPacketSize0", default=9)
+    configurations: int = bits(64, Unsigned(8), "bNumConfigurations", default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationDescriptor(Record):
+    """Configuration descriptor; interfaces and endpoints follow it."""
+
+    width = 9 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=9, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.CONFIGURATION
+    )
+    total_length: int = bits(16, Unsigned(16), "wTotalLength", unit="byte")
+    interfaces: int = bits(32, Unsigned(8), "bNumInterfaces", default=1)
+    value: int = bits(40, Unsigned(8), "bConfigurationValue", default=1)
+    string: int = bits(48, Unsigned(8), "iConfiguration")
+    attributes: int = bits(
+        56, Unsigned(8, hexadecimal=True), "bmAttributes; 0xc0: self-powered", default=0xC0
+    )
+    max_power: int = bits(64, Unsigned(8), "bMaxPower", unit="2 mA, 8 mA at super speed")
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceDescriptor(Record):
+    """Interface descriptor."""
+
+    width = 9 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=9, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.INTERFACE
+    )
+    number: int = bits(16, Unsigned(8), "bInterfaceNumber")
+    alternate: int = bits(24, Unsigned(8), "bAlternateSetting")
+    endpoints: int = bits(32, Unsigned(8), "bNumEndpoints")
+    interface_class: int = bits(40, Unsigned(8, hexadecimal=True), "bInterfaceClass", default=0xFF)
+    subclass: int = bits(48, Unsigned(8, hexadecimal=True), "bInterfaceSubClass", default=0xFF)
+    protocol: int = bits(56, Unsigned(8, hexadecimal=True), "bInterfaceProtocol", default=0xFF)
+    string: int = bits(64, Unsigned(8), "iInterface")
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointDescriptor(Record):
+    """Endpoint descriptor."""
+
+    width = 7 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=7, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.ENDPOINT
+    )
+    address: int = bits(16, Unsigned(8, hexadecimal=True), "bEndpointAddress; 0x80: to the host")
+    transfer: TransferType = bits(24, Choice(TransferType, 8), "bmAttributes")
+    max_packet: int = bits(32, Unsigned(16), "wMaxPacketSize", unit="byte")
+    interval: int = bits(48, Unsigned(8), "bInterval")
+
+
+@dataclass(frozen=True, slots=True)
+class CompanionDescriptor(Record):
+    """Endpoint companion descriptor, at super speed."""
+
+    width = 6 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=6, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.COMPANION
+    )
+    max_burst: int = bits(16, Unsigned(8), "bMaxBurst: packets in a burst, minus one")
+    attributes: int = bits(24, Unsigned(8), "bmAttributes")
+    interval_bytes: int = bits(32, Unsigned(16), "wBytesPerInterval", unit="byte")
+
+
+@dataclass(frozen=True, slots=True)
+class BosDescriptor(Record):
+    """Header of the binary object store; capabilities follow it."""
+
+    width = 5 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=5, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.BOS
+    )
+    total_length: int = bits(16, Unsigned(16), "wTotalLength", unit="byte")
+    capabilities: int = bits(32, Unsigned(8), "bNumDeviceCaps")
+
+
+@dataclass(frozen=True, slots=True)
+class Usb2Capability(Record):
+    """Capability: USB 2.0 extension."""
+
+    width = 7 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=7, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.CAPABILITY
+    )
+    capability: int = bits(16, Unsigned(8), "bDevCapabilityType", default=2)
+    attributes: int = bits(24, Unsigned(32, hexadecimal=True), "bmAttributes; 2: LPM", default=2)
+
+
+class SupportedSpeed(IntEnum):
+    """Speeds that a device supports, as bits."""
+
+    LOW = 0
+    FULL = 1
+    HIGH = 2
+    SUPER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SuperSpeedCapability(Record):
+    """Capability: super speed."""
+
+    width = 10 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=10, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.CAPABILITY
+    )
+    capability: int = bits(16, Unsigned(8), "bDevCapabilityType", default=3)
+    attributes: int = bits(24, Unsigned(8), "bmAttributes")
+    speeds: int = bits(32, BitSet(SupportedSpeed, 16), "wSpeedsSupported", default=0x0C)
+    lowest_full: int = bits(48, Unsigned(8), "bFunctionalitySupport", default=2)
+    u1_exit: int = bits(56, Unsigned(8), "bU1DevExitLat", unit="us")
+    u2_exit: int = bits(64, Unsigned(16), "wU2DevExitLat", unit="us")
+
+
+@dataclass(frozen=True, slots=True)
+class DfuDescriptor(Record):
+    """Functional descriptor of the boot ROM's interface."""
+
+    width = 9 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=9, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.DFU
+    )
+    attributes: int = bits(
+        16,
+        Unsigned(8, hexadecimal=True),
+        "bmAttributes: download, upload, will detach",
+        default=0x0B,
+        evidence=Evidence.ASSUMED,
+    )
+    detach_timeout: int = bits(
+        24, Unsigned(16), "wDetachTimeOut", default=255, unit="ms", evidence=Evidence.ASSUMED
+    )
+    transfer_size: int = bits(
+        40,
+        Unsigned(16),
+        "wTransferSize: size of a block",
+        default=256,
+        unit="byte",
+        evidence=Evidence.MEASURED,
+    )
+    dfu_version: int = bits(
+        56,
+        Unsigned(16, hexadecimal=True),
+        "bcdDFUVersion",
+        default=0x101,
+        evidence=Evidence.ASSUMED,
+    )
+
+
+@dataclass(frozen=True)
+class Identity(Part):
+    """How a device presents itself in one of its modes."""
+
+    vendor: Quantity[int] = Quantity("vendor id")
+    product: Quantity[int] = Quantity("product id")
+    interface_class: Quantity[int] = Quantity("class of interface 0")
+    interface_subclass: Quantity[int] = Quantity("subclass of interface 0")
+    interface_protocol: Quantity[int] = Quantity("protocol of interface 0")
+
+
+@dataclass(frozen=True)
+class Endpoint(Part):
+    """An endpoint of the run-time mode."""
+
+    address: Quantity[int] = Quantity("address; 0x80 is set towards the host")
+    transfer: Quantity[TransferType] = Quantity("kind of transfers")
+    role: Quantity[str] = Quantity("what it carries")
+    message: Quantity[int] = Quantity("size of the host's transfers at super speed", "byte")
+
+
+@dataclass(frozen=True)
+class UsbPort(Part):
+    """The USB port of a chip.
+
+    Attributes:
+        boot: the boot ROM, which takes the firmware by DFU.
+        runtime: the device that the firmware makes of it.
+        endpoints: endpoints of the run-time mode.
+    """
+
+    boot: Identity
+    runtime: Identity
+    endpoints: dict[str, Endpoint]
+    dfu_block: Quantity[int] = Quantity("block of a firmware download", "byte")
+    super_packet: Quantity[int] = Quantity("packet of a bulk endpoint, super speed", "byte")
+    super_burst: Quantity[int] = Quantity("packets in a burst, super speed")
+    high_packet: Quantity[int] = Quantity("packet of a bulk endpoint, high speed", "byte")
+    super_output: Quantity[int] = Quantity("packet of outputs that the driver sets", "byte")
+    high_output: Quantity[int] = Quantity("the same at high speed", "byte")
+    super_power: Quantity[int] = Quantity("bMaxPower, super speed", "8 mA")
+    high_power: Quantity[int] = Quantity("bMaxPower, high speed", "2 mA")
+    most_out: Quantity[int] = Quantity("largest transfer of the driver to the device", "byte")
+    out_in_flight: Quantity[int] = Quantity("transfers to the device under way at a time")
+    output_reads: Quantity[int] = Quantity("reads of outputs under way at a time")
+    control_timeout: Quantity[int] = Quantity("time limit of control transfers", "ms")
+    reset_settle: Quantity[int] = Quantity("time to wait after a reset", "ms")
+    open_attempts: Quantity[int] = Quantity("attempts of the driver to open the device")
+
+
+def device_descriptor(identity: Identity, speed: Speed) -> DeviceDescriptor:
+    """Device descriptor of a mode."""
+    fast = speed is Speed.SUPER
+    return DeviceDescriptor(
+        usb_version=0x310 if fast else 0x210,
+        max_packet=9 if fast else 64,
+        vendor=identity.vendor,
+        product=identity.product,
+    )
+
+
+def configuration(port: UsbPort, speed: Speed) -> bytes:
+    """Configuration descriptor of the run-time mode, with its interface and endpoints.
+
+    Args:
+        port: the port.
+        speed: speed of the connection; companions exist at super speed only.
+    """
+    fast = speed is Speed.SUPER
+    parts: list[Record] = [
+        InterfaceDescriptor(
+            endpoints=len(port.endpoints),
+            interface_class=port.runtime.interface_class,
+            subclass=port.runtime.interface_subclass,
+            protocol=port.runtime.interface_protocol,
+        )
+    ]
+    for endpoint in port.endpoints.values():
+        bulk = endpoint.transfer is TransferType.BULK
+        packet = port.super_packet if fast else port.high_packet
+        parts.append(
+            EndpointDescriptor(
+                address=endpoint.address,
+                transfer=endpoint.transfer,
+                max_packet=packet if bulk else 64,
+                interval=0 if bulk else 1,
+            )
+        )
+        if fast:
+            parts.append(
+                CompanionDescriptor(max_burst=port.super_burst - 1)
+                if bulk
+                else CompanionDescriptor(interval_bytes=endpoint.message)
+            )
+    power = port.super_power if fast else port.high_power
+    head = ConfigurationDescriptor(max_power=power)
+    size = head.width // 8 + sum(part.width // 8 for part in parts)
+    head = ConfigurationDescriptor(max_power=power, total_length=size)
+    return b"".join(map(to_bytes, (head, *parts)))
+
+
+def boot_configuration(port: UsbPort) -> bytes:
+    """Configuration descriptor of the boot ROM; power and attributes are ASSUMED."""
+    interface = InterfaceDescriptor(
+        interface_class=port.boot.interface_class,
+        subclass=port.boot.interface_subclass,
+        protocol=port.boot.interface_protocol,
+    )
+    function = DfuDescriptor(transfer_size=port.dfu_block)
+    size = (ConfigurationDescriptor.width + interface.width + function.width) // 8
+    head = ConfigurationDescriptor(total_length=size, attributes=0x80, max_power=port.high_power)
+    return b"".join(map(to_bytes, (head, interface, function)))
+
+
+def object_store() -> bytes:
+    """Binary object store descriptor of the run-time mode."""
+    parts = (Usb2Capability(), SuperSpeedCapability())
+    size = BosDescriptor.width // 8 + sum(part.width // 8 for part in parts)
+    head = BosDescriptor(total_length=size, capabilities=len(parts))
+    return b"".join(map(to_bytes, (head, *parts)))
