@@ -1,0 +1,1 @@
+"""Simulator of the Edge TPU, one module per unit."""

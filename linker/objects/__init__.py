@@ -1,0 +1,1 @@
+"""Relocatable objects: their assembly text, and recovery from compiled packages."""

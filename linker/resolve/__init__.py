@@ -1,0 +1,1 @@
+"""Values for symbols: addresses, rows of wide memory, parameter placement."""

@@ -269,6 +269,67 @@ def as_dict(value: object) -> object:
     return value
 
 
+def from_dict(cls: type[T], value: object) -> T:
+    """The table that `as_dict` made plain; byte vectors and nested files are not covered.
+
+    Raises:
+        FormatError: a name that the schema does not have, or a value of another kind.
+    """
+    name = cls.__name__
+    if not isinstance(value, Mapping):
+        raise FormatError(f"{name} is written as an object with names and values")
+    fields = {field: kind for _, field, kind in cls.plan().fields}
+    unions = {field + "_type" for field, kind in fields.items() if isinstance(kind, _Union)}
+    for key in value:
+        if key not in fields and key not in unions:
+            raise FormatError(f"{name} has no field {str(key)[:40]!r}")
+    return cls(
+        **{
+            field: _from_plain(kind, value[field], value.get(field + "_type"), f"{name}.{field}")
+            for field, kind in fields.items()
+            if field in value
+        }
+    )
+
+
+def _from_plain(kind: _Kind, value: Any, member: object, name: str) -> object:
+    if isinstance(kind, _Scalar):
+        return _plain_scalar(kind, value, name)
+    if isinstance(kind, _String) and isinstance(value, str):
+        return value
+    if isinstance(kind, _Table):
+        return from_dict(kind.type, value)
+    if isinstance(kind, _Union):
+        for cls in kind.codes:
+            if cls.__name__ == member:
+                return from_dict(cls, value)
+        raise FormatError(f"{name}_type is not a member of the union")
+    if isinstance(kind, _Tables) and isinstance(value, list):
+        return [from_dict(kind.type, item) for item in value]
+    strings = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if isinstance(kind, _Strings) and strings:
+        return list(value)
+    if isinstance(kind, _Vector) and isinstance(value, list):
+        shape = (len(value), kind.members) if kind.members else (len(value),)
+        try:
+            found = np.array(value, dtype=kind.dtype).reshape(shape)
+            if found.tolist() == value:
+                return found
+        except (ValueError, OverflowError, TypeError):
+            pass
+    raise FormatError(f"{name} cannot hold {str(value)[:40]}")
+
+
+def _plain_scalar(kind: _Scalar, value: object, name: str) -> object:
+    try:
+        if isinstance(kind.default, bool) == isinstance(value, bool):
+            kind.unpack.pack(value)
+            return value
+    except (struct.error, OverflowError):
+        pass
+    raise FormatError(f"{name} cannot hold {str(value)[:40]}")
+
+
 def offset_of(part: Array, data: bytes | bytearray | memoryview) -> int | None:
     """Where a view begins in the buffer that it was decoded from; None if it lies elsewhere."""
     whole = np.frombuffer(data, np.uint8)

@@ -76,11 +76,14 @@ class Condition(IntEnum):
 
 
 class OperandKind(IntEnum):
-    """How a layer uses its parameters."""
+    """How a layer uses its parameters, which decides where they may live."""
 
     FULLY_CONNECTED = 0
+    """Block b of output channels is read in place by tile b mod 16: rows without a gap."""
     CONVOLUTION = 1
+    """An owner sends the words to all tiles; several owners may share them."""
     PACKED = 2
+    """Words of four lanes, 16 to the row, on a single owner that sends whole rows."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

@@ -1,0 +1,251 @@
+"""Tables of output layouts, made from which tile owns which part of an output.
+
+Tiles send their parts in order of their linear ids: id modulo 16 is the tile, and an output that
+is computed in several passes goes on with id 16. A part has its rows in order, each with its
+columns in order, each with its channels padded to whole words of 32 bits; parts follow each other
+without gaps, and the whole buffer is padded to 8 bytes. Vectors, 1 x 1 x C, lie in blocks of 64
+channels on consecutive tiles.
+
+Facts: all output layouts of compiled models are made this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fitzroy.base.errors import FormatError, LinkError
+from fitzroy.base.types import Array
+from fitzroy.formats.darwinn import OutputLayout, OutputShapeInfo, TensorLayout, TensorShape
+
+GRID = 4
+"""Tiles are a grid of 4 x 4."""
+
+TILES = GRID * GRID
+
+_WORD_BYTES = 4
+_UNIT_BYTES = 8
+"""The device sends units of 8 bytes."""
+
+_LANES = 64
+"""Channels that a tile computes at a time: the blocks of vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Which tile owns which element: the one with linear id ``rows[y] + columns[x]``.
+
+    Attributes:
+        rows: what each y adds to the id; 4 * row of the grid, plus 16 per pass.
+        columns: what each x adds to the id; the column of the grid.
+        tiles: number of linear ids. With 1, an output comes whole from the scalar core.
+    """
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    tiles: int = TILES
+
+
+def split(extent: int, parts: int = GRID) -> tuple[int, ...]:
+    """Number of the part that owns each index, if part k begins at ceil(extent * k / parts)."""
+    begins = [-(-extent * part // parts) for part in range(parts + 1)]
+    return tuple([part for part in range(parts) for _ in range(begins[part], begins[part + 1])])
+
+
+def default_ownership(y: int, x: int) -> Ownership:
+    """The usual ownership of an output of y rows and x columns: both are split evenly."""
+    return Ownership(tuple([GRID * row for row in split(y)]), split(x))
+
+
+def output_layout(
+    extent: tuple[int, int, int], itemsize: int, ownership: Ownership | None = None
+) -> tuple[OutputLayout, int]:
+    """The layout of an output, and the size of its buffer.
+
+    Args:
+        extent: elements in y, x and z.
+        itemsize: bytes per element.
+        ownership: by default `default_ownership`, with more passes for vectors of more than
+            1,024 channels.
+
+    Returns:
+        The tables, and the `size_bytes` of the layer.
+
+    Raises:
+        LinkError: the ownership does not fit the extent, or gives two parts to one id.
+    """
+    parts = _Parts.of(extent, itemsize, ownership)
+    ends = np.cumsum(parts.sizes)
+    ids = parts.ownership
+    layout = OutputLayout(
+        y_coordinate_to_linear_tile_id_map=_table(ids.rows),
+        x_coordinate_to_linear_tile_id_map=_table(ids.columns),
+        linearized_tile_byte_offset=_table(ends - parts.sizes),
+        x_coordinate_to_local_byte_offset=_table(parts.local_x * parts.pitch),
+        y_coordinate_to_local_y_offset=_table(parts.local_y),
+        x_coordinate_to_local_y_row_size=_table(parts.row_sizes),
+    )
+    return layout, parts.size_bytes
+
+
+def output_shape_info(
+    extent: tuple[int, int, int], itemsize: int, ownership: Ownership | None = None
+) -> tuple[OutputShapeInfo, int]:
+    """The same as `output_layout` in the form of slices, one per part.
+
+    Slices have the dimensions batch, y, x and z, and strides in elements; offsets are in bytes.
+
+    Raises:
+        LinkError: as `output_layout`, or a tile owns rows or columns that are not adjacent.
+    """
+    parts = _Parts.of(extent, itemsize, ownership)
+    starts = (np.cumsum(parts.sizes) - parts.sizes).tolist()
+    layouts, offsets = [], []
+    for index, box, strides in parts.boxes():
+        layouts.append(
+            TensorLayout(
+                shape=TensorShape(dimension=np.array([(0, 0), *box], "i4")), stride=_table(strides)
+            )
+        )
+        offsets.append(starts[index] * itemsize)
+    info = OutputShapeInfo(slice_layout=layouts, slice_offset=_table(offsets))
+    return info, parts.size_bytes
+
+
+def ownership_of(layout: OutputLayout) -> Ownership:
+    """The ownership that a layout describes.
+
+    Raises:
+        FormatError: it has no coordinates.
+    """
+    rows = layout.y_coordinate_to_linear_tile_id_map
+    columns = layout.x_coordinate_to_linear_tile_id_map
+    tiles = layout.linearized_tile_byte_offset
+    if rows is None or columns is None or tiles is None:
+        raise FormatError("no coordinates", table="OutputLayout")
+    return Ownership(tuple(rows.tolist()), tuple(columns.tolist()), len(tiles))
+
+
+def _table(values: Sequence[int] | Array) -> Array:
+    return np.asarray(values, "i4")
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The parts of an output; sizes and distances are in elements.
+
+    Attributes:
+        ownership: whose they are.
+        extent: elements in y, x and z.
+        pitch: distance of adjacent elements in x.
+        local_y: row of each y in its part.
+        local_x: column of each x in its part.
+        row_sizes: distance of rows in the parts of each x.
+        sizes: size of the part of each linear id.
+        size_bytes: size of the buffer.
+    """
+
+    ownership: Ownership
+    extent: tuple[int, int, int]
+    pitch: int
+    local_y: Array
+    local_x: Array
+    row_sizes: Array
+    sizes: Array
+    size_bytes: int
+
+    @classmethod
+    def of(cls, extent: tuple[int, int, int], itemsize: int, ownership: Ownership | None) -> _Parts:
+        y, x, z = extent
+        pitch = _up(z * itemsize, _WORD_BYTES) // itemsize
+        blocks = -(-z // _LANES)
+        vector = (y, x) == (1, 1)
+        ids = ownership or default_ownership(y, x)
+        if ownership is None and vector:
+            ids = Ownership(ids.rows, ids.columns, _up(blocks, TILES))
+        _check(ids, extent)
+        local_y, heights = _ranks(ids.rows)
+        local_x, widths = _ranks(ids.columns)
+        sizes = np.zeros(ids.tiles, np.int64)
+        if vector and ids.tiles > 1:
+            first = ids.rows[0] + ids.columns[0]
+            if first + blocks > ids.tiles:
+                raise LinkError(
+                    f"a vector of {z} channels",
+                    reason=f"{blocks} blocks of {_LANES} from tile {first}, of {ids.tiles} tiles",
+                )
+            sizes[first : first + blocks] = _LANES
+            sizes[first + blocks - 1] = pitch - _LANES * (blocks - 1)
+            row_sizes = np.array([min(pitch, _LANES)])
+        else:
+            for row, height in heights.items():
+                for column, width in widths.items():
+                    if sizes[row + column]:
+                        raise LinkError(f"two parts of an output on linear tile {row + column}")
+                    sizes[row + column] = height * width * pitch
+            row_sizes = np.array([widths[column] * pitch for column in ids.columns])
+        size_bytes = _up(int(sizes.sum()) * itemsize, _UNIT_BYTES)
+        return cls(ids, extent, pitch, local_y, local_x, row_sizes, sizes, size_bytes)
+
+    def boxes(self) -> list[tuple[int, list[tuple[int, int]], tuple[int, int, int, int]]]:
+        """Linear id, first and last y, x and z, and strides of each part, in order of ids."""
+        y, x, z = self.extent
+        ids = self.ownership
+        if (y, x) == (1, 1) and ids.tiles > 1:
+            first = ids.rows[0] + ids.columns[0]
+            return [
+                (
+                    first + start // _LANES,
+                    [(0, 0), (0, 0), (start, min(start + _LANES, z) - 1)],
+                    (size := int(self.sizes[first + start // _LANES]), size, size, 1),
+                )
+                for start in range(0, z, _LANES)
+            ]
+        boxes = []
+        for row, ys in _runs(ids.rows, "rows").items():
+            for column, xs in _runs(ids.columns, "columns").items():
+                line = (xs[1] - xs[0] + 1) * self.pitch
+                strides = (int(self.sizes[row + column]), line, self.pitch, 1)
+                boxes.append((row + column, [ys, xs, (0, z - 1)], strides))
+        return sorted(boxes)
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def _check(ids: Ownership, extent: tuple[int, int, int]) -> None:
+    if (len(ids.rows), len(ids.columns)) != extent[:2] or extent[2] < 1:
+        raise LinkError(
+            f"the ownership of {len(ids.rows)} rows and {len(ids.columns)} columns",
+            reason=f"the output is {list(extent)}",
+        )
+    if not ids.rows or not ids.columns:
+        raise LinkError(f"an output of extent {list(extent)}")
+    low = min(min(ids.rows), min(ids.columns))
+    high = max(ids.rows) + max(ids.columns)
+    if low < 0 or high >= ids.tiles:
+        raise LinkError(f"linear tile {low if low < 0 else high}", reason=f"of {ids.tiles}")
+
+
+def _ranks(owners: Sequence[int]) -> tuple[Array, dict[int, int]]:
+    """Number of each index among those of its owner, and how many each owner has."""
+    counts: dict[int, int] = {}
+    ranks = []
+    for owner in owners:
+        ranks.append(counts.get(owner, 0))
+        counts[owner] = ranks[-1] + 1
+    return np.array(ranks, np.int64), counts
+
+
+def _runs(owners: Sequence[int], what: str) -> dict[int, tuple[int, int]]:
+    """First and last index of each owner."""
+    runs: dict[int, tuple[int, int]] = {}
+    for index, owner in enumerate(owners):
+        first, last = runs.get(owner, (index, index - 1))
+        if last != index - 1:
+            raise LinkError(f"slices of {what} {last} and {index}, which are not adjacent")
+        runs[owner] = first, index
+    return runs

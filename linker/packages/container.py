@@ -1,0 +1,84 @@
+"""Files that hold Edge TPU programs: compiled TFLite models, bare packages, bare executables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fitzroy.base.errors import UsageError
+from fitzroy.formats import custom_op, darwinn, tflite
+from fitzroy.formats.darwinn import Package, PackageFile
+from fitzroy.formats.detect import FileKind, detect
+
+
+@dataclass(frozen=True)
+class Container:
+    """A file and the packages in it.
+
+    Attributes:
+        kind: what the file is.
+        data: its bytes.
+        packages: in order of the operators that carry them.
+        path: name of the file, for errors.
+        model: the TFLite model, if it is one.
+    """
+
+    kind: FileKind
+    data: bytes
+    packages: tuple[PackageFile, ...]
+    path: str = ""
+    model: tflite.Model | None = field(default=None, repr=False)
+
+    def replaced(self, packages: Sequence[PackageFile]) -> bytes:
+        """The file with other packages; the same bytes if they are equal.
+
+        Raises:
+            FormatError: a package that no runtime would load.
+        """
+        changed = [
+            index
+            for index, (old, new) in enumerate(zip(self.packages, packages, strict=True))
+            if new is not old and darwinn.diff(old, new)
+        ]
+        if not changed:
+            return self.data
+        if self.kind is FileKind.EXECUTABLE:
+            return darwinn.write_executable(packages[0].main)
+        if self.model is None:
+            return darwinn.write_package(packages[0])
+        model = self.model
+        for index in changed:
+            model = custom_op.replace(model, index, darwinn.write_package(packages[index]))
+        return tflite.write_model(model)
+
+
+def read_container(data: bytes, path: str = "") -> Container:
+    """Read a file and all packages in it.
+
+    Raises:
+        FormatError: no known format, or malformed.
+        UsageError: the file holds no Edge TPU program.
+        UnsupportedError: a package for a later runtime, or for several chips.
+    """
+    kind = detect(data, path)
+    if kind is FileKind.DARWINN:
+        return Container(kind, data, (darwinn.read_package(data, path),), path)
+    if kind is FileKind.EXECUTABLE:
+        executable = darwinn.read_executable(data, path)
+        package = PackageFile(package=Package(), executables=[executable], path=path)
+        return Container(kind, data, (package,), path)
+    if kind is not FileKind.TFLITE:
+        raise UsageError(
+            f"an Edge TPU program is wanted, this is {kind.value}",
+            where=path,
+            hint="give a compiled model (*_edgetpu.tflite) or a DarwiNN package",
+        )
+    model = tflite.read_model(data, path=path)
+    operators = custom_op.extract(model, path, data)
+    if not operators:
+        raise UsageError(
+            "the model has no Edge TPU operator",
+            where=path,
+            hint="give a compiled model (*_edgetpu.tflite)",
+        )
+    return Container(kind, data, tuple(item.read() for item in operators), path, model)
