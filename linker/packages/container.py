@@ -82,3 +82,18 @@ def read_container(data: bytes, path: str = "") -> Container:
             hint="give a compiled model (*_edgetpu.tflite)",
         )
     return Container(kind, data, tuple(item.read() for item in operators), path, model)
+
+
+def wrapped(package: PackageFile, name: str = "main") -> tflite.Model:
+    """A model whose only operator runs a package; its tensors are the package's layers.
+
+    Raises:
+        FormatError: a package that no runtime would load, or a layer that no tensor can be.
+    """
+    main = package.main
+    return custom_op.wrap(
+        darwinn.write_package(package),
+        {name: custom_op.layer_type(layer) for name, layer in main.inputs.items()},
+        {name: custom_op.layer_type(layer) for name, layer in main.outputs.items()},
+        name=name,
+    )

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fitzroy.base.errors import CapacityError, UsageError
+from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.parameters import ConvolutionLayout, DepthwiseLayout, Prefix
 from fitzroy.linker.resolve.caching import caching_program, check_segments, segments_of
-from fitzroy.linker.resolve.placement import Operand, OperandKind, Placement, place
+from fitzroy.linker.resolve.placement import Operand, Placement, place
 
 FC, CONV, PACKED = OperandKind.FULLY_CONNECTED, OperandKind.CONVOLUTION, OperandKind.PACKED
 

@@ -21,10 +21,13 @@ from typer.core import TyperCommand, TyperGroup
 import fitzroy
 from fitzroy.base.errors import FitzroyError, InternalError, UsageError
 from fitzroy.cli.argv import asks_for_json, spread
+from fitzroy.cli.assemble import assemble_command
 from fitzroy.cli.compile import compile_command
+from fitzroy.cli.disassemble import disassemble_command
 from fitzroy.cli.explain import explain_command
 from fitzroy.cli.help import Verb
 from fitzroy.cli.inspect import inspect_command
+from fitzroy.cli.link import link_command
 from fitzroy.cli.opt import opt_command
 from fitzroy.cli.run import run_command
 from fitzroy.cli.terminal import Terminal, error_document
@@ -49,6 +52,9 @@ VERBS: dict[str, Verb] = {
     "inspect": inspect_command,
     "explain": explain_command,
     "opt": opt_command,
+    "dis": disassemble_command,
+    "as": assemble_command,
+    "link": link_command,
 }
 """All verbs by name."""
 
@@ -79,7 +85,7 @@ class _Group(TyperGroup):
 app = typer.Typer(
     name=_PROGRAM,
     cls=_Group,
-    help="Compile models for XNNPACK and ExecuTorch, run them, and look inside.",
+    help="Compile models, run them, look inside, and link programs of the Edge TPU.",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fitzroy.base.errors import FormatError, UsageError
-from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.formats import darwinn, flat, flexbuffer, tflite
 from fitzroy.formats.darwinn import DataType, Executable, Layer, PackageFile
 
@@ -235,6 +235,30 @@ def wrap(
         subgraphs=[subgraph],
         buffers=[tflite.Buffer()],
     )
+
+
+def layer_type(layer: Layer) -> TensorType:
+    """The type of the tensor that belongs to a layer.
+
+    Vectors are ``[1, n]`` and images ``[1, y, x, z]``, unless the layer states its shape.
+
+    Raises:
+        FormatError: an element type that TFLite models of the Edge TPU do not have.
+    """
+    dtype = DTYPES.get(layer.element)
+    if dtype is None:
+        raise FormatError(f"a layer of {layer.element.name} has no tensor", table=layer.name or "")
+    y, x, z = layer.extent
+    shape: tuple[int, ...] = (1, z) if y == x == 1 else (1, y, x, z)
+    if layer.shape is not None and layer.shape.dimension is not None:
+        shape = tuple(int(last - first + 1) for first, last in layer.shape.dimension)
+    quantization = None
+    if layer.numerics is not None and layer.numerics.dequantization_factor > 0:
+        # Layers count from 0 also where elements are signed.
+        offset = 1 << 8 * dtype.itemsize - 1 if dtype is not DType.UINT8 else 0
+        zero_point = layer.numerics.zero_point - offset
+        quantization = Quantization.per_tensor(layer.numerics.dequantization_factor, zero_point)
+    return TensorType(shape, dtype, quantization)
 
 
 def _operators(model: tflite.Model) -> Iterator[tuple[int, int, tflite.Operator]]:

@@ -1,0 +1,94 @@
+"""``fitzroy as``: programs from assembly text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fitzroy.base.errors import FormatError, UsageError
+from fitzroy.base.files import read_file
+from fitzroy.cli.files import check_output, write_file
+from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.terminal import Terminal
+
+
+def assemble(
+    text: Annotated[
+        str,
+        typer.Argument(metavar="TEXT", help="What `fitzroy dis` prints.", show_default=False),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where the result goes.", show_default=False
+        ),
+    ],
+    like: Annotated[
+        str | None,
+        typer.Option(
+            "--like",
+            metavar="FILE",
+            help="The compiled model to take everything but the instructions from. Objects need "
+            "none.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Assemble a listing of [b]fitzroy dis[/b].
+
+    With [b]--like[/b] the result is that file with the instructions of the listing: the same bytes
+    if nothing was edited; else the host's script is derived anew from the edited program. The
+    listing of an object gives the object.
+    """
+    from fitzroy.formats.object_file import write_object
+    from fitzroy.linker.objects.assembly import parse_packages
+    from fitzroy.linker.objects.edit import with_programs
+    from fitzroy.linker.objects.text import is_object, parse_object
+    from fitzroy.linker.packages.container import read_container
+
+    terminal = Terminal(json=json, quiet=quiet)
+    check_output(output, [text, *([like] if like else [])])
+    source = _decoded(read_file(text), text)
+    if is_object(source):
+        if like is not None:
+            raise UsageError("the listing is an object, which needs no --like", where=text)
+        result, changed = write_object(parse_object(source, text)), True
+    elif like is None:
+        raise UsageError(
+            "a package is needed to put the instructions into",
+            where=text,
+            hint="give the compiled model with --like, or list an object with fitzroy dis --object",
+        )
+    else:
+        container = read_container(read_file(like), like)
+        programs = parse_packages(source, text)
+        if not programs:
+            raise FormatError("the listing has no program", path=text)
+        result = container.replaced(with_programs(container.packages, programs))
+        changed = result != container.data
+    write_file(output, result)
+    if json:
+        terminal.document({"output": str(output), "bytes": len(result), "changed": changed})
+    else:
+        same = "" if changed else f", the same as {like}"
+        terminal.note(f"{len(result)} bytes written to {output}{same}")
+
+
+def _decoded(data: bytes, path: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError("the listing is not UTF-8 text", path=path, offset=error.start) from None
+
+
+assemble_command = Verb(
+    assemble,
+    (
+        "fitzroy as model.s --like model_edgetpu.tflite -o edited_edgetpu.tflite",
+        "fitzroy as model.o.s -o model.o",
+    ),
+)
