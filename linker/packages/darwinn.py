@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fitzroy.base.errors import LinkError
+from fitzroy.base.errors import CapacityError, LinkError
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import (
     Executable,
@@ -98,6 +98,7 @@ def link(objects: Sequence[ObjectFile], options: LinkOptions | None = None) -> l
         raise LinkError("there is nothing to link", hint="give one object per model")
     for obj in objects:
         check(obj, obj.name or "")
+        _check_narrow(obj)
     allocations = allocate(objects)
     plans = [_Plan(obj, allocation) for obj, allocation in zip(objects, allocations, strict=True)]
     token = options.token
@@ -105,6 +106,18 @@ def link(objects: Sequence[ObjectFile], options: LinkOptions | None = None) -> l
         blobs = [blob for plan in plans if len(blob := plan.blob(cached=True))]
         token = caching_token(blobs) if blobs else 0
     return [_package(plan, token, options) for plan in plans]
+
+
+def _check_narrow(obj: ObjectFile) -> None:
+    used = obj.resources.narrow_bytes if obj.resources is not None else 0
+    if used > BEAGLE.memories.narrow.size:
+        raise CapacityError(
+            "activations do not fit on the chip",
+            reason=f"{used} bytes of narrow memory per tile are needed, a tile has "
+            f"{BEAGLE.memories.narrow.size}",
+            where=obj.name or "",
+            hint="compile the model for smaller inputs, or in parts",
+        )
 
 
 @dataclass

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.linker.edgetpu import compiled_files, packages, small_object
+from tests.linker.edgetpu import compiled_files, corpus_executables, packages, small_object
 from tests.support import corpus
 
 from fitzroy.base.errors import CapacityError, FitzroyError, FormatError, LinkError
@@ -238,6 +239,16 @@ def test_capacity() -> None:
         link([obj])
 
 
+def test_narrow_memory_has_an_end() -> None:
+    obj = small_object()
+    assert obj.resources is not None
+    obj.resources.narrow_bytes = 196_608
+    assert link([obj])
+    obj.resources.narrow_bytes += 1
+    with pytest.raises(CapacityError, match=r"196609 bytes.* a tile has 196608"):
+        link([obj])
+
+
 def conditional(obj: ObjectFile) -> ObjectFile:
     """The object with a variant that streams its parameters."""
     (text,) = obj.text or []
@@ -445,3 +456,24 @@ def test_neighbours(tmp_path: Path) -> None:
     segments = segments_of(executable_chunks(package.caching)[0].instructions)
     assert [(s.tile, s.row) for s in segments] == [(0, 4), (1, 4)]
     assert all(a.position < b.position for a, b in pairwise(segments))
+
+
+@pytest.mark.corpus
+def test_every_instruction_packs_to_the_bits_it_was_unpacked_from() -> None:
+    corpus()
+    opcodes: Counter[str] = Counter()
+    bitstreams = 0
+    for _, executable in corpus_executables():
+        for stream in executable.instruction_bitstreams or ():
+            assert stream.bitstream is not None
+            data = stream.bitstream.tobytes()
+            at = 0
+            for instruction in disassemble(data):
+                size = instruction.width // 8
+                assert instruction.pack() == int.from_bytes(data[at : at + size], "little")
+                opcodes[instruction.op.name.lower()] += 1
+                at += size
+            assert at == len(data)
+            bitstreams += 1
+    print(f"\n{opcodes.total()} instructions in {bitstreams} bitstreams: {dict(opcodes)}")
+    assert (bitstreams, opcodes.total(), len(opcodes)) == (149, 48_885, 24)
