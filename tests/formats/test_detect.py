@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from tests.support import corpus_params
 
 from fitzroy.base.errors import FormatError
-from fitzroy.formats import darwinn, flat, tflite, xnnpack
+from fitzroy.formats import darwinn, flat, object_file, tflite, xnnpack
 from fitzroy.formats.detect import IDENTIFIERS, FileKind, detect
 
 
@@ -15,7 +18,8 @@ def test_identifiers_at_byte_4_decide(identifier: bytes, kind: FileKind) -> None
 
 
 def test_every_kind_can_be_detected() -> None:
-    assert {*IDENTIFIERS.values(), FileKind.GRAPH_TEXT} == set(FileKind)
+    without = {FileKind.GRAPH_TEXT, FileKind.EXECUTABLE}
+    assert {*IDENTIFIERS.values(), *without} == set(FileKind)
 
 
 def test_written_files_are_recognised() -> None:
@@ -27,9 +31,34 @@ def test_written_files_are_recognised() -> None:
     )
     package = darwinn.write_package(darwinn.PackageFile(executables=[executable]))
     assert detect(package) is FileKind.DARWINN
+    assert detect(object_file.write_object(object_file.ObjectFile())) is FileKind.OBJECT
     graph = xnnpack.XNNGraph()
     assert detect(xnnpack.write_blob(graph)) is FileKind.XNNPACK
     assert detect(flat.encode(graph, identifier=b"XN01")) is FileKind.XNNPACK
+
+
+def _executable(chip: str | None = "beagle", chunks: int = 1, batch_size: int = 1) -> bytes:
+    stream = darwinn.InstructionBitstream(bitstream=np.zeros(16, np.uint8))
+    return flat.encode(
+        darwinn.Executable(
+            batch_size=batch_size, instruction_bitstreams=[stream] * chunks, chip=chip
+        )
+    )
+
+
+def test_executables_are_told_by_their_tables() -> None:
+    data = _executable()
+    assert detect(data) is detect(memoryview(data)) is FileKind.EXECUTABLE
+    # Their reader says what is wrong with them.
+    assert detect(_executable(batch_size=0)) is FileKind.EXECUTABLE
+    for other in (_executable(chip=None), _executable(chunks=0), data[:-20]):
+        with pytest.raises(FormatError, match="no known format"):
+            detect(other)
+
+
+@pytest.mark.parametrize("file", corpus_params("**/*.executable.bin", quick=24))
+def test_executables_of_the_corpus(file: Path) -> None:
+    assert detect(file.read_bytes(), str(file)) is FileKind.EXECUTABLE
 
 
 def test_graph_text_is_recognised() -> None:

@@ -10,19 +10,18 @@ import numpy as np
 
 from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.base.types import Array, TensorType
+from fitzroy.cli import describe_edgetpu
 from fitzroy.cli.programs import method_types
 from fitzroy.cli.terminal import article
 from fitzroy.compiler.ir import Graph, parse_graph
 from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.custom import CustomAttributes
-from fitzroy.formats import bundled, flat, tflite, xnnpack
+from fitzroy.formats import bundled, custom_op, darwinn, flat, object_file, tflite, xnnpack
 from fitzroy.formats import executorch as et
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.flat import ints
 
 Document = dict[str, Any]
-
-_DARWINN_MARK = b"DWN1"
 
 
 def describe(data: bytes, path: str) -> Document:
@@ -39,6 +38,9 @@ def describe(data: bytes, path: str) -> Document:
         FileKind.BUNDLED_PROGRAM: _bundle,
         FileKind.BUNDLED_PROGRAM_BP04: _bundle,
         FileKind.XNNPACK: _xnnpack,
+        FileKind.DARWINN: _package,
+        FileKind.EXECUTABLE: _executable,
+        FileKind.OBJECT: _object,
         FileKind.GRAPH_TEXT: _text,
     }
     describer = describers.get(kind)
@@ -48,10 +50,10 @@ def describe(data: bytes, path: str) -> Document:
 
 
 def no_reader(kind: FileKind, path: str) -> UnsupportedError:
-    """The error for formats that are recognised and no more."""
-    return UnsupportedError(
-        f"this is {article(kind.value)}, whose reader is not part of this version", where=path
-    )
+    """The error for formats that are recognised and no more, or that a verb does not take."""
+    unread = kind is FileKind.MODULE
+    why = "whose reader is not part of this version" if unread else "which is not supported here"
+    return UnsupportedError(f"this is {article(kind.value)}, {why}", where=path)
 
 
 def raw_tables(data: bytes, path: str) -> object:
@@ -68,6 +70,14 @@ def raw_tables(data: bytes, path: str) -> object:
         return flat.as_dict(xnnpack.read_blob(data, path=path).graph)
     if kind is FileKind.PROGRAM:
         return _program_tables(et.read_program(data, path=path))
+    if kind is FileKind.DARWINN:
+        package = darwinn.read_package(data, path)
+        tables = [flat.as_dict(executable) for executable in package.executables]
+        return {"package": flat.as_dict(package.package), "executables": tables}
+    if kind is FileKind.EXECUTABLE:
+        return flat.as_dict(darwinn.read_executable(data, path))
+    if kind is FileKind.OBJECT:
+        return flat.as_dict(object_file.read_object(data, path))
     if kind is FileKind.BUNDLED_PROGRAM:
         root: flat.Table = flat.decode(bundled.BundledProgram, data, path=path)
     elif kind is FileKind.BUNDLED_PROGRAM_BP04:
@@ -119,9 +129,16 @@ def _quantization(scale: Sequence[float], zero: Sequence[int], axis: int | None)
 
 def _tflite(data: bytes, path: str) -> Document:
     model = tflite.read_model(data, path)
+    packages = {
+        (found.subgraph, found.operator): describe_edgetpu.custom_op(found)
+        for found in custom_op.extract(model, path, data)
+    }
+    subgraphs = [_subgraph(model, subgraph, path) for subgraph in model.subgraphs or ()]
+    for (number, index), package in packages.items():
+        subgraphs[number]["operators"][index]["package"] = package
     return {
         "description": model.description or "",
-        "subgraphs": [_subgraph(model, subgraph, path) for subgraph in model.subgraphs or ()],
+        "subgraphs": subgraphs,
         "signatures": [entry.signature_key or "" for entry in model.signature_defs or ()],
         "metadata": [
             {
@@ -147,9 +164,7 @@ def _subgraph(model: tflite.Model, subgraph: tflite.SubGraph, path: str) -> Docu
             "outputs": [tensors[i] for i in ints(operator.outputs)],
         }
         if operator.custom_options is not None:
-            raw = operator.custom_options.tobytes()
-            entry["custom_options_bytes"] = len(raw)
-            entry["darwinn_packages"] = raw.count(_DARWINN_MARK)
+            entry["custom_options_bytes"] = len(operator.custom_options)
         operators.append(entry)
     return {
         "name": subgraph.name or "",
@@ -183,6 +198,23 @@ def _tflite_tensor(item: tflite.Tensor) -> Document:
         axis = q.quantized_dimension if len(scale) > 1 else None
         result["quantization"] = _quantization(scale, zero, axis)
     return result
+
+
+# --- Edge TPU ------------------------------------------------------------------------------------
+
+
+def _package(data: bytes, path: str) -> Document:
+    return describe_edgetpu.package(darwinn.read_package(data, path))
+
+
+def _executable(data: bytes, path: str) -> Document:
+    executable = darwinn.read_executable(data, path)
+    file = darwinn.PackageFile(executables=[executable], path=path)
+    return describe_edgetpu.executables(file)
+
+
+def _object(data: bytes, path: str) -> Document:
+    return describe_edgetpu.object_file(object_file.read_object(data, path), path)
 
 
 # --- graph text ----------------------------------------------------------------------------------

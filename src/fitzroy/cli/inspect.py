@@ -31,10 +31,12 @@ def inspect(
 ) -> None:
     """Show what is in a file: inputs and outputs, operators, delegates, memory, test cases.
 
-    Known are TFLite models, ExecuTorch programs and bundled programs, XNNPACK graphs, and graph
-    texts; the content decides, not the name.
+    Known are TFLite models, ExecuTorch programs and bundled programs, XNNPACK graphs, Edge TPU
+    packages, executables and objects, and graph texts; the content decides, not the name. Models
+    compiled for the Edge TPU are shown with the packages inside them.
     """
     from fitzroy.cli.describe import describe, raw_tables
+    from fitzroy.cli.inspect_edgetpu import show_object, show_package
 
     terminal, data = Terminal(json=json), read_file(file)
     if tables:
@@ -57,6 +59,19 @@ def inspect(
     _model(terminal, document)
     if "datatypes" in document:
         _xnnpack(terminal, document)
+    if "executables" in document:
+        terminal.line()
+        show_package(terminal, document)
+    if "sections" in document:
+        terminal.line()
+        show_object(terminal, document)
+    subgraphs = document.get("subgraphs", ())
+    for number, subgraph in enumerate(subgraphs):
+        place = f" of subgraph {number}" if len(subgraphs) > 1 else ""
+        for operator in subgraph["operators"]:
+            if "package" in operator:
+                terminal.heading(f"package of operator {operator['index']}{place}")
+                show_package(terminal, operator["package"])
 
 
 def _kind(document: Document) -> str:
@@ -101,7 +116,8 @@ def _ports(terminal: Terminal, document: Document) -> None:
     terminal.table(columns[: len(rows[0])] if rows else columns, rows)
 
 
-def _counts(histogram: Mapping[str, int]) -> str:
+def counts_text(histogram: Mapping[str, int]) -> str:
+    """How often each name occurs."""
     return ", ".join(f"{name} ×{number}" for name, number in histogram.items()) or "none"
 
 
@@ -112,10 +128,10 @@ def _operators(terminal: Terminal, operators: Sequence[Document]) -> None:
         if "clamp" in operator:
             name += " {:g}..{:g}".format(*operator["clamp"])
         inputs = " ".join(map(_shape, operator["inputs"]))
-        if operator.get("custom_options_bytes"):
+        if "package" in operator:
+            inputs += f" and a package of {size(operator['package']['bytes'])}"
+        elif operator.get("custom_options_bytes"):
             inputs += f" and {size(operator['custom_options_bytes'])} of options"
-        if operator.get("darwinn_packages"):
-            inputs += f" with {count(operator['darwinn_packages'], 'DarwiNN package')}"
         outputs = " ".join(map(tensor_type, operator["outputs"]))
         rows.append([str(operator["index"]), name, inputs, outputs])
     terminal.table(_OPERATORS, rows)
@@ -128,8 +144,8 @@ def _model(terminal: Terminal, document: Document) -> None:
         name = f" {subgraph['name']!r}" if subgraph["name"] else ""
         terminal.heading(f"{label}{name}")
         _ports(terminal, subgraph)
-        terminal.heading(count(len(subgraph["operators"]), "operator"))
-        terminal.line(_counts(subgraph["histogram"]))
+        terminal.heading(_operator_count(subgraph["operators"]))
+        terminal.line(counts_text(subgraph["histogram"]))
         terminal.line()
         _operators(terminal, subgraph["operators"])
         terminal.line()
@@ -144,6 +160,14 @@ def _model(terminal: Terminal, document: Document) -> None:
         terminal.line(f"metadata: {entry['name']}, {size(entry['bytes'])}")
 
 
+def _operator_count(operators: Sequence[Document]) -> str:
+    text = count(len(operators), "operator")
+    compiled = sum("package" in operator for operator in operators)
+    if compiled:
+        text += f": {compiled} on the Edge TPU, {len(operators) - compiled} on the CPU"
+    return text
+
+
 def _xnnpack(terminal: Terminal, graph: Document) -> None:
     _ports(terminal, graph)
     constants = graph["constants"]
@@ -153,8 +177,8 @@ def _xnnpack(terminal: Terminal, graph: Document) -> None:
     terminal.line()
     terminal.fields(
         [
-            ("nodes", _counts(graph["histogram"])),
-            ("datatypes", _counts(graph["datatypes"])),
+            ("nodes", counts_text(graph["histogram"])),
+            ("datatypes", counts_text(graph["datatypes"])),
             ("constants", text),
         ]
     )
@@ -169,12 +193,12 @@ def _program(terminal: Terminal, program: Document) -> None:
         calls = method["calls"]
         planned = method["planned_memory"]
         rows = [
-            ("calls", _counts(_call_counts(calls))),
-            ("values", _counts(method["values"])),
+            ("calls", counts_text(_call_counts(calls))),
+            ("values", counts_text(method["values"])),
             ("planned memory", " + ".join(size(item) for item in planned) or "none"),
         ]
         if method["kernels"]:
-            rows.insert(1, ("kernels", _counts(method["kernels"])))
+            rows.insert(1, ("kernels", counts_text(method["kernels"])))
         terminal.line()
         terminal.fields(rows)
         for number, delegate in enumerate(method["delegates"]):
@@ -236,6 +260,7 @@ inspect_command = Verb(
     (
         "fitzroy inspect model.tflite",
         "fitzroy inspect model.pte --json | jq .methods[0].delegates",
+        "fitzroy inspect model_edgetpu.tflite",
         "fitzroy inspect model.pte --tables > tables.json",
     ),
 )

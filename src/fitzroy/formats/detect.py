@@ -1,10 +1,11 @@
-"""Which format a file has, told from its first bytes."""
+"""Which format a file has, told from its content."""
 
 from __future__ import annotations
 
 from enum import Enum
 
 from fitzroy.base.errors import FormatError
+from fitzroy.formats import darwinn, flat
 
 
 class FileKind(Enum):
@@ -16,6 +17,8 @@ class FileKind(Enum):
     BUNDLED_PROGRAM_BP04 = "ExecuTorch bundled program of 2023"
     XNNPACK = "XNNPACK graph"
     DARWINN = "DarwiNN package"
+    EXECUTABLE = "DarwiNN executable"
+    OBJECT = "FitzRoy object"
     MODULE = "bytecode module"
     GRAPH_TEXT = "graph text"
 
@@ -29,6 +32,7 @@ IDENTIFIERS = {
     b"XN01": FileKind.XNNPACK,
     b"XH00": FileKind.XNNPACK,
     b"DWN1": FileKind.DARWINN,
+    b"FZO1": FileKind.OBJECT,
     b"BMOD": FileKind.MODULE,
 }
 """Kinds by the four bytes at offset 4."""
@@ -54,10 +58,12 @@ _STRANGERS: tuple[tuple[int, bytes, str, str], ...] = (
 def detect(data: bytes | bytearray | memoryview, path: str = "") -> FileKind:
     """The format of a file.
 
-    Only the first bytes are looked at; the reader of the format judges the rest.
+    The first bytes decide, and the reader of the format judges the rest. A serialized executable
+    has no mark there: what no other format claims is one if its tables decode as one that has
+    instructions for a chip, which other data does not by accident.
 
     Args:
-        data: the file, or at least its first 32 bytes.
+        data: the file; its first 32 bytes suffice for all formats but executables.
         path: name of the file, for errors.
 
     Raises:
@@ -74,10 +80,20 @@ def detect(data: bytes | bytearray | memoryview, path: str = "") -> FileKind:
     for offset, mark, what, hint in _STRANGERS:
         if head[offset:].startswith(mark):
             raise FormatError(f"this is {what}", path=path, offset=offset, hint=hint)
+    if _is_executable(data):
+        return FileKind.EXECUTABLE
     known = ", ".join(identifier.decode() for identifier in IDENTIFIERS)
     raise FormatError(
         f"the file starts with {head[:8]!r}, which no known format does",
         path=path,
         offset=0,
-        hint=f"known are graph texts and the identifiers {known} at byte 4",
+        hint=f"known are graph texts, DarwiNN executables and the identifiers {known} at byte 4",
     )
+
+
+def _is_executable(data: bytes | bytearray | memoryview) -> bool:
+    try:
+        executable = flat.decode(darwinn.Executable, data)
+    except FormatError:
+        return False
+    return bool(executable.chip and executable.instruction_bitstreams)
