@@ -22,6 +22,7 @@ from fitzroy.formats.darwinn import (
     InstructionBitstream,
     Package,
     PackageFile,
+    caching_token,
     check_runtime,
 )
 from fitzroy.formats.object_file import (
@@ -36,6 +37,7 @@ from fitzroy.formats.object_file import (
     check,
 )
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.scalar import STEP_BUDGET
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, BUNDLE_BYTES, Instruction
 from fitzroy.hw_models.isa.program import (
     NOPS_AFTER_HALT,
@@ -51,7 +53,6 @@ from fitzroy.linker.resolve.caching import (
     CachingProgram,
     Generation,
     caching_program,
-    caching_token,
 )
 from fitzroy.linker.resolve.fields import put_bits
 from fitzroy.linker.resolve.placement import Segment
@@ -70,10 +71,12 @@ class LinkOptions:
         generation: lowest runtime version that the packages ask for, and the form of generated
             programs.
         token: caching token of all packages; made from the parameters if None.
+        budget: most steps of the scalar core to execute for a program's script.
     """
 
     generation: Generation = Generation.RUNTIME_14
     token: int | None = None
+    budget: int = STEP_BUDGET
 
 
 def link(objects: Sequence[ObjectFile], options: LinkOptions | None = None) -> list[PackageFile]:
@@ -292,7 +295,7 @@ def _package(plan: _Plan, token: int, options: LinkOptions) -> PackageFile:
         type=int(kind),
         parameter_caching_token=token,
     )
-    script = derive_executable(main)
+    script = derive_executable(main, budget=options.budget)
     main.dma_hints = to_hints(script)
     executables = [main]
     if segments:

@@ -12,7 +12,6 @@ their segments.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -20,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fitzroy.base.errors import FormatError, LinkError, UnsupportedError, UsageError
+from fitzroy.base.errors import FormatError, LinkError, UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import Description, Position
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
@@ -411,8 +410,8 @@ def _signed16(value: int) -> int:
     return ((value & 0xFFFF) ^ 0x8000) - 0x8000
 
 
-_MOST_UNITS = 1 << 20
-"""Units of one infeed that are believed: far more than wide memory holds."""
+_MOST_UNITS = 1 << 16
+"""Units of one infeed that are believed: several times what a tile's wide memory holds."""
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -479,7 +478,7 @@ def _segment(
     """The segment of an infeed and the consumer that receives it."""
     words = consumer.wide.steps
     row = consumer.wide.base
-    if not np.array_equal(consumer.wide.addresses(limit=1 << 17), np.arange(row, row + words)):
+    if not np.array_equal(consumer.wide.addresses(limit=WIDE_ROWS), np.arange(row, row + words)):
         raise UnsupportedError(f"parameters for tile {tile} in rows that are not consecutive")
     prefix = consumer.prefix
     above = prefix.words if prefix is not None and prefix.enabled else 0
@@ -636,27 +635,3 @@ class _Transfers:
             units -= count
             index += 1
         return tuple(runs)
-
-
-def caching_token(blobs: Iterable[bytes | memoryview | Array]) -> int:
-    """Token of models that share the chip: equal blobs in equal order give equal tokens.
-
-    Args:
-        blobs: parameters that every model caches, in order of the models.
-
-    Returns:
-        A number of 64 bits, never 0: that would mean no caching.
-
-    Raises:
-        UsageError: there are no blobs.
-    """
-    token = hashlib.sha256()
-    count = 0
-    for blob in blobs:
-        data = np.frombuffer(blob, np.uint8)
-        token.update(data.nbytes.to_bytes(8, "little"))
-        token.update(data.tobytes())
-        count += 1
-    if not count:
-        raise UsageError("no parameters to make a token of")
-    return int.from_bytes(token.digest()[:8], "little") or 1

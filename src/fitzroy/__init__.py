@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fitzroy.api import Compilation, bundle, compile, explain, load
+    from fitzroy.api import Compilation, bundle, compile, explain, load, patch_weights
     from fitzroy.compiler.passes.quantize import quantize
     from fitzroy.compiler.reference import evaluate, verify
 
@@ -23,6 +23,7 @@ _HOMES = {
     "evaluate": "fitzroy.compiler.reference",
     "explain": "fitzroy.api",
     "load": "fitzroy.api",
+    "patch_weights": "fitzroy.api",
     "quantize": "fitzroy.compiler.passes.quantize",
     "verify": "fitzroy.compiler.reference",
 }
@@ -35,6 +36,7 @@ __all__ = [
     "evaluate",
     "explain",
     "load",
+    "patch_weights",
     "quantize",
     "verify",
 ]

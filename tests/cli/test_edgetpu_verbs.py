@@ -142,3 +142,29 @@ def test_a_compiled_model_of_several_packages(fitzroy: Run, tmp_path: Path) -> N
     assert fitzroy("dis", model, "-o", "m.s").code == 0
     assert fitzroy("as", "m.s", "--like", model, "-o", "n.tflite").code == 0
     assert (tmp_path / "n.tflite").read_bytes() == model.read_bytes()
+
+
+@pytest.mark.corpus
+def test_weights_of_a_retrained_source(fitzroy: Run, tmp_path: Path) -> None:
+    folder = corpus() / "templates"
+    compiled, source = folder / "dense_256_edgetpu.tflite", folder / "dense_256.tflite"
+    result = fitzroy("patch-weights", compiled, source, "-o", "same.tflite", "--json")
+    assert json.loads(result.out)["packages"][0]["operands"][0]["changed"] == 0
+    assert (tmp_path / "same.tflite").read_bytes() == compiled.read_bytes()
+    model = tflite.read_model(source.read_bytes())
+    for buffer in model.buffers or ():
+        if buffer.data is not None and len(buffer.data) == 256 * 256:
+            buffer.data = buffer.data[::-1].copy()
+    (tmp_path / "retrained.tflite").write_bytes(tflite.write_model(model))
+    result = fitzroy("patch-weights", compiled, "retrained.tflite", "-o", "out.tflite", "-q")
+    assert (result.code, result.out, result.err) == (0, "", "")
+    old = read_container(compiled.read_bytes()).packages[0]
+    new = read_container((tmp_path / "out.tflite").read_bytes()).packages[0]
+    assert old.main.parameter_caching_token != new.main.parameter_caching_token
+    assert old.caching is not None
+    assert new.caching is not None
+    differing = [line for line in darwinn.diff(old, new) if "parameters" in line]
+    assert differing
+    result = fitzroy("patch-weights", compiled, folder / "dense_512.tflite", "-o", "x.tflite")
+    assert result.code == 6
+    assert not (tmp_path / "x.tflite").exists()

@@ -1,0 +1,1 @@
+"""Edge TPU target: parameter operands, output stages, other weights for compiled models."""

@@ -316,13 +316,9 @@ def _convolution_layout(shape: tuple[int, ...], fully_connected: bool = False) -
 
 def _filtered(call: Call, zero_bias: ZeroBias, layout: FilterLayout, weights: Array) -> Operand:
     """The operand of an operator with a filter as operand 1 and biases as operand 2."""
+    scales, biases = _scales(call), _biases(call.optional(2))
     quantization = call.operand(1).type.quantization
-    source, result = call.type(0).quantization, call.result.type.quantization
-    if quantization is None or source is None or result is None:
-        raise UnsupportedError("its tensors are not quantized")
-    scales = effective_scale(source.scale[0], np.array(quantization.scale), result.scale[0])
-    biases = _biases(call.optional(2))
-    per_channel = not quantization.is_per_tensor
+    per_channel = quantization is not None and not quantization.is_per_tensor
     prefix = prefix_for(scales, biases, per_channel=per_channel, zero_bias=zero_bias)
     parameters = Parameters(
         weights,
@@ -331,6 +327,15 @@ def _filtered(call: Call, zero_bias: ZeroBias, layout: FilterLayout, weights: Ar
         scales if prefix.scales else None,
     )
     return FilterOperand(call.node, replace(layout, prefix=prefix), parameters)
+
+
+def _scales(call: Call) -> Array:
+    """Effective scales: one, or one per channel."""
+    quantization = call.operand(1).type.quantization
+    source, result = call.type(0).quantization, call.result.type.quantization
+    if quantization is None or source is None or result is None:
+        raise UnsupportedError("its tensors are not quantized")
+    return effective_scale(source.scale[0], np.array(quantization.scale), result.scale[0])
 
 
 def _stored(value: Value) -> Array:
@@ -358,6 +363,52 @@ def _biases(value: Value | None) -> Array | None:
     if value.data is None or value.type.dtype is not DType.INT32:
         raise UnsupportedError(f"the biases {value.name!r} are no int32 constant")
     return value.data.reshape(-1)
+
+
+def with_prefix(graph: Graph, operand: FilterOperand, prefix: Prefix) -> FilterOperand:
+    """An operand with the vectors of a given prefix, which a compiled program expects.
+
+    Vectors that the operand could do without are written out; a missing bias is zero.
+
+    Args:
+        graph: the graph that the operand is from.
+        operand: the operand, with whatever prefix.
+        prefix: the vectors to put in front of the weights.
+
+    Raises:
+        UnsupportedError: the prefix lacks a vector that is needed.
+    """
+    call, channels = Call.of(graph, operand.node), operand.layout.channels
+    if operand.part:
+        gate = GATES.index(operand.part)
+        biases = _biases(call.optional(BIASES + gate))
+        scales = zero_points = operand.parameters.zero_points
+        if prefix.scales or prefix.zero_points:
+            raise UnsupportedError("LSTM weights with a scale or a zero point per channel")
+    else:
+        biases = _biases(call.optional(2))
+        scales, zero_points = _scales(call), _zero_points(call.operand(1))
+        if not prefix.scales and (scales != scales[0]).any():
+            raise UnsupportedError(
+                "its channels have different effective scales; the compiled model has one for all",
+            )
+    assert scales is not None
+    assert zero_points is not None
+    if not prefix.zero_points and (zero_points != zero_points[0]).any():
+        raise UnsupportedError(
+            "its weights have different zero points; the compiled model has one for all"
+        )
+    if not prefix.biases and keeps_bias(biases, ZeroBias.DROP):
+        raise UnsupportedError("it has biases; the compiled model has none, or only zeros")
+    if prefix.biases and biases is None:
+        biases = np.zeros(channels, np.int32)
+    parameters = Parameters(
+        operand.parameters.weights,
+        np.broadcast_to(zero_points, channels) if prefix.zero_points else zero_points[:1],
+        biases if prefix.biases else None,
+        np.broadcast_to(scales, channels) if prefix.scales else None,
+    )
+    return replace(operand, layout=replace(operand.layout, prefix=prefix), parameters=parameters)
 
 
 # --- from operands to places ---------------------------------------------------------------------

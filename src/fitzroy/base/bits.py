@@ -613,7 +613,9 @@ def field_texts(record: Record, fields: tuple[Field, ...]) -> list[str]:
     for field in fields:
         value = getattr(record, field.name)
         # Zero and minus zero are equal, but not the same bits.
-        if value != field.default or (type(value) is float and str(value) != str(field.default)):
+        if value != field.default or (
+            type(value) in (float, tuple) and str(value) != str(field.default)
+        ):
             if value is True:
                 texts.append(field.name)
             else:

@@ -29,6 +29,7 @@ from fitzroy.cli.help import Verb
 from fitzroy.cli.inspect import inspect_command
 from fitzroy.cli.link import link_command
 from fitzroy.cli.opt import opt_command
+from fitzroy.cli.patch import patch_command
 from fitzroy.cli.run import run_command
 from fitzroy.cli.terminal import Terminal, error_document
 
@@ -55,6 +56,7 @@ VERBS: dict[str, Verb] = {
     "dis": disassemble_command,
     "as": assemble_command,
     "link": link_command,
+    "patch-weights": patch_command,
 }
 """All verbs by name."""
 

@@ -11,6 +11,7 @@ refuses, and the sizes that layers have, as the runtime and compiled models show
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -817,3 +818,22 @@ def _coordinates(layout: OutputLayout, name: str, place: _Place, below: str) -> 
     if values.min() < 0:
         raise place.fail(f"coordinate {values.min()}", f"{below}.{name}", values)
     return np.asarray(values, np.int64)
+
+
+def caching_token(blobs: Iterable[bytes | memoryview | Array]) -> int:
+    """Token of packages that share the chip: equal blobs in equal order give equal tokens.
+
+    The runtime loads parameters again when it meets another token.
+
+    Args:
+        blobs: parameters that every package caches, in order of the packages.
+
+    Returns:
+        A number of 64 bits, never 0, which would mean no caching.
+    """
+    digest = hashlib.sha256()
+    for blob in blobs:
+        data = np.frombuffer(blob, np.uint8)
+        digest.update(data.nbytes.to_bytes(8, "little"))
+        digest.update(data.tobytes())
+    return int.from_bytes(digest.digest()[:8], "little") or 1
