@@ -6,6 +6,8 @@ run
     time of an inference, against LiteRT with XNNPACK
 memory
     peak of memory of a compilation
+edgetpu
+    time of the tools for compiled Edge TPU models: listings, scripts, objects
 conformance
     differences between programs and LiteRT, oracle and reference semantics
 
@@ -24,7 +26,7 @@ from importlib import import_module
 
 from fitzroy.base.errors import FitzroyError
 
-NAMES = ("compile", "run", "memory", "conformance")
+NAMES = ("compile", "run", "memory", "edgetpu", "conformance")
 
 
 def main() -> int:

@@ -42,7 +42,7 @@ def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def benchmarks(compiling: Json, running: Json, memory: Json) -> str:
+def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json) -> str:
     """The page of times and memory."""
     ours, official = compiling["ours"], compiling["official"]
     text = _NOTICE + "# Benchmarks\n\n"
@@ -120,7 +120,32 @@ def benchmarks(compiling: Json, running: Json, memory: Json) -> str:
             )
         ],
     )
-    return text + f"\n{_machine(memory)}\n"
+    text += f"\n{_machine(memory)}\n\n## Compiled Edge TPU models\n\n"
+    text += (
+        "Medians in a warm process; both sides take turns. The ratio is our time divided by that "
+        "of the peer, which is in C where it is not FitzRoy itself: it says what Python costs, "
+        "and nothing about another tool for these files.\n\n"
+    )
+    text += _table(
+        ("what", "model", "FitzRoy", "bound", "peer", "peer's time", "ratio"),
+        [
+            (
+                case["what"],
+                f"`{case['subject']}`",
+                _milliseconds(case["ours"]["median_ms"]),
+                "" if case["bound_ms"] is None else f"≤ {case['bound_ms']:g} ms",
+                case["peer"],
+                _milliseconds(case["theirs"]["median_ms"]),
+                f"{case['ratio']:.2f}",
+            )
+            for case in edgetpu["cases"]
+        ],
+    )
+    return text + f"\n{_machine(edgetpu)}\n"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.3g} ms"
 
 
 def conformance(results: Json) -> str:
@@ -200,7 +225,7 @@ def _merged(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
-    "benchmarks.md": (benchmarks, ("compile", "run", "memory")),
+    "benchmarks.md": (benchmarks, ("compile", "run", "memory", "edgetpu")),
     "conformance.md": (conformance, ("conformance",)),
 }
 """How each page is rendered, and from which results."""

@@ -12,7 +12,8 @@ cannot be followed: `UnknownValueError`. Reading a register that was never writt
 
 Facts: execution of compiled programs. Rounding of floats, 2^x and reciprocals to nearest even is
 LIKELY. ASSUMED, never observed: conversion to integers saturates and takes NaN to 0, the maximum
-and the minimum of a number and NaN are the number. Shifts by more than 31 are refused.
+and the minimum of a number and NaN are the number. The result of a shift by more than 31
+is unknown.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from functools import partial
 from typing import Any
 
 from fitzroy.base.errors import FormatError, SimulationError
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.conversion import NarrowToWide
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.instruction import Instruction, TileInstruction
@@ -46,12 +48,15 @@ from fitzroy.hw_models.isa.scalar import (
 )
 from fitzroy.hw_models.isa.stream import Infeed, Outfeed, Pop
 
-REGISTERS = 32
-PREDICATES = 8
-MEMORY_WORDS = 4096
+REGISTERS = BEAGLE.scalar.registers
+PREDICATES = BEAGLE.scalar.predicates
+MEMORY_WORDS = BEAGLE.memories.scalar.elements
 
 STEP_BUDGET = 20_000_000
 """Most steps of a program unless told otherwise: several seconds, far beyond real programs."""
+
+_MOST_PUSHED = 1 << 20
+"""Most words for the host between two events."""
 
 Word = int | None
 """A word of 32 bits, unsigned; None if it is unknown."""
@@ -181,12 +186,6 @@ def _signed(word: int) -> int:
     return (word ^ _SIGN) - _SIGN
 
 
-def _amount(word: int) -> int:
-    if word > 31:
-        raise _Trap(f"a shift by {word} bits, which the hardware is not known to do")
-    return word
-
-
 def _to_integer(word: int) -> int:
     value = _real(word)
     if value != value:
@@ -207,15 +206,16 @@ def _minimum(a: int, b: int) -> int:
 
 
 # Doubles hold sums and products of two float32 well enough that rounding twice rounds once.
-_BINARY: dict[Alu, Callable[[int, int], int | bool]] = {
+_BINARY: dict[Alu, Callable[[int, int], int | bool | None]] = {
     Alu.ADD: lambda a, b: a + b & _MASK,
     Alu.SUB: lambda a, b: a - b & _MASK,
     Alu.AND: lambda a, b: a & b,
     Alu.OR: lambda a, b: a | b,
     Alu.XOR: lambda a, b: a ^ b,
-    Alu.SHL: lambda a, b: a << _amount(b) & _MASK,
-    Alu.SHR: lambda a, b: a >> _amount(b),
-    Alu.ASR: lambda a, b: _signed(a) >> _amount(b) & _MASK,
+    # What a shift by more than 31 bits gives is not known; programs do not use it.
+    Alu.SHL: lambda a, b: a << b & _MASK if b < 32 else None,
+    Alu.SHR: lambda a, b: a >> b if b < 32 else None,
+    Alu.ASR: lambda a, b: _signed(a) >> b & _MASK if b < 32 else None,
     Alu.EQ: lambda a, b: a == b,
     Alu.NE: lambda a, b: a != b,
     Alu.GT: lambda a, b: a ^ _SIGN > b ^ _SIGN,
@@ -294,6 +294,7 @@ class ScalarCore:
         self._memory: list[Word] = [None] * MEMORY_WORDS
         self._descriptor: list[Any] = [_UNSET] * len(DescriptorSlot)
         self._pushed: list[Word] = []
+        self._brought = 0
 
     @property
     def registers(self) -> tuple[Word, ...]:
@@ -409,6 +410,17 @@ class ScalarCore:
             kind = UnknownValueError if trap.unknown else SimulationError
             last = placed[min(at, len(placed) - 1)][0] if placed else 0
             raise kind(trap.what, where=f"chunk {chunk}, bundle {last}", hint=trap.hint) from None
+
+    def _charge(self, words: int) -> None:
+        """Count words that an outfeed brings against the budget."""
+        self._brought += words
+        if self.steps + self._brought > self.budget:
+            raise _Trap(f"the program does not end within {self.budget} steps")
+
+    def _push(self, word: Word) -> None:
+        if len(self._pushed) >= _MOST_PUSHED:
+            raise _Trap(f"more than {_MOST_PUSHED} words for the host in a row")
+        self._pushed.append(word)
 
     def _host_words(self) -> HostWords:
         event = HostWords(tuple(self._pushed))
@@ -638,7 +650,7 @@ class _Compiler:
         core = self._core
         match bundle.store:
             case Store.PUSH:
-                return self._operand(bundle.store_from), core._pushed.append
+                return self._operand(bundle.store_from), core._push
             case Store.DESCRIPTOR:
                 slot = bundle.store_address
                 if slot >= len(core._descriptor):
@@ -691,10 +703,11 @@ class _Compiler:
         return lambda: jump() if test() else None
 
     def _loop(self, loop: Loop, index: int) -> _Step:
-        body = [item for _, item in self._placed[index + 1 : index + 1 + loop.length]]
-        if len(body) < loop.length:
-            return _failing(f"a loop over {loop.length} bundles, {len(body)} are left")
-        for item in body:
+        left = len(self._placed) - index - 1
+        if left < loop.length:
+            return _failing(f"a loop over {loop.length} bundles, {left} are left")
+        for place in range(index + 1, index + 1 + loop.length):
+            item = self._placed[place][1]
             if isinstance(item, Loop):
                 return _failing("a loop inside a loop")
             if not isinstance(item, Scalar):
@@ -728,22 +741,37 @@ class _Compiler:
         return step
 
     def _outfeed(self, item: Outfeed, bundle: int) -> _Step:
-        memory = self._core._memory
+        core = self._core
         event = Stream(self._chunk, bundle, item)
-        try:
-            words = set(item.buffer.addresses(limit=1 << 20).tolist())
-        except FormatError as error:
-            return _failing(error.what)
-        outside = [word for word in words if not 0 <= word < MEMORY_WORDS]
-        if outside:
-            return _failing(f"word {max(outside)} of scalar memory, which has {MEMORY_WORDS}")
+        words: list[int] | None = None
 
         def step() -> Stream:
+            nonlocal words
+            core._charge(item.buffer.steps)
+            if words is None:
+                words = _words(item)
             for word in words:
-                memory[word] = None
+                core._memory[word] = None
             return event
 
         return step
+
+
+_MOST_WORDS = 1 << 16
+"""Words of one outfeed to memory that are believed, several times what programs bring at once."""
+
+
+def _words(item: Outfeed) -> list[int]:
+    """Distinct words that an outfeed writes."""
+    try:
+        addresses = item.buffer.addresses(limit=_MOST_WORDS)
+    except FormatError as error:
+        raise _Trap(error.what) from None
+    low, high = int(addresses.min()), int(addresses.max())
+    if low < 0 or high >= MEMORY_WORDS:
+        word = high if high >= MEMORY_WORDS else low
+        raise _Trap(f"word {word} of scalar memory, which has {MEMORY_WORDS}")
+    return list(set(addresses.tolist()))
 
 
 def _unknown(what: str) -> _Trap:

@@ -9,7 +9,7 @@ from fitzroy.base.bits import Choice, Flag, Record, Unsigned, bits
 from fitzroy.hw_models.isa.fields import LIKELY, REGISTER, TILES, Opcode
 
 BUNDLE_BITS = 128
-BUNDLE_BYTES = 16
+BUNDLE_BYTES = BUNDLE_BITS // 8
 
 
 def operation(*opcodes: Opcode) -> Any:

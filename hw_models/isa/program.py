@@ -12,14 +12,13 @@ from dataclasses import replace
 from fitzroy.base.errors import FormatError
 from fitzroy.hw_models.isa.catalog import BY_OPCODE
 from fitzroy.hw_models.isa.fence import TileFence
-from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.instruction import (
     BUNDLE_BITS,
     BUNDLE_BYTES,
     Instruction,
     TileInstruction,
 )
-from fitzroy.hw_models.isa.scalar import End, Scalar, Start
+from fitzroy.hw_models.isa.scalar import Branch, End, Loop, Start
 
 NUMBERED = (TileInstruction, TileFence)
 """Instructions that tiles execute, which have sequence numbers."""
@@ -99,12 +98,13 @@ def chunk(body: Sequence[Instruction]) -> list[Instruction]:
     return [Start(size=bundle_count(body) * BUNDLE_BITS), *body, End()]
 
 
-def is_nop(instruction: Instruction) -> bool:
-    """Whether it is an empty scalar bundle."""
-    return instruction.op is Opcode.SCALAR and instruction == _NOP
-
-
-_NOP = Scalar()
+def jump_target(bundle: int, instruction: Instruction) -> int | None:
+    """Bundle where a branch leads, or behind the body of a loop; None for other instructions."""
+    if isinstance(instruction, Branch):
+        return bundle + instruction.offset
+    if isinstance(instruction, Loop):
+        return bundle + 1 + instruction.length
+    return None
 
 
 def renumbered(instructions: Iterable[Instruction], first: int) -> Iterator[Instruction]:

@@ -38,7 +38,7 @@ from fitzroy.hw_models.isa.fields import (
     WatcherCodec,
 )
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction
-from fitzroy.hw_models.isa.program import NUMBERED, bundle_count, chunk, positions
+from fitzroy.hw_models.isa.program import NUMBERED, bundle_count, chunk, jump_target, positions
 from fitzroy.hw_models.isa.scalar import (
     COMPARES,
     Alu,
@@ -109,14 +109,20 @@ def _size_comment(instruction: Instruction, item: Field, value: Traversal) -> st
     """How much a traversal covers: elements, and bytes where an element has a known size."""
     steps = value.steps
     if item.unit == "byte" and item.name == "b":
-        return f"{steps} words, {4 * steps} B"
+        return f"{_count(steps, 'word')}, {4 * steps} B"
     size = _UNIT_BYTES.get(item.unit, 0)
     if isinstance(instruction, WideToNarrow) and instruction.to_scaling and item.name == "narrow":
-        return f"{steps} entries, {8 * steps} B"
-    noun = {"wide row": "rows", "narrow word": "words"}.get(item.unit, "steps")
-    if size and noun != "steps":
-        return f"{steps} {noun}, {size * steps} B"
-    return f"{steps} {noun}"
+        return f"{_count(steps, 'entry')}, {8 * steps} B"
+    noun = {"wide row": "row", "narrow word": "word"}.get(item.unit, "step")
+    if size and noun != "step":
+        return f"{_count(steps, noun)}, {size * steps} B"
+    return _count(steps, noun)
+
+
+def _count(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{number} {noun}s"
 
 
 # --- scalar bundles ------------------------------------------------------------------------------
@@ -210,7 +216,7 @@ def _scalar_text(instruction: Scalar, operand: str | None) -> str | None:
     return text
 
 
-_SYMBOL = re.compile(r"[a-z]\w{0,30}\((?:[^\"()]|\"[^\"]*\")*\)(?:\+\d{1,12})?")
+_SYMBOL = re.compile(r"[a-z]\w{0,30}\((?:[^\"()]|\"[^\"]*\")*\)(?:[+-]\d{1,12})?")
 _PREDICATED = re.compile(r"\((!?)(p\d)\) ")
 _MEMORY = re.compile(r"\[(?:(0x[0-9a-f]{1,8}|\d{1,8})|(s\d{1,2}))\](?:\+=(\d{1,4}))?")
 
@@ -294,13 +300,15 @@ class _ScalarParser:
 
 
 def _operands(text: str) -> list[str]:
-    """Operands between commas, where commas inside parentheses do not count."""
+    """Operands between commas, where those behind a parenthesis do not count."""
     if not text:
         return []
-    if "(" not in text:
+    opening = text.find("(")
+    if opening < 0:
         return [item.strip() for item in text.split(",")]
-    head, _, tail = text.partition(", ")
-    return [head.strip(), *_operands(tail)] if "(" not in head and tail else [text.strip()]
+    *operands, _ = text[:opening].split(", ")
+    last = text[sum(len(operand) + 2 for operand in operands) :]
+    return [*(operand.strip() for operand in operands), last.strip()]
 
 
 _SCALAR_NAMES = {
@@ -395,22 +403,30 @@ def listing(
 
     Yields:
         Lines without newline.
+
+    Raises:
+        FormatError: the chunk does not begin with START.
     """
+    if not instructions or instructions[0].op is not Opcode.START:
+        raise FormatError("a chunk that does not begin with START", table="bundle 0")
     numbering = numbering or Numbering()
     places: dict[int, list[tuple[int, str]]] = {}
     starts = [bundle for bundle, _ in positions(instructions)]
     for bit, expression in sorted((symbols or {}).items()):
         bundle = _owner(starts, bit // BUNDLE_BITS)
         places.setdefault(bundle, []).append((bit - bundle * BUNDLE_BITS, expression))
-    labels = _labels(instructions)
     body = instructions[1:-1]
-    explicit = bool(body) and body[0].op is Opcode.START
+    # A START in the body would be taken for the chunk's own; symbols need a line to stand below.
+    explicit = (bool(body) and body[0].op is Opcode.START) or bool(
+        places.keys() & {starts[0], starts[-1]}
+    )
     framed = len(instructions) >= 2 and not explicit and list(instructions) == chunk(body)
+    labels = _labels(instructions, framed)
     last = len(instructions) - 1
     for index, (bundle, instruction) in enumerate(positions(instructions)):
         if bundle in labels:
             yield f"{labels[bundle]}:"
-        if framed and index in (0, last) and bundle not in places:
+        if framed and index in (0, last):
             continue
         yield from _instruction_lines(
             instruction, bundle, places.get(bundle, ()), labels, numbering, comments
@@ -428,24 +444,23 @@ def _owner(starts: list[int], bundle: int) -> int:
     return starts[low]
 
 
-def _target(bundle: int, instruction: Instruction) -> int | None:
-    if isinstance(instruction, Branch):
-        return bundle + instruction.offset
-    if isinstance(instruction, Loop):
-        return bundle + 1 + instruction.length
-    return None
+def _labels(instructions: Sequence[Instruction], framed: bool) -> dict[int, str]:
+    """Names of the bundles that branches and loops refer to, if instructions begin there.
 
-
-def _labels(instructions: Sequence[Instruction]) -> dict[int, str]:
-    """Names of the bundles that branches and loops refer to, if instructions begin there."""
+    In a framed chunk, nothing stands for START and for what is behind END.
+    """
     targets = {
         target
         for bundle, instruction in positions(instructions)
-        if (target := _target(bundle, instruction)) is not None
+        if (target := jump_target(bundle, instruction)) is not None
     }
     if not targets:
         return {}
-    begins = {bundle for bundle, _ in positions(instructions)} | {bundle_count(instructions)}
+    begins = {bundle for bundle, _ in positions(instructions)}
+    if framed:
+        begins.remove(0)
+    else:
+        begins.add(bundle_count(instructions))
     return {bundle: f"L{number}" for number, bundle in enumerate(sorted(targets & begins))}
 
 
@@ -471,7 +486,7 @@ def _instruction_lines(
             return
     layout = _LAYOUTS[cls]
     tokens = [f"    {instruction.op.name.lower()}"]
-    target = _target(bundle, instruction)
+    target = jump_target(bundle, instruction)
     if target is not None and target in labels:
         tokens.append(f"target={labels[target]}")
         skip = "offset" if cls is Branch else "length"
@@ -521,10 +536,12 @@ class Chunk:
     Attributes:
         instructions: with START and END.
         symbols: expressions by bit of the chunk.
+        lines: numbers of the lines that the instructions with these symbols begin on.
     """
 
     instructions: list[Instruction] = field(default_factory=list)
     symbols: dict[int, str] = field(default_factory=dict)
+    lines: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -662,6 +679,7 @@ class ChunkParser:
                 if place in result.symbols:
                     raise self._located(FormatError("two symbols in one place"), draft.line)
                 result.symbols[place] = expression
+                result.lines[place] = draft.line
             bundle += instruction.bundles()
         if shift:
             result.instructions = chunk(result.instructions)

@@ -139,11 +139,7 @@ class Traversal:
             FormatError: there are more than `limit`.
         """
         addresses, index = self._walk(limit, 0)
-        run = np.zeros(len(addresses), np.int64)
-        factor = 1
-        for k in range(prefix.level + 1, len(self.dims)):
-            run += index[k] * factor
-            factor *= self.dims[k].count
+        run, factor = self._running(index, prefix.level + 1)
         if factor * prefix.words > limit:
             raise FormatError(f"{factor} prefixes of {prefix.words} elements")
         slots = np.empty(factor, np.int64)
@@ -159,6 +155,31 @@ class Traversal:
         order = np.argsort(order, kind="stable")
         main = order >= before.size
         return np.concatenate([before.reshape(-1), addresses])[order], main
+
+    def indices(self, *, limit: int = 1 << 24) -> list[Array]:
+        """Index of every dimension for each element, innermost first, int64[steps] each.
+
+        Raises:
+            FormatError: there are more than `limit` elements.
+        """
+        return self._walk(limit, 0)[1]
+
+    def runs(self, level: int, *, limit: int = 1 << 24, partial_dim: int = 0) -> Array:
+        """Number of the iteration of a level that each element belongs to, int64[steps].
+
+        Raises:
+            FormatError: there are more than `limit` elements.
+        """
+        return self._running(self._walk(limit, partial_dim)[1], level)[0]
+
+    def _running(self, index: list[Array], level: int) -> tuple[Array, int]:
+        """Running number of the dimensions >= `level` for each element, and how many there are."""
+        run = np.zeros(len(index[0]), np.int64)
+        factor = 1
+        for k in range(level, len(self.dims)):
+            run += index[k] * factor
+            factor *= self.dims[k].count
+        return run, factor
 
     def _walk(self, limit: int, partial_dim: int) -> tuple[Array, list[Array]]:
         """Addresses, and the index of every dimension for each of them."""

@@ -19,17 +19,18 @@ import numpy as np
 from fitzroy.base.errors import FormatError, LinkError
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import OutputLayout, OutputShapeInfo, TensorLayout, TensorShape
+from fitzroy.hw_models.chips.beagle import BEAGLE
 
 GRID = 4
 """Tiles are a grid of 4 x 4."""
 
 TILES = GRID * GRID
 
-_WORD_BYTES = 4
-_UNIT_BYTES = 8
+_WORD_BYTES = BEAGLE.memories.narrow.element_bytes
+_UNIT_BYTES = BEAGLE.limits.host_output_unit
 """The device sends units of 8 bytes."""
 
-_LANES = 64
+_LANES = BEAGLE.compute.lanes
 """Channels that a tile computes at a time: the blocks of vectors."""
 
 

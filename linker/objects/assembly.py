@@ -74,7 +74,8 @@ def package_listing(
         for executable in file.executables:
             if executable.chip != chip:
                 chip = executable.chip
-                yield f".chip {chip or CHIPS[0]}"
+                check_chip(chip or "")
+                yield f".chip {chip}"
             yield ""
             yield f".package {number}"
             yield f".executable {ExecutableType(executable.type).name.lower()}"
@@ -154,6 +155,8 @@ class _PackageReader(DirectiveReader):
         )
         self._parser = ChunkParser(path)
         self._programs: list[Program] = []
+        self._seen: set[tuple[int, ExecutableType]] = set()
+        self._program: Program | None = None
         self._number = 0
         self._open = False
 
@@ -163,11 +166,14 @@ class _PackageReader(DirectiveReader):
         return self._programs
 
     def _chip(self, name: str) -> None:
+        self._close()
+        self._program = None
         check_chip(name)
 
     def _package(self, number: str) -> None:
         self._close()
         self._number = integer(number)
+        self._program = None
 
     def _executable(self, name: str) -> None:
         self._close()
@@ -176,17 +182,19 @@ class _PackageReader(DirectiveReader):
                 f"{name[:40]!r} is not an executable", hint=f"known are {', '.join(_TYPES)}"
             )
         kind = _TYPES[name]
-        if any((p.package, p.type) == (self._number, kind) for p in self._programs):
+        if (self._number, kind) in self._seen:
             raise FormatError(f"package {self._number} has two executables {name}")
-        self._programs.append(Program(self._number, kind))
+        self._seen.add((self._number, kind))
+        self._program = Program(self._number, kind)
+        self._programs.append(self._program)
         self._parser.restart_numbering()
 
     def _chunk(self, number: str) -> None:
         self._close()
-        if not self._programs:
-            raise FormatError("a chunk before any .executable")
-        if integer(number) != len(self._programs[-1].chunks):
-            raise FormatError(f"chunk {number[:20]}, {len(self._programs[-1].chunks)} is next")
+        if self._program is None:
+            raise FormatError("a chunk before any .executable of the package")
+        if integer(number) != len(self._program.chunks):
+            raise FormatError(f"chunk {number[:20]}, {len(self._program.chunks)} is next")
         self._open = True
 
     def _instruction(self, number: int, line: str) -> None:
@@ -204,7 +212,8 @@ class _PackageReader(DirectiveReader):
             chunk = self._parser.finish()
             for expression in chunk.symbols.values():
                 parse_reference(expression)
-            self._programs[-1].chunks.append(chunk)
+            if self._program is not None:
+                self._program.chunks.append(chunk)
             self._open = False
 
 

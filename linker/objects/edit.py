@@ -9,6 +9,8 @@ import numpy as np
 
 from fitzroy.base.errors import LinkError
 from fitzroy.formats.darwinn import Executable, ExecutableType, InstructionBitstream, PackageFile
+from fitzroy.formats.object_file import SymbolKind
+from fitzroy.hw_models.edgetpu.scalar import STEP_BUDGET
 from fitzroy.hw_models.isa.program import assemble
 from fitzroy.hw_models.isa.text import Chunk
 from fitzroy.linker.objects.assembly import Program, executable_chunks
@@ -18,11 +20,19 @@ from fitzroy.linker.schedule.hints import to_hints
 
 
 def with_programs(
-    packages: Sequence[PackageFile], programs: Sequence[Program]
+    packages: Sequence[PackageFile],
+    programs: Sequence[Program],
+    *,
+    budget: int = STEP_BUDGET,
 ) -> list[PackageFile]:
     """Packages with the instructions of a listing; executables that it leaves out stay.
 
     The host's script is derived anew for instructions that changed.
+
+    Args:
+        packages: the packages.
+        programs: what the listing says.
+        budget: most steps of the scalar core to execute for a program's script.
 
     Raises:
         LinkError: the listing has other packages or executables, or changed instructions that
@@ -47,7 +57,7 @@ def with_programs(
                 reason=f"the package has {kinds}",
             )
         executable = file.executables[numbers[0]]
-        edited = _edited(executable, program.chunks, file.path)
+        edited = _edited(executable, program.chunks, file.path, budget)
         if edited is not executable:
             executables = list(file.executables)
             executables[numbers[0]] = edited
@@ -55,7 +65,7 @@ def with_programs(
     return result
 
 
-def _edited(executable: Executable, chunks: Sequence[Chunk], path: str) -> Executable:
+def _edited(executable: Executable, chunks: Sequence[Chunk], path: str, budget: int) -> Executable:
     """The executable with other instructions; itself if they are the same."""
     old = executable_chunks(executable, path)
     same = len(old) == len(chunks) and all(
@@ -64,8 +74,23 @@ def _edited(executable: Executable, chunks: Sequence[Chunk], path: str) -> Execu
     )
     if same:
         return executable
+    layers = {
+        SymbolKind.INPUT: executable.inputs,
+        SymbolKind.OUTPUT: executable.outputs,
+    }
+    for number, chunk in enumerate(chunks):
+        for bit, expression in chunk.symbols.items():
+            reference = parse_reference(expression)
+            known = layers.get(reference.kind)
+            if known is not None and reference.name not in known:
+                kind = reference.kind.name.lower()
+                raise LinkError(
+                    f"there is no {kind} {reference.name!r}",
+                    reason=f"the executable has {', '.join(map(repr, known)) or 'none'}",
+                    where=f"line {chunk.lines.get(bit, 0)} of the listing, chunk {number}",
+                )
     result = replace(executable, instruction_bitstreams=[bitstream(chunk) for chunk in chunks])
-    return replace(result, dma_hints=to_hints(derive_executable(result)))
+    return replace(result, dma_hints=to_hints(derive_executable(result, budget=budget)))
 
 
 def bitstream(chunk: Chunk) -> InstructionBitstream:

@@ -16,8 +16,9 @@ from operator import itemgetter
 
 import numpy as np
 
+from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
-from fitzroy.formats.darwinn import ExecutableType, PackageFile
+from fitzroy.formats.darwinn import FIELD_BITS, Executable, ExecutableType, PackageFile
 from fitzroy.formats.object_file import (
     UNIT_BYTES,
     Fixup,
@@ -41,8 +42,7 @@ from fitzroy.hw_models.isa.text import Chunk, field_place
 from fitzroy.linker.objects.assembly import executable_chunks
 from fitzroy.linker.objects.symbols import Reference, SymbolTable, parse_reference
 from fitzroy.linker.resolve.caching import segments_of
-from fitzroy.linker.resolve.fields import ADDRESS_HALF_BITS
-from fitzroy.linker.resolve.placement import Segment
+from fitzroy.linker.resolve.segments import Segment
 
 STREAMED = "streamed"
 """Name of the operand with everything that a compiled program streams."""
@@ -124,17 +124,14 @@ def recover(file: PackageFile, name: str = "") -> ObjectFile:
         name: name of the model.
 
     Returns:
-        An object that links to the same package again.
+        An object that links to the same executables again, for the same runtime and token.
 
     Raises:
         UnsupportedError: no single main program, or parameters that cannot be followed.
         FormatError: a bitstream that is not instructions.
     """
-    main = file.main
+    main, caching = _pair(file)
     chunks = executable_chunks(main, file.path)
-    caching = next(
-        (e for e in file.executables if e.type == ExecutableType.PARAMETER_CACHING), None
-    )
     program = [instruction for chunk in chunks for instruction in chunk.instructions]
     result = ObjectFile(
         name=name or main.name,
@@ -154,7 +151,7 @@ def recover(file: PackageFile, name: str = "") -> ObjectFile:
     )
     operands = result.operands = []
     rows = _Rows()
-    if caching is not None and caching is not main:
+    if caching is not None:
         loads = [i for c in executable_chunks(caching, file.path) for i in c.instructions]
         segments = sorted(segments_of(loads), key=lambda segment: segment.position)
         blob = np.zeros(0, np.uint8) if caching.parameters is None else caching.parameters
@@ -167,6 +164,28 @@ def recover(file: PackageFile, name: str = "") -> ObjectFile:
     result.text = [_text(chunk, rows, symbols, last=chunk is chunks[-1]) for chunk in chunks]
     result.symbols = symbols.symbols
     return result
+
+
+def _pair(file: PackageFile) -> tuple[Executable, Executable | None]:
+    """The main executable, and the one that loads its parameters.
+
+    Raises:
+        UnsupportedError: one of the two is needed and not there.
+    """
+    main = file.main
+    if main.type == ExecutableType.PARAMETER_CACHING:
+        raise UnsupportedError(
+            "the package only loads parameters", where=file.path, hint="give the whole package"
+        )
+    if main.type == ExecutableType.STAND_ALONE:
+        return main, None
+    if file.caching is None:
+        raise UnsupportedError(
+            "the program relies on parameters that another executable loads, which is not here",
+            where=file.path,
+            hint="give the package that has both",
+        )
+    return main, file.caching
 
 
 def _operands(segments: Sequence[Segment], blob: Array) -> list[Operand]:
@@ -254,7 +273,7 @@ def _text(chunk: Chunk, rows: _Rows, symbols: SymbolTable, *, last: bool) -> Tex
     """A section with the body of a chunk."""
     body = chunk.instructions[1:-1]
     fixups = [
-        (bit - BUNDLE_BITS, ADDRESS_HALF_BITS, parse_reference(expression))
+        (bit - BUNDLE_BITS, FIELD_BITS, parse_reference(expression))
         for bit, expression in chunk.symbols.items()
     ]
     for bundle, instruction in positions(body):

@@ -41,7 +41,7 @@ class Reference:
             arguments.append('""')
         if self.batch:
             arguments.append(str(self.batch))
-        addend = f"+{self.addend}" if self.addend else ""
+        addend = f"{self.addend:+d}" if self.addend else ""
         return f"{self.part.name.lower()}({', '.join(arguments)}){addend}"
 
 
@@ -99,7 +99,7 @@ def unquoted(text: str) -> str:
 
 _EXPRESSION = re.compile(
     r"(?P<part>[a-z_]{1,16})\((?P<kind>[a-z]{1,16})?(?:, )?(?P<name>\"[^\"]*\")?"
-    r"(?:, (?P<batch>\d{1,9}))?\)(?:\+(?P<addend>\d{1,9}))?"
+    r"(?:, (?P<batch>\d{1,9}))?\)(?P<addend>[+-]\d{1,10})?"
 )
 _PARTS = {part.name.lower(): part for part in Part}
 _KINDS = {kind.name.lower(): kind for kind in SymbolKind if kind is not SymbolKind.OPERAND}

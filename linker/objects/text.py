@@ -16,7 +16,7 @@ import numpy as np
 
 from fitzroy.base.errors import FormatError
 from fitzroy.formats import flat
-from fitzroy.formats.darwinn import Layer
+from fitzroy.formats.darwinn import FIELD_BITS, Layer
 from fitzroy.formats.object_file import (
     Condition,
     Fixup,
@@ -32,9 +32,8 @@ from fitzroy.formats.object_file import (
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction
 from fitzroy.hw_models.isa.program import assemble, chunk, disassemble
 from fitzroy.hw_models.isa.text import ChunkParser, Numbering, field_widths, listing
-from fitzroy.linker.objects.assembly import CHIPS, DirectiveReader, check_chip
+from fitzroy.linker.objects.assembly import DirectiveReader, check_chip
 from fitzroy.linker.objects.symbols import Reference, SymbolTable, parse_reference
-from fitzroy.linker.resolve.fields import ADDRESS_HALF_BITS
 
 _DATA_BYTES = 64
 _CONDITIONS = {condition.name.lower(): condition for condition in Condition}
@@ -49,7 +48,8 @@ def object_listing(file: ObjectFile, *, comments: bool = True) -> Iterator[str]:
     Raises:
         FormatError: a section that is not instructions.
     """
-    yield f".chip {file.chip or CHIPS[0]}"
+    check_chip(file.chip or "")
+    yield f".chip {file.chip}"
     yield f".object {_json({'name': file.name, 'producer': file.producer})}"
     if file.resources is not None:
         yield f".resources {_json(flat.as_dict(file.resources))}"
@@ -136,6 +136,7 @@ class _ObjectReader(DirectiveReader):
         )
         self._file = ObjectFile(inputs=[], outputs=[], operands=[], text=[])
         self._bytes: list[bytearray] = []
+        self._numbers: dict[str, int] = {}
         self._parser = ChunkParser(path)
         self._heads: list[dict[str, Any]] = []
         self._symbols = SymbolTable()
@@ -177,6 +178,7 @@ class _ObjectReader(DirectiveReader):
     def _operand(self, arguments: str) -> None:
         head = _parsed(arguments, {"name", "kind", "lanes", "prefix"})
         self._listed(self._file.operands, Operand, json.dumps(head))
+        self._numbers[head.get("name", "")] = len(self._bytes)
         self._bytes.append(bytearray())
 
     def _last_operand(self) -> Operand:
@@ -186,7 +188,9 @@ class _ObjectReader(DirectiveReader):
 
     def _run(self, arguments: str) -> None:
         operand = self._last_operand()
-        operand.runs = [*(operand.runs or ()), flat.from_dict(Run, _parsed(arguments))]
+        if operand.runs is None:
+            operand.runs = []
+        operand.runs.append(flat.from_dict(Run, _parsed(arguments)))
 
     def _data(self, arguments: str) -> None:
         self._last_operand()
@@ -216,8 +220,13 @@ class _ObjectReader(DirectiveReader):
         head = self._heads.pop()
         parsed = self._parser.finish()
         body: list[Instruction] = parsed.instructions[1:-1]
-        code = assemble(body)
-        section = Text(code=np.frombuffer(code, np.uint8), fixups=[])
+        if parsed.instructions != chunk(body):
+            raise FormatError(
+                f"section {len(self._file.text or ())} does not end with END, or has another size",
+                path=self.path,
+                hint="leave out start and end",
+            )
+        fixups: list[Fixup] = []
         widths = field_widths(parsed.instructions, parsed.symbols)
         for bit, expression in sorted(parsed.symbols.items()):
             reference = parse_reference(expression)
@@ -225,26 +234,28 @@ class _ObjectReader(DirectiveReader):
             place = bit - BUNDLE_BITS
             if bit not in widths and not address:
                 raise FormatError(f"no field begins where {expression} stands", path=self.path)
-            section.fixups = [
-                *(section.fixups or ()),
+            fixups.append(
                 Fixup(
                     bit=place,
-                    width=ADDRESS_HALF_BITS if address else widths[bit],
+                    width=FIELD_BITS if address else widths[bit],
                     symbol=self._symbols.number(reference),
                     part=int(reference.part),
                     addend=reference.addend,
-                ),
-            ]
-        when = head.get("when", "always")
+                )
+            )
+        section = Text(code=np.frombuffer(assemble(body), np.uint8), fixups=fixups)
+        when = str(head.get("when", "always"))
         if when not in _CONDITIONS:
             raise FormatError(f"sections are there {', '.join(_CONDITIONS)}", path=self.path)
         section.condition = int(_CONDITIONS[when])
         if section.condition:
-            names = [operand.name for operand in self._file.operands or ()]
-            if head.get("operand") not in names:
-                raise FormatError(f"there is no operand {head.get('operand')!r}", path=self.path)
-            section.operand = names.index(head["operand"])
-        section.ends_chunk = bool(head.get("ends_chunk"))
+            name = head.get("operand")
+            if not isinstance(name, str) or name not in self._numbers:
+                raise FormatError(f"there is no operand {str(name)[:40]!r}", path=self.path)
+            section.operand = self._numbers[name]
+        section.ends_chunk = head.get("ends_chunk", False)
+        if not isinstance(section.ends_chunk, bool):
+            raise FormatError("ends_chunk is true or false", path=self.path)
         if self._file.text is not None:
             self._file.text.append(section)
 

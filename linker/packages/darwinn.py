@@ -14,18 +14,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fitzroy.base.errors import CapacityError, LinkError
+from fitzroy.base.errors import CapacityError, LinkError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import (
     Executable,
     ExecutableType,
     InstructionBitstream,
+    Layer,
     Package,
     PackageFile,
     caching_token,
     check_runtime,
 )
 from fitzroy.formats.object_file import (
+    UNIT_BYTES,
     Condition,
     ObjectFile,
     Operand,
@@ -43,8 +45,11 @@ from fitzroy.hw_models.isa.program import (
     NOPS_AFTER_HALT,
     NUMBERED,
     assemble,
+    bundle_count,
     chunk,
     disassemble,
+    jump_target,
+    positions,
     renumbered,
 )
 from fitzroy.hw_models.isa.scalar import Halt, Scalar
@@ -55,12 +60,25 @@ from fitzroy.linker.resolve.caching import (
     caching_program,
 )
 from fitzroy.linker.resolve.fields import put_bits
-from fitzroy.linker.resolve.placement import Segment
 from fitzroy.linker.resolve.rows import Allocation, allocate
+from fitzroy.linker.resolve.segments import Segment
 from fitzroy.linker.schedule.derive import derive_executable
 from fitzroy.linker.schedule.hints import to_hints
+from fitzroy.linker.schedule.steps import (
+    AwaitInterrupt,
+    ReceiveOutput,
+    ReceiveScratch,
+    Script,
+    SendInput,
+    SendParameters,
+    SendScratch,
+)
 
 PRODUCER = "fitzroy"
+
+_INPUT_UNIT = BEAGLE.memories.activation_buffer.element_bytes
+# The scalar core pushes single words.
+_OUTPUT_UNIT = BEAGLE.memories.scalar.element_bytes
 
 
 @dataclass(frozen=True)
@@ -101,10 +119,20 @@ def link(objects: Sequence[ObjectFile], options: LinkOptions | None = None) -> l
         raise LinkError("there is nothing to link", hint="give one object per model")
     for obj in objects:
         check(obj, obj.name or "")
+        if obj.chip != BEAGLE.name:
+            raise LinkError(
+                f"the object is for the chip {obj.chip!r}",
+                reason=f"{BEAGLE.name} is known",
+                where=obj.name or "",
+            )
         _check_narrow(obj)
     allocations = allocate(objects)
     plans = [_Plan(obj, allocation) for obj, allocation in zip(objects, allocations, strict=True)]
     token = options.token
+    if token is not None and not 0 < token < 1 << 64:
+        raise UsageError(
+            f"caching token {token}", reason="tokens are numbers of 64 bits other than 0"
+        )
     if token is None:
         blobs = [blob for plan in plans if len(blob := plan.blob(cached=True))]
         token = caching_token(blobs) if blobs else 0
@@ -130,8 +158,13 @@ class _Plan:
     object: ObjectFile
     allocation: Allocation
     bases: dict[str, int] = field(init=False)
+    rows: dict[tuple[str, int], int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.rows = {}
+        for operand in self.operands(cached=True):
+            for run in operand.runs or ():
+                self.rows.setdefault((operand.name or "", run.group), self.allocation.row(run))
         self.bases = {}
         position = 0
         for operand in self.operands(cached=False):
@@ -187,9 +220,7 @@ class _Plan:
                 where=self.object.name or "",
                 hint="put such instructions into a section with the condition CACHED",
             )
-        operand = next(item for item in self.object.operands or () if item.name == name)
-        run = next(run for run in operand.runs or () if run.group == symbol.batch)
-        row = self.allocation.row(run)
+        row = self.rows[name, symbol.batch]
         return 4 * row if part is Part.QUARTER_ROW else row
 
     def selected(self, text: Text) -> bool:
@@ -217,23 +248,24 @@ def _chunks(plan: _Plan) -> Iterator[_Chunk]:
     """Chunks of the program, cut where a section ends one or the next would be too long."""
     most = (BEAGLE.limits.chunk_bundles - 2) * BUNDLE_BYTES
     halt = assemble([Halt(), *[Scalar()] * NOPS_AFTER_HALT])
+    texts = [text for text in plan.object.text or () if plan.selected(text)]
     current = _Chunk()
-    for number, text in enumerate(plan.object.text or ()):
-        if not plan.selected(text):
-            continue
+    for number, text in enumerate(texts):
         section = _resolved(plan, text)
-        if current.code and len(current.code) + len(section.code) + len(halt) > most:
-            current.code += halt
-            yield current
-            current = _Chunk()
-        if len(section.code) > most:
-            raise LinkError(
+        # What is not the end of a chunk needs room for one.
+        tail = 0 if text.ends_chunk or number == len(texts) - 1 else len(halt)
+        if len(section.code) + tail > most:
+            raise CapacityError(
                 f"section {number} is longer than the instruction memory",
-                reason=f"{len(section.code) // BUNDLE_BYTES} bundles, a chunk has at most "
+                reason=f"{(len(section.code) + tail) // BUNDLE_BYTES} bundles, a chunk has at most "
                 f"{most // BUNDLE_BYTES}",
                 where=plan.object.name or "",
                 hint="split it where the program may continue in another chunk",
             )
+        if current.code and len(current.code) + len(section.code) + tail > most:
+            current.code += halt
+            yield current
+            current = _Chunk()
         base = 8 * len(current.code)
         current.code += section.code
         current.fields += [(base + bit, reference) for bit, reference in section.fields]
@@ -245,8 +277,23 @@ def _chunks(plan: _Plan) -> Iterator[_Chunk]:
 
 
 def _resolved(plan: _Plan, text: Text) -> _Chunk:
-    """A section with the values that the linker knows."""
+    """A section with the values that the linker knows.
+
+    Raises:
+        LinkError: a value that does not fit its field, or a jump to another section, which may be
+            left out or in another chunk.
+    """
     result = _Chunk(bytearray() if text.code is None else bytearray(text.code))
+    program = disassemble(result.code)
+    size = bundle_count(program)
+    for bundle, instruction in positions(program):
+        target = jump_target(bundle, instruction)
+        if target is not None and not 0 <= target <= size:
+            raise LinkError(
+                f"{instruction.op.name.lower()} at bundle {bundle} of a section leaves it",
+                reason=f"its target is {target}, the section has {size} bundles",
+                where=plan.object.name or "",
+            )
     symbols = plan.object.symbols or []
     for fixup in text.fixups or ():
         part = Part(fixup.part)
@@ -295,8 +342,7 @@ def _package(plan: _Plan, token: int, options: LinkOptions) -> PackageFile:
         type=int(kind),
         parameter_caching_token=token,
     )
-    script = derive_executable(main, budget=options.budget)
-    main.dma_hints = to_hints(script)
+    main.dma_hints = to_hints(_script(main, plan.object.name or "", options.budget))
     executables = [main]
     if segments:
         program = caching_program(segments, generation=options.generation)
@@ -308,6 +354,51 @@ def _package(plan: _Plan, token: int, options: LinkOptions) -> PackageFile:
     result = PackageFile(package=package, executables=executables)
     check_runtime(result)
     return result
+
+
+def _script(executable: Executable, where: str, budget: int) -> Script:
+    """The host's script of a program, if a host can follow it.
+
+    Raises:
+        LinkError: a transfer outside its buffer or of broken units, or not one interrupt at the
+            end.
+    """
+    script = derive_executable(executable, budget=budget)
+    inputs, outputs = executable.inputs, executable.outputs
+    for step in script.steps:
+        match step:
+            case SendInput():
+                room, unit = _room(inputs[step.name]), _INPUT_UNIT
+            case ReceiveOutput():
+                room, unit = _room(outputs[step.name]), _OUTPUT_UNIT
+            case SendParameters():
+                held = executable.parameters
+                room, unit = 0 if held is None else len(held), UNIT_BYTES
+            case SendScratch() | ReceiveScratch():
+                room, unit = executable.scratch_size_bytes, 1
+            case _:
+                continue
+        if step.offset < 0 or step.offset + step.size > room or step.size % unit or not step.size:
+            raise LinkError(
+                f"the program transfers {step.size} bytes from {step.offset}: {step}",
+                reason=f"the buffer has {room} bytes, and transfers are multiples of {unit}",
+                where=where,
+            )
+    interrupts = [step for step in script.steps if isinstance(step, AwaitInterrupt)]
+    if script.deterministic and (
+        len(interrupts) != 1 or interrupts[0].number or script.steps[-1] is not interrupts[0]
+    ):
+        raise LinkError(
+            "the program does not end with interrupt 0",
+            reason=f"it has {len(interrupts)} interrupts",
+            where=where,
+            hint="the host takes a request for complete when interrupt 0 arrives",
+        )
+    return script
+
+
+def _room(layer: Layer) -> int:
+    return layer.size_bytes * layer.execution_count_per_inference
 
 
 def _stream(
@@ -338,5 +429,5 @@ def _caching(plan: _Plan, program: CachingProgram, token: int) -> Executable:
         type=int(ExecutableType.PARAMETER_CACHING),
         parameter_caching_token=token,
     )
-    result.dma_hints = to_hints(derive_executable(result))
+    result.dma_hints = to_hints(_script(result, plan.object.name or "", STEP_BUDGET))
     return result

@@ -51,7 +51,7 @@ from fitzroy.hw_models.isa.traversal import Prefix, traversal
 from fitzroy.hw_models.isa.units import PARAMETER_BUFFER, UnitForm, infeed_units, pop_units
 from fitzroy.hw_models.parameters import BLOB_ALIGNMENT, WIDE_ROW_BYTES
 from fitzroy.linker.resolve.fields import AddressField, Buffer
-from fitzroy.linker.resolve.placement import (
+from fitzroy.linker.resolve.segments import (
     LANE_BYTES,
     TILES,
     WIDE_ROWS,

@@ -11,9 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fitzroy.base.errors import LinkError
-from fitzroy.formats.darwinn import Description, Executable, FieldOffset, Meta, Position
-
-ADDRESS_HALF_BITS = 32
+from fitzroy.formats.darwinn import (
+    FIELD_BITS,
+    Description,
+    Executable,
+    FieldOffset,
+    Meta,
+    Position,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,6 @@ def patched(
         if address >> 64:
             raise LinkError(f"the address of {field.buffer} does not fit 64 bits: {address:#x}")
         if field.position is Position.UPPER_32BIT:
-            address >>= ADDRESS_HALF_BITS
-        put_bits(data, field.bit, ADDRESS_HALF_BITS, address)
+            address >>= FIELD_BITS
+        put_bits(data, field.bit, FIELD_BITS, address)
     return bytes(data)

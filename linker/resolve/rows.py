@@ -6,7 +6,6 @@ group move together, because instructions for several tiles refer to all of them
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -35,49 +34,48 @@ class Allocation:
 
 
 class _Tiles:
-    """Rows that are taken on every tile, as intervals in ascending order of their begin."""
+    """Rows that are free on every tile, as masks: bit = row."""
 
     def __init__(self) -> None:
-        self._taken: list[list[tuple[int, int]]] = [[] for _ in range(BEAGLE.tiles.count)]
+        self._free = [(1 << _ROWS) - 1] * BEAGLE.tiles.count
 
     def copy(self) -> _Tiles:
         result = _Tiles()
-        result._taken = [list(taken) for taken in self._taken]
+        result._free = list(self._free)
         return result
-
-    def gap(self, tile: int, first: int, rows: int) -> int:
-        """First row >= `first` of a tile from which `rows` rows are free."""
-        for begin, end in self._taken[tile]:
-            if first + rows <= begin:
-                break
-            first = max(first, end)
-        return first
 
     def take(self, tile: int, first: int, rows: int) -> None:
         """Take rows, some of which may be taken already."""
-        insort(self._taken[tile], (first, first + rows))
+        self._free[tile] &= ~((1 << rows) - 1 << first)
 
     def move(self, runs: Sequence[Run]) -> int | None:
         """Distance by which runs have to move to be in free rows; None if nowhere."""
-        if all(self.gap(run.tile, run.row, run.words) == run.row for run in runs) and all(
-            run.row + run.words <= _ROWS for run in runs
-        ):
+        low = min(run.row for run in runs)
+        # Rows at which the lowest run can begin.
+        fits = (1 << _ROWS) - 1
+        for run in runs:
+            fits &= _begins(self._free[run.tile], run.words) >> run.row - low
+        if fits >> low & 1:
             return 0
-        move = -min(run.row for run in runs)
-        while True:
-            moved = max(self.gap(run.tile, run.row + move, run.words) - run.row for run in runs)
-            if any(run.row + moved + run.words > _ROWS for run in runs):
-                return None
-            if moved == move:
-                return move
-            move = moved
+        return (fits & -fits).bit_length() - 1 - low if fits else None
+
+
+def _begins(free: int, rows: int) -> int:
+    """Rows from which as many rows are free."""
+    found = 1
+    while found < rows:
+        step = min(found, rows - found)
+        free &= free >> step
+        found += step
+    return free
 
 
 def allocate(objects: Sequence[ObjectFile]) -> list[Allocation]:
     """Choose rows for the parameters of all objects, in order of priority.
 
     A group stays where its object has it if the rows are free, and else moves to the first rows
-    that are. What does not fit is streamed, if its object has code for that.
+    that are. What must be cached comes first, then what would be most to stream; what does not fit
+    is streamed, if its object has code for that.
 
     Raises:
         CapacityError: parameters that must be cached do not fit below the staging rows.
@@ -98,6 +96,11 @@ def allocate(objects: Sequence[ObjectFile]) -> list[Allocation]:
 def _allocate(obj: ObjectFile, tiles: _Tiles) -> tuple[Allocation, _Tiles]:
     """Rows for one object beside those that are taken."""
     streamed = {operand.name or "" for operand in obj.operands or () if not operand.runs}
+    streamable = {
+        (obj.operands or [])[text.operand].name or ""
+        for text in obj.text or ()
+        if text.condition == Condition.STREAMED
+    }
     while True:
         free = tiles.copy()
         allocation = Allocation()
@@ -107,11 +110,12 @@ def _allocate(obj: ObjectFile, tiles: _Tiles) -> tuple[Allocation, _Tiles]:
                 allocation.cached.add(operand.name or "")
                 for run in operand.runs or ():
                     groups.setdefault(run.group, []).append((operand, run))
-        for group, members in groups.items():
+        for group in sorted(groups, key=lambda group: _urgency(groups[group], streamable)):
+            members = groups[group]
             runs = [run for _, run in members]
             move = free.move(runs)
             if move is None:
-                streamed |= _give_up(obj, [operand for operand, _ in members])
+                streamed |= _give_up(obj, [operand for operand, _ in members], streamable)
                 break
             allocation.moves[group] = move
             for run in runs:
@@ -120,17 +124,18 @@ def _allocate(obj: ObjectFile, tiles: _Tiles) -> tuple[Allocation, _Tiles]:
             return allocation, free
 
 
-def _give_up(obj: ObjectFile, operands: Sequence[Operand]) -> set[str]:
+def _urgency(members: Sequence[tuple[Operand, Run]], streamable: set[str]) -> tuple[bool, int]:
+    """Sort key of a group: what must be cached, then what would be most to stream."""
+    names = {operand.name or "" for operand, _ in members}
+    return names <= streamable, -sum(run.units for _, run in members)
+
+
+def _give_up(obj: ObjectFile, operands: Sequence[Operand], streamable: set[str]) -> set[str]:
     """Operands to stream because they do not fit.
 
     Raises:
         CapacityError: there is no code for that.
     """
-    streamable = {
-        (obj.operands or [])[text.operand].name
-        for text in obj.text or ()
-        if text.condition == Condition.STREAMED
-    }
     names = {operand.name or "" for operand in operands}
     if not names <= streamable:
         words = max(run.words for operand in operands for run in operand.runs or ())

@@ -40,7 +40,9 @@ from fitzroy.linker.schedule.steps import (
 )
 
 
-def derive_executable(executable: Executable, *, fences: bool = False) -> Script:
+def derive_executable(
+    executable: Executable, *, fences: bool = False, budget: int = STEP_BUDGET
+) -> Script:
     """The host's script of an executable; `derive` says how, and what is raised.
 
     Raises:
@@ -50,7 +52,7 @@ def derive_executable(executable: Executable, *, fences: bool = False) -> Script
         disassemble(b"" if stream.bitstream is None else stream.bitstream.tobytes())
         for stream in executable.instruction_bitstreams or ()
     ]
-    return derive(chunks, address_fields(executable), fences=fences)
+    return derive(chunks, address_fields(executable), fences=fences, budget=budget)
 
 
 _SPACING = 40
@@ -58,6 +60,9 @@ _SPACING = 40
 
 _REACH = 1 << 32
 """Offsets of transfers lie below this."""
+
+_MOST_ITEMS = 1 << 14
+"""Most chunks and descriptors of a program; programs of compiled models have a few dozen."""
 
 _LOW_HALVES = (0, 0x7FFF_FFC0, 0xFFFF_FFC0)
 """Low halves of the base addresses: without a carry, into the sign bit, into the high half."""
@@ -183,6 +188,12 @@ def _run(chunks: Sequence[Sequence[Instruction]], bases: Mapping[Buffer, int], b
                         event.size,
                     )
                 )  # fmt: skip
+            if len(items) > _MOST_ITEMS:
+                raise LinkError(
+                    "the program asks the host for too much",
+                    reason=f"more than {_MOST_ITEMS} chunks and transfers",
+                    hint="transfer more bytes at a time",
+                )
     except UnknownValueError:
         return _Run(tuple(items), deterministic=False)
     except SimulationError as error:

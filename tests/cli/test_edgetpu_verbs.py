@@ -83,7 +83,7 @@ def test_linking_together(fitzroy: Run, obj: Path, tmp_path: Path) -> None:
     assert len({row["token"] for row in rows}) == 1
     assert all(row["cached_bytes"] == 512 for row in rows)
     result = fitzroy("link", obj, other, "-d", "out", "--token", "0x77", "--json")
-    assert {row["token"] for row in json.loads(result.out)["results"]} == {0x77}
+    assert {row["token"] for row in json.loads(result.out)["results"]} == {"0x77"}
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,7 @@ def test_linking_together(fitzroy: Run, obj: Path, tmp_path: Path) -> None:
         (["link", "digits", "-o", "x"], 2, "no Edge TPU operator"),
         (["link", "object", "-o", "x", "--min-runtime-version", "11"], 2, "10, 12, 14"),
         (["link", "object", "-o", "x", "--token", "q"], 3, "not a number"),
+        (["link", "object", "-o", "x", "--token", "-5"], 2, "64 bits"),
         (["link", "object", "-o", "nowhere/x"], 2, "does not exist"),
         (["link", "full", "-o", "x"], 5, "do not fit"),
     ],

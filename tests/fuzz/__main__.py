@@ -28,7 +28,7 @@ def main() -> int:
             print(f"{name}: {failure}", file=sys.stderr)
             if options.save and failure.case >= 0:
                 options.save.mkdir(parents=True, exist_ok=True)
-                content = case_bytes(SEEDS[name](), failure.seed, failure.case)
+                content = case_bytes(name, SEEDS[name](), failure.seed, failure.case)
                 (options.save / f"{name}-{failure.seed}-{failure.case}.bin").write_bytes(content)
         if options.json:
             record(options.json, result)

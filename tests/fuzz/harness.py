@@ -22,13 +22,15 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 import numpy as np
+from tests.fuzz.bitstreams import bitstream_mutant
+from tests.fuzz.listings import listing_mutant
 from tests.fuzz.mutate import mutant
 from tests.fuzz.seeds import SEEDS
 from tests.fuzz.tables import _spoil, _tables, table_mutant
 from tests.fuzz.targets import run
 
 from fitzroy.base.errors import FitzroyError, InternalError
-from fitzroy.formats import custom_op, darwinn, flat, tflite
+from fitzroy.formats import custom_op, darwinn, flat, object_file, tflite
 
 SECONDS = 2.0
 """Most processor time of a case."""
@@ -149,19 +151,35 @@ def wrapped_mutant(rng: random.Random, seed: bytes) -> bytes:
         return seed
 
 
-def _table_mutation(seeds: list[bytes]) -> Callable[[random.Random, bytes], bytes] | None:
-    """The mutation that keeps the tables of a format readable, told from its first seed."""
-    if custom_op.CUSTOM_CODE.encode() in seeds[0]:
-        return wrapped_mutant
-    return {tflite.IDENTIFIER: table_mutant, darwinn.IDENTIFIER: package_mutant}.get(seeds[0][4:8])
+def object_mutant(rng: random.Random, seed: bytes, seeds: list[bytes]) -> bytes:
+    """An object after changes of fields; the seed itself where it cannot be written."""
+    try:
+        file = object_file.read_object(seed)
+        tables = list(_tables(file))
+        for _ in range(rng.randint(1, 4)):
+            _spoil(rng, rng.choice(tables))
+        return flat.encode(file, identifier=object_file.IDENTIFIER)
+    except (FitzroyError, ValueError, OverflowError, TypeError, AttributeError, struct.error):
+        return seed
 
 
-def case_bytes(seeds: list[bytes], seed: int, case: int) -> bytes:
-    """The bytes of a case."""
+STRUCTURED: dict[str, Callable[[random.Random, bytes, list[bytes]], bytes]] = {
+    "tflite": lambda rng, seed, _: table_mutant(rng, seed),
+    "darwinn": lambda rng, seed, _: package_mutant(rng, seed),
+    "custom_op": lambda rng, seed, _: wrapped_mutant(rng, seed),
+    "object": object_mutant,
+    "assembly": listing_mutant,
+    "bitstream": bitstream_mutant,
+}
+"""Mutations that keep the structure of a format readable, for half of its cases."""
+
+
+def case_bytes(name: str, seeds: list[bytes], seed: int, case: int) -> bytes:
+    """The bytes of a case of a format."""
     rng = random.Random(f"{seed}:{case}")
-    change = _table_mutation(seeds)
+    change = STRUCTURED.get(name)
     if change is not None and rng.random() < 0.5:
-        return change(rng, rng.choice(seeds))
+        return change(rng, rng.choice(seeds), seeds)
     return mutant(rng, seeds)
 
 
@@ -181,7 +199,7 @@ def fuzz(name: str, cases: int, seed: int, *, first: int = 0) -> Result:
 
 
 def _run_case(result: Result, name: str, seeds: list[bytes], case: int) -> None:
-    data = case_bytes(seeds, result.seed, case)
+    data = case_bytes(name, seeds, result.seed, case)
     traced = case % EVERY == 0
     if traced:
         tracemalloc.start()

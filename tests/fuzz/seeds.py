@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 from tests.formats import test_custom_op, test_darwinn, test_tflite, test_xnnpack_format
+from tests.fuzz import programs
 from tests.support import corpus_models
 
 from fitzroy.base.types import DType, TensorType
 from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, tflite, xnnpack
+from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList, TensorValue
+from fitzroy.formats.object_file import write_object
+from fitzroy.linker.objects.assembly import package_listing
+from fitzroy.linker.objects.recover import recover
+from fitzroy.linker.objects.text import object_listing
 from fitzroy.linker.packages.executorch import link_program
 
 MOST_BYTES = 64 << 10
@@ -176,6 +182,46 @@ def custom_op_files() -> list[bytes]:
     ]
 
 
+def corpus_packages() -> list[PackageFile]:
+    return [
+        op.read()
+        for content in corpus_files("**/*edgetpu.tflite")
+        for op in custom_op.extract(tflite.read_model(content))
+    ]
+
+
+def object_files() -> list[bytes]:
+    recovered = [write_object(recover(file, "model")) for file in corpus_packages()]
+    return [*map(write_object, programs.objects()), *_smallest(recovered, 2)]
+
+
+def assembly_files() -> list[bytes]:
+    made = programs.objects()
+    listings = [
+        package_listing(enumerate(programs.packages())),
+        *(package_listing([(number, file)]) for number, file in enumerate(programs.packages())),
+        package_listing([(0, programs.packages()[0])], comments=False),
+        *(object_listing(item) for item in made),
+        object_listing(made[0], comments=False),
+    ]
+    return ["\n".join(listing).encode() for listing in listings]
+
+
+def bitstream_files() -> list[bytes]:
+    """All chunks of a program one after the other, with the fields marked."""
+    own, others = (
+        [programs.marked(executable) for file in files for executable in file.executables]
+        for files in (programs.packages(), corpus_packages())
+    )
+    return [*own, *_smallest(others, 6)]
+
+
+def _smallest(contents: list[bytes], count: int) -> list[bytes]:
+    """The smallest ones, no two of a size: every case executes one."""
+    by_size = {len(content): content for content in contents}
+    return [content for _, content in sorted(by_size.items())][:count]
+
+
 SEEDS = {
     "tflite": tflite_files,
     "program": program_files,
@@ -183,4 +229,7 @@ SEEDS = {
     "xnnpack": xnnpack_files,
     "darwinn": darwinn_files,
     "custom_op": custom_op_files,
+    "object": object_files,
+    "assembly": assembly_files,
+    "bitstream": bitstream_files,
 }

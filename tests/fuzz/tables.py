@@ -43,7 +43,7 @@ def _spoil(rng: random.Random, table: Table) -> None:
     elif isinstance(item, np.ndarray) and item.size and item.dtype != np.uint8:
         changed = item.copy()
         values = _REALS if changed.dtype.kind == "f" else _INTEGERS
-        changed[rng.randrange(changed.size)] = rng.choice(values)
+        changed.flat[rng.randrange(changed.size)] = rng.choice(values)
         setattr(table, name, changed if rng.random() < 0.8 else changed[: rng.randrange(3)])
     elif isinstance(item, list) and item:
         where = rng.randrange(len(item))

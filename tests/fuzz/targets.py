@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from tests.fuzz import programs
 
 from fitzroy.api import compile
-from fitzroy.base.errors import FormatError, UnsupportedError
+from fitzroy.base.errors import FitzroyError, FormatError, InternalError, UnsupportedError
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.passes.uint8 import Uint8Policy
 from fitzroy.compiler.reference import verify
 from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, tflite, xnnpack
+from fitzroy.formats.darwinn import ExecutableType
 from fitzroy.formats.detect import FileKind, detect
+from fitzroy.formats.object_file import ObjectFile, read_object, write_object
+from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction
+from fitzroy.hw_models.isa.program import assemble, bundle_count, disassemble
+from fitzroy.hw_models.isa.text import ChunkParser, Numbering, listing, uncommented
 from fitzroy.hw_models.xnnpack.values import read_values
+from fitzroy.linker.objects.assembly import package_listing, parse_packages
+from fitzroy.linker.objects.edit import with_programs
+from fitzroy.linker.objects.recover import recover
+from fitzroy.linker.objects.symbols import reference_of
+from fitzroy.linker.objects.text import is_object, object_listing, parse_object
+from fitzroy.linker.packages.container import Container
+from fitzroy.linker.packages.darwinn import LinkOptions, link
+from fitzroy.linker.resolve.caching import (
+    Generation,
+    caching_program,
+    segments_of,
+    streamed_segments,
+)
+from fitzroy.linker.resolve.fields import AddressField
+from fitzroy.linker.schedule import derive
 
 Target = Callable[[bytes], None]
+
+BUDGET = 100_000
+"""Most steps of the scalar core in a case, several times what any seed needs."""
 
 
 def tflite_target(data: bytes) -> None:
@@ -114,6 +141,149 @@ def custom_op_target(data: bytes) -> None:
         raise refusals[0]
 
 
+def object_target(data: bytes) -> None:
+    file = read_object(data, "fuzz.o")
+    flat.as_dict(file)
+    if flat.diff(file, read_object(write_object(file))):
+        raise AssertionError("an object changes when written and read")
+    with collected() as attempt:
+        with attempt:
+            _check_listing(file)
+        for number, others in enumerate(((), programs.objects()[1:2])):
+            generation = list(Generation)[(len(data) + number) % len(Generation)]
+            with attempt:
+                linked = link([file, *others], LinkOptions(generation, budget=BUDGET))
+                for package in linked[:1]:
+                    again = darwinn.read_package(darwinn.write_package(package))
+                    write_object(recover(again, "again"))
+
+
+def _check_listing(file: ObjectFile) -> None:
+    """The text of an object gives an object with the same text."""
+    lines = list(object_listing(file))
+    again = parse_object("\n".join(lines))
+    write_object(again)
+    if list(object_listing(again)) != lines:
+        raise AssertionError("the listing of an object changes when parsed and printed")
+
+
+def assembly_target(data: bytes) -> None:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise FormatError("not UTF-8", path="fuzz.s") from None
+    if is_object(text):
+        found = parse_object(text, "fuzz.s")
+        _check_listing(read_object(write_object(found)))
+        return
+    packages = programs.packages()
+    edited = with_programs(packages, parse_packages(text, "fuzz.s"), budget=BUDGET)
+    lines = list(package_listing(enumerate(edited)))
+    again = with_programs(packages, parse_packages("\n".join(lines)), budget=BUDGET)
+    if list(package_listing(enumerate(again))) != lines:
+        raise AssertionError("a listing changes when parsed and printed")
+    for old, new in zip(packages, edited, strict=True):
+        written = Container(FileKind.DARWINN, b"", (old,)).replaced([new])
+        if written and darwinn.diff(new, darwinn.read_package(written)):
+            raise AssertionError("a package changes when written and read")
+
+
+def bitstream_target(data: bytes) -> None:
+    instructions = disassemble(data, path="fuzz.bin")
+    if assemble(instructions) != data:
+        raise AssertionError("a bitstream changes when disassembled and assembled")
+    chunks = programs.split(instructions)
+    fields = programs.fields(chunks)
+    with collected() as attempt:
+        with attempt:
+            _check_program_listing(chunks, fields, len(data))
+        with attempt:
+            derive(chunks, fields, fences=len(data) % 32 == 0, budget=BUDGET)
+        with attempt:
+            _check_segments(instructions)
+        with attempt:
+            streamed_segments(instructions, [(0, 1 << 20), (64, 64)])
+        with attempt:
+            _check_recovery(chunks, fields)
+
+
+def _check_program_listing(
+    chunks: Sequence[Sequence[Instruction]], fields: Sequence[AddressField], salt: int
+) -> None:
+    """Chunks with symbols at their fields, and at one other place, survive their text."""
+    parser = ChunkParser("fuzz.s")
+    numbering = Numbering()
+    for index, chunk in enumerate(chunks):
+        symbols = {salt * 7919 % (bundle_count(chunk) * BUNDLE_BITS): 'row("fuzz")'} | {
+            field.bit: reference_of(field).text() for field in fields if field.chunk == index
+        }
+        lines = listing(chunk, symbols=symbols, numbering=numbering)
+        for number, line in enumerate(lines, start=1):
+            parser.line(number, uncommented(line))
+        again = parser.finish()
+        if assemble(again.instructions) != assemble(chunk) or again.symbols != symbols:
+            raise AssertionError("a bitstream changes when printed and parsed")
+
+
+def _check_segments(instructions: Sequence[Instruction]) -> None:
+    """Segments of any program are those of programs that are made for them."""
+    segments = sorted(segments_of(instructions), key=lambda segment: segment.position)
+    for generation in Generation if segments else ():
+        made = segments_of(caching_program(segments, generation=generation).instructions)
+        if [replace(item, operand=0) for item in made] != [
+            replace(item, operand=0) for item in segments
+        ]:
+            raise AssertionError("segments change when a program is made for them")
+
+
+def _check_recovery(
+    chunks: Sequence[Sequence[Instruction]], fields: Sequence[AddressField]
+) -> None:
+    """Recovery of a package whose programs are both this one."""
+    streams = [
+        darwinn.InstructionBitstream(
+            bitstream=np.frombuffer(assemble(chunk), np.uint8),
+            field_offsets=[field.offset() for field in fields if field.chunk == number],
+        )
+        for number, chunk in enumerate(chunks)
+    ]
+    executables = [
+        darwinn.Executable(
+            batch_size=1,
+            instruction_bitstreams=streams,
+            type=int(kind),
+            parameters=np.zeros(1 << 14, np.uint8),
+        )
+        for kind in (ExecutableType.EXECUTION_ONLY, ExecutableType.PARAMETER_CACHING)
+    ]
+    write_object(recover(darwinn.PackageFile(executables=executables), "fuzz"))
+
+
+class _Attempts:
+    """Steps of which each may be refused; the first refusal counts in the end."""
+
+    def __init__(self) -> None:
+        self.refusal: FitzroyError | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, FitzroyError) and not isinstance(error, InternalError):
+            self.refusal = self.refusal or error
+            return True
+        return False
+
+
+@contextlib.contextmanager
+def collected() -> Iterator[_Attempts]:
+    """Attempts at several steps; raises the first refusal among them."""
+    attempts = _Attempts()
+    yield attempts
+    if attempts.refusal is not None:
+        raise attempts.refusal
+
+
 READERS: dict[str, Callable[[bytes], object]] = {
     "tflite": tflite.read_model,
     "program": executorch.read_program,
@@ -121,6 +291,11 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "xnnpack": xnnpack.read_blob,
     "darwinn": darwinn.read_package,
     "custom_op": lambda data: custom_op.extract(tflite.read_model(data)),
+    "object": read_object,
+    "assembly": lambda data: (parse_object if is_object(data.decode()) else parse_packages)(
+        data.decode()
+    ),
+    "bitstream": disassemble,
 }
 
 TARGETS: dict[str, Target] = {
@@ -130,17 +305,23 @@ TARGETS: dict[str, Target] = {
     "xnnpack": xnnpack_target,
     "darwinn": darwinn_target,
     "custom_op": custom_op_target,
+    "object": object_target,
+    "assembly": assembly_target,
+    "bitstream": bitstream_target,
 }
 
-KINDS = {
+KINDS: dict[str, tuple[FileKind | None, ...]] = {
     "tflite": (FileKind.TFLITE,),
     "program": (FileKind.PROGRAM,),
     "bundle": (FileKind.BUNDLED_PROGRAM, FileKind.BUNDLED_PROGRAM_BP04),
     "xnnpack": (FileKind.XNNPACK,),
     "darwinn": (FileKind.DARWINN,),
     "custom_op": (FileKind.TFLITE,),
+    "object": (FileKind.OBJECT,),
+    "assembly": (None,),
+    "bitstream": (None,),
 }
-"""What `detect` says of the seeds of each format."""
+"""What `detect` says of the seeds of each format; None if it knows none."""
 
 
 def run(name: str, data: bytes) -> None:

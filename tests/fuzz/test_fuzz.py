@@ -11,7 +11,7 @@ from tests.fuzz.seeds import SEEDS
 from tests.fuzz.targets import KINDS, READERS, TARGETS
 
 from fitzroy.base.errors import FormatError, InternalError
-from fitzroy.formats.detect import detect
+from fitzroy.formats.detect import FileKind, detect
 
 
 @pytest.mark.parametrize("name", SEEDS)
@@ -33,9 +33,16 @@ def test_many_mutants_are_read_or_refused(name: str) -> None:
 def test_seeds_are_well_formed_and_cases_reproducible(name: str) -> None:
     seeds = SEEDS[name]()
     assert all(READERS[name](content) for content in seeds)
-    assert {detect(content) for content in seeds} <= set(KINDS[name])
-    assert case_bytes(seeds, 1, 5) == case_bytes(SEEDS[name](), 1, 5)
-    assert len({case_bytes(seeds, 1, case) for case in range(50)}) > 25
+    assert {kind_of(content) for content in seeds} <= set(KINDS[name])
+    assert case_bytes(name, seeds, 1, 5) == case_bytes(name, SEEDS[name](), 1, 5)
+    assert len({case_bytes(name, seeds, 1, case) for case in range(50)}) > 25
+
+
+def kind_of(content: bytes) -> FileKind | None:
+    try:
+        return detect(content)
+    except FormatError:
+        return None
 
 
 def misbehave(error: BaseException) -> targets.Target:

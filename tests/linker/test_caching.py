@@ -27,7 +27,7 @@ from fitzroy.linker.resolve.caching import (
     wide_memory,
 )
 from fitzroy.linker.resolve.fields import AddressField, Buffer
-from fitzroy.linker.resolve.placement import Segment
+from fitzroy.linker.resolve.segments import Segment
 
 SEGMENTS = [
     Segment(0, 0, 0, 6, 64, 0, 24, 2),

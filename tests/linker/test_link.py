@@ -13,7 +13,14 @@ import pytest
 from tests.linker.edgetpu import compiled_files, corpus_executables, packages, small_object
 from tests.support import corpus
 
-from fitzroy.base.errors import CapacityError, FitzroyError, FormatError, LinkError
+from fitzroy.base.errors import (
+    CapacityError,
+    FitzroyError,
+    FormatError,
+    LinkError,
+    UnsupportedError,
+    UsageError,
+)
 from fitzroy.base.types import Array
 from fitzroy.formats import darwinn, flat, tflite
 from fitzroy.formats.custom_op import extract
@@ -49,7 +56,7 @@ GENERATIONS = {10: Generation.RUNTIME_10, 13: Generation.RUNTIME_12}
 def options_of(package: PackageFile) -> LinkOptions:
     version = package.package.min_runtime_version
     generation = GENERATIONS.get(version) or Generation(version)
-    return LinkOptions(generation, package.main.parameter_caching_token)
+    return LinkOptions(generation, package.main.parameter_caching_token or None)
 
 
 def differences(one: Executable, other: Executable) -> list[str]:
@@ -277,6 +284,36 @@ def test_what_does_not_fit_is_streamed_if_there_is_code_for_it() -> None:
     assert package.main.parameter_caching_token == 0
 
 
+def test_the_largest_operands_are_cached_first() -> None:
+    obj = small_object()
+    (small,), (text,) = obj.operands or [], obj.text or []
+    data = np.zeros(256 * 2000, np.uint8)
+    (run,) = small.runs or []
+    large = replace(
+        small, name="large", data=data, runs=[replace(run, words=2000, units=8000, group=1)]
+    )
+    obj.operands = [small, large]
+    (end,) = [Text(code=text.code, fixups=text.fixups)]
+    variants = [
+        Text(condition=int(c), operand=n)
+        for n in (0, 1)
+        for c in (Condition.CACHED, Condition.STREAMED)
+    ]
+    obj.text = [*variants, end]
+    assert end.fixups is not None
+    end.fixups = [fixup for fixup in end.fixups if fixup.part != Part.ROW]
+    assert obj.symbols is not None
+    obj.symbols = obj.symbols[:2]
+    assert obj.resources is not None
+    obj.resources.staging = [Reserved(tiles=0xFFFF, row=2001, rows=79)]
+    (package,) = link([obj])
+    assert package.caching is not None
+    assert package.caching.parameters is not None
+    assert len(package.caching.parameters) == 256 * 2000
+    assert package.main.parameters is not None
+    assert len(package.main.parameters) == 512
+
+
 def test_a_long_program_is_cut_into_chunks() -> None:
     obj = small_object()
     (text,) = obj.text or []
@@ -297,15 +334,69 @@ def test_a_long_program_is_cut_into_chunks() -> None:
     assert max(sizes) <= 16_386
     assert [h.any_hint for h in (package.main.dma_hints and package.main.dma_hints.hints) or ()]
     obj.text = [Text(code=np.concatenate([filler, filler])), text]
-    with pytest.raises(LinkError, match="longer than the instruction memory"):
+    with pytest.raises(CapacityError, match="longer than the instruction memory"):
         link([obj])
+
+
+def test_chunks_that_are_cut_have_room_for_their_end() -> None:
+    obj = small_object()
+    (text,) = obj.text or []
+    for count in (16_379, 16_380, 16_384):
+        filler = np.zeros(16 * count, np.uint8)
+        filler[1::16] = 8
+        obj.text = [Text(code=filler), text]
+        if count == 16_379:
+            (package,) = link([obj])
+            sizes = [len(chunk.instructions) for chunk in executable_chunks(package.main)]
+            assert sizes[0] == 16_386
+        else:
+            with pytest.raises(CapacityError, match="longer than the instruction memory"):
+                link([obj])
+
+
+def edited(old: str, new: str) -> ObjectFile:
+    text = "\n".join(object_listing(small_object()))
+    assert old in text
+    return parse_object(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("mov s30, 0x40", "mov s30, 0x48", "transfers 72 bytes from 0"),
+        ("mov s30, 0x40", "mov s30, 0x3c", "multiples of 8"),
+        ("mov s30, 4", "mov s30, 5", "does not end with interrupt 0"),
+    ],
+)
+def test_scripts_that_no_host_can_follow(old: str, new: str, what: str) -> None:
+    with pytest.raises(LinkError, match=what):
+        link([edited(old, new)])
+
+
+def test_other_chips_and_tokens() -> None:
+    obj = small_object()
+    with pytest.raises(UsageError, match="caching token 0"):
+        link([obj], LinkOptions(token=0))
+    with pytest.raises(UsageError, match="64 bits"):
+        link([obj], LinkOptions(token=1 << 64))
+    obj.chip = "foo"
+    with pytest.raises(LinkError, match="chip 'foo'"):
+        link([obj])
+
+
+def test_halves_of_a_package_are_not_recovered() -> None:
+    (package,) = link([small_object()])
+    with pytest.raises(UnsupportedError, match="another executable loads"):
+        recover(replace(package, executables=package.executables[:1]))
+    with pytest.raises(UnsupportedError, match="only loads parameters"):
+        recover(replace(package, executables=package.executables[1:]))
 
 
 def test_link_refusals() -> None:
     with pytest.raises(LinkError, match="nothing to link"):
         link([])
     empty = small_object()
-    empty.text = []
+    empty.text, empty.symbols = [], []
     with pytest.raises(LinkError, match="empty"):
         link([empty])
     cut = small_object()
@@ -415,6 +506,7 @@ def test_an_edit_changes_the_program_and_its_script() -> None:
         (".executable execution_only", ".executable dancing", "not an executable"),
         (".chunk 0", ".chunk 1", "0 is next"),
         ('low(input, "in")', "row(1)", "not a symbol"),
+        ('low(input, "in")', 'low(input, "out")', r"line \d+.*no input 'out'"),
         ("    issue", "    issue everything", "not a slot"),
     ],
 )

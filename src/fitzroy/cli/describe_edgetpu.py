@@ -56,7 +56,7 @@ from fitzroy.linker.objects.recover import staging
 from fitzroy.linker.objects.symbols import Reference
 from fitzroy.linker.resolve.caching import segments_of, streamed_segments
 from fitzroy.linker.resolve.fields import address_fields
-from fitzroy.linker.resolve.placement import Segment
+from fitzroy.linker.resolve.segments import Segment
 from fitzroy.linker.schedule import Script, Step, derive, from_hints
 
 Document = dict[str, Any]

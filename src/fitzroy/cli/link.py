@@ -215,7 +215,7 @@ def _report(
                     len(e.parameters) for e in cached if e and e.parameters is not None
                 ),
                 "streamed_bytes": sum(len(e.parameters) for e in main if e.parameters is not None),
-                "token": main[0].parameter_caching_token,
+                "token": hex(main[0].parameter_caching_token),
             }
         rows.append(row)
     if terminal.json:

@@ -525,6 +525,7 @@ def check_runtime(file: PackageFile) -> list[Diagnostic]:
     """
     diagnostics = _check_header(file.package, file.path)
     _check_types(file)
+    diagnostics += _check_tokens(file)
     for number, executable in enumerate(file.executables):
         offset = file.offsets[number] if number < len(file.offsets) else None
         place = _Place(file.path, offset, f"Executable {number}", None)
@@ -556,6 +557,23 @@ def _check_header(package: Package, path: str) -> list[Diagnostic]:
             f"the package is for runtime version {version}",
             reason=f"runtimes warn below {MIN_RUNTIME_VERSION}",
             hint="compile the model again",
+        )
+    ]
+
+
+def _check_tokens(file: PackageFile) -> list[Diagnostic]:
+    """The driver keeps cached parameters only while the token stays the same."""
+    tokens = {executable.parameter_caching_token for executable in file.executables}
+    if file.caching is None or (len(tokens) == 1 and 0 not in tokens):
+        return []
+    return [
+        Diagnostic(
+            Severity.WARNING,
+            "darwinn-token",
+            ", ".join(part for part in (file.path, "Package") if part),
+            f"the executables have the caching tokens {', '.join(map(hex, sorted(tokens)))}",
+            reason="parameters stay on the chip while tokens are equal and not 0",
+            hint="link the package again",
         )
     ]
 

@@ -27,7 +27,7 @@ from typing import TypeVar
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
 from fitzroy.formats import flat
-from fitzroy.formats.darwinn import Layer
+from fitzroy.formats.darwinn import BUNDLE_BYTES, Layer
 from fitzroy.formats.flat import Table, scalar, string, table, tables, vector
 
 E = TypeVar("E", bound=IntEnum)
@@ -35,7 +35,6 @@ E = TypeVar("E", bound=IntEnum)
 IDENTIFIER = b"FZO1"
 VERSION = 0
 
-BUNDLE_BYTES = 16
 UNIT_BYTES = 64
 """Unit of parameters: sizes of operands and runs are multiples."""
 
@@ -240,8 +239,17 @@ def check(file: ObjectFile, path: str = "") -> None:
             raise FormatError(f"there is no layer {symbol.name!r}", path=path, table=where)
         if kind is SymbolKind.OPERAND and symbol.name not in groups:
             raise FormatError(f"there is no operand {symbol.name!r}", path=path, table=where)
+    used: list[int] = []
     for number, text in enumerate(file.text or ()):
         _check_text(text, symbols, groups, len(operands), path, f"text[{number}]")
+        used += [fixup.symbol for fixup in text.fixups or ()]
+    # One order, so that the text form, which has no table of symbols, loses nothing.
+    if list(dict.fromkeys(used)) != list(range(len(symbols))):
+        raise FormatError(
+            "symbols are not numbered in the order of their first use",
+            path=path,
+            table="ObjectFile.symbols",
+        )
 
 
 def _member(kind: type[E], value: int, path: str, where: str) -> E:
@@ -289,10 +297,12 @@ def _check_text(
     if condition and text.operand >= operands:
         raise FormatError(f"there is no operand {text.operand}", path=path, table=where)
     end = 0
-    for fixup in sorted(text.fixups or (), key=lambda fixup: fixup.bit):
+    for fixup in text.fixups or ():
         part = _member(Part, fixup.part, path, where)
         if fixup.bit < end or not 1 <= fixup.width <= 32:
-            raise FormatError(f"overlapping fixups at bit {fixup.bit}", path=path, table=where)
+            raise FormatError(
+                f"fixups overlap or are out of order at bit {fixup.bit}", path=path, table=where
+            )
         end = fixup.bit + fixup.width
         if end > 8 * size:
             raise FormatError(f"a fixup at bit {fixup.bit} of {8 * size}", path=path, table=where)

@@ -1,0 +1,183 @@
+"""Faults that mutants have found, each as small as it gets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.fuzz import programs
+from tests.linker.edgetpu import small_object
+
+from fitzroy.base.errors import FitzroyError, FormatError, LinkError, SimulationError
+from fitzroy.formats.object_file import Operand, Reserved, Run
+from fitzroy.hw_models.edgetpu.scalar import ScalarCore
+from fitzroy.hw_models.isa.fields import Opcode, Watcher
+from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.program import assemble, chunk
+from fitzroy.hw_models.isa.ring import RingConsume
+from fitzroy.hw_models.isa.scalar import Alu, Branch, Halt, Loop, Scalar, Store
+from fitzroy.hw_models.isa.stream import Infeed, Outfeed
+from fitzroy.hw_models.isa.tensor import NluTable
+from fitzroy.hw_models.isa.text import ChunkParser, listing, uncommented
+from fitzroy.hw_models.isa.traversal import traversal
+from fitzroy.linker.objects.text import parse_object
+from fitzroy.linker.packages.darwinn import link
+from fitzroy.linker.resolve.caching import segments_of
+from fitzroy.linker.resolve.rows import allocate
+from fitzroy.linker.schedule import derive
+
+Symbols = dict[int, str]
+
+
+@contextmanager
+def soon(seconds: float = 2.0) -> Iterator[None]:
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < seconds
+
+
+def reparsed(body: list[Instruction], symbols: Symbols | None = None) -> tuple[bytes, Symbols]:
+    parser = ChunkParser()
+    for number, line in enumerate(listing(chunk(body), symbols=symbols), start=1):
+        parser.line(number, uncommented(line))
+    result = parser.finish()
+    return assemble(result.instructions), result.symbols
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [NluTable(breakpoints=(0.0,) * 6 + (-0.0,))],
+        [Scalar(), Branch(offset=-2)],
+        [Loop(count=1, length=2), Scalar()],
+        [Branch(offset=2), Scalar()],
+        [Branch(offset=1)],
+    ],
+    ids=["minus zero in a series", "to START", "behind END", "to END", "to END at once"],
+)
+def test_listings_keep(body: list[Instruction]) -> None:
+    assert reparsed(body) == (assemble(chunk(body)), {})
+
+
+@pytest.mark.parametrize("bit", [0, 19, 128, 256, 300])
+def test_listings_keep_symbols_in_start_and_end(bit: int) -> None:
+    symbols = {bit: "low(scratch)"}
+    assert reparsed([Scalar()], symbols) == (assemble(chunk([Scalar()])), symbols)
+
+
+@pytest.mark.parametrize("instructions", [[], [Scalar()]])
+def test_chunks_without_start_have_no_text(instructions: list[Instruction]) -> None:
+    with pytest.raises(FormatError, match="does not begin with START"):
+        list(listing(instructions))
+
+
+@pytest.mark.parametrize(
+    "line", ["mov s1, " + "s1, " * 100_000 + "(", "(" * 100_000, "mov s1, " + "(" * 100_000]
+)
+def test_long_operands_are_refused(line: str) -> None:
+    with soon(), pytest.raises(FormatError, match="line 1"):
+        ChunkParser().line(1, line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '.text {"when":[1]}',
+        '.text {"ends_chunk":"no"}',
+        '.text {"when":"cached","operand":{}}',
+        ".text {}\nstart\nnop",
+        ".text {}\nstart size=5\nend",
+    ],
+)
+def test_heads_and_frames_of_sections_are_checked(text: str) -> None:
+    with pytest.raises(FormatError):
+        parse_object(f".chip beagle\n.object {{}}\n{text}\n")
+
+
+def test_many_runs_and_symbols_are_parsed_in_linear_time() -> None:
+    run = '.run {"tile":0,"row":0,"words":1,"units":1,"group":0}\n'
+    text = '.operand {"name":"a","kind":1,"lanes":16}\n' + run * 10_000
+    text += ".text {}\n" + "    mov s1, low(scratch)\n" * 10_000
+    with soon(10), pytest.raises(FormatError, match="bytes, not a multiple"):
+        parse_object(text)
+
+
+def endless(issue: Scalar) -> list[Instruction]:
+    words = [
+        Scalar(store=Store.DESCRIPTOR, store_address=slot, store_from=slot) for slot in range(4)
+    ]
+    values = [
+        Scalar(alu=Alu.MOV, immediate_b=True, to=slot, immediate=value)
+        for slot, value in enumerate((0, 0, 0, 4))
+    ]
+    return chunk([*values, *words, Loop(count=0xFFFF, length=1), issue, Halt(end_program=True)])
+
+
+def test_scripts_have_an_end() -> None:
+    with soon(), pytest.raises(LinkError, match="too much"):
+        derive([endless(Scalar(store=Store.ISSUE))], [])
+
+
+def test_words_for_the_host_have_an_end() -> None:
+    push = Scalar(store=Store.PUSH)
+    body = chunk([*endless(push)[1:-2], *[Loop(count=0xFFFF, length=1), push] * 16])
+    with soon(4), pytest.raises(SimulationError, match="words for the host"):
+        list(ScalarCore().execute(body))
+
+
+def test_outfeeds_count_against_the_budget() -> None:
+    many = Outfeed(buffer=traversal(0, [(4096, 1), (15, 0)], rank=3))
+    body = chunk([*[many] * 2000, Halt(end_program=True)])
+    with soon(), pytest.raises(SimulationError, match="does not end within 500000"):
+        list(ScalarCore(budget=500_000).execute(body))
+    far = replace(many, buffer=traversal(1, [(4096, 1)], rank=3))
+    with pytest.raises(SimulationError, match="word 4096"):
+        list(ScalarCore().execute(chunk([far, Halt()])))
+    giant = replace(many, buffer=traversal(0, [(32768, 1), (32768, 0)], rank=3))
+    with soon(), pytest.raises(SimulationError, match="does not end"):
+        list(ScalarCore().execute(chunk([giant, Halt()])))
+
+
+def test_giant_consumers_are_refused_unread() -> None:
+    pair: list[Instruction] = [
+        RingConsume(
+            op=Opcode.RING_CONSUME_A, tiles=1, wide=traversal(0, [(0x10000, 1), (2, 1)], rank=4)
+        ),
+        Infeed(
+            destination=1,
+            buffer=traversal(0, [(1 << 19, 1)], rank=3),
+            wait=(Watcher(1, 0, 1, 1), None),
+        ),
+    ]
+    with soon(), pytest.raises(FitzroyError):
+        segments_of(pair * 1000)
+
+
+def test_scattered_rows_are_placed_in_linear_time() -> None:
+    file = small_object()
+    assert file.operands is not None
+    file.operands += [
+        Operand(
+            name="scattered",
+            lanes=16,
+            data=np.zeros(64 * 1000, np.uint8),
+            runs=[Run(tile=n % 2, row=500, words=2, units=2, group=9) for n in range(500)],
+        )
+    ]
+    assert file.resources is not None
+    # Free pairs of rows on one tile are never beside those on the other one.
+    file.resources.staging = [
+        Reserved(tiles=1 + (row // 2 & 1), row=row, rows=2) for row in range(2, 2070, 2)
+    ]
+    with soon():
+        (allocation,) = allocate([file])
+    assert allocation.moves[9] == 2070 - 500
+
+
+def test_the_programs_of_the_fuzzer_link_alone_and_together() -> None:
+    names = [package.main.name for package in link(list(programs.objects()))]
+    assert names == ["everything", "small", "other"]
