@@ -1,10 +1,15 @@
 """Parameters of the Edge TPU: layout of operands in the blob and in wide memory, packing."""
 
 from fitzroy.hw_models.parameters.constants import (
+    RUN_CHANNELS,
+    Mover,
+    merge,
     one_hot,
     read_softmax_table,
+    regroup,
     softmax_layout,
     softmax_table,
+    transposition,
 )
 from fitzroy.hw_models.parameters.layouts import (
     BLOB_ALIGNMENT,
@@ -33,11 +38,13 @@ __all__ = [
     "BLOB_ALIGNMENT",
     "BLOCK_CHANNELS",
     "CHANNEL_GROUP",
+    "RUN_CHANNELS",
     "WIDE_ROW_BYTES",
     "ConvolutionLayout",
     "DepthwiseLayout",
     "FilterLayout",
     "Layout",
+    "Mover",
     "Parameters",
     "Prefix",
     "TableLayout",
@@ -47,11 +54,14 @@ __all__ = [
     "ZeroBias",
     "effective_scale",
     "keeps_bias",
+    "merge",
     "one_hot",
     "pack",
     "prefix_for",
     "read_softmax_table",
+    "regroup",
     "softmax_layout",
     "softmax_table",
+    "transposition",
     "unpack",
 ]

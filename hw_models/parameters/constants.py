@@ -1,7 +1,8 @@
 """Operands that hold no trained weights: one-hot convolutions and the tables of SOFTMAX.
 
-Compilers move channels with convolutions whose weights are a single one per output (RESHAPE,
-CONCATENATION and SPLIT of tensors with few channels). SOFTMAX on the tiles reads tables.
+Compilers move elements between channels with convolutions whose weights are a single one per output
+(RESHAPE, CONCATENATION and SPLIT of tensors with few channels, transposition of sequences). SOFTMAX
+on the tiles reads tables.
 
 Facts: parameter blobs of published compiled models; when a compiler chooses to use them is unknown.
 """
@@ -9,6 +10,7 @@ Facts: parameter blobs of published compiled models; when a compiler chooses to 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,10 +20,87 @@ from fitzroy.hw_models.parameters.layouts import (
     LANE_BYTES,
     TABLE_LANES,
     ConvolutionLayout,
+    Prefix,
     TableLayout,
     round_up,
 )
-from fitzroy.hw_models.parameters.packing import Bytes, Parameters
+from fitzroy.hw_models.parameters.packing import Bytes, Parameters, pack
+
+RUN_CHANNELS = 16
+"""Most elements of a row that become channels at once: the fewest lanes of a dense layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """A one-hot convolution: what `one_hot` takes.
+
+    Attributes:
+        layout: its layout, without scales and zero points in memory.
+        picks: for every output channel, the element of the window that it copies.
+    """
+
+    layout: ConvolutionLayout
+    picks: tuple[int, ...]
+
+    def pack(self) -> Bytes:
+        """The bytes of the operand.
+
+        Raises:
+            UsageError: as `one_hot` does.
+        """
+        return pack(self.layout, one_hot(self.layout, self.picks))
+
+
+def regroup(sources: Sequence[tuple[int, int]], *, fully_connected: bool) -> Mover:
+    """The mover that puts channels of several groups of four side by side; it keeps its biases.
+
+    Args:
+        sources: for every output channel, the group of the window and the channel in the group.
+        fully_connected: whether it acts on a vector rather than on every position of an image.
+    """
+    groups = 1 + max(group for group, _ in sources)
+    layout = ConvolutionLayout(
+        channels=len(sources), in_channels=CHANNEL_GROUP, kernel=(1, groups),
+        prefix=Prefix(biases=True), fully_connected=fully_connected,
+    )  # fmt: skip
+    return Mover(layout, tuple(group * CHANNEL_GROUP + channel for group, channel in sources))
+
+
+def merge(count: int, *, biases: bool) -> Mover:
+    """The mover that makes channels of consecutive positions with one channel each.
+
+    Args:
+        count: number of positions.
+        biases: whether it has biases, which are zero; RESHAPE has, a transposition has none.
+    """
+    layout = ConvolutionLayout(
+        channels=count, in_channels=1, kernel=(1, count),
+        prefix=Prefix(biases=biases), fully_connected=True,
+    )  # fmt: skip
+    return Mover(layout, tuple(range(count)))
+
+
+def transposition(rows: int, channels: int) -> tuple[Mover, Mover, Mover]:
+    """The movers that transpose the first two axes of a tensor [rows, columns, channels].
+
+    The first makes positions of the channels, the second gathers the rows of one position, the
+    third makes channels of positions again. Between them an element has a group of four channels to
+    itself, of which it is the first. Only the first mover keeps biases.
+    """
+    spread = ConvolutionLayout(
+        channels=channels * CHANNEL_GROUP, in_channels=channels, prefix=Prefix(biases=True)
+    )
+    gather = ConvolutionLayout(channels=rows * CHANNEL_GROUP, in_channels=1, kernel=(rows, 1))
+    return (
+        Mover(spread, _first_of_group(channels)),
+        Mover(gather, _first_of_group(rows)),
+        merge(channels, biases=False),
+    )
+
+
+def _first_of_group(count: int) -> tuple[int, ...]:
+    groups = ((pick, *[-1] * (CHANNEL_GROUP - 1)) for pick in range(count))
+    return tuple(pick for group in groups for pick in group)
 
 
 def one_hot(layout: ConvolutionLayout, picks: Sequence[int]) -> Parameters:

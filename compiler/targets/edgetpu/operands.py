@@ -1,8 +1,9 @@
 """The parameter operands of a quantized graph, and where a compiled model keeps them.
 
 Operands come in the order of the source's operators, as compilers emit them: the filter of a
-convolution or a fully connected layer, or of one gate of an LSTM, with biases and scales; and the
-tables of a SOFTMAX, which compilers need not use. `locate` finds them in the blobs of a compiled
+convolution or a fully connected layer, or of one gate of an LSTM, with biases and scales; and what
+compilers need not use: the tables of a SOFTMAX, the one-hot convolutions of operators that move
+elements, the sequence that an LSTM writes into. `locate` finds them in the blobs of a compiled
 model by their content, `place` by their order and sizes, whatever their content.
 
 Facts: parameter blobs of published compiled models, reproduced byte for byte from their sources.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -25,13 +26,24 @@ from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.recurrent import BIASES, GATES, INPUT_WEIGHTS, RECURRENT_WEIGHTS
+from fitzroy.compiler.ops.recurrent import (
+    BIASES,
+    GATES,
+    INPUT_WEIGHTS,
+    RECURRENT_WEIGHTS,
+    LstmAttributes,
+)
+from fitzroy.compiler.ops.shape import ConcatenationAttributes, SplitAttributes
 from fitzroy.hw_models.parameters import (
     BLOB_ALIGNMENT,
+    BLOCK_CHANNELS,
+    CHANNEL_GROUP,
+    RUN_CHANNELS,
     ConvolutionLayout,
     DepthwiseLayout,
     FilterLayout,
     Layout,
+    Mover,
     Parameters,
     Prefix,
     TableLayout,
@@ -39,11 +51,14 @@ from fitzroy.hw_models.parameters import (
     ZeroBias,
     effective_scale,
     keeps_bias,
+    merge,
     pack,
     prefix_for,
     read_softmax_table,
+    regroup,
     softmax_layout,
     softmax_table,
+    transposition,
     unpack,
 )
 
@@ -152,6 +167,52 @@ class SoftmaxOperand(Operand):
         return softmax_table(self.channels, self.input_scale, unit_row=self.unit_row(layout))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MoverOperand(Operand):
+    """A one-hot convolution that moves elements; nothing in it depends on weights.
+
+    Attributes:
+        mover: what it moves.
+    """
+
+    mover: Mover
+
+    optional = True
+
+    @property
+    def layouts(self) -> tuple[ConvolutionLayout]:
+        """The only one."""
+        return (self.mover.layout,)
+
+    def pack(self, layout: Layout) -> Bytes:
+        """The bytes of the only layout."""
+        return self.mover.pack()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceOperand(Operand):
+    """The outputs of a recurrent operator before its first step: zeros of its signed type.
+
+    Attributes:
+        size: elements of the output.
+    """
+
+    size: int
+
+    optional = True
+
+    @property
+    def layouts(self) -> tuple[TableLayout]:
+        """The only one: as many rows of the blob as the elements take."""
+        return (TableLayout(entries=-(-self.size // BLOB_ALIGNMENT)),)
+
+    def pack(self, layout: Layout) -> Bytes:
+        """The bytes of the only layout."""
+        result = np.zeros(layout.nbytes, np.uint8)
+        result[: self.size] = SIGNED_OFFSET
+        return result
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Where an operand lies.
@@ -179,7 +240,11 @@ class Placement:
 
 
 def operands(
-    graph: Graph, *, zero_bias: ZeroBias, nodes: Iterable[Node] | None = None
+    graph: Graph,
+    *,
+    zero_bias: ZeroBias,
+    nodes: Iterable[Node] | None = None,
+    outputs: Mapping[str, float] | None = None,
 ) -> list[Operand]:
     """The operands of a graph in the order of its operators.
 
@@ -187,16 +252,26 @@ def operands(
         graph: a quantized graph, as the TFLite frontend gives it.
         zero_bias: whether biases that are all zero take words.
         nodes: the operators that run on the chip, in order; all of the graph by default.
+        outputs: scales of the package's output layers by their names, if they shall count rather
+            than those of the graph: a source may have been published with other scales than it was
+            compiled with.
 
     Raises:
         UnsupportedError: with one diagnostic per operator whose weights have no known layout.
+        UsageError: an output is no value of the graph.
     """
     result: list[Operand] = []
     rejects: list[Diagnostic] = []
-    for node in graph.nodes() if nodes is None else nodes:
+    mapped = graph.nodes() if nodes is None else list(nodes)
+    names = {node.name for node in mapped}
+    if outputs is not None:
+        graph = _rescaled(graph, outputs)
+    for node in mapped:
         try:
             if node.op in _KINDS:
                 result.extend(_KINDS[node.op](Call.of(graph, node), zero_bias))
+            elif _regroups(graph, node):
+                result.extend(_regrouping(graph, node, names))
             elif OPS[node.op].channel_axis is not None:
                 raise UnsupportedError("its weights have no known layout")
         except UnsupportedError as error:
@@ -239,6 +314,28 @@ def _is_state(graph: Graph, output: str) -> bool:
     return stem != output and stem in graph.values and graph.value(stem).is_constant
 
 
+def _rescaled(graph: Graph, outputs: Mapping[str, float]) -> Graph:
+    """A copy of a graph whose outputs have other scales.
+
+    The operand of a QUANTIZE that only changes the type has the scale of its result.
+    """
+    result = graph.copy()
+    for output, scale in outputs.items():
+        name = None if _is_state(graph, output) else output
+        while name is not None:
+            value, producer = result.value(name), result.producer(name)
+            before = value.type.quantization
+            if before is None or not before.is_per_tensor:
+                break
+            type = replace(value.type, quantization=replace(before, scale=(scale,)))
+            result.set_value(replace(value, type=type))
+            name = producer.inputs[0] if producer and producer.op == "quantize" else None
+            quantization = None if name is None else result.type(name).quantization
+            if quantization is None or quantization.scale != before.scale:
+                break
+    return result
+
+
 def _convolution(call: Call, zero_bias: ZeroBias) -> Iterator[Operand]:
     weights = call.operand(1)
     if weights.type.shape[3] != call.type(0).shape[3]:
@@ -269,7 +366,17 @@ def _fully_connected(call: Call, zero_bias: ZeroBias) -> Iterator[Operand]:
 
 
 def _lstm(call: Call, zero_bias: ZeroBias) -> Iterator[Operand]:
-    """Per gate, a fully connected layer over the input and the state side by side."""
+    """Per gate, a fully connected layer over the input and the state side by side.
+
+    The gates want the axis of time first: where it is second, input and output are transposed.
+    """
+    source, result = call.type(0), call.result.type
+    time_major = call.attributes(LstmAttributes).time_major
+    if result.dtype is DType.INT8:
+        yield SequenceOperand(call.node, result.size)
+    if not time_major:
+        batches, _, depth = source.shape
+        yield from (MoverOperand(call.node, m) for m in transposition(batches, depth))
     for gate, name in enumerate(GATES):
         parts = [call.operand(first + gate) for first in (INPUT_WEIGHTS, RECURRENT_WEIGHTS)]
         quantizations = [part.type.quantization for part in parts]
@@ -285,6 +392,66 @@ def _lstm(call: Call, zero_bias: ZeroBias) -> Iterator[Operand]:
             biases if prefix.biases else None,
         )
         yield FilterOperand(call.node, layout, parameters, name)
+    if not time_major:
+        _, steps, cells = result.shape
+        yield from (MoverOperand(call.node, m) for m in transposition(steps, cells))
+
+
+def _reshape(call: Call, zero_bias: ZeroBias) -> Iterator[Operand]:
+    """An image of one channel becomes a vector, by runs of positions."""
+    source, result = call.type(0), call.result.type
+    run = min(result.size, RUN_CHANNELS)
+    flattens = source.rank and source.shape[-1] == 1 < result.size == result.shape[-1]
+    if flattens and result.size % run == 0:
+        yield MoverOperand(call.node, merge(run, biases=True))
+
+
+def _regroups(graph: Graph, node: Node | None) -> bool:
+    """Whether an operator concatenates or splits channels."""
+    if node is None or not isinstance(node.attributes, ConcatenationAttributes | SplitAttributes):
+        return False
+    return node.attributes.axis == graph.type(node.outputs[0]).rank - 1
+
+
+def _regrouping(graph: Graph, node: Node, mapped: Container[str]) -> Iterator[Operand]:
+    """One-hot convolutions from the tensors in front of all concatenations and splits.
+
+    Results that only operators of the same kind read need none; nor do those whose groups of four
+    channels are groups of their origins.
+    """
+    for name in node.outputs:
+        type, readers = graph.type(name), graph.consumers(name)
+        inner = all(reader.name in mapped and _regroups(graph, reader) for reader in readers)
+        if (inner and readers and name not in graph.outputs) or type.shape[-1] > BLOCK_CHANNELS:
+            continue
+        origins = _origins(graph, name, mapped)
+        sources = [(origin, channel // CHANNEL_GROUP) for origin, channel in origins]
+        lanes = [channel % CHANNEL_GROUP for _, channel in origins]
+        if all(
+            lane == index % CHANNEL_GROUP and sources[index] == sources[index - lane]
+            for index, lane in enumerate(lanes)
+        ):
+            continue
+        numbers = {source: number for number, source in enumerate(dict.fromkeys(sources))}
+        picks = [(numbers[source], lane) for source, lane in zip(sources, lanes, strict=True)]
+        vector = type.size == type.shape[-1]
+        yield MoverOperand(node, regroup(picks, fully_connected=vector))
+
+
+def _origins(graph: Graph, name: str, mapped: Container[str]) -> list[tuple[str, int]]:
+    """For every channel of a value, the value and the channel that it is moved from."""
+    node, channels = graph.producer(name), graph.type(name).shape[-1]
+    if node is None or node.name not in mapped or not _regroups(graph, node):
+        return [(name, channel) for channel in range(channels)]
+    found = [
+        origin
+        for read in node.inputs
+        if read is not None
+        for origin in _origins(graph, read, mapped)
+    ]
+    index = node.outputs.index(name)
+    first = sum(graph.type(output).shape[-1] for output in node.outputs[:index])
+    return found[first : first + channels]
 
 
 def _softmax(call: Call, zero_bias: ZeroBias) -> Iterator[Operand]:
@@ -299,6 +466,7 @@ _KINDS: dict[str, Callable[[Call, ZeroBias], Iterator[Operand]]] = {
     "depthwise_conv_2d": _depthwise,
     "fully_connected": _fully_connected,
     "unidirectional_sequence_lstm": _lstm,
+    "reshape": _reshape,
     "softmax": _softmax,
 }
 
@@ -447,17 +615,20 @@ def search(
     """What `locate` finds, and the required operands that it does not."""
     contents = [blob.tobytes() for blob in blobs]
     free = [np.ones(len(blob) // BLOB_ALIGNMENT, bool) for blob in blobs]
-    places: list[Placement] = []
-    missing: list[Operand] = []
-    for operand in wanted:
-        found = next(_finds(operand, contents, free), None)
+    places: dict[int, Placement] = {}
+    # What need not be there must not take the place of what must, nor of anything longer.
+    order = sorted(
+        range(len(wanted)),
+        key=lambda n: (wanted[n].optional, -wanted[n].layouts[0].nbytes * wanted[n].optional),
+    )
+    for number in order:
+        found = next(_finds(wanted[number], contents, free), None)
         if found is not None:
-            places.append(found)
+            places[number] = found
             units = slice(found.offset // BLOB_ALIGNMENT, found.end // BLOB_ALIGNMENT)
             free[found.blob][units] = False
-        elif not operand.optional:
-            missing.append(operand)
-    return places, missing
+    missing = [o for n, o in enumerate(wanted) if n not in places and not o.optional]
+    return [places[number] for number in sorted(places)], missing
 
 
 def _finds(
@@ -481,15 +652,16 @@ def place(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Placement]:
 
     For a source with other weights than the compiled model's. The operands must fill every blob in
     the order of operators, except for rows of zeros and ones in between: the one-hot convolutions
-    by which compilers move channels. Bytes that no parameter occupies, and zero points per channel,
-    must be what the layouts say.
+    by which compilers move elements, which get no placements. Bytes that no parameter occupies, and
+    zero points per channel, must be what the layouts say.
 
     Args:
         wanted: operands of a source with the same operators.
         blobs: parameter blobs of the package's executables.
 
     Returns:
-        One placement per operand in their order, without optional ones that the model lacks.
+        One placement per operand in their order, without one-hot convolutions and without optional
+        ones that the model lacks.
 
     Raises:
         LinkError: naming the operator that does not fit, or that there is no single way.
@@ -503,6 +675,8 @@ def place(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Placement]:
     # Ends of what is placed, with the number of ways to get there and one of them.
     reached: dict[tuple[int, ...], tuple[int, tuple[Placement, ...]]] = {(0,) * len(blobs): (1, ())}
     for operand in wanted:
+        if isinstance(operand, MoverOperand):
+            continue
         following: dict[tuple[int, ...], tuple[int, tuple[Placement, ...]]] = {}
         known: dict[tuple[int, int], tuple[Placement, ...]] = {}
         for ends, (ways, path) in reached.items():
@@ -584,6 +758,8 @@ def _admits(operand: Operand, layout: Layout, data: Bytes) -> bool:
         if isinstance(operand, SoftmaxOperand):
             read_softmax_table(operand.channels, data, unit_row=operand.unit_row(layout))
             return True
+        if isinstance(operand, SequenceOperand):
+            return np.array_equal(operand.pack(layout), data)
         assert isinstance(operand, FilterOperand)
         assert isinstance(layout, FilterLayout)
         found = unpack(layout, data)

@@ -36,6 +36,7 @@ from fitzroy.compiler.targets.edgetpu.operands import (
     FilterOperand,
     Operand,
     Placement,
+    SequenceOperand,
     SoftmaxOperand,
     operands,
     place,
@@ -627,6 +628,8 @@ def _place_alone(
             wanted.append(operand)
     for placement in place(wanted, task.blobs):
         operand, layouts = placement.operand, placement.layouts
+        if isinstance(operand, SequenceOperand):
+            continue  # the same whatever the weights
         if isinstance(operand, SoftmaxOperand):
             held = task.blobs[placement.blob][placement.offset : placement.end]
             if not any(np.array_equal(operand.pack(layout), held) for layout in layouts):
