@@ -39,6 +39,7 @@ from fitzroy.hw_models.isa.scalar import (
     DescriptorTag,
     End,
     Halt,
+    Indexed,
     Load,
     Loop,
     Scalar,
@@ -542,12 +543,12 @@ class _Compiler:
             slots.append(self._load(bundle))
             targets.append(bundle.load_to)
             if bundle.load is Load.INCREMENT:
-                targets.append(bundle.load_address & 0x1F)
+                targets.append(Indexed.unpack(bundle.load_address).register)
         if bundle.store is not Store.NONE:
             # Last, because only its result is an event.
             slots.append(self._store(bundle, number))
             if bundle.store is Store.INCREMENT:
-                targets.append(bundle.store_address & 0x1F)
+                targets.append(Indexed.unpack(bundle.store_address).register)
         twice = {target for target in targets if targets.count(target) > 1}
         if twice:
             return _failing(f"two slots of a bundle write register s{min(twice)}")
@@ -614,7 +615,7 @@ class _Compiler:
         # Both slots number their address modes alike.
         if mode == Load.ABSOLUTE:
             return lambda: field
-        base = field & 0x1F
+        base = Indexed.unpack(field).register
 
         def address() -> int:
             word = self._needed(base, "the address of a word in memory")
@@ -633,7 +634,8 @@ class _Compiler:
         to = bundle.load_to
         if bundle.load is not Load.INCREMENT:
             return lambda: memory[address()], partial(registers.__setitem__, to)
-        base, increment = bundle.load_address & 0x1F, bundle.load_address >> 5
+        place = Indexed.unpack(bundle.load_address)
+        base, increment = place.register, place.increment
 
         def read() -> tuple[int, Word]:
             at = address()
@@ -662,7 +664,8 @@ class _Compiler:
         address = self._address(bundle.store, bundle.store_address)
         value = self._operand(bundle.store_from)
         memory, registers = core._memory, core._registers
-        base, increment = bundle.store_address & 0x1F, bundle.store_address >> 5
+        place = Indexed.unpack(bundle.store_address)
+        base, increment = place.register, place.increment
         increments = bundle.store is Store.INCREMENT
 
         def write_memory(pair: tuple[int, Word]) -> None:

@@ -21,6 +21,7 @@ def operation(*opcodes: Opcode) -> Any:
 class Instruction(Record):
     """A whole number of consecutive bundles of 128 bits."""
 
+    width = BUNDLE_BITS
     unit: ClassVar[str]
 
     op: Opcode = operation(*Opcode)

@@ -20,6 +20,8 @@ from fitzroy.hw_models.isa.instruction import (
 )
 from fitzroy.hw_models.isa.scalar import Branch, End, Loop, Start
 
+_OPCODE = Instruction.field("op")
+
 NUMBERED = (TileInstruction, TileFence)
 """Instructions that tiles execute, which have sequence numbers."""
 
@@ -48,7 +50,8 @@ def disassemble(data: bytes | bytearray | memoryview, *, path: str = "") -> list
     instructions = []
     at = 0
     while at < len(data):
-        opcode = (data[at] | data[at + 1] << 8) >> 6 & 0x3F
+        head = data[at] | data[at + 1] << 8
+        opcode = head >> _OPCODE.first & (1 << _OPCODE.width) - 1
         instruction = BY_OPCODE.get(opcode)
         if instruction is None:
             raise _fault(f"opcode {opcode:#04x} does not exist", at, path)
@@ -107,12 +110,17 @@ def jump_target(bundle: int, instruction: Instruction) -> int | None:
     return None
 
 
+def next_seq(seq: int, count: int = 1) -> int:
+    """Sequence number of the tile instruction `count` behind one with a number."""
+    return seq + count & 0xFFFF
+
+
 def renumbered(instructions: Iterable[Instruction], first: int) -> Iterator[Instruction]:
     """The same instructions with tile sequence numbers counted from `first`."""
     seq = first
     for instruction in instructions:
         if isinstance(instruction, NUMBERED):
             yield instruction if instruction.seq == seq else replace(instruction, seq=seq)
-            seq = seq + 1 & 0xFFFF
+            seq = next_seq(seq)
         else:
             yield instruction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from fitzroy.base.bits import Choice, Flag, Signed, Unsigned, bits
+from fitzroy.base.bits import Choice, Flag, Record, Signed, Unsigned, bits
 from fitzroy.hw_models.isa.fields import PREDICATE, REGISTER, UNKNOWN, Opcode
 from fitzroy.hw_models.isa.instruction import Instruction, operation
 
@@ -93,6 +93,18 @@ class DescriptorSlot(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Indexed(Record):
+    """Address field of a load or store that goes through a register."""
+
+    width = 12
+
+    register: int = bits(0, REGISTER, "register with the word address")
+    increment: int = bits(
+        5, Unsigned(7), "added to the register afterwards; 1 in all instances", unit="word"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Scalar(Instruction):
     """ALU, load, store and special-function slots; all read before any writes.
 
@@ -109,9 +121,7 @@ class Scalar(Instruction):
     sense: bool = bits(4, Flag(), "value of the predicate that lets the bundle execute")
     load: Load = bits(12, Choice(Load, 2), "load slot: address mode")
     load_to: int = bits(14, REGISTER, "destination of the load")
-    load_address: int = bits(
-        19, Unsigned(12), "word address, or register (5 bits) and increment (7 bits)"
-    )
+    load_address: int = bits(19, Unsigned(12), "word address, or `Indexed`")
     store: Store = bits(32, Choice(Store, 4), "store slot: address mode, push or descriptor")
     store_address: int = bits(
         36, Unsigned(12), "as `load_address`; number of the word of the descriptor"

@@ -38,12 +38,20 @@ from fitzroy.hw_models.isa.fields import (
     WatcherCodec,
 )
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction
-from fitzroy.hw_models.isa.program import NUMBERED, bundle_count, chunk, jump_target, positions
+from fitzroy.hw_models.isa.program import (
+    NUMBERED,
+    bundle_count,
+    chunk,
+    jump_target,
+    next_seq,
+    positions,
+)
 from fitzroy.hw_models.isa.scalar import (
     COMPARES,
     Alu,
     Branch,
     DescriptorSlot,
+    Indexed,
     Load,
     Loop,
     Scalar,
@@ -138,10 +146,10 @@ def _memory(mode: int, address: int) -> str | None:
     """Operand of a load or store, None if there is no short form."""
     if mode == Load.ABSOLUTE:
         return f"[{address:#x}]"
-    register, increment = address & 31, address >> 5
+    place = Indexed.unpack(address)
     if mode == Load.REGISTER:
-        return f"[s{register}]" if not increment else None
-    return f"[s{register}]+={increment}"
+        return f"[s{place.register}]" if not place.increment else None
+    return f"[s{place.register}]+={place.increment}"
 
 
 def _immediate(instruction: Scalar) -> str:
@@ -247,10 +255,11 @@ class _ScalarParser:
             if increment:
                 raise FormatError("only a register can be incremented")
             return Load.ABSOLUTE, integer(absolute)
-        number = REGISTER.encode(REGISTER.parse(register))
+        number = REGISTER.parse(register)
         if increment is None:
-            return Load.REGISTER, number
-        return Load.INCREMENT, number | integer(increment) << 5
+            return Load.REGISTER, Indexed(register=number).pack()
+        place = Indexed(register=number, increment=integer(increment))
+        return Load.INCREMENT, place.pack()
 
     def operand(self, text: str) -> None:
         if text.startswith("s") and text[1:].isdigit():
@@ -497,7 +506,7 @@ def _instruction_lines(
     if isinstance(instruction, NUMBERED):
         if instruction.seq != numbering.next:
             tokens.append(f"seq={instruction.seq}")
-        numbering.next = instruction.seq + 1 & 0xFFFF
+        numbering.next = next_seq(instruction.seq)
     yield " ".join(tokens)
     for item in layout.lines:
         value = getattr(instruction, item.name)
@@ -705,7 +714,7 @@ class ChunkParser:
                 raise FormatError("only branches and loops have a target")
         if issubclass(cls, NUMBERED):
             seq = values.setdefault("seq", self._numbering.next)
-            self._numbering.next = seq + 1 & 0xFFFF
+            self._numbering.next = next_seq(seq)
         instruction = cls(op=draft.opcode, **values)
         instruction.pack()  # so that a value that does not fit is reported with its line
         return instruction

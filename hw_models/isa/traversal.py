@@ -127,7 +127,13 @@ class Traversal:
         Raises:
             FormatError: there are more than `limit`.
         """
-        return self._walk(limit, partial_dim)[0]
+        grid = _Grid.of(self, limit, partial_dim)
+        addresses = grid.affine([dim.stride for dim in self.dims], self.base)
+        if self.fifo_step:
+            # Every step of the dimensions concerned toggles between the slots.
+            turns = grid.affine(self._factors(self.fifo_dim))
+            addresses += self.fifo_step * (turns & 1)
+        return addresses
 
     def prefixed(self, prefix: Prefix, *, limit: int = 1 << 24) -> tuple[Array, Array]:
         """All addresses in order with those of the prefix, and which of them are not prefix.
@@ -138,8 +144,9 @@ class Traversal:
         Raises:
             FormatError: there are more than `limit`.
         """
-        addresses, index = self._walk(limit, 0)
-        run, factor = self._running(index, prefix.level + 1)
+        addresses = self.addresses(limit=limit)
+        run = self.runs(prefix.level + 1, limit=limit)
+        factor = self.iterations(prefix.level + 1)
         if factor * prefix.words > limit:
             raise FormatError(f"{factor} prefixes of {prefix.words} elements")
         slots = np.empty(factor, np.int64)
@@ -162,7 +169,8 @@ class Traversal:
         Raises:
             FormatError: there are more than `limit` elements.
         """
-        return self._walk(limit, 0)[1]
+        grid = _Grid.of(self, limit, 0)
+        return [grid.axis(k) for k in range(len(self.dims))]
 
     def runs(self, level: int, *, limit: int = 1 << 24, partial_dim: int = 0) -> Array:
         """Number of the iteration of a level that each element belongs to, int64[steps].
@@ -170,42 +178,61 @@ class Traversal:
         Raises:
             FormatError: there are more than `limit` elements.
         """
-        return self._running(self._walk(limit, partial_dim)[1], level)[0]
+        return _Grid.of(self, limit, partial_dim).affine(self._factors(level))
 
-    def _running(self, index: list[Array], level: int) -> tuple[Array, int]:
-        """Running number of the dimensions >= `level` for each element, and how many there are."""
-        run = np.zeros(len(index[0]), np.int64)
-        factor = 1
-        for k in range(level, len(self.dims)):
-            run += index[k] * factor
-            factor *= self.dims[k].count
-        return run, factor
-
-    def _walk(self, limit: int, partial_dim: int) -> tuple[Array, list[Array]]:
-        """Addresses, and the index of every dimension for each of them."""
-        counts = [dim.count for dim in self.dims]
-        span = list(counts)
-        if self.part_dim:
-            # The last chunk may also be longer than the others.
-            span[partial_dim] = max(counts[partial_dim], self.part_count)
-        if math.prod(span) > limit:
-            raise FormatError(f"a traversal of {math.prod(span)} steps, more than {limit}")
-        index = [axis.reshape(-1) for axis in np.indices(span[::-1])[::-1]]
-        if self.part_dim:
-            last = index[self.part_dim] == counts[self.part_dim] - 1
-            keep = index[partial_dim] < np.where(last, self.part_count, counts[partial_dim])
-            index = [axis[keep] for axis in index]
-        address = np.full(len(index[0]), self.base, np.int64)
-        turn = np.zeros(len(index[0]), np.int64)
-        factor = 1
+    def _factors(self, level: int) -> list[int]:
+        """What a step of each dimension adds to the running number of a level."""
+        factors, factor = [], 1
         for k, dim in enumerate(self.dims):
-            address += index[k] * dim.stride
-            if k >= self.fifo_dim:
-                turn += index[k] * factor
-                factor *= dim.count
-        if self.fifo_step:
-            address += self.fifo_step * (turn & 1)
-        return address, index
+            factors.append(factor if k >= level else 0)
+            factor *= dim.count if k >= level else 1
+        return factors
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The elements of a traversal as a box of indices, some of which may be left out.
+
+    Attributes:
+        spans: extent of every dimension, innermost first.
+        keep: positions that are there, None for all.
+    """
+
+    spans: tuple[int, ...]
+    keep: Array | None
+
+    @classmethod
+    def of(cls, value: Traversal, limit: int, partial_dim: int) -> _Grid:
+        """The elements of a traversal.
+
+        Raises:
+            FormatError: there are more than `limit`.
+        """
+        spans = [dim.count for dim in value.dims]
+        part, axis = value.part_count, value.part_dim
+        count, last = spans[partial_dim], spans[axis] - 1
+        if axis:
+            # The last chunk may also be longer than the others.
+            spans[partial_dim] = max(count, part)
+        if math.prod(spans) > limit:
+            raise FormatError(f"a traversal of {math.prod(spans)} steps, more than {limit}")
+        whole = cls(tuple(spans), None)
+        if not axis:
+            return whole
+        here = np.where(whole.axis(axis) == last, part, count)
+        return cls(tuple(spans), np.flatnonzero(whole.axis(partial_dim) < here))
+
+    def axis(self, k: int) -> Array:
+        """Index of a dimension for each element."""
+        return self.affine([int(k == other) for other in range(len(self.spans))])
+
+    def affine(self, factors: list[int], base: int = 0) -> Array:
+        """Base plus the sum of index times factor, int64[elements]."""
+        result = np.array([base], np.int64)
+        for span, factor in zip(reversed(self.spans), reversed(factors), strict=True):
+            if span > 1:
+                result = (result[:, None] + np.arange(span) * factor).reshape(-1)
+        return result if self.keep is None else result[self.keep]
 
 
 def traversal(

@@ -49,6 +49,7 @@ from fitzroy.hw_models.isa.program import (
     chunk,
     disassemble,
     jump_target,
+    next_seq,
     positions,
     renumbered,
 )
@@ -322,7 +323,7 @@ def _package(plan: _Plan, token: int, options: LinkOptions) -> PackageFile:
     first = 0
     for part in _chunks(plan):
         body = list(renumbered(disassemble(part.code), first))
-        first = first + sum(isinstance(item, NUMBERED) for item in body) & 0xFFFF
+        first = next_seq(first, sum(isinstance(item, NUMBERED) for item in body))
         streams.append(_stream(chunk(body), part.fields))
     if not streams:
         raise LinkError("the program is empty", where=plan.object.name or "")

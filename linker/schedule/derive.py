@@ -24,7 +24,7 @@ from fitzroy.hw_models.edgetpu.scalar import (
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction
 from fitzroy.hw_models.isa.program import disassemble, positions
 from fitzroy.hw_models.isa.scalar import DescriptorTag
-from fitzroy.linker.resolve.fields import AddressField, Buffer, address_fields
+from fitzroy.linker.resolve.fields import AddressField, Buffer, address_fields, put_bits
 from fitzroy.linker.schedule.steps import (
     AwaitInterrupt,
     ReceiveOutput,
@@ -138,8 +138,10 @@ class _Fields:
             chunk = chunks[field.chunk]
             address = bases[field.buffer]
             half = address >> FIELD_BITS * field.position & (1 << FIELD_BITS) - 1
-            raw = chunk[index].pack() & ~((1 << FIELD_BITS) - 1 << shift) | half << shift
-            chunk[index] = type(chunk[index]).unpack(raw)
+            instruction = chunk[index]
+            data = bytearray(instruction.pack().to_bytes(instruction.width // 8, "little"))
+            put_bits(data, shift, FIELD_BITS, half)
+            chunk[index] = type(instruction).unpack(int.from_bytes(data, "little"))
         return chunks
 
 
