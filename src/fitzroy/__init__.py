@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fitzroy.api import Compilation, bundle, compile, explain, load, patch_weights
+    from fitzroy.api import Compilation, bundle, compile, explain, load, patch_weights, simulate
     from fitzroy.compiler.passes.quantize import quantize
     from fitzroy.compiler.reference import evaluate, verify
 
@@ -25,6 +25,7 @@ _HOMES = {
     "load": "fitzroy.api",
     "patch_weights": "fitzroy.api",
     "quantize": "fitzroy.compiler.passes.quantize",
+    "simulate": "fitzroy.api",
     "verify": "fitzroy.compiler.reference",
 }
 
@@ -38,6 +39,7 @@ __all__ = [
     "load",
     "patch_weights",
     "quantize",
+    "simulate",
     "verify",
 ]
 

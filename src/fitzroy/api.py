@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +11,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from fitzroy.base.errors import FormatError, InternalError, UnsupportedError, UsageError
+import numpy as np
+
+from fitzroy.base.errors import (
+    FormatError,
+    InternalError,
+    SimulationError,
+    UnsupportedError,
+    UsageError,
+)
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.tflite import import_model
@@ -23,8 +32,11 @@ from fitzroy.compiler.pipeline import xnnpack
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.patch import ModelReport, patch_model
 from fitzroy.compiler.targets.executorch.lower import Lowered, lower
-from fitzroy.formats import bundled, tflite
+from fitzroy.driver.runtime.simulator import PackageOutputs, SimulatedDevice
+from fitzroy.formats import bundled, custom_op, tflite
+from fitzroy.formats.darwinn import Layer, PackageFile
 from fitzroy.formats.detect import FileKind, detect
+from fitzroy.linker.packages.container import read_container
 from fitzroy.linker.packages.executorch import link_program
 
 Model = str | os.PathLike[str] | Graph
@@ -319,3 +331,191 @@ def patch_weights(
         original_path=paths[-1],
     )
     return tflite.write_model(model) if report.changed else files[0], report
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What the simulated chip computed.
+
+    Attributes:
+        outputs: every output tensor by name.
+        device: the bytes of every output as the device sends them, and all bytes it sent.
+    """
+
+    outputs: Mapping[str, Array]
+    device: PackageOutputs
+
+
+@dataclass(frozen=True)
+class EdgeTpuProgram:
+    """A package with the tensors that it takes and gives.
+
+    Attributes:
+        path: its file, for errors.
+        number: which package of the file, counted from 0.
+        package: the package.
+        inputs: types of the inputs by name, in order.
+        outputs: types of the outputs by name, in order.
+        states: types of the inputs that the model itself keeps from inference to inference.
+        siblings: how many packages the file has.
+        others: operators of the model that the package does not compute.
+    """
+
+    path: str
+    number: int
+    package: PackageFile
+    inputs: Mapping[str, TensorType]
+    outputs: Mapping[str, TensorType]
+    states: Mapping[str, TensorType] = field(default_factory=dict)
+    siblings: int = 1
+    others: int = 0
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], package: int | None = None) -> EdgeTpuProgram:
+        """Read a compiled model, a DarwiNN package or an executable.
+
+        Args:
+            path: the file.
+            package: which package; may be left out if there is only one.
+
+        Raises:
+            UsageError: the file cannot be read, holds no such package, or several to choose from.
+            FormatError: the file is malformed.
+            UnsupportedError: a package for a later runtime, or for several chips.
+        """
+        name = os.fspath(path)
+        container = read_container(read_file(path), name)
+        count = len(container.packages)
+        if package is None and count > 1:
+            raise UsageError(
+                f"the model has {count} packages", where=name, hint="choose one, counted from 0"
+            )
+        number = package or 0
+        if not 0 <= number < count:
+            raise UsageError(
+                f"there is no package {number}",
+                reason=f"the file has {count}, counted from 0",
+                where=name,
+            )
+        main = container.packages[number].main
+        inputs, outputs = [*main.inputs.values()], [*main.outputs.values()]
+        tensors: dict[str, tflite.Tensor] = {}
+        others = 0
+        if container.model is not None:
+            operator = custom_op.extract(container.model, name)[number]
+            inputs, outputs = operator.layers(main)
+            subgraphs = container.model.subgraphs or []
+            tensors = {item.name or "": item for item in subgraphs[operator.subgraph].tensors or ()}
+            others = sum(len(subgraph.operators or ()) for subgraph in subgraphs) - 1
+        types = {
+            layer.name or "": _tensor_type(layer, tensors.get(layer.name or ""))
+            for layer in (*inputs, *outputs)
+        }
+        names = [layer.name or "" for layer in inputs]
+        states = {item for item in names if item in tensors and tensors[item].is_variable}
+        return cls(
+            path=name,
+            number=number,
+            package=container.packages[number],
+            inputs={item: types[item] for item in names if item not in states},
+            outputs={layer.name or "": types[layer.name or ""] for layer in outputs},
+            states={item: types[item] for item in names if item in states},
+            siblings=count,
+            others=others,
+        )
+
+    def simulate(self, inputs: Mapping[str, Array], *, seed: int | None = None) -> Simulation:
+        """Execute the package on a chip that has just been powered up.
+
+        Args:
+            inputs: one array per input, of its shape and element type; states that are left out
+                are zero.
+            seed: randomize the order of engines and what memories hold at first.
+
+        Raises:
+            UsageError: an array is missing or unknown, or of another type than the input.
+            SimulationError: the program deadlocks, depends on what nothing has written, or leaves
+                something over.
+            UnsupportedError: the program computes a batch.
+        """
+        values = {name: _zeros(type) for name, type in self.states.items()} | dict(inputs)
+        types = {**self.inputs, **self.states}
+        data = {}
+        for name, array in values.items():
+            type = types.get(name)
+            if type is not None:
+                if array.dtype != type.dtype.numpy or array.shape != type.shape:
+                    raise UsageError(
+                        f"input {name!r} is {type}",
+                        reason=f"the array is {array.dtype}{list(array.shape)}",
+                        where=self.path,
+                    )
+                array = array.astype(type.dtype.numpy.newbyteorder("<"))
+            data[name] = np.frombuffer(array.tobytes(), np.uint8)
+        try:
+            result = SimulatedDevice(seed=seed).run(self.package, data)
+        except SimulationError as error:
+            raise SimulationError(
+                error.what,
+                reason=error.reason,
+                where=f"{self.path}, {error.where}" if error.where else self.path,
+                hint=error.hint,
+            ) from None
+        tensors = {
+            name: np.frombuffer(result.tensors[name].tobytes(), type.dtype.numpy.newbyteorder("<"))
+            .reshape(type.shape)
+            .astype(type.dtype.numpy)
+            for name, type in self.outputs.items()
+        }
+        return Simulation(tensors, result)
+
+
+def _tensor_type(layer: Layer, tensor: tflite.Tensor | None) -> TensorType:
+    """The type of a layer, in the shape of its tensor; without tensor, executions come first."""
+    type, executions = custom_op.layer_type(layer), layer.execution_count_per_inference
+    if tensor is not None and tensor.shape is not None:
+        shape = tuple(int(extent) for extent in tensor.shape)
+        if math.prod(shape) == executions * type.size:
+            return type.with_shape(shape)
+    return type if executions == 1 else type.with_shape((executions, *type.shape))
+
+
+def _zeros(type: TensorType) -> Array:
+    """A tensor of real zeros."""
+    zero = 0 if type.quantization is None else type.quantization.zero_point[0]
+    return np.full(type.shape, zero, type.dtype.numpy)
+
+
+def simulate(
+    path: str | os.PathLike[str],
+    inputs: Mapping[str, Array] | Sequence[Array],
+    *,
+    seed: int | None = None,
+    package: int | None = None,
+) -> dict[str, Array]:
+    """What the Edge TPU computes, on a simulated one; other operators of a model are not run.
+
+    Args:
+        path: a compiled model (``*_edgetpu.tflite``), a DarwiNN package or an executable.
+        inputs: arrays by name, or in order, of the types that the model has.
+        seed: randomize the order of engines and what memories hold at first.
+        package: which package of a model with several, counted from 0.
+
+    Returns:
+        The outputs by name.
+
+    Raises:
+        UsageError: a file that cannot be read, or arrays that do not fit the inputs.
+        FormatError: a malformed file.
+        SimulationError: the program deadlocks, depends on what nothing has written, or leaves
+            something over.
+        UnsupportedError: a package for a later runtime, for several chips, or for a batch.
+    """
+    program = EdgeTpuProgram.load(path, package)
+    if not isinstance(inputs, Mapping):
+        if len(inputs) != len(program.inputs):
+            raise UsageError(
+                f"{len(inputs)} arrays for {len(program.inputs)} inputs", where=program.path
+            )
+        inputs = dict(zip(program.inputs, inputs, strict=True))
+    return dict(program.simulate(inputs, seed=seed).outputs)

@@ -31,6 +31,7 @@ from fitzroy.cli.link import link_command
 from fitzroy.cli.opt import opt_command
 from fitzroy.cli.patch import patch_command
 from fitzroy.cli.run import run_command
+from fitzroy.cli.sim import sim_command
 from fitzroy.cli.terminal import Terminal, error_document
 
 INTERRUPTED = 130
@@ -57,6 +58,7 @@ VERBS: dict[str, Verb] = {
     "as": assemble_command,
     "link": link_command,
     "patch-weights": patch_command,
+    "sim": sim_command,
 }
 """All verbs by name."""
 

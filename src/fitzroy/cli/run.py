@@ -197,7 +197,7 @@ def run(
             runner = _model_runner(file, options)
         else:
             runner = _program_runner(data, file, kind, options, stack)
-        values = _inputs(runner.inputs, inputs or [], rule, file)
+        values = read_inputs(runner.inputs, inputs or [], rule, file)
         with terminal.working(f"running on {runner.how}"):
             start = time.perf_counter()
             results = runner.run(values)
@@ -214,13 +214,13 @@ def run(
         "kind": kind.value,
         "ran_on": runner.how,
         "seconds": elapsed,
-        "outputs": [_report(port, result, top, names) for port, result in pairs],
+        "outputs": [describe_output(port, result, top, names) for port, result in pairs],
         "written": written,
     }
     if json:
         terminal.document(document)
     else:
-        _show(terminal, document)
+        show_outputs(terminal, document)
     if names is not None:
         _judge_labels(terminal, names, runner.outputs)
 
@@ -329,7 +329,7 @@ def _runtime(options: Options, path: str, stack: ExitStack) -> tuple[str, Runtim
 # --- inputs and outputs --------------------------------------------------------------------------
 
 
-def _inputs(
+def read_inputs(
     ports: Sequence[Port], specs: Sequence[str], rule: arrays.Normalization | None, path: str
 ) -> list[Array]:
     """Arrays for the inputs, from ``X`` and ``NAME=X``.
@@ -373,7 +373,8 @@ def _label(ports: Sequence[Port], index: int) -> str:
 
 def _needed(what: str, ports: Sequence[Port], path: str) -> UsageError:
     lines = [f"{_label(ports, index)}: {port.type}" for index, port in enumerate(ports)]
-    example = "--input X" if len(ports) == 1 else f"--input {ports[0].name or 0}=X ..."
+    several = len(ports) > 1
+    example = f"--input {ports[0].name or 0}=X ..." if several else "--input X"
     return UsageError(
         what,
         reason="the inputs are\n" + "\n".join(lines) if lines else "there are no inputs",
@@ -382,7 +383,9 @@ def _needed(what: str, ports: Sequence[Port], path: str) -> UsageError:
     )
 
 
-def _report(port: Port, result: Array, top: int, names: dict[int, str] | None) -> dict[str, Any]:
+def describe_output(
+    port: Port, result: Array, top: int, names: dict[int, str] | None
+) -> dict[str, Any]:
     """What to say of an output, for JSON."""
     from fitzroy.cli.describe import tensor
 
@@ -409,7 +412,8 @@ def _report(port: Port, result: Array, top: int, names: dict[int, str] | None) -
     return report
 
 
-def _show(terminal: Terminal, document: dict[str, Any]) -> None:
+def show_outputs(terminal: Terminal, document: dict[str, Any]) -> None:
+    """Print what `describe_output` says of all outputs."""
     terminal.note(f"ran on {document['ran_on']} in {seconds(document['seconds'])}")
     for number, report in enumerate(document["outputs"]):
         name = report["name"] or f"output {number}"

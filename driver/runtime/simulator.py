@@ -1,0 +1,255 @@
+"""Packages on the simulator: what a driver does with a device, without a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fitzroy.base.errors import (
+    CapacityError,
+    FormatError,
+    SimulationError,
+    UnsupportedError,
+    UsageError,
+)
+from fitzroy.base.types import Array
+from fitzroy.formats.darwinn import Description, Executable, ExecutableType, PackageFile
+from fitzroy.hw_models.edgetpu.machine import Machine
+from fitzroy.hw_models.edgetpu.scalar import Descriptor
+from fitzroy.hw_models.isa.program import disassemble
+from fitzroy.linker.layouts import decode_output, encode_input
+from fitzroy.linker.resolve.fields import Buffer, address_fields, patched
+
+_SPACING = 40
+"""Buffers begin at multiples of this power of two, so that addresses tell them apart."""
+
+_MOST_BYTES = 1 << 30
+"""Largest buffer that is made for a program; no file has to hold it."""
+
+_WRITABLE = (Description.BASE_ADDRESS_OUTPUT_ACTIVATION, Description.BASE_ADDRESS_SCRATCH)
+
+
+@dataclass(frozen=True)
+class PackageOutputs:
+    """What a package computed.
+
+    Attributes:
+        tensors: bytes of every output in the order of its elements, by layer name.
+        buffers: bytes of every output as the device sends them, in the order of tiles.
+        stream: all bytes that left the device, in order.
+        instructions: bundles that the scalar core executed, as often as it did, parameter caching
+            included; those that it hands to tiles count once.
+    """
+
+    tensors: Mapping[str, Array]
+    buffers: Mapping[str, Array]
+    stream: bytes
+    instructions: int
+
+
+class SimulatedDevice:
+    """A chip from power-up on, with the parameters that it caches.
+
+    Args:
+        seed: randomize the order of engines and what memories hold at first.
+    """
+
+    def __init__(self, *, seed: int | None = None) -> None:
+        self.machine = Machine(seed=seed)
+        self._token = 0
+        self._cached: list[Executable] = []
+
+    def run(self, package: PackageFile, inputs: Mapping[str, Array]) -> PackageOutputs:
+        """Execute a package; its parameters are loaded first unless the chip has them.
+
+        Args:
+            package: the package.
+            inputs: elements of every input tensor as bytes, by layer name.
+
+        Raises:
+            UsageError: an input is missing or unknown.
+            FormatError: an input has another size than its layer, or malformed instructions.
+            CapacityError: the program wants a buffer of more than 1 GiB.
+            UnsupportedError: the program computes a batch.
+            SimulationError: the program fails, or ends before its outputs are complete.
+        """
+        main = package.main
+        if main.batch_size > 1:
+            raise UnsupportedError(f"a program for a batch of {main.batch_size} is not simulated")
+        before = self.machine.core.steps
+        token = main.parameter_caching_token
+        if not token or token != self._token:
+            self._cached.clear()
+            self._token = token
+        caching = package.caching
+        if caching is not None and all(caching is not other for other in self._cached):
+            self._execute(caching, {})
+            self._cached.append(caching)
+        layers = main.inputs
+        unknown = sorted(set(inputs) - set(layers))
+        missing = sorted(set(layers) - set(inputs))
+        if unknown or missing:
+            raise UsageError(
+                f"no input {unknown[0]!r}" if unknown else f"input {missing[0]!r} is missing",
+                reason=f"the package has {', '.join(map(repr, layers))}",
+            )
+        buffers = {name: encode_input(layers[name], data) for name, data in inputs.items()}
+        try:
+            host = self._execute(main, buffers)
+            host.demand_complete()
+        except SimulationError as error:
+            if main.kind is not ExecutableType.EXECUTION_ONLY or caching is not None:
+                raise
+            raise SimulationError(
+                error.what,
+                reason=error.reason,
+                where=error.where,
+                hint="the executable relies on parameters that another one loads, and that one "
+                "is not in the file",
+            ) from None
+        return PackageOutputs(
+            {
+                name: decode_output(layer, host.outputs[name])
+                for name, layer in main.outputs.items()
+            },
+            host.outputs,
+            b"".join(host.stream),
+            self.machine.core.steps - before,
+        )
+
+    def _execute(self, executable: Executable, inputs: Mapping[str, Array]) -> _Host:
+        fields = address_fields(executable)
+        buffers = tuple(dict.fromkeys(field.buffer for field in fields))
+        addresses = {buffer: number + 1 << _SPACING for number, buffer in enumerate(buffers)}
+        host = _Host(executable, buffers, inputs)
+        chunks = [
+            disassemble(
+                patched(
+                    b"" if stream.bitstream is None else stream.bitstream.tobytes(),
+                    stream.field_offsets or (),
+                    addresses,
+                )
+            )
+            for stream in executable.instruction_bitstreams or ()
+        ]
+        self.machine.run(chunks, host)
+        return host
+
+
+@dataclass
+class _Host:
+    """Answers descriptors from buffers in memory."""
+
+    executable: Executable
+    buffers: tuple[Buffer, ...]
+    inputs: Mapping[str, Array]
+    outputs: dict[str, Array] = field(default_factory=dict)
+    stream: list[bytes] = field(default_factory=list)
+    scratch: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
+    written: dict[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.scratch = np.zeros(_size(self.executable.scratch_size_bytes, "scratch"), np.uint8)
+        for name, layer in self.executable.outputs.items():
+            size = _size(layer.size_bytes * layer.execution_count_per_inference, f"output {name!r}")
+            self.outputs[name] = np.zeros(size, np.uint8)
+            self.written[name] = np.zeros(size, bool)
+
+    def demand_complete(self) -> None:
+        """Refuse outputs that the program did not send.
+
+        Raises:
+            SimulationError: some byte is missing.
+        """
+        for name, written in self.written.items():
+            if not written.all():
+                raise SimulationError(
+                    f"output {name!r} is not complete when the program ends",
+                    reason=f"{int(written.sum())} of {len(written)} bytes were sent",
+                )
+
+    def _place(self, descriptor: Descriptor) -> tuple[Buffer, slice]:
+        number, offset = descriptor.address >> _SPACING, descriptor.address & (1 << _SPACING) - 1
+        if not 1 <= number <= len(self.buffers):
+            raise SimulationError(
+                f"the program asks for {descriptor.size} bytes at {descriptor.address:#x}",
+                reason="no buffer is there",
+                where=_where(descriptor),
+            )
+        return self.buffers[number - 1], slice(offset, offset + descriptor.size)
+
+    def _buffer(self, buffer: Buffer, descriptor: Descriptor) -> Array:
+        found: Array | None
+        match buffer.desc:
+            case Description.BASE_ADDRESS_INPUT_ACTIVATION:
+                found = self.inputs.get(buffer.name)
+            case Description.BASE_ADDRESS_OUTPUT_ACTIVATION:
+                found = self.outputs.get(buffer.name)
+            case Description.BASE_ADDRESS_SCRATCH:
+                found = self.scratch
+            case Description.BASE_ADDRESS_PARAMETER:
+                found = self.executable.parameters
+        if found is None:
+            raise SimulationError(
+                f"the program uses {buffer}",
+                reason="the package has no such buffer",
+                where=_where(descriptor),
+            )
+        return found
+
+    def send(self, descriptor: Descriptor) -> Array:
+        """Bytes of an input, of parameters or of the scratch buffer."""
+        buffer, place = self._place(descriptor)
+        held = self._buffer(buffer, descriptor)
+        data = held[place]
+        if len(data) < descriptor.size:
+            raise SimulationError(
+                f"the program asks for {descriptor.size} bytes of {buffer} from byte {place.start}",
+                reason=f"it has {len(held)}",
+                where=_where(descriptor),
+            )
+        return data.copy()
+
+    def receive(self, descriptor: Descriptor, data: Array) -> None:
+        """Take bytes of an output or of the scratch buffer."""
+        buffer, place = self._place(descriptor)
+        if buffer.desc not in _WRITABLE:
+            raise SimulationError(
+                f"the program writes {len(data)} bytes to {buffer}",
+                reason="the host gives that buffer only to be read",
+                where=_where(descriptor),
+            )
+        target = self._buffer(buffer, descriptor)
+        if len(target[place]) < len(data):
+            raise SimulationError(
+                f"the program sends {len(data)} bytes of {buffer} from byte {place.start}",
+                reason=f"it has {len(target)}",
+                where=_where(descriptor),
+            )
+        target[place] = data
+        if buffer.desc is Description.BASE_ADDRESS_OUTPUT_ACTIVATION:
+            self.written[buffer.name][place] = True
+        self.stream.append(data.tobytes())
+
+    def interrupt(self, number: int) -> None:
+        """Take an interrupt: nothing waits for it here."""
+
+
+def _size(count: int, what: str) -> int:
+    """Size of a buffer that is made for a program.
+
+    Raises:
+        FormatError: it is negative.
+        CapacityError: it is more than any real program has.
+    """
+    if count < 0:
+        raise FormatError(f"{count} bytes of {what}")
+    if count > _MOST_BYTES:
+        raise CapacityError(f"{count} bytes of {what}", reason=f"at most {_MOST_BYTES} are given")
+    return count
+
+
+def _where(descriptor: Descriptor) -> str:
+    return f"bundle {descriptor.bundle} of chunk {descriptor.chunk}"

@@ -1,0 +1,219 @@
+"""Engines between narrow and wide memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from fitzroy.base.errors import SimulationError
+from fitzroy.base.types import Array
+from fitzroy.hw_models.edgetpu.engine import Core, Issue, movable
+from fitzroy.hw_models.edgetpu.memory import LANES, NARROW_WORDS, SCALING_ENTRIES, WIDE_ROWS
+from fitzroy.hw_models.edgetpu.sequence import Gate, Sequence, passed, places, sequence
+from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
+from fitzroy.hw_models.isa.fields import Side, TileFlag
+
+_ENTRY_LANES = 2
+
+
+@dataclass(eq=False, slots=True)
+class ConversionPlan:
+    """A conversion with its element order.
+
+    Attributes:
+        narrow: address of each word or scaling entry.
+        rows: address of each row.
+        starts: position of the first element of each row, and the number of elements.
+        bounds: the same as numbers.
+        gates: watchers, at positions of elements.
+        ends: positions at which the flag counts: rows to wide memory, elements from it.
+    """
+
+    narrow: Array
+    rows: Array
+    starts: Array
+    bounds: list[int]
+    gates: tuple[Gate, ...]
+    ends: list[int] | None
+
+
+def _packed(begins: Array, total: int, most: int) -> Array:
+    """Positions where rows start: at each of `begins`, and after every `most` elements."""
+    size = np.diff(np.append(begins, total))
+    rows = -(-size // most)
+    first = np.repeat(begins, rows)
+    within = np.arange(len(first)) - np.repeat(np.cumsum(rows) - rows, rows)
+    return np.append(first + within * most, total)
+
+
+def _check(numbers: Array, count: int, what: str) -> None:
+    low, high = int(numbers.min()), int(numbers.max())
+    if low < 0 or high >= count:
+        raise SimulationError(
+            f"{what} {low if low < 0 else high} is used", reason=f"there are {count}"
+        )
+
+
+def _plan(
+    instruction: NarrowToWide | WideToNarrow, narrow: Sequence, most: int, read: Side
+) -> ConversionPlan:
+    wide = sequence(instruction.wide)
+    total = len(narrow)
+    starts = _packed(narrow.begins(instruction.pack_level), total, most)
+    if len(starts) - 1 != len(wide):
+        raise SimulationError(
+            f"a conversion has {len(wide)} rows", reason=f"its words fill {len(starts) - 1}"
+        )
+    _check(wide.addresses, WIDE_ROWS, "wide row")
+    gates = []
+    for watcher in instruction.wait:
+        if watcher is None or not watcher.valid:
+            continue
+        if watcher.side is read:
+            begins = narrow.begins(watcher.level)
+        else:
+            begins = starts[wide.begins(watcher.level)]
+        gates.append(Gate(watcher, begins, total))
+    return ConversionPlan(
+        narrow.addresses, wide.addresses, starts, starts.tolist(), tuple(gates), None
+    )
+
+
+class NarrowToWideUnit:
+    """Packs words of narrow memory into wide rows, whole rows at a time."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def plan(self, issue: Issue) -> ConversionPlan:
+        """The element order of an instruction.
+
+        Raises:
+            SimulationError: addresses outside the memories, or rows that do not fit the words.
+        """
+        instruction = issue.instruction
+        assert isinstance(instruction, NarrowToWide)
+        traversal = instruction.narrow
+        if issue.base is not None:
+            traversal = replace(traversal, base=issue.base)
+        narrow = sequence(traversal, None, 1 if instruction.transpose else 0)
+        plan = _plan(instruction, narrow, LANES, Side.READ)
+        _check(plan.narrow, NARROW_WORDS, "narrow word")
+        producer = instruction.narrow_to_wide
+        if producer is not None and producer.valid:
+            plan.ends = places(sequence(instruction.wide).ends(producer.level))
+        return plan
+
+    def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:
+        """Pack as many whole rows as all tiles can that can any."""
+        plan: ConversionPlan = issue.plan
+        instruction = issue.instruction
+        assert isinstance(instruction, NarrowToWide)
+        tiles, end = movable(self._core, plan.gates, tiles, position, len(plan.narrow), plan.bounds)
+        if not tiles:
+            return tiles, position, False
+        row, last = bisect_left(plan.bounds, position), bisect_left(plan.bounds, end)
+        where = np.array(tiles)[:, None]
+        memory = self._core.memory
+        for first, stop in _uniform(plan.starts, row, last):
+            source = plan.narrow[plan.bounds[first] : plan.bounds[stop]].reshape(stop - first, -1)
+            words = memory.narrow[where[:, None], source]
+            known = memory.narrow_known[where[:, None], source]
+            if instruction.transpose:
+                words, known = _transposed(words, known, instruction.transpose)
+            count = words.shape[2]
+            rows = plan.rows[first:stop]
+            memory.wide[where, rows, :count] = words
+            memory.wide_known[where, rows, :count] = known
+            # Whole rows are written; programs read the rest, but do not use what comes of it.
+            memory.wide[where, rows, count:] = 0
+            memory.wide_known[where, rows, count:] = True
+        done = passed(plan.ends, row, last)
+        self._core.count(tiles, TileFlag.NARROW_TO_WIDE, done)
+        return tiles, end, last == len(plan.rows)
+
+
+def _uniform(starts: Array, row: int, last: int) -> Iterator[tuple[int, int]]:
+    """Runs of rows of equal size."""
+    size = np.diff(starts[row : last + 1])
+    cuts = [row, *(np.flatnonzero(np.diff(size)) + row + 1).tolist(), last]
+    yield from pairwise(cuts)
+
+
+def _transposed(words: Array, known: Array, kind: Transpose) -> tuple[Array, Array]:
+    """Groups of 4 words as 4 x 4 bytes, or of 2 as 2 x 2 halfwords, transposed.
+
+    An incomplete group at the end of a row is filled up with zeros.
+    """
+    group = 4 if kind is Transpose.BYTES else 2
+    missing = -words.shape[2] % group
+    pad = ((0, 0), (0, 0), (0, missing))
+    words, known = np.pad(words, pad), np.pad(known, pad)
+    shape = (*words.shape[:2], -1, group)
+    parts = words.reshape(shape).view(np.uint8 if group == 4 else "<u2")
+    square = parts.reshape(*shape[:2], -1, group, group).swapaxes(3, 4)
+    result = np.ascontiguousarray(square).view("<u4").reshape(words.shape)
+    # A word of the result has a part of every word of its group; those that are filled up count
+    # as known, because programs read the words that they are in.
+    filled = np.pad(known.reshape(shape), ((0, 0), (0, 0), (0, 0), (0, 0)))
+    if missing:
+        filled[:, :, -1, group - missing :] = True
+    return result, np.repeat(filled.all(axis=3), group, axis=2)
+
+
+class WideToNarrowUnit:
+    """Unpacks wide rows into words of narrow memory, or into entries of scaling memory."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def plan(self, issue: Issue) -> ConversionPlan:
+        """The element order of an instruction.
+
+        Raises:
+            SimulationError: addresses outside the memories, or rows that do not fit the words.
+        """
+        instruction = issue.instruction
+        assert isinstance(instruction, WideToNarrow)
+        narrow = sequence(instruction.narrow, instruction.prefix)
+        most = LANES // _ENTRY_LANES if instruction.to_scaling else LANES
+        plan = _plan(instruction, narrow, most, Side.WRITE)
+        if instruction.to_scaling:
+            _check(plan.narrow, SCALING_ENTRIES, "entry of scaling memory")
+        else:
+            _check(plan.narrow, NARROW_WORDS, "narrow word")
+        producer = instruction.wide_to_narrow
+        if producer is not None and producer.valid:
+            plan.ends = places(narrow.ends(producer.level))
+        return plan
+
+    def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:
+        """Unpack as many elements as all tiles can that can any."""
+        plan: ConversionPlan = issue.plan
+        instruction = issue.instruction
+        assert isinstance(instruction, WideToNarrow)
+        tiles, end = movable(self._core, plan.gates, tiles, position, len(plan.narrow))
+        if not tiles:
+            return tiles, position, False
+        memory = self._core.memory
+        index = np.arange(position, end)
+        number = np.searchsorted(plan.starts, index, side="right") - 1
+        lane = index - plan.starts[number]
+        rows, target = plan.rows[number], plan.narrow[position:end]
+        where = np.array(tiles)[:, None]
+        if instruction.to_scaling:
+            pairs = _ENTRY_LANES * lane[:, None] + np.arange(_ENTRY_LANES)
+            source = (where[:, None], rows[:, None], pairs)
+            memory.scaling[where, target] = memory.wide[source]
+            memory.scaling_known[where, target] = memory.wide_known[source]
+            flag = TileFlag.WIDE_TO_SCALING
+        else:
+            memory.narrow[where, target] = memory.wide[where, rows, lane]
+            memory.narrow_known[where, target] = memory.wide_known[where, rows, lane]
+            flag = TileFlag.WIDE_TO_NARROW
+        self._core.count(tiles, flag, passed(plan.ends, position, end))
+        return tiles, end, end == len(plan.narrow)

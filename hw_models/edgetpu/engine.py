@@ -1,0 +1,97 @@
+"""What engines have in common: a queue of instructions per tile, and bursts of many tiles.
+
+An engine executes the instructions of its queue in order. It advances in bursts, as far as the
+watchers of the head, the data in its input and nothing else permit; tiles that are at the same
+place of the same instruction move together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence as Items
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fitzroy.hw_models.edgetpu.memory import TileMemory
+from fitzroy.hw_models.edgetpu.sequence import Gate
+from fitzroy.hw_models.isa.fence import TileFence
+from fitzroy.hw_models.isa.instruction import TileInstruction
+
+
+@dataclass(eq=False, slots=True)
+class Issue:
+    """An instruction on its way through the tiles.
+
+    Attributes:
+        instruction: the instruction.
+        chunk: number of its chunk.
+        bundle: its first bundle in the chunk.
+        base: base of the first traversal if a register replaces it.
+        plan: what its engine made of it.
+    """
+
+    instruction: TileInstruction | TileFence
+    chunk: int
+    bundle: int
+    base: int | None = None
+    plan: Any = None
+
+    def __str__(self) -> str:
+        name = self.instruction.op.name.lower()
+        return f"{name} #{self.instruction.seq} at bundle {self.bundle} of chunk {self.chunk}"
+
+
+class Core(Protocol):
+    """What engines see of the machine."""
+
+    memory: TileMemory
+    flags: list[list[int]]
+    """Values by flag and tile; the hardware keeps the low 16 bits."""
+
+    def count(self, tiles: list[int], flag: int, increment: int) -> None:
+        """Increment a flag of some tiles."""
+        ...
+
+    def token(self, channel: int, increment: int) -> None:
+        """Increment the token counters of a ring channel in all tiles and the scalar core."""
+        ...
+
+
+def movable(
+    core: Core,
+    gates: Items[Gate],
+    tiles: list[int],
+    position: int,
+    end: int,
+    bounds: list[int] | None = None,
+) -> tuple[list[int], int]:
+    """Tiles that may go on from a position, and how far all of them may, as to their flags.
+
+    Args:
+        core: the machine.
+        gates: what holds the engine back.
+        tiles: tiles that are at the position.
+        position: elements that are done.
+        end: where the instruction, or the data, ends.
+        bounds: positions at which the engine can stop, if not at all.
+    """
+    flags = core.flags
+    if not gates:
+        return (tiles, end) if end > position else ([], position)
+    ready, most = [], end
+    known: dict[tuple[int, ...], int] = {}
+    rows = [flags[gate.flag] for gate in gates]
+    for tile in tiles:
+        values = tuple([row[tile] for row in rows])
+        limit = known.get(values)
+        if limit is None:
+            limit = end
+            for gate, value in zip(gates, values, strict=True):
+                limit = min(limit, gate.limit(value, position))
+            if bounds is not None:
+                limit = bounds[bisect_right(bounds, limit) - 1]
+            known[values] = limit
+        if limit > position:
+            ready.append(tile)
+            most = min(most, limit)
+    return ready, most if ready else position

@@ -1,0 +1,590 @@
+"""The Edge TPU: scalar core, stream units, ring, mesh and 16 tiles, executing a program.
+
+The functional model has no clock. Every engine that can move does, until nothing moves; then the
+scalar core goes on, or there is a deadlock. Programs are correct for every order that the flags
+allow, with one exception: a ring consumer may rely on its rows being taken before the next one
+arrives, so the wide-to-narrow engine has its turn after every row that does.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from fitzroy.base.errors import SimulationError
+from fitzroy.base.types import Array
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.conversion import NarrowToWideUnit, WideToNarrowUnit
+from fitzroy.hw_models.edgetpu.engine import Issue, movable
+from fitzroy.hw_models.edgetpu.memory import TILES, TileMemory
+from fitzroy.hw_models.edgetpu.mesh import MeshUnit
+from fitzroy.hw_models.edgetpu.op import OpPlan, OpUnit
+from fitzroy.hw_models.edgetpu.op import plan as op_plan
+from fitzroy.hw_models.edgetpu.ring import Ring, RingConsumeUnit, RingProduceUnit
+from fitzroy.hw_models.edgetpu.scalar import (
+    ChunkEnd,
+    ChunkStart,
+    Descriptor,
+    Dispatch,
+    Fence,
+    HostWords,
+    ScalarCore,
+    Stream,
+)
+from fitzroy.hw_models.edgetpu.sequence import passed
+from fitzroy.hw_models.edgetpu.stream import (
+    InfeedUnit,
+    OutfeedUnit,
+    PopUnit,
+    StreamPlan,
+    stream_plan,
+)
+from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
+from fitzroy.hw_models.isa.fields import (
+    Opcode,
+    ScalarFlag,
+    StreamEngine,
+    TileEngine,
+    TileFlag,
+)
+from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.scalar import DescriptorTag
+from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
+from fitzroy.hw_models.isa.tensor import NluTable, Resize, TensorOp
+
+ENGINE_OF = {
+    Opcode.MAC: TileEngine.OP,
+    Opcode.MAX: TileEngine.OP,
+    Opcode.SUM: TileEngine.OP,
+    Opcode.RESIZE: TileEngine.OP,
+    Opcode.NLU_TABLE: TileEngine.OP,
+    Opcode.WIDE_TO_NARROW: TileEngine.WIDE_TO_NARROW,
+    Opcode.NARROW_TO_WIDE: TileEngine.NARROW_TO_WIDE,
+    Opcode.RING_CONSUME_A: TileEngine.RING_CONSUME_A,
+    Opcode.RING_CONSUME_B: TileEngine.RING_CONSUME_B,
+    Opcode.RING_PRODUCE: TileEngine.RING_PRODUCE,
+    Opcode.MESH_SOUTHWARD: TileEngine.MESH_SOUTHWARD,
+    Opcode.MESH_WESTWARD: TileEngine.MESH_WESTWARD,
+    Opcode.MESH_NORTHWARD: TileEngine.MESH_NORTHWARD,
+    Opcode.MESH_EASTWARD: TileEngine.MESH_EASTWARD,
+}
+"""Which engine executes an opcode."""
+
+_CONSUMERS = (TileEngine.RING_CONSUME_A, TileEngine.RING_CONSUME_B)
+
+
+class Host(Protocol):
+    """Who answers the descriptors of a program."""
+
+    def send(self, descriptor: Descriptor) -> Array:
+        """Bytes of an input or of parameters, uint8[size]."""
+        ...
+
+    def receive(self, descriptor: Descriptor, data: Array) -> None:
+        """Take bytes of an output."""
+        ...
+
+    def interrupt(self, number: int) -> None:
+        """Take an interrupt."""
+        ...
+
+
+class _Unit:
+    """Kinds of turns beyond the engines of tiles."""
+
+    DISPATCH = 10
+    AVDATA_POP = 11
+    PARAMETER_POP = 12
+    INFEED = 13
+    OUTFEED = 14
+
+
+_STREAMS = (_Unit.AVDATA_POP, _Unit.PARAMETER_POP, _Unit.INFEED, _Unit.OUTFEED)
+_TURNS = (
+    TileEngine.WIDE_TO_NARROW,
+    TileEngine.OP,
+    TileEngine.NARROW_TO_WIDE,
+    *(engine for engine in TileEngine if engine.name.startswith("MESH")),
+    TileEngine.RING_PRODUCE,
+    *_CONSUMERS,
+    _Unit.OUTFEED,
+    _Unit.INFEED,
+    _Unit.AVDATA_POP,
+    _Unit.PARAMETER_POP,
+    _Unit.DISPATCH,
+)
+"""Order of turns among the units that can move."""
+
+
+class Machine:
+    """A chip from power-up on; programs that run on it one after the other share its memories.
+
+    Args:
+        seed: randomize the order of engines and what memories hold at first.
+    """
+
+    def __init__(self, *, seed: int | None = None) -> None:
+        self.memory = TileMemory(seed)
+        self.flags = [[0] * TILES for _ in TileFlag]
+        self.scalar_flags = [0] * len(ScalarFlag)
+        self.core = ScalarCore()
+        self._rng = None if seed is None else random.Random(seed)
+        # Programs copy words that nothing has written, and mask them out later.
+        words = BEAGLE.memories.scalar.elements
+        draw = random.Random(seed).getrandbits if seed is not None else lambda _: 0
+        self.core.write(0, [draw(32) for _ in range(words)])
+        ring = self._ring = Ring()
+        self._op = OpUnit(self.memory)
+        self._units: dict[TileEngine, Any] = {
+            TileEngine.WIDE_TO_NARROW: WideToNarrowUnit(self),
+            TileEngine.NARROW_TO_WIDE: NarrowToWideUnit(self),
+            TileEngine.RING_PRODUCE: RingProduceUnit(self, ring),
+            TileEngine.RING_CONSUME_A: RingConsumeUnit(self, ring, 0),
+            TileEngine.RING_CONSUME_B: RingConsumeUnit(self, ring, 1),
+            TileEngine.MESH_SOUTHWARD: MeshUnit(self, Opcode.MESH_SOUTHWARD),
+            TileEngine.MESH_WESTWARD: MeshUnit(self, Opcode.MESH_WESTWARD),
+            TileEngine.MESH_NORTHWARD: MeshUnit(self, Opcode.MESH_NORTHWARD),
+            TileEngine.MESH_EASTWARD: MeshUnit(self, Opcode.MESH_EASTWARD),
+            TileEngine.OP: _OpEngine(self, self._op),
+        }
+        self._queues: list[list[deque[Issue]]] = [
+            [deque() for _ in range(TILES)] for _ in TileEngine
+        ]
+        self._positions: list[list[Any]] = [[unit_start(e)] * TILES for e in TileEngine]
+        self._dispatchers: list[deque[Issue]] = [deque() for _ in range(TILES)]
+        self._pops = {
+            PopMemory.ACTIVATION: PopUnit(self, PopMemory.ACTIVATION),
+            PopMemory.PARAMETER: PopUnit(self, PopMemory.PARAMETER),
+        }
+        buffers = {
+            int(InfeedMemory.PARAMETER): self._pops[PopMemory.PARAMETER].buffer,
+            int(InfeedMemory.ACTIVATION): self._pops[PopMemory.ACTIVATION].buffer,
+        }
+        self._stream_units: dict[int, Any] = {
+            _Unit.AVDATA_POP: self._pops[PopMemory.ACTIVATION],
+            _Unit.PARAMETER_POP: self._pops[PopMemory.PARAMETER],
+            _Unit.INFEED: InfeedUnit(self, ring, buffers),
+            _Unit.OUTFEED: OutfeedUnit(self, ring),
+        }
+        self._streams: dict[int, deque[tuple[Stream, StreamPlan]]] = {
+            kind: deque() for kind in _STREAMS
+        }
+        self._stream_positions = dict.fromkeys(_STREAMS, 0)
+        self._done = 0
+        self._awake: set[int] = set()
+        self._waits = [0] * len(TileEngine)
+        self._producers: dict[int, str] = {}
+        self._current = ""
+        self._output: deque[Array] = deque()
+        self._outputs: deque[Descriptor] = deque()
+        self._host: Host | None = None
+
+    # --- what units call -------------------------------------------------------------------------
+
+    def count(self, tiles: list[int], flag: int, increment: int) -> None:
+        """Increment a flag of some tiles."""
+        if increment:
+            row = self.flags[flag]
+            for tile in tiles:
+                row[tile] += increment
+            self._producers[flag] = self._current
+            self._wake_for(flag)
+
+    def token(self, channel: int, increment: int) -> None:
+        """Increment the token counters of a ring channel in all tiles and the scalar core."""
+        if increment:
+            flag = TileFlag.RING_PRODUCER_A + channel
+            self.flags[flag] = [value + increment for value in self.flags[flag]]
+            self._producers[flag] = self._current
+            self._wake_for(flag)
+            self._awake.add(_Unit.DISPATCH)
+            self.count_scalar(ScalarFlag.PRODUCER_A + channel, increment)
+
+    def count_scalar(self, flag: int, increment: int) -> None:
+        """Increment a flag of the scalar core."""
+        if increment:
+            self.scalar_flags[flag] += increment
+            self._awake.update(_STREAMS)
+
+    def read_words(self, address: int, count: int) -> tuple[Array, Array]:
+        """Words of the scalar core's memory, uint32[count], and which are known."""
+        words = self.core.read(address, count)
+        known = np.array([word is not None for word in words], bool)
+        return np.array([word or 0 for word in words], np.uint32), known
+
+    def write_words(self, addresses: Array, words: Array, known: Array) -> None:
+        """Write words of the scalar core's memory."""
+        for address, word, sure in zip(
+            addresses.tolist(), words.tolist(), known.tolist(), strict=True
+        ):
+            self.core.write(address, (word if sure else None,))
+
+    def to_host(self, data: Array) -> None:
+        """Append bytes to the output stream."""
+        self._output.append(data)
+
+    def _wake_for(self, flag: int) -> None:
+        for kind, mask in enumerate(self._waits):
+            if mask >> flag & 1:
+                self._awake.add(kind)
+
+    # --- programs --------------------------------------------------------------------------------
+
+    def run(self, chunks: Sequence[Sequence[Instruction]], host: Host) -> None:
+        """Execute a program to its end.
+
+        Raises:
+            SimulationError: a deadlock, an access outside a memory or to what nothing has
+                written, or something left over at the end.
+        """
+        self._host = host
+        for event in self.core.run(chunks):
+            match event:
+                case Dispatch():
+                    self._dispatch(event)
+                case Stream():
+                    kind = _stream_kind(event.instruction)
+                    self._streams[kind].append((event, stream_plan(event.instruction)))
+                    self._awake.add(kind)
+                case Fence():
+                    self._settle()
+                    self._fence(event.instruction, event)
+                case Descriptor():
+                    self._descriptor(event, host)
+                case HostWords():
+                    if any(word is None for word in event.words):
+                        raise SimulationError("the scalar core sends a word that it does not know")
+                    self._settle()
+                    self._output.append(np.array(event.words, "<u4").view(np.uint8))
+                    self._deliver(host)
+                case ChunkStart() | ChunkEnd():
+                    self._settle()
+        self._settle()
+        self._deliver(host)
+        self._finish()
+
+    def _dispatch(self, event: Dispatch) -> None:
+        if event.tiles is None or event.base_unknown:
+            raise SimulationError(
+                f"bundle {event.bundle} of chunk {event.chunk} depends on an unknown register"
+            )
+        issue = Issue(event.instruction, event.chunk, event.bundle, event.base)
+        for tile in range(TILES):
+            if event.tiles >> tile & 1:
+                self._dispatchers[tile].append(issue)
+        self._awake.add(_Unit.DISPATCH)
+
+    def _descriptor(self, event: Descriptor, host: Host) -> None:
+        if event.tag in (DescriptorTag.INPUT, DescriptorTag.PARAMETERS):
+            memory = (
+                PopMemory.ACTIVATION if event.tag is DescriptorTag.INPUT else PopMemory.PARAMETER
+            )
+            # A program may ask for what it has sent to the scratch buffer before.
+            self._settle()
+            self._deliver(host)
+            self._pops[memory].queue.push(host.send(event))
+            self._awake.update(_STREAMS)
+        elif event.tag is DescriptorTag.OUTPUT:
+            self._outputs.append(event)
+        else:
+            self._settle()
+            self._deliver(host)
+            host.interrupt(event.tag - DescriptorTag.INTERRUPT_0)
+
+    def _deliver(self, host: Host) -> None:
+        """Give outputs to the host that are complete."""
+        while self._outputs:
+            size = self._outputs[0].size
+            if sum(map(len, self._output)) < size:
+                return
+            data = np.concatenate(list(self._output)) if self._output else np.zeros(0, np.uint8)
+            self._output = deque([data[size:]]) if len(data) > size else deque()
+            host.receive(self._outputs.popleft(), data[:size])
+
+    # --- turns -----------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Let every unit move until none can."""
+        while self._awake:
+            if self._rng is None:
+                kind = next(kind for kind in _TURNS if kind in self._awake)
+            else:
+                kind = self._rng.choice(sorted(self._awake))
+                if kind in _CONSUMERS and TileEngine.WIDE_TO_NARROW in self._awake:
+                    kind = TileEngine.WIDE_TO_NARROW
+            self._awake.discard(kind)
+            if kind == _Unit.DISPATCH:
+                self._dispatch_turn()
+            elif kind in _STREAMS:
+                self._stream_turn(kind)
+            else:
+                self._engine_turn(TileEngine(kind))
+
+    def _engine_turn(self, engine: TileEngine) -> None:
+        unit = self._units[engine]
+        queues, positions = self._queues[engine], self._positions[engine]
+        while True:
+            groups: dict[tuple[int, Any], list[int]] = {}
+            for tile, queue in enumerate(queues):
+                if queue:
+                    groups.setdefault((id(queue[0]), positions[tile]), []).append(tile)
+            moved = False
+            waits = 0
+            for (_, position), members in groups.items():
+                issue = queues[members[0]][0]
+                self._current = str(issue.bundle)
+                try:
+                    if issue.plan is None:
+                        issue.plan = unit.plan(issue)
+                    tiles, place, done = unit.advance(issue, members, position)
+                except SimulationError as error:
+                    raise _located(error, engine, issue, members) from None
+                if len(tiles) < len(members):
+                    waits |= _flags(issue.plan)
+                if not tiles:
+                    continue
+                moved = True
+                for tile in tiles:
+                    positions[tile] = place
+                    if done:
+                        queues[tile].popleft()
+                        positions[tile] = unit_start(engine)
+                if done:
+                    self._awake.add(_Unit.DISPATCH)
+            self._waits[engine] = waits
+            if not moved:
+                return
+            if engine is TileEngine.RING_PRODUCE:
+                self._awake.update((*_CONSUMERS, _Unit.OUTFEED))
+            if engine in _CONSUMERS or self._rng is not None:
+                # Whoever takes these rows goes first.
+                self._awake.add(engine)
+                return
+
+    def _stream_turn(self, kind: int) -> None:
+        queue = self._streams[kind]
+        while queue:
+            event, plan = queue[0]
+            position = self._stream_positions[kind]
+            self._current = str(event.bundle)
+            try:
+                place = self._stream_units[kind].advance(event.instruction, plan, position)
+            except SimulationError as error:
+                raise SimulationError(
+                    error.what,
+                    reason=error.reason,
+                    where=f"{event.instruction.op.name.lower()} at bundle {event.bundle} of chunk "
+                    f"{event.chunk}",
+                ) from None
+            if place > position and kind == _Unit.INFEED:
+                self._awake.update(_CONSUMERS)
+            self._stream_positions[kind] = place
+            if place < len(plan.addresses):
+                return
+            queue.popleft()
+            self._stream_positions[kind] = 0
+
+    def _dispatch_turn(self) -> None:
+        for tile, queue in enumerate(self._dispatchers):
+            while queue:
+                issue = queue[0]
+                instruction = issue.instruction
+                if isinstance(instruction, TileFence):
+                    if not self._fence_open(instruction, tile):
+                        break
+                    self._pass_fence(instruction, tile)
+                else:
+                    engine = ENGINE_OF[instruction.op]
+                    self._queues[engine][tile].append(issue)
+                    self._awake.add(engine)
+                queue.popleft()
+
+    def _fence_open(self, fence: TileFence, tile: int) -> bool:
+        for engine in TileEngine:
+            if fence.idle >> engine & 1 and self._queues[engine][tile]:
+                return False
+        a, b = self.flags[TileFlag.RING_PRODUCER_A], self.flags[TileFlag.RING_PRODUCER_B]
+        return not (
+            (fence.wait_ring_a and _below(a[tile], fence.ring_threshold))
+            or (fence.wait_ring_b and _below(b[tile], fence.ring_threshold))
+        )
+
+    def _pass_fence(self, fence: TileFence, tile: int) -> None:
+        for flag in TileFlag:
+            if fence.set >> flag & 1:
+                self.flags[flag][tile] = fence.value
+                self._wake_for(flag)
+        if fence.signal:
+            self._done |= 1 << tile
+
+    def _fence(self, fence: ScalarFence, event: Fence) -> None:
+        blocked = list(self._missing(fence))
+        if blocked:
+            raise SimulationError(
+                "deadlock",
+                reason="; ".join([*blocked, *self._blocked()][:12]),
+                where=f"scalar_fence at bundle {event.bundle} of chunk {event.chunk}",
+            )
+        self._done &= ~fence.clear
+        for flag in ScalarFlag:
+            if fence.set >> flag & 1:
+                self.scalar_flags[flag] = fence.value
+        self._awake.update(_STREAMS)
+
+    def _missing(self, fence: ScalarFence) -> Iterator[str]:
+        """What the scalar core waits for and will not get."""
+        if fence.wait_tiles and fence.tiles & ~self._done:
+            late = [str(t) for t in range(TILES) if fence.tiles & ~self._done & 1 << t]
+            yield f"the scalar core waits for tiles {', '.join(late)}"
+        for engine, kind in zip(StreamEngine, _STREAMS, strict=False):
+            if fence.idle >> engine & 1 and self._streams[kind]:
+                yield f"the scalar core waits for {engine.name.lower()}"
+        for flag in ScalarFlag:
+            if fence.wait >> flag & 1:
+                has, wants = self.scalar_flags[flag], fence.thresholds[flag]
+                if _below(has, wants):
+                    yield f"the scalar core waits for {flag.name.lower()} >= {wants}, has {has}"
+
+    def _blocked(self) -> Iterator[str]:
+        """Who waits for what."""
+        for engine in TileEngine:
+            seen: set[int] = set()
+            for tile, queue in enumerate(self._queues[engine]):
+                if queue and id(queue[0]) not in seen:
+                    seen.add(id(queue[0]))
+                    yield f"tile {tile}: {queue[0]} {self._reason(engine, queue[0], tile)}"
+        for tile, waiting in enumerate(self._dispatchers):
+            if waiting:
+                yield f"tile {tile}: {waiting[0]} is not dispatched"
+                break
+        for kind, streams in self._streams.items():
+            if streams:
+                event, _ = streams[0]
+                name = event.instruction.op.name.lower()
+                yield (f"{name} at bundle {event.bundle} is at unit {self._stream_positions[kind]}")
+
+    def _reason(self, engine: TileEngine, issue: Issue, tile: int) -> str:
+        position = self._positions[engine][tile]
+        plan = issue.plan
+        for gates, place in _gates(plan, position):
+            for gate in gates:
+                flag = gate.flag
+                has = self.flags[flag][tile]
+                if gate.limit(has, place) <= place:
+                    name = TileFlag(flag).name.lower()
+                    last = self._producers.get(flag)
+                    by = f", last produced by bundle {last}" if last else ", never produced"
+                    return f"waits for {name} >= {gate.wanted(place)}, has {has}{by}"
+        return "waits for data"
+
+    def _finish(self) -> None:
+        """Everything is used up at the end of a program.
+
+        Raises:
+            SimulationError: something is left over.
+        """
+        left = [*self._blocked()]
+        for channel, queues in enumerate(self._ring.queues):
+            for tile, queue in enumerate(queues):
+                if queue:
+                    left.append(f"rows for tile {tile} on channel {'AB'[channel]}")
+        if self._ring.outfeed:
+            left.append("rows for the outfeed")
+        for memory, pop in self._pops.items():
+            if pop.queue.size:
+                left.append(f"{pop.queue.size} bytes of {memory.name.lower()} data")
+        if self._output or self._outputs:
+            left.append(f"{sum(map(len, self._output))} bytes of output")
+        for engine in TileEngine:
+            unit = self._units[engine]
+            if isinstance(unit, MeshUnit) and any(unit.waiting):
+                left.append(f"words on {engine.name.lower()}")
+        if left:
+            raise SimulationError(
+                "something is left over at the end of the program", reason="; ".join(left[:8])
+            )
+
+
+class _OpEngine:
+    """The op engine's turn."""
+
+    def __init__(self, machine: Machine, unit: OpUnit) -> None:
+        self._machine = machine
+        self._unit = unit
+
+    def plan(self, issue: Issue) -> OpPlan | None:
+        instruction = issue.instruction
+        if isinstance(instruction, TensorOp):
+            return op_plan(instruction)
+        if isinstance(instruction, Resize):
+            raise SimulationError(
+                "bilinear resize is not known well enough to be executed",
+                hint="the manual gives its fields only",
+            )
+        return None
+
+    def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:
+        instruction, plan = issue.instruction, issue.plan
+        if isinstance(instruction, NluTable):
+            self._unit.load_table(instruction, np.array(tiles))
+            return tiles, 0, True
+        tiles, end = movable(self._machine, plan.gates, tiles, position, plan.steps)
+        if not tiles:
+            return tiles, position, False
+        self._unit.compute(plan, np.array(tiles), position, end)
+        words = passed(plan.avdata, plan.written(position), plan.written(end))
+        self._machine.count(tiles, TileFlag.AVDATA, words)
+        self._machine.count(tiles, TileFlag.PARAMETERS, passed(plan.parameters, position, end))
+        return tiles, end, end == plan.steps
+
+
+def unit_start(engine: TileEngine) -> Any:
+    """Position of an instruction that has not begun; mesh engines have two halves."""
+    return (0, 0) if engine.name.startswith("MESH") else 0
+
+
+def _flags(plan: Any) -> int:
+    """Mask of the flags that an instruction watches."""
+    mask = 0
+    for gates, _ in _gates(plan, (0, 0) if hasattr(plan, "send") else 0):
+        for gate in gates:
+            mask |= 1 << gate.flag
+    return mask
+
+
+def _gates(plan: Any, position: Any) -> Iterator[tuple[Any, int]]:
+    if plan is None:
+        return
+    if isinstance(position, tuple):
+        yield plan.send.gates, position[0]
+        yield plan.receive.gates, position[1]
+    else:
+        yield plan.gates, position
+
+
+def _stream_kind(instruction: Pop | Infeed | Outfeed) -> int:
+    match instruction:
+        case Pop(memory=PopMemory.ACTIVATION):
+            return _Unit.AVDATA_POP
+        case Pop():
+            return _Unit.PARAMETER_POP
+        case Infeed():
+            return _Unit.INFEED
+        case Outfeed():
+            return _Unit.OUTFEED
+
+
+def _below(value: int, threshold: int) -> bool:
+    """Whether a 16-bit counter is below a threshold, as a signed difference."""
+    return ((value - threshold + 0x8000 & 0xFFFF) - 0x8000) < 0
+
+
+def _located(
+    error: SimulationError, engine: TileEngine, issue: Issue, tiles: list[int]
+) -> SimulationError:
+    where = f"tiles {', '.join(map(str, tiles))}, {engine.name.lower()}, {issue}"
+    return SimulationError(error.what, reason=error.reason, where=where, hint=error.hint)

@@ -1,0 +1,56 @@
+"""Memories of the tiles, those of all tiles in one array."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fitzroy.base.types import Array
+from fitzroy.hw_models.chips.beagle import BEAGLE
+
+TILES = BEAGLE.tiles.count
+NARROW_WORDS = BEAGLE.memories.narrow.elements
+WIDE_ROWS = BEAGLE.memories.wide.elements
+ROW_BYTES = BEAGLE.memories.wide.element_bytes
+LANES = BEAGLE.compute.lanes
+SCALING_ENTRIES = BEAGLE.memories.scaling.elements
+
+
+class TileMemory:
+    """Contents of the tiles' memories, and which of it has been written.
+
+    Attributes:
+        narrow: uint32[tiles, words].
+        narrow_bytes: the same as uint8[tiles, bytes].
+        narrow_known: bool[tiles, words], written since power-up.
+        wide: uint32[tiles, rows, lanes].
+        wide_bytes: the same as uint8[tiles, rows, bytes].
+        wide_known: bool[tiles, rows, lanes].
+        scaling: uint32[tiles, entries, 2].
+        scaling_known: bool[tiles, entries, 2].
+        tables: coefficients of the non-linear unit, float32[tiles, segments, 5].
+        breakpoints: float32[tiles, segments - 1].
+
+    Args:
+        seed: fill the memories with random numbers, None with zeros.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        rng = None if seed is None else np.random.default_rng(seed)
+
+        def memory(*shape: int) -> Array:
+            if rng is None:
+                return np.zeros(shape, np.uint32)
+            return rng.integers(0, 1 << 32, shape, np.uint32)
+
+        self.narrow = memory(TILES, NARROW_WORDS)
+        self.narrow_bytes = self.narrow.view(np.uint8)
+        self.narrow_known = np.zeros((TILES, NARROW_WORDS), bool)
+        self.wide = memory(TILES, WIDE_ROWS, LANES)
+        self.wide_bytes = self.wide.view(np.uint8)
+        self.wide_known = np.zeros((TILES, WIDE_ROWS, LANES), bool)
+        self.scaling = memory(TILES, SCALING_ENTRIES, 2)
+        self.scaling_known = np.zeros((TILES, SCALING_ENTRIES, 2), bool)
+        segments = BEAGLE.compute.nlu_segments
+        self.tables = np.zeros((TILES, segments, 5), np.float32)
+        self.breakpoints = np.zeros((TILES, segments - 1), np.float32)
+        self.table_known = np.zeros(TILES, bool)

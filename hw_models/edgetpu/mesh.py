@@ -1,0 +1,203 @@
+"""The mesh bus: words from tiles to their neighbours."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from fitzroy.base.errors import SimulationError
+from fitzroy.base.types import Array
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.engine import Core, Issue, movable
+from fitzroy.hw_models.edgetpu.memory import NARROW_WORDS, TILES
+from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence
+from fitzroy.hw_models.isa.fields import Opcode, Side, TileFlag
+from fitzroy.hw_models.isa.mesh import Mesh
+from fitzroy.hw_models.isa.traversal import WIDE, traversal
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One of the four directions.
+
+    Attributes:
+        rows: rows from a sender to its receiver.
+        columns: columns likewise.
+        received: flag of the receive half.
+        sent: flag of the send half.
+    """
+
+    rows: int
+    columns: int
+    received: TileFlag
+    sent: TileFlag
+
+
+DIRECTIONS = {
+    Opcode.MESH_SOUTHWARD: Direction(1, 0, TileFlag.MESH_NORTH_IN, TileFlag.MESH_SOUTH_OUT),
+    Opcode.MESH_WESTWARD: Direction(0, -1, TileFlag.MESH_EAST_IN, TileFlag.MESH_WEST_OUT),
+    Opcode.MESH_NORTHWARD: Direction(-1, 0, TileFlag.MESH_SOUTH_IN, TileFlag.MESH_NORTH_OUT),
+    Opcode.MESH_EASTWARD: Direction(0, 1, TileFlag.MESH_WEST_IN, TileFlag.MESH_EAST_OUT),
+}
+
+
+_EMPTY = traversal(0, [], rank=WIDE.rank)
+"""What all zero bits mean where a half is known to be there."""
+
+
+@dataclass(eq=False, slots=True)
+class HalfPlan:
+    """One half of a mesh instruction with its element order.
+
+    Attributes:
+        words: address of each word; empty if the half does nothing.
+        gates: watchers, at positions of words.
+        ends: positions at which the flag counts.
+    """
+
+    words: Array
+    gates: tuple[Gate, ...]
+    ends: list[int] | None
+
+
+@dataclass(eq=False, slots=True)
+class MeshPlan:
+    """Both halves of a mesh instruction."""
+
+    send: HalfPlan
+    receive: HalfPlan
+
+
+class MeshUnit:
+    """The engine of one direction; a position is words sent and words received."""
+
+    def __init__(self, core: Core, opcode: Opcode) -> None:
+        self._core = core
+        self.direction = DIRECTIONS[opcode]
+        self.links: list[deque[tuple[Array, Array]]] = [deque() for _ in range(TILES)]
+        self.waiting = [0] * TILES
+
+    def plan(self, issue: Issue) -> MeshPlan:
+        """The element order of both halves.
+
+        Raises:
+            SimulationError: words outside narrow memory, or a way off the grid.
+        """
+        instruction = issue.instruction
+        assert isinstance(instruction, Mesh)
+        halves = []
+        for words, side, producer in (
+            (instruction.send, Side.READ, instruction.sent),
+            (instruction.receive, Side.WRITE, instruction.received),
+        ):
+            on = producer is not None and producer.valid
+            if side is Side.WRITE:
+                on = on or instruction.fill
+            if words is None and not on:
+                halves.append(HalfPlan(np.zeros(0, np.int64), (), None))
+                continue
+            walk = sequence(_EMPTY if words is None else words)
+            low, high = int(walk.addresses.min()), int(walk.addresses.max())
+            if low < 0 or high >= NARROW_WORDS:
+                raise SimulationError(
+                    f"narrow word {low if low < 0 else high} is used",
+                    reason=f"there are {NARROW_WORDS}",
+                )
+            halves.append(
+                HalfPlan(
+                    walk.addresses,
+                    gates((w, walk) for w in instruction.wait if w is not None and w.side is side),
+                    places(walk.ends(producer.level))
+                    if producer is not None and producer.valid
+                    else None,
+                )
+            )
+        return MeshPlan(*halves)
+
+    def advance(
+        self, issue: Issue, tiles: list[int], position: tuple[int, int]
+    ) -> tuple[list[int], tuple[int, int], bool]:
+        """Move one half as far as all tiles can that can any."""
+        plan: MeshPlan = issue.plan
+        instruction = issue.instruction
+        assert isinstance(instruction, Mesh)
+        sent, received = position
+        goal = (len(plan.send.words), len(plan.receive.words))
+        if goal == (0, 0):
+            return tiles, position, True
+        if sent < goal[0]:
+            moved, place = self._send(plan.send, tiles, sent)
+            if len(moved):
+                now = (place, received)
+                return moved, now, now == goal
+        if received < goal[1]:
+            moved, place = self._receive(instruction, plan.receive, tiles, received)
+            if len(moved):
+                now = (sent, place)
+                return moved, now, now == goal
+        return [], position, False
+
+    def _send(self, plan: HalfPlan, tiles: list[int], position: int) -> tuple[list[int], int]:
+        tiles, end = movable(self._core, plan.gates, tiles, position, len(plan.words))
+        if not tiles:
+            return tiles, position
+        memory = self._core.memory
+        where, source = np.array(tiles)[:, None], plan.words[position:end]
+        words = memory.narrow[where, source]
+        known = memory.narrow_known[where, source]
+        for index, tile in enumerate(tiles):
+            neighbour = self._neighbour(tile)
+            self.links[neighbour].append((words[index], known[index]))
+            self.waiting[neighbour] += end - position
+        self._core.count(tiles, self.direction.sent, passed(plan.ends, position, end))
+        return tiles, end
+
+    def _neighbour(self, tile: int) -> int:
+        columns = BEAGLE.tiles.columns
+        row = tile // columns + self.direction.rows
+        column = tile % columns + self.direction.columns
+        if not (0 <= row < BEAGLE.tiles.rows and 0 <= column < columns):
+            raise SimulationError(f"tile {tile} sends over the edge of the grid")
+        return row * columns + column
+
+    def _receive(
+        self, instruction: Mesh, plan: HalfPlan, tiles: list[int], position: int
+    ) -> tuple[list[int], int]:
+        if not instruction.fill:
+            tiles = [tile for tile in tiles if self.waiting[tile]]
+        tiles, end = movable(self._core, plan.gates, tiles, position, len(plan.words))
+        if not tiles:
+            return tiles, position
+        if not instruction.fill:
+            end = min(end, position + min(self.waiting[tile] for tile in tiles))
+        memory = self._core.memory
+        target = plan.words[position:end]
+        if instruction.fill:
+            where = np.array(tiles)[:, None]
+            memory.narrow[where, target] = instruction.fill_word
+            memory.narrow_known[where, target] = True
+        else:
+            for tile in tiles:
+                words, known = self._take(tile, end - position)
+                memory.narrow[tile, target] = words
+                memory.narrow_known[tile, target] = known
+        self._core.count(tiles, self.direction.received, passed(plan.ends, position, end))
+        return tiles, end
+
+    def _take(self, tile: int, count: int) -> tuple[Array, Array]:
+        """Words from the link of a tile."""
+        self.waiting[tile] -= count
+        link, words, known = self.links[tile], [], []
+        while count:
+            some, sure = link.popleft()
+            if len(some) > count:
+                link.appendleft((some[count:], sure[count:]))
+                some, sure = some[:count], sure[:count]
+            words.append(some)
+            known.append(sure)
+            count -= len(some)
+        if len(words) == 1:
+            return words[0], known[0]
+        return np.concatenate(words), np.concatenate(known)

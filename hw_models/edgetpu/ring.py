@@ -1,0 +1,203 @@
+"""The ring bus: rows from tiles and the infeed to tiles and the outfeed."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from fitzroy.base.errors import SimulationError
+from fitzroy.base.types import Array
+from fitzroy.hw_models.edgetpu.engine import Core, Issue, movable
+from fitzroy.hw_models.edgetpu.memory import TILES, WIDE_ROWS
+from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence
+from fitzroy.hw_models.isa.fields import Opcode, TileFlag
+from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
+
+CHANNELS = 2
+
+
+@dataclass(eq=False, slots=True)
+class Message:
+    """Rows on their way to one receiver.
+
+    Attributes:
+        words: uint32[rows, lanes]; receivers of the same rows share it.
+        known: bool[rows, lanes], or None if all words are.
+        taken: rows that the receiver has had.
+    """
+
+    words: Array
+    known: Array | None = None
+    taken: int = 0
+
+    @property
+    def left(self) -> int:
+        """Rows that are still to be taken."""
+        return len(self.words) - self.taken
+
+
+class Ring:
+    """Rows in order of arrival for every tile and channel, and for the outfeed."""
+
+    def __init__(self) -> None:
+        self.queues: list[list[deque[Message]]] = [
+            [deque() for _ in range(TILES)] for _ in range(CHANNELS)
+        ]
+        self.outfeed: deque[Message] = deque()
+
+    def send(
+        self,
+        channel: int,
+        destination: int,
+        words: Array,
+        known: Array | None = None,
+        *,
+        to_outfeed: bool = False,
+    ) -> None:
+        """Send rows to the tiles of a mask, and perhaps to the outfeed."""
+        for tile in range(TILES):
+            if destination >> tile & 1:
+                self.queues[channel][tile].append(Message(words, known))
+        if to_outfeed:
+            self.outfeed.append(Message(words, known))
+
+
+@dataclass(eq=False, slots=True)
+class RingPlan:
+    """A ring instruction with its element order.
+
+    Attributes:
+        rows: address of each row.
+        gates: watchers, at positions of rows.
+        ends: positions at which the tile's flag counts.
+        tokens: positions at which the ring token counts.
+    """
+
+    rows: Array
+    gates: tuple[Gate, ...]
+    ends: list[int] | None
+    tokens: list[int] | None = None
+
+
+class RingProduceUnit:
+    """Sends wide rows."""
+
+    def __init__(self, core: Core, ring: Ring) -> None:
+        self._core = core
+        self._ring = ring
+
+    def plan(self, issue: Issue) -> RingPlan:
+        """The element order of an instruction.
+
+        Raises:
+            SimulationError: rows outside wide memory.
+        """
+        instruction = issue.instruction
+        assert isinstance(instruction, RingProduce)
+        rows = sequence(instruction.wide, instruction.prefix)
+        _check(rows.addresses)
+        write, token = instruction.ring_write, instruction.token
+        return RingPlan(
+            rows.addresses,
+            gates((watcher, rows) for watcher in instruction.wait),
+            places(rows.ends(write.level)) if write is not None and write.valid else None,
+            places(rows.ends(token.level)) if token is not None and token.valid else None,
+        )
+
+    def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:
+        """Send as many rows as the first tile can that can any."""
+        plan: RingPlan = issue.plan
+        instruction = issue.instruction
+        assert isinstance(instruction, RingProduce)
+        # Messages of several tiles have an order; tokens decide it.
+        for tile in tiles:
+            ready, end = movable(self._core, plan.gates, [tile], position, len(plan.rows))
+            if ready:
+                break
+        else:
+            return [], position, False
+        memory = self._core.memory
+        rows = plan.rows[position:end]
+        self._ring.send(
+            instruction.channel,
+            instruction.destination,
+            memory.wide[tile, rows],
+            memory.wide_known[tile, rows],
+            to_outfeed=instruction.to_outfeed,
+        )
+        self._core.count(ready, TileFlag.RING_WRITE, passed(plan.ends, position, end))
+        self._core.token(instruction.channel, passed(plan.tokens, position, end))
+        return ready, end, end == len(plan.rows)
+
+
+class RingConsumeUnit:
+    """Stores rows of one channel."""
+
+    def __init__(self, core: Core, ring: Ring, channel: int) -> None:
+        self._core = core
+        self._queues = ring.queues[channel]
+        self._flag = (TileFlag.RING_READ_A, TileFlag.RING_READ_B)[channel]
+
+    def plan(self, issue: Issue) -> RingPlan:
+        """The element order of an instruction.
+
+        Raises:
+            SimulationError: rows outside wide memory.
+        """
+        instruction = issue.instruction
+        assert isinstance(instruction, RingConsume)
+        assert instruction.op in (Opcode.RING_CONSUME_A, Opcode.RING_CONSUME_B)
+        rows = sequence(instruction.wide, instruction.prefix)
+        _check(rows.addresses)
+        read = instruction.ring_read
+        return RingPlan(
+            rows.addresses,
+            gates((watcher, rows) for watcher in instruction.wait),
+            places(rows.ends(read.level)) if read is not None and read.valid else None,
+        )
+
+    def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:
+        """Store as many rows of one message as all tiles can that can any."""
+        plan: RingPlan = issue.plan
+        queues = self._queues
+        tiles = [tile for tile in tiles if queues[tile]]
+        tiles, end = movable(self._core, plan.gates, tiles, position, len(plan.rows))
+        if not tiles:
+            return tiles, position, False
+        heads = [queues[tile][0] for tile in tiles]
+        size = min(end - position, *[message.left for message in heads])
+        memory = self._core.memory
+        rows = plan.rows[position : position + size]
+        for group, message in _shared(tiles, heads):
+            first = message.taken
+            words = message.words[first : first + size]
+            lanes = words.shape[1]
+            memory.wide[group[:, None], rows, :lanes] = words
+            known = True if message.known is None else message.known[first : first + size]
+            memory.wide_known[group[:, None], rows, :lanes] = known
+        for tile, message in zip(tiles, heads, strict=True):
+            message.taken += size
+            if not message.left:
+                queues[tile].popleft()
+        end = position + size
+        self._core.count(tiles, self._flag, passed(plan.ends, position, end))
+        return tiles, end, end == len(plan.rows)
+
+
+def _shared(tiles: list[int], heads: list[Message]) -> list[tuple[Array, Message]]:
+    """Tiles that take the same rows, with the message of one of them."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for index, message in enumerate(heads):
+        groups.setdefault((id(message.words), message.taken), []).append(index)
+    where = np.array(tiles)
+    return [(where[indices], heads[indices[0]]) for indices in groups.values()]
+
+
+def _check(rows: Array) -> None:
+    low, high = int(rows.min()), int(rows.max())
+    if low < 0 or high >= WIDE_ROWS:
+        raise SimulationError(
+            f"wide row {low if low < 0 else high} is used", reason=f"there are {WIDE_ROWS}"
+        )

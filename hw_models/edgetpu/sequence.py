@@ -1,0 +1,158 @@
+"""Element order of instructions: addresses of a traversal, and where its iterations lie."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+
+from fitzroy.base.types import Array
+from fitzroy.hw_models.isa.fields import Watcher
+from fitzroy.hw_models.isa.traversal import Dim, Prefix, Traversal
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sequence:
+    """The elements of a traversal in the order in which an engine handles them.
+
+    Attributes:
+        addresses: int64[n], prefixes included.
+        traversal: the traversal.
+        main: positions of the elements that are not prefix, None if all are.
+        words: elements of a prefix.
+        level: dimensions 0 to `level` make the run that a prefix precedes.
+        partial_dim: dimension that a partial last chunk shortens.
+    """
+
+    addresses: Array
+    traversal: Traversal
+    main: Array | None = None
+    words: int = 0
+    level: int = 0
+    partial_dim: int = 0
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+    def begins(self, level: int) -> Array:
+        """Where each iteration of a level begins, with the prefix that belongs to it."""
+        first = _iterations(self.traversal, level, self.partial_dim)[:-1]
+        if self.main is None:
+            return first
+        # A prefix stands before the first element of a run.
+        runs = _iterations(self.traversal, self.level + 1, self.partial_dim)[:-1]
+        return self.main[first] - np.where(np.isin(first, runs), self.words, 0)
+
+    def ends(self, level: int) -> Array:
+        """Position behind the last element of each iteration of a level."""
+        last = _iterations(self.traversal, level, self.partial_dim)[1:]
+        return last if self.main is None else self.main[last - 1] + 1
+
+
+@lru_cache(512)
+def sequence(traversal: Traversal, prefix: Prefix | None = None, partial_dim: int = 0) -> Sequence:
+    """The elements of a traversal, with a prefix where there is one.
+
+    Raises:
+        FormatError: an absurd number of elements.
+    """
+    if prefix is None or not prefix.enabled:
+        return Sequence(
+            traversal.addresses(partial_dim=partial_dim), traversal, partial_dim=partial_dim
+        )
+    addresses, main = traversal.prefixed(prefix)
+    return Sequence(
+        addresses, traversal, np.flatnonzero(main), prefix.words, prefix.level, partial_dim
+    )
+
+
+def loops(counts: tuple[int, ...], part: int, part_dim: int) -> Traversal:
+    """The loops of a tensor operation as a traversal, for their iterations."""
+    return Traversal(0, tuple(Dim(count, 0) for count in counts), 0, 0, 0, part, part_dim, 0)
+
+
+@lru_cache(2048)
+def _iterations(traversal: Traversal, level: int, partial_dim: int) -> Array:
+    """Bounds of the iterations of a level, among the elements that are not prefix."""
+    counts = [dim.count for dim in traversal.dims]
+    inner = int(np.prod(counts[:level], dtype=np.int64))
+    total = traversal.iterations(level)
+    if not traversal.part_dim:
+        return np.arange(total + 1, dtype=np.int64) * inner
+    run = traversal.runs(level, partial_dim=partial_dim)
+    return np.concatenate([[0], np.flatnonzero(np.diff(run)) + 1, [len(run)]])
+
+
+class Gate:
+    """A watcher of an instruction: where it holds the engine, and for what.
+
+    Args:
+        watcher: flag, threshold and increment.
+        begins: positions of the iterations.
+        end: number of elements.
+    """
+
+    __slots__ = ("_begins", "_end", "_step", "flag", "watcher")
+
+    def __init__(self, watcher: Watcher, begins: Array, end: int) -> None:
+        self.watcher = watcher
+        self.flag = watcher.flag
+        self._end = end
+        self._begins: list[int] = begins.tolist()
+        step = self._begins[1] if len(self._begins) > 1 else end
+        regular = step > 0 and self._begins == list(range(0, step * len(self._begins), step))
+        # Most iterations have one size, so that no search is needed.
+        self._step = step if regular else 0
+
+    def _index(self, position: int) -> int:
+        """Number of the first iteration that begins at a position or behind it."""
+        if self._step:
+            return -(-position // self._step)
+        return bisect_left(self._begins, position)
+
+    def limit(self, value: int, position: int) -> int:
+        """How far the engine may go from a position while the flag has a value."""
+        index = self._index(position)
+        begins, watcher = self._begins, self.watcher
+        if index >= len(begins):
+            return self._end
+        increment = watcher.increment
+        distance = ((value - watcher.threshold - increment * index + 0x8000) & 0xFFFF) - 0x8000
+        if distance < 0:
+            return begins[index]
+        if increment > 0:
+            index += distance // increment + 1
+        elif increment < 0:
+            index += 1
+        else:
+            return self._end
+        return begins[index] if index < len(begins) else self._end
+
+    def wanted(self, position: int) -> int:
+        """Value that the flag must reach for the iteration at a position."""
+        return self.watcher.threshold + self.watcher.increment * self._index(position)
+
+
+def gates(watchers: Iterable[tuple[Watcher | None, Sequence]]) -> tuple[Gate, ...]:
+    """Gates of the watchers that are there and on, each with the elements that it holds back."""
+    return tuple(
+        Gate(watcher, walk.begins(watcher.level), len(walk))
+        for watcher, walk in watchers
+        if watcher is not None and watcher.valid
+    )
+
+
+def places(ends: Array | None) -> list[int] | None:
+    """Positions at which a flag counts, as numbers."""
+    return None if ends is None else cast(list[int], ends.tolist())
+
+
+def passed(ends: list[int] | None, before: int, after: int) -> int:
+    """How many iterations end behind `before`, up to `after`."""
+    if ends is None:
+        return 0
+    return bisect_right(ends, after) - bisect_right(ends, before)
