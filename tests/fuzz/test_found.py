@@ -171,7 +171,7 @@ def test_scattered_rows_are_placed_in_linear_time() -> None:
     assert file.resources is not None
     # Free pairs of rows on one tile are never beside those on the other one.
     file.resources.staging = [
-        Reserved(tiles=1 + (row // 2 & 1), row=row, rows=2) for row in range(2, 2070, 2)
+        Reserved(tiles=1 + (row // 2 & 1), row=row, rows=2) for row in range(0, 2070, 2)
     ]
     with soon():
         (allocation,) = allocate([file])
