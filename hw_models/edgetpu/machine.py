@@ -2,8 +2,9 @@
 
 The functional model has no clock. Every engine that can move does, until nothing moves; then the
 scalar core goes on, or there is a deadlock. Programs are correct for every order that the flags
-allow, with one exception: a ring consumer may rely on its rows being taken before the next one
-arrives, so the wide-to-narrow engine has its turn after every row that does.
+allow, with two exceptions: a ring consumer may rely on its rows being taken before the next one
+arrives, so the wide-to-narrow engine has its turn after every row that does; and a conversion may
+rely on rows of the one before it having been sent, so the ring producer has its turn after each.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ ENGINE_OF = {
 """Which engine executes an opcode."""
 
 _CONSUMERS = (TileEngine.RING_CONSUME_A, TileEngine.RING_CONSUME_B)
+_TAKEN = (*_CONSUMERS, TileEngine.NARROW_TO_WIDE)
+"""Engines whose rows are taken before their next ones come."""
 
 
 class Host(Protocol):
@@ -107,9 +110,9 @@ _STREAMS = (_Unit.AVDATA_POP, _Unit.PARAMETER_POP, _Unit.INFEED, _Unit.OUTFEED)
 _TURNS = (
     TileEngine.WIDE_TO_NARROW,
     TileEngine.OP,
+    TileEngine.RING_PRODUCE,
     TileEngine.NARROW_TO_WIDE,
     *(engine for engine in TileEngine if engine.name.startswith("MESH")),
-    TileEngine.RING_PRODUCE,
     *_CONSUMERS,
     _Unit.OUTFEED,
     _Unit.INFEED,
@@ -316,6 +319,8 @@ class Machine:
                 kind = self._rng.choice(sorted(self._awake))
                 if kind in _CONSUMERS and TileEngine.WIDE_TO_NARROW in self._awake:
                     kind = TileEngine.WIDE_TO_NARROW
+                if kind == TileEngine.NARROW_TO_WIDE and TileEngine.RING_PRODUCE in self._awake:
+                    kind = TileEngine.RING_PRODUCE
             self._awake.discard(kind)
             if kind == _Unit.DISPATCH:
                 self._dispatch_turn()
@@ -360,7 +365,7 @@ class Machine:
                 return
             if engine is TileEngine.RING_PRODUCE:
                 self._awake.update((*_CONSUMERS, _Unit.OUTFEED))
-            if engine in _CONSUMERS or self._rng is not None:
+            if engine in _TAKEN or self._rng is not None:
                 # Whoever takes these rows goes first.
                 self._awake.add(engine)
                 return

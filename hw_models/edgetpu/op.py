@@ -550,13 +550,13 @@ def _products(x: Array, w: Array) -> Array:
     most = int(np.iinfo(x.dtype).max) * _largest(w)
     terms = _EXACT_F32 // most
     if terms < _FEW_TERMS:
-        return np.matmul(x.astype(np.float64), w.astype(np.float64)).astype(np.int64)
-    total = None
+        found = np.matmul(x.astype(np.float64), w.astype(np.float64))
+        return np.asarray(found.astype(np.int64))
+    total: Array = np.zeros((*x.shape[:2], w.shape[2]), np.int64)
     for first in range(0, w.shape[1], terms):
         part = slice(first, first + terms)
         found = np.matmul(x[:, :, part].astype(np.float32), w[:, part].astype(np.float32))
-        total = found.astype(np.int64) if total is None else total + found.astype(np.int64)
-    assert total is not None
+        total += found.astype(np.int64)
     return total
 
 

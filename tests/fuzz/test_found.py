@@ -178,6 +178,14 @@ def test_scattered_rows_are_placed_in_linear_time() -> None:
     assert allocation.moves[9] == 2070 - 500
 
 
+@pytest.mark.parametrize("name", ["narrow_bytes", "scratch_bytes", "batch_size"])
+def test_resources_fit_packages(name: str) -> None:
+    file = small_object()
+    setattr(file.resources, name, 1 << 31)
+    with pytest.raises(FormatError, match=f"{name} is 2147483648"):
+        link([file])
+
+
 def test_the_programs_of_the_fuzzer_link_alone_and_together() -> None:
     names = [package.main.name for package in link(list(programs.objects()))]
     assert names == ["everything", "small", "other"]

@@ -38,6 +38,9 @@ VERSION = 0
 UNIT_BYTES = 64
 """Unit of parameters: sizes of operands and runs are multiples."""
 
+_LARGEST = (1 << 31) - 1
+"""Packages store sizes as int32."""
+
 
 class SymbolKind(IntEnum):
     """What a symbol stands for; the first four are the descriptions of a package's fields."""
@@ -227,6 +230,7 @@ def check(file: ObjectFile, path: str = "") -> None:
         raise FormatError("names of operands must differ", path=path, table="Operand")
     for number, operand in enumerate(operands):
         _check_operand(operand, path, f"operands[{number}]")
+    _check_resources(file.resources, path)
     groups = {operand.name: {run.group for run in operand.runs or ()} for operand in operands}
     layers = {
         SymbolKind.INPUT: {layer.name for layer in file.inputs or ()},
@@ -257,6 +261,15 @@ def _member(kind: type[E], value: int, path: str, where: str) -> E:
         return kind(value)
     except ValueError:
         raise FormatError(f"{value} is not a {kind.__name__}", path=path, table=where) from None
+
+
+def _check_resources(resources: Resources | None, path: str) -> None:
+    for name in ("narrow_bytes", "scratch_bytes", "batch_size"):
+        value = 0 if resources is None else getattr(resources, name)
+        if value > _LARGEST:
+            raise FormatError(
+                f"{name} is {value}, packages hold up to {_LARGEST}", path=path, table="Resources"
+            )
 
 
 def _check_operand(operand: Operand, path: str, where: str) -> None:
