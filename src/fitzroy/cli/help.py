@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -43,6 +44,38 @@ Outputs = Annotated[
         "--outputs",
         metavar="A,B",
         help="Take only the part of the model that computes these values.",
+        show_default=False,
+    ),
+]
+InputFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="[NAME=]X",
+        help="An image, a .npy file, or the tensor's raw bytes; once per input.",
+        show_default=False,
+    ),
+]
+Mean = Annotated[
+    str | None,
+    typer.Option(
+        "--mean",
+        metavar="M",
+        help="For images: real = (pixel - M) / S; one number, or one per channel.",
+        show_default=False,
+    ),
+]
+Std = Annotated[
+    str | None, typer.Option("--std", metavar="S", help="See --mean.", show_default=False)
+]
+OutputFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="Y.npy",
+        help="Write the outputs: one to Y.npy, several to Y_0.npy, Y_1.npy..., or all to Y.npz.",
         show_default=False,
     ),
 ]

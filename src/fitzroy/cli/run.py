@@ -19,7 +19,7 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import arrays
 from fitzroy.cli.files import check_output, write_file
-from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.help import InputFiles, Json, Mean, OutputFile, Quiet, Std, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
 from fitzroy.formats.detect import FileKind, detect
 
@@ -94,39 +94,10 @@ def run(
             help="A .pte or .bpte program, a .tflite model, or a graph in text form.",
         ),
     ],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="[NAME=]X",
-            help="An image, a .npy file, or the tensor's raw bytes; once per input.",
-            show_default=False,
-        ),
-    ] = None,
-    mean: Annotated[
-        str | None,
-        typer.Option(
-            "--mean",
-            metavar="M",
-            help="For images: real = (pixel - M) / S; one number, or one per channel.",
-            show_default=False,
-        ),
-    ] = None,
-    std: Annotated[
-        str | None, typer.Option("--std", metavar="S", help="See --mean.", show_default=False)
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="Y.npy",
-            help="Write the outputs: one to Y.npy, several to Y_0.npy, Y_1.npy...,"
-            " or all to Y.npz.",
-            show_default=False,
-        ),
-    ] = None,
+    inputs: InputFiles = None,
+    mean: Mean = None,
+    std: Std = None,
+    output: OutputFile = None,
     raw_output: Annotated[
         bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
     ] = False,

@@ -14,7 +14,7 @@ from fitzroy.base.errors import SimulationError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.cli import arrays
 from fitzroy.cli.files import check_output, write_file
-from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.help import InputFiles, Json, Mean, OutputFile, Quiet, Std, Verb
 from fitzroy.cli.run import Port, describe_output, read_inputs, show_outputs
 from fitzroy.cli.terminal import Column, Terminal, count
 
@@ -35,39 +35,10 @@ def sim(
             show_default=False,
         ),
     ],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="[NAME=]X",
-            help="An image, a .npy file, or the tensor's raw bytes; once per input.",
-            show_default=False,
-        ),
-    ] = None,
-    mean: Annotated[
-        str | None,
-        typer.Option(
-            "--mean",
-            metavar="M",
-            help="For images: real = (pixel - M) / S; one number, or one per channel.",
-            show_default=False,
-        ),
-    ] = None,
-    std: Annotated[
-        str | None, typer.Option("--std", metavar="S", help="See --mean.", show_default=False)
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="Y.npy",
-            help="Write the outputs: one to Y.npy, several to Y_0.npy, Y_1.npy...,"
-            " or all to Y.npz.",
-            show_default=False,
-        ),
-    ] = None,
+    inputs: InputFiles = None,
+    mean: Mean = None,
+    std: Std = None,
+    output: OutputFile = None,
     raw_output: Annotated[
         Path | None,
         typer.Option(
