@@ -83,10 +83,6 @@ class OutputStage:
     nlu_odd: int = 0
 
 
-PLAIN_COPY = OutputStage(1.0)
-"""Of a copy that changes nothing."""
-
-
 def output_stage(call: Call, prefix: Prefix | None = None) -> OutputStage:
     """The output stage of an operator that runs as one tensor operation.
 
