@@ -12,7 +12,13 @@ import numpy as np
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.edgetpu.engine import Core, Issue, movable
-from fitzroy.hw_models.edgetpu.memory import LANES, NARROW_WORDS, SCALING_ENTRIES, WIDE_ROWS
+from fitzroy.hw_models.edgetpu.memory import (
+    LANES,
+    NARROW_WORDS,
+    SCALING_ENTRIES,
+    WIDE_ROWS,
+    check_range,
+)
 from fitzroy.hw_models.edgetpu.sequence import Gate, Sequence, passed, places, sequence
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
 from fitzroy.hw_models.isa.fields import Side, TileFlag
@@ -50,14 +56,6 @@ def _packed(begins: Array, total: int, most: int) -> Array:
     return np.append(first + within * most, total)
 
 
-def _check(numbers: Array, count: int, what: str) -> None:
-    low, high = int(numbers.min()), int(numbers.max())
-    if low < 0 or high >= count:
-        raise SimulationError(
-            f"{what} {low if low < 0 else high} is used", reason=f"there are {count}"
-        )
-
-
 def _plan(
     instruction: NarrowToWide | WideToNarrow, narrow: Sequence, most: int, read: Side
 ) -> ConversionPlan:
@@ -68,7 +66,7 @@ def _plan(
         raise SimulationError(
             f"a conversion has {len(wide)} rows", reason=f"its words fill {len(starts) - 1}"
         )
-    _check(wide.addresses, WIDE_ROWS, "wide row")
+    check_range(wide.addresses, WIDE_ROWS, "wide row")
     gates = []
     for watcher in instruction.wait:
         if watcher is None or not watcher.valid:
@@ -102,7 +100,7 @@ class NarrowToWideUnit:
             traversal = replace(traversal, base=issue.base)
         narrow = sequence(traversal, None, 1 if instruction.transpose else 0)
         plan = _plan(instruction, narrow, LANES, Side.READ)
-        _check(plan.narrow, NARROW_WORDS, "narrow word")
+        check_range(plan.narrow, NARROW_WORDS, "narrow word")
         producer = instruction.narrow_to_wide
         if producer is not None and producer.valid:
             plan.ends = places(sequence(instruction.wide).ends(producer.level))
@@ -159,7 +157,7 @@ def _transposed(words: Array, known: Array, kind: Transpose) -> tuple[Array, Arr
     result = np.ascontiguousarray(square).view("<u4").reshape(words.shape)
     # A word of the result has a part of every word of its group; those that are filled up count
     # as known, because programs read the words that they are in.
-    filled = np.pad(known.reshape(shape), ((0, 0), (0, 0), (0, 0), (0, 0)))
+    filled = known.reshape(shape)
     if missing:
         filled[:, :, -1, group - missing :] = True
     return result, np.repeat(filled.all(axis=3), group, axis=2)
@@ -183,9 +181,9 @@ class WideToNarrowUnit:
         most = LANES // _ENTRY_LANES if instruction.to_scaling else LANES
         plan = _plan(instruction, narrow, most, Side.WRITE)
         if instruction.to_scaling:
-            _check(plan.narrow, SCALING_ENTRIES, "entry of scaling memory")
+            check_range(plan.narrow, SCALING_ENTRIES, "entry of scaling memory")
         else:
-            _check(plan.narrow, NARROW_WORDS, "narrow word")
+            check_range(plan.narrow, NARROW_WORDS, "narrow word")
         producer = instruction.wide_to_narrow
         if producer is not None and producer.valid:
             plan.ends = places(narrow.ends(producer.level))

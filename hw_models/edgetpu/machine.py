@@ -22,7 +22,7 @@ from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.conversion import NarrowToWideUnit, WideToNarrowUnit
 from fitzroy.hw_models.edgetpu.engine import Issue, movable
 from fitzroy.hw_models.edgetpu.memory import TILES, TileMemory
-from fitzroy.hw_models.edgetpu.mesh import MeshUnit
+from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS, MeshUnit
 from fitzroy.hw_models.edgetpu.op import OpPlan, OpUnit
 from fitzroy.hw_models.edgetpu.op import plan as op_plan
 from fitzroy.hw_models.edgetpu.ring import Ring, RingConsumeUnit, RingProduceUnit
@@ -57,21 +57,9 @@ from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.tensor import NluTable, Resize, TensorOp
 
-ENGINE_OF = {
-    Opcode.MAC: TileEngine.OP,
-    Opcode.MAX: TileEngine.OP,
-    Opcode.SUM: TileEngine.OP,
-    Opcode.RESIZE: TileEngine.OP,
-    Opcode.NLU_TABLE: TileEngine.OP,
-    Opcode.WIDE_TO_NARROW: TileEngine.WIDE_TO_NARROW,
-    Opcode.NARROW_TO_WIDE: TileEngine.NARROW_TO_WIDE,
-    Opcode.RING_CONSUME_A: TileEngine.RING_CONSUME_A,
-    Opcode.RING_CONSUME_B: TileEngine.RING_CONSUME_B,
-    Opcode.RING_PRODUCE: TileEngine.RING_PRODUCE,
-    Opcode.MESH_SOUTHWARD: TileEngine.MESH_SOUTHWARD,
-    Opcode.MESH_WESTWARD: TileEngine.MESH_WESTWARD,
-    Opcode.MESH_NORTHWARD: TileEngine.MESH_NORTHWARD,
-    Opcode.MESH_EASTWARD: TileEngine.MESH_EASTWARD,
+_OP_ENGINE = (Opcode.MAC, Opcode.MAX, Opcode.SUM, Opcode.RESIZE, Opcode.NLU_TABLE)
+ENGINE_OF = dict.fromkeys(_OP_ENGINE, TileEngine.OP) | {
+    Opcode[engine.name]: engine for engine in TileEngine if engine is not TileEngine.OP
 }
 """Which engine executes an opcode."""
 
@@ -141,18 +129,14 @@ class Machine:
         draw = random.Random(seed).getrandbits if seed is not None else lambda _: 0
         self.core.write(0, [draw(32) for _ in range(words)])
         ring = self._ring = Ring()
-        self._op = OpUnit(self.memory)
         self._units: dict[TileEngine, Any] = {
             TileEngine.WIDE_TO_NARROW: WideToNarrowUnit(self),
             TileEngine.NARROW_TO_WIDE: NarrowToWideUnit(self),
             TileEngine.RING_PRODUCE: RingProduceUnit(self, ring),
             TileEngine.RING_CONSUME_A: RingConsumeUnit(self, ring, 0),
             TileEngine.RING_CONSUME_B: RingConsumeUnit(self, ring, 1),
-            TileEngine.MESH_SOUTHWARD: MeshUnit(self, Opcode.MESH_SOUTHWARD),
-            TileEngine.MESH_WESTWARD: MeshUnit(self, Opcode.MESH_WESTWARD),
-            TileEngine.MESH_NORTHWARD: MeshUnit(self, Opcode.MESH_NORTHWARD),
-            TileEngine.MESH_EASTWARD: MeshUnit(self, Opcode.MESH_EASTWARD),
-            TileEngine.OP: _OpEngine(self, self._op),
+            **{ENGINE_OF[opcode]: MeshUnit(self, opcode) for opcode in DIRECTIONS},
+            TileEngine.OP: _OpEngine(self, OpUnit(self.memory)),
         }
         self._queues: list[list[deque[Issue]]] = [
             [deque() for _ in range(TILES)] for _ in TileEngine
@@ -184,7 +168,6 @@ class Machine:
         self._current = ""
         self._output: deque[Array] = deque()
         self._outputs: deque[Descriptor] = deque()
-        self._host: Host | None = None
 
     # --- what units call -------------------------------------------------------------------------
 
@@ -244,7 +227,6 @@ class Machine:
             SimulationError: a deadlock, an access outside a memory or to what nothing has
                 written, or something left over at the end.
         """
-        self._host = host
         for event in self.core.run(chunks):
             match event:
                 case Dispatch():

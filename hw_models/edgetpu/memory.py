@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
@@ -54,3 +55,21 @@ class TileMemory:
         self.tables = np.zeros((TILES, segments, 5), np.float32)
         self.breakpoints = np.zeros((TILES, segments - 1), np.float32)
         self.table_known = np.zeros(TILES, bool)
+
+
+def check_range(addresses: Array, count: int, what: str) -> None:
+    """Refuse addresses outside a memory.
+
+    Args:
+        addresses: at least one.
+        count: number of elements of the memory.
+        what: name of an element.
+
+    Raises:
+        SimulationError: names the first address outside, and the size.
+    """
+    low, high = int(addresses.min()), int(addresses.max())
+    if low < 0 or high >= count:
+        raise SimulationError(
+            f"{what} {low if low < 0 else high} is used", reason=f"there are {count}"
+        )

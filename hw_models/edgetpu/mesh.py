@@ -11,7 +11,7 @@ from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.engine import Core, Issue, movable
-from fitzroy.hw_models.edgetpu.memory import NARROW_WORDS, TILES
+from fitzroy.hw_models.edgetpu.memory import NARROW_WORDS, TILES, check_range
 from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence
 from fitzroy.hw_models.isa.fields import Opcode, Side, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
@@ -99,12 +99,7 @@ class MeshUnit:
                 halves.append(HalfPlan(np.zeros(0, np.int64), (), None))
                 continue
             walk = sequence(_EMPTY if words is None else words)
-            low, high = int(walk.addresses.min()), int(walk.addresses.max())
-            if low < 0 or high >= NARROW_WORDS:
-                raise SimulationError(
-                    f"narrow word {low if low < 0 else high} is used",
-                    reason=f"there are {NARROW_WORDS}",
-                )
+            check_range(walk.addresses, NARROW_WORDS, "narrow word")
             halves.append(
                 HalfPlan(
                     walk.addresses,

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.edgetpu.engine import Core, Issue, movable
-from fitzroy.hw_models.edgetpu.memory import TILES, WIDE_ROWS
+from fitzroy.hw_models.edgetpu.memory import TILES, WIDE_ROWS, check_range
 from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence
 from fitzroy.hw_models.isa.fields import Opcode, TileFlag
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
@@ -97,7 +96,7 @@ class RingProduceUnit:
         instruction = issue.instruction
         assert isinstance(instruction, RingProduce)
         rows = sequence(instruction.wide, instruction.prefix)
-        _check(rows.addresses)
+        check_range(rows.addresses, WIDE_ROWS, "wide row")
         write, token = instruction.ring_write, instruction.token
         return RingPlan(
             rows.addresses,
@@ -150,7 +149,7 @@ class RingConsumeUnit:
         assert isinstance(instruction, RingConsume)
         assert instruction.op in (Opcode.RING_CONSUME_A, Opcode.RING_CONSUME_B)
         rows = sequence(instruction.wide, instruction.prefix)
-        _check(rows.addresses)
+        check_range(rows.addresses, WIDE_ROWS, "wide row")
         read = instruction.ring_read
         return RingPlan(
             rows.addresses,
@@ -193,11 +192,3 @@ def _shared(tiles: list[int], heads: list[Message]) -> list[tuple[Array, Message
         groups.setdefault((id(message.words), message.taken), []).append(index)
     where = np.array(tiles)
     return [(where[indices], heads[indices[0]]) for indices in groups.values()]
-
-
-def _check(rows: Array) -> None:
-    low, high = int(rows.min()), int(rows.max())
-    if low < 0 or high >= WIDE_ROWS:
-        raise SimulationError(
-            f"wide row {low if low < 0 else high} is used", reason=f"there are {WIDE_ROWS}"
-        )

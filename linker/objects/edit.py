@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from fitzroy.base.errors import LinkError
 from fitzroy.formats.darwinn import Executable, ExecutableType, InstructionBitstream, PackageFile
 from fitzroy.formats.object_file import SymbolKind
@@ -15,6 +13,7 @@ from fitzroy.hw_models.isa.program import assemble
 from fitzroy.hw_models.isa.text import Chunk
 from fitzroy.linker.objects.assembly import Program, executable_chunks
 from fitzroy.linker.objects.symbols import field_of, parse_reference
+from fitzroy.linker.resolve.fields import bitstream
 from fitzroy.linker.schedule.derive import derive_executable
 from fitzroy.linker.schedule.hints import to_hints
 
@@ -89,21 +88,18 @@ def _edited(executable: Executable, chunks: Sequence[Chunk], path: str, budget: 
                     reason=f"the executable has {', '.join(map(repr, known)) or 'none'}",
                     where=f"line {chunk.lines.get(bit, 0)} of the listing, chunk {number}",
                 )
-    result = replace(executable, instruction_bitstreams=[bitstream(chunk) for chunk in chunks])
+    result = replace(executable, instruction_bitstreams=[_bitstream(chunk) for chunk in chunks])
     return replace(result, dma_hints=to_hints(derive_executable(result, budget=budget)))
 
 
-def bitstream(chunk: Chunk) -> InstructionBitstream:
+def _bitstream(chunk: Chunk) -> InstructionBitstream:
     """A chunk with its symbols as field offsets.
 
     Raises:
         FormatError: a symbol that cannot be left to the driver.
     """
-    offsets = [
-        field_of(parse_reference(expression), bit).offset()
+    fields = [
+        field_of(parse_reference(expression), bit)
         for bit, expression in sorted(chunk.symbols.items())
     ]
-    return InstructionBitstream(
-        bitstream=np.frombuffer(assemble(chunk.instructions), np.uint8),
-        field_offsets=offsets or None,
-    )
+    return bitstream(chunk.instructions, fields)

@@ -140,7 +140,6 @@ def recover(file: PackageFile, name: str = "") -> ObjectFile:
         inputs=list(main.input_layers or ()),
         outputs=list(main.output_layers or ()),
         operands=[],
-        symbols=[],
         resources=Resources(
             narrow_bytes=main.used_narrow_memory_bytes_per_tile,
             staging=staging(program),

@@ -19,7 +19,6 @@ from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import (
     Executable,
     ExecutableType,
-    InstructionBitstream,
     Layer,
     Package,
     PackageFile,
@@ -40,7 +39,7 @@ from fitzroy.formats.object_file import (
 )
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.scalar import STEP_BUDGET
-from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, BUNDLE_BYTES, Instruction
+from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, BUNDLE_BYTES
 from fitzroy.hw_models.isa.program import (
     NOPS_AFTER_HALT,
     NUMBERED,
@@ -60,7 +59,7 @@ from fitzroy.linker.resolve.caching import (
     Generation,
     caching_program,
 )
-from fitzroy.linker.resolve.fields import put_bits
+from fitzroy.linker.resolve.fields import bitstream, put_bits
 from fitzroy.linker.resolve.rows import Allocation, allocate
 from fitzroy.linker.resolve.segments import Segment
 from fitzroy.linker.schedule.derive import derive_executable
@@ -324,7 +323,9 @@ def _package(plan: _Plan, token: int, options: LinkOptions) -> PackageFile:
     for part in _chunks(plan):
         body = list(renumbered(disassemble(part.code), first))
         first = next_seq(first, sum(isinstance(item, NUMBERED) for item in body))
-        streams.append(_stream(chunk(body), part.fields))
+        # Fields of a chunk are counted from behind START.
+        fields = [field_of(reference, BUNDLE_BITS + bit) for bit, reference in part.fields]
+        streams.append(bitstream(chunk(body), fields))
     if not streams:
         raise LinkError("the program is empty", where=plan.object.name or "")
     needs = plan.object.resources or Resources()
@@ -402,17 +403,6 @@ def _room(layer: Layer) -> int:
     return layer.size_bytes * layer.execution_count_per_inference
 
 
-def _stream(
-    instructions: Sequence[Instruction], fields: Sequence[tuple[int, Reference]]
-) -> InstructionBitstream:
-    """A chunk; `fields` count bits from behind START."""
-    return InstructionBitstream(
-        bitstream=np.frombuffer(assemble(instructions), np.uint8),
-        field_offsets=[field_of(reference, BUNDLE_BITS + bit).offset() for bit, reference in fields]
-        or None,
-    )
-
-
 def _caching(plan: _Plan, program: CachingProgram, token: int) -> Executable:
     """The executable that loads the parameters of a model."""
     needs = plan.object.resources or Resources()
@@ -420,12 +410,7 @@ def _caching(plan: _Plan, program: CachingProgram, token: int) -> Executable:
         name=plan.object.name,
         chip=plan.object.chip,
         batch_size=needs.batch_size,
-        instruction_bitstreams=[
-            InstructionBitstream(
-                bitstream=np.frombuffer(assemble(program.instructions), np.uint8),
-                field_offsets=[field.offset() for field in program.fields],
-            )
-        ],
+        instruction_bitstreams=[bitstream(program.instructions, program.fields)],
         parameters=plan.blob(cached=True),
         type=int(ExecutableType.PARAMETER_CACHING),
         parameter_caching_token=token,

@@ -10,15 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from fitzroy.base.errors import LinkError
 from fitzroy.formats.darwinn import (
     FIELD_BITS,
     Description,
     Executable,
     FieldOffset,
+    InstructionBitstream,
     Meta,
     Position,
 )
+from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.program import assemble
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,8 @@ def address_fields(executable: Executable) -> tuple[AddressField, ...]:
     )
 
 
-def put_bits(data: bytearray, bit: int, width: int, value: int) -> None:
-    """Write the low `width` bits of a value at a bit of a buffer; the others stay.
+def _bytes_of(data: bytes | bytearray | memoryview, bit: int, width: int) -> tuple[int, int]:
+    """First byte of a buffer that holds the `width` bits at a bit, and the one behind the last.
 
     Raises:
         LinkError: the place is not inside the buffer.
@@ -103,6 +108,16 @@ def put_bits(data: bytearray, bit: int, width: int, value: int) -> None:
             "a field lies outside its instructions",
             reason=f"bits {bit} to {bit + width - 1}, the buffer has {8 * len(data)}",
         )
+    return first, last
+
+
+def put_bits(data: bytearray, bit: int, width: int, value: int) -> None:
+    """Write the low `width` bits of a value at a bit of a buffer; the others stay.
+
+    Raises:
+        LinkError: the place is not inside the buffer.
+    """
+    first, last = _bytes_of(data, bit, width)
     shift = bit - 8 * first
     mask = (1 << width) - 1 << shift
     window = int.from_bytes(data[first:last], "little") & ~mask | value << shift & mask
@@ -115,12 +130,7 @@ def get_bits(data: bytes | bytearray | memoryview, bit: int, width: int) -> int:
     Raises:
         LinkError: the place is not inside the buffer.
     """
-    first, last = bit // 8, (bit + width + 7) // 8
-    if bit < 0 or last > len(data):
-        raise LinkError(
-            "a field lies outside its instructions",
-            reason=f"bits {bit} to {bit + width - 1}, the buffer has {8 * len(data)}",
-        )
+    first, last = _bytes_of(data, bit, width)
     return int.from_bytes(data[first:last], "little") >> bit - 8 * first & (1 << width) - 1
 
 
@@ -154,3 +164,17 @@ def patched(
             address >>= FIELD_BITS
         put_bits(data, field.bit, FIELD_BITS, address)
     return bytes(data)
+
+
+def bitstream(
+    instructions: Iterable[Instruction], fields: Iterable[AddressField]
+) -> InstructionBitstream:
+    """A chunk as an executable holds it, with the fields that are left to the driver.
+
+    Raises:
+        FormatError: a value does not fit its field.
+    """
+    return InstructionBitstream(
+        bitstream=np.frombuffer(assemble(instructions), np.uint8),
+        field_offsets=[field.offset() for field in fields] or None,
+    )
