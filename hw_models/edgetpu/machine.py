@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,12 +26,14 @@ from fitzroy.hw_models.edgetpu.memory import TILES, TileMemory
 from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS, MeshUnit
 from fitzroy.hw_models.edgetpu.op import OpPlan, OpUnit
 from fitzroy.hw_models.edgetpu.op import plan as op_plan
+from fitzroy.hw_models.edgetpu.recording import Dispatched, Entry, Recording, Streamed
 from fitzroy.hw_models.edgetpu.ring import Ring, RingConsumeUnit, RingProduceUnit
 from fitzroy.hw_models.edgetpu.scalar import (
     ChunkEnd,
     ChunkStart,
     Descriptor,
     Dispatch,
+    Event,
     Fence,
     HostWords,
     ScalarCore,
@@ -84,6 +87,49 @@ class Host(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class NextChunk:
+    """The chip waits for a chunk of instructions: answer with them."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """The chip waits for bytes of an input or of parameters: answer with uint8[size]."""
+
+    descriptor: Descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The chip sends bytes of an output."""
+
+    descriptor: Descriptor
+    data: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """The chip interrupts the host."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The scalar core is about to do something; only while the machine is `stepping`."""
+
+    event: Event
+
+
+Request = NextChunk | Fetch | Delivery | Interrupt | Pause
+"""What a program asks of whoever executes it."""
+
+Execution = Generator[Request, Any, None]
+"""A program under way: yields requests, and is sent the answers to `NextChunk` and `Fetch`."""
+
+
 class _Unit:
     """Kinds of turns beyond the engines of tiles."""
 
@@ -116,9 +162,19 @@ class Machine:
 
     Args:
         seed: randomize the order of engines and what memories hold at first.
+
+    Attributes:
+        memory: memories of the tiles.
+        flags: values of the tiles' flags, by flag and tile.
+        scalar_flags: values of the scalar core's flags.
+        core: the scalar core.
+        recording: takes down what the scalar core does, None to take nothing down.
+        stepping: whether to pause before everything that the scalar core does.
     """
 
     def __init__(self, *, seed: int | None = None) -> None:
+        self.recording: Recording | None = None
+        self.stepping = False
         self.memory = TileMemory(seed)
         self.flags = [[0] * TILES for _ in TileFlag]
         self.scalar_flags = [0] * len(ScalarFlag)
@@ -225,32 +281,91 @@ class Machine:
 
         Raises:
             SimulationError: a deadlock, an access outside a memory or to what nothing has
+                written, something left over at the end, or a program that does not end with its
+                last chunk.
+        """
+        execution = self.execute()
+        answer: Any = None
+        asked = 0
+        while True:
+            try:
+                request = execution.send(answer)
+            except StopIteration:
+                break
+            answer = None
+            match request:
+                case NextChunk(number):
+                    if number == len(chunks):
+                        raise SimulationError(
+                            "the program does not end",
+                            reason=f"the halt of its last chunk, {number - 1}, does not end it",
+                        )
+                    answer, asked = chunks[number], number + 1
+                case Fetch(descriptor):
+                    answer = host.send(descriptor)
+                case Delivery(descriptor, data):
+                    host.receive(descriptor, data)
+                case Interrupt(number):
+                    host.interrupt(number)
+        if asked < len(chunks):
+            raise SimulationError(
+                f"the program ends in chunk {asked - 1}", reason=f"there is a chunk {asked}"
+            )
+
+    def execute(self) -> Execution:
+        """A program as a generator of requests, which ends with the program.
+
+        Raises:
+            SimulationError: a deadlock, an access outside a memory or to what nothing has
                 written, or something left over at the end.
         """
-        for event in self.core.run(chunks):
-            match event:
-                case Dispatch():
-                    self._dispatch(event)
-                case Stream():
-                    kind = _stream_kind(event.instruction)
-                    self._streams[kind].append((event, stream_plan(event.instruction)))
-                    self._awake.add(kind)
-                case Fence():
-                    self._settle()
-                    self._fence(event.instruction, event)
-                case Descriptor():
-                    self._descriptor(event, host)
-                case HostWords():
-                    if any(word is None for word in event.words):
-                        raise SimulationError("the scalar core sends a word that it does not know")
-                    self._settle()
-                    self._output.append(np.array(event.words, "<u4").view(np.uint8))
-                    self._deliver(host)
-                case ChunkStart() | ChunkEnd():
-                    self._settle()
+        number = 0
+        ended = False
+        while not ended:
+            chunk: Sequence[Instruction] = yield NextChunk(number)
+            self._settle()
+            self._record(ChunkStart(number))
+            for event in self.core.execute(chunk, number):
+                if self.stepping:
+                    yield Pause(event)
+                yield from self._handle(event)
+                ended = isinstance(event, ChunkEnd) and event.end_program
+            number += 1
         self._settle()
-        self._deliver(host)
+        yield from self._deliver()
         self._finish()
+
+    def _handle(self, event: Event) -> Execution:
+        match event:
+            case Dispatch():
+                self._dispatch(event)
+            case Stream():
+                kind = _stream_kind(event.instruction)
+                plan = stream_plan(event.instruction)
+                self._record(Streamed(event, plan))
+                self._streams[kind].append((event, plan))
+                self._awake.add(kind)
+            case Fence():
+                self._record(event)
+                self._settle()
+                self._fence(event.instruction, event)
+            case Descriptor():
+                self._record(event)
+                yield from self._descriptor(event)
+            case HostWords():
+                if any(word is None for word in event.words):
+                    raise SimulationError("the scalar core sends a word that it does not know")
+                self._record(event)
+                self._settle()
+                self._output.append(np.array(event.words, "<u4").view(np.uint8))
+                yield from self._deliver()
+            case ChunkStart() | ChunkEnd():
+                self._record(event)
+                self._settle()
+
+    def _record(self, entry: Entry) -> None:
+        if self.recording is not None:
+            self.recording.append(self.core.steps, entry)
 
     def _dispatch(self, event: Dispatch) -> None:
         if event.tiles is None or event.base_unknown:
@@ -258,29 +373,30 @@ class Machine:
                 f"bundle {event.bundle} of chunk {event.chunk} depends on an unknown register"
             )
         issue = Issue(event.instruction, event.chunk, event.bundle, event.base)
+        self._record(Dispatched(issue, event.tiles))
         for tile in range(TILES):
             if event.tiles >> tile & 1:
                 self._dispatchers[tile].append(issue)
         self._awake.add(_Unit.DISPATCH)
 
-    def _descriptor(self, event: Descriptor, host: Host) -> None:
+    def _descriptor(self, event: Descriptor) -> Execution:
         if event.tag in (DescriptorTag.INPUT, DescriptorTag.PARAMETERS):
             memory = (
                 PopMemory.ACTIVATION if event.tag is DescriptorTag.INPUT else PopMemory.PARAMETER
             )
             # A program may ask for what it has sent to the scratch buffer before.
             self._settle()
-            self._deliver(host)
-            self._pops[memory].queue.push(host.send(event))
+            yield from self._deliver()
+            self._pops[memory].queue.push((yield Fetch(event)))
             self._awake.update(_STREAMS)
         elif event.tag is DescriptorTag.OUTPUT:
             self._outputs.append(event)
         else:
             self._settle()
-            self._deliver(host)
-            host.interrupt(event.tag - DescriptorTag.INTERRUPT_0)
+            yield from self._deliver()
+            yield Interrupt(event.tag - DescriptorTag.INTERRUPT_0)
 
-    def _deliver(self, host: Host) -> None:
+    def _deliver(self) -> Execution:
         """Give outputs to the host that are complete."""
         while self._outputs:
             size = self._outputs[0].size
@@ -288,7 +404,7 @@ class Machine:
                 return
             data = np.concatenate(list(self._output)) if self._output else np.zeros(0, np.uint8)
             self._output = deque([data[size:]]) if len(data) > size else deque()
-            host.receive(self._outputs.popleft(), data[:size])
+            yield Delivery(self._outputs.popleft(), data[:size])
 
     # --- turns -----------------------------------------------------------------------------------
 
