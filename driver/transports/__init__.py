@@ -1,0 +1,1 @@
+"""How a driver reaches a device; the only code that imports pyusb."""

@@ -1,0 +1,1 @@
+"""The virtual USB accelerator: what a host sees of a chip behind a USB port."""

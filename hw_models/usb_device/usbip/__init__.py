@@ -1,0 +1,1 @@
+"""USB/IP: virtual devices for hosts on the network."""

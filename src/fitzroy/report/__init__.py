@@ -1,0 +1,1 @@
+"""Pictures and tables of what the simulator found out."""
