@@ -16,10 +16,13 @@ from fitzroy.hw_models.edgetpu.memory import (
     LANES,
     NARROW_WORDS,
     SCALING_ENTRIES,
+    TILES,
     WIDE_ROWS,
     check_range,
+    crossing,
+    selection,
 )
-from fitzroy.hw_models.edgetpu.sequence import Gate, Sequence, passed, places, sequence
+from fitzroy.hw_models.edgetpu.sequence import Gate, Sequence, passed, places, sequence, stretch
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
 from fitzroy.hw_models.isa.fields import Side, TileFlag
 
@@ -37,6 +40,7 @@ class ConversionPlan:
         bounds: the same as numbers.
         gates: watchers, at positions of elements.
         ends: positions at which the flag counts: rows to wide memory, elements from it.
+        cells: number of each element in wide memory, whose rows hold a fixed number of them.
     """
 
     narrow: Array
@@ -45,6 +49,7 @@ class ConversionPlan:
     bounds: list[int]
     gates: tuple[Gate, ...]
     ends: list[int] | None
+    cells: Array
 
 
 def _packed(begins: Array, total: int, most: int) -> Array:
@@ -76,8 +81,15 @@ def _plan(
         else:
             begins = starts[wide.begins(watcher.level)]
         gates.append(Gate(watcher, begins, total))
+    first = np.repeat(most * wide.addresses - starts[:-1], np.diff(starts))
     return ConversionPlan(
-        narrow.addresses, wide.addresses, starts, starts.tolist(), tuple(gates), None
+        narrow.addresses,
+        wide.addresses,
+        starts,
+        starts.tolist(),
+        tuple(gates),
+        None,
+        first + np.arange(total),
     )
 
 
@@ -115,21 +127,22 @@ class NarrowToWideUnit:
         if not tiles:
             return tiles, position, False
         row, last = bisect_left(plan.bounds, position), bisect_left(plan.bounds, end)
-        where = np.array(tiles)[:, None]
+        where = selection(tiles)
         memory = self._core.memory
         for first, stop in _uniform(plan.starts, row, last):
-            source = plan.narrow[plan.bounds[first] : plan.bounds[stop]].reshape(stop - first, -1)
-            words = memory.narrow[where[:, None], source]
-            known = memory.narrow_known[where[:, None], source]
+            source = stretch(plan.narrow[plan.bounds[first] : plan.bounds[stop]])
+            shape = (len(tiles), stop - first, -1)
+            words = memory.narrow[crossing(where, source)].reshape(shape)
+            known = memory.narrow_known[crossing(where, source)].reshape(shape)
             if instruction.transpose:
                 words, known = _transposed(words, known, instruction.transpose)
             count = words.shape[2]
-            rows = plan.rows[first:stop]
-            memory.wide[where, rows, :count] = words
-            memory.wide_known[where, rows, :count] = known
+            rows = crossing(where, stretch(plan.rows[first:stop]))
+            memory.wide[*rows, :count] = words
+            memory.wide_known[*rows, :count] = known
             # Whole rows are written; programs read the rest, but do not use what comes of it.
-            memory.wide[where, rows, count:] = 0
-            memory.wide_known[where, rows, count:] = True
+            memory.wide[*rows, count:] = 0
+            memory.wide_known[*rows, count:] = True
         done = passed(plan.ends, row, last)
         self._core.count(tiles, TileFlag.NARROW_TO_WIDE, done)
         return tiles, end, last == len(plan.rows)
@@ -198,20 +211,17 @@ class WideToNarrowUnit:
         if not tiles:
             return tiles, position, False
         memory = self._core.memory
-        index = np.arange(position, end)
-        number = np.searchsorted(plan.starts, index, side="right") - 1
-        lane = index - plan.starts[number]
-        rows, target = plan.rows[number], plan.narrow[position:end]
-        where = np.array(tiles)[:, None]
+        where = selection(tiles)
+        source = crossing(where, stretch(plan.cells[position:end]))
+        target = crossing(where, stretch(plan.narrow[position:end]))
         if instruction.to_scaling:
-            pairs = _ENTRY_LANES * lane[:, None] + np.arange(_ENTRY_LANES)
-            source = (where[:, None], rows[:, None], pairs)
-            memory.scaling[where, target] = memory.wide[source]
-            memory.scaling_known[where, target] = memory.wide_known[source]
+            shape = (TILES, -1, _ENTRY_LANES)
+            memory.scaling[target] = memory.wide.reshape(shape)[source]
+            memory.scaling_known[target] = memory.wide_known.reshape(shape)[source]
             flag = TileFlag.WIDE_TO_SCALING
         else:
-            memory.narrow[where, target] = memory.wide[where, rows, lane]
-            memory.narrow_known[where, target] = memory.wide_known[where, rows, lane]
+            memory.narrow[target] = memory.wide.reshape(TILES, -1)[source]
+            memory.narrow_known[target] = memory.wide_known.reshape(TILES, -1)[source]
             flag = TileFlag.WIDE_TO_NARROW
         self._core.count(tiles, flag, passed(plan.ends, position, end))
         return tiles, end, end == len(plan.narrow)

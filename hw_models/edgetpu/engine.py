@@ -28,6 +28,7 @@ class Issue:
         bundle: its first bundle in the chunk.
         base: base of the first traversal if a register replaces it.
         plan: what its engine made of it.
+        watched: mask of the flags that its engine watches, once it has a plan.
     """
 
     instruction: TileInstruction | TileFence
@@ -35,6 +36,7 @@ class Issue:
     bundle: int
     base: int | None = None
     plan: Any = None
+    watched: int = 0
 
     def __str__(self) -> str:
         name = self.instruction.op.name.lower()
@@ -75,23 +77,37 @@ def movable(
         end: where the instruction, or the data, ends.
         bounds: positions at which the engine can stop, if not at all.
     """
-    flags = core.flags
-    if not gates:
-        return (tiles, end) if end > position else ([], position)
+    if not tiles:
+        return [], position
+    limit = end
+    uneven: list[tuple[Gate, list[int]]] = []
+    for gate in gates:
+        row = core.flags[gate.flag]
+        value = row[tiles[0]]
+        # Most flags have one value in all tiles, most of the time.
+        if row.count(value) == len(row):
+            limit = min(limit, gate.limit(value, position))
+            if limit <= position:
+                return [], position
+        else:
+            uneven.append((gate, row))
+    if not uneven:
+        if bounds is not None:
+            limit = bounds[bisect_right(bounds, limit) - 1]
+        return (tiles, limit) if limit > position else ([], position)
     ready, most = [], end
     known: dict[tuple[int, ...], int] = {}
-    rows = [flags[gate.flag] for gate in gates]
     for tile in tiles:
-        values = tuple([row[tile] for row in rows])
-        limit = known.get(values)
-        if limit is None:
-            limit = end
-            for gate, value in zip(gates, values, strict=True):
-                limit = min(limit, gate.limit(value, position))
+        values = tuple([row[tile] for _, row in uneven])
+        own = known.get(values)
+        if own is None:
+            own = limit
+            for (gate, _), value in zip(uneven, values, strict=True):
+                own = min(own, gate.limit(value, position))
             if bounds is not None:
-                limit = bounds[bisect_right(bounds, limit) - 1]
-            known[values] = limit
-        if limit > position:
+                own = bounds[bisect_right(bounds, own) - 1]
+            known[values] = own
+        if own > position:
             ready.append(tile)
-            most = min(most, limit)
+            most = min(most, own)
     return ready, most if ready else position

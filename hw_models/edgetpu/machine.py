@@ -9,9 +9,11 @@ rely on rows of the one before it having been sent, so the ring producer has its
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,7 +41,8 @@ from fitzroy.hw_models.edgetpu.scalar import (
     ScalarCore,
     Stream,
 )
-from fitzroy.hw_models.edgetpu.sequence import passed
+from fitzroy.hw_models.edgetpu.sequence import passed, stretch
+from fitzroy.hw_models.edgetpu.state import Head, Traffic, done_of, total_of
 from fitzroy.hw_models.edgetpu.stream import (
     InfeedUnit,
     OutfeedUnit,
@@ -220,8 +223,8 @@ class Machine:
         self._done = 0
         self._awake: set[int] = set()
         self._waits = [0] * len(TileEngine)
-        self._producers: dict[int, str] = {}
-        self._current = ""
+        self._producers: dict[int, int] = {}
+        self._current = 0
         self._output: deque[Array] = deque()
         self._outputs: deque[Descriptor] = deque()
 
@@ -260,10 +263,14 @@ class Machine:
 
     def write_words(self, addresses: Array, words: Array, known: Array) -> None:
         """Write words of the scalar core's memory."""
-        for address, word, sure in zip(
-            addresses.tolist(), words.tolist(), known.tolist(), strict=True
-        ):
-            self.core.write(address, (word if sure else None,))
+        pairs = zip(words.tolist(), known.tolist(), strict=True)
+        values = [word if sure else None for word, sure in pairs]
+        place = stretch(addresses)
+        if isinstance(place, slice) and place.step in (None, 1):
+            self.core.write(place.start, values)
+            return
+        for address, value in zip(addresses.tolist(), values, strict=True):
+            self.core.write(address, (value,))
 
     def to_host(self, data: Array) -> None:
         """Append bytes to the output stream."""
@@ -283,6 +290,15 @@ class Machine:
             SimulationError: a deadlock, an access outside a memory or to what nothing has
                 written, something left over at the end, or a program that does not end with its
                 last chunk.
+        """
+        for _ in self.serve(chunks, host):
+            pass
+
+    def serve(self, chunks: Sequence[Sequence[Instruction]], host: Host) -> Iterator[Pause]:
+        """Execute a program, with its host, from pause to pause.
+
+        Raises:
+            SimulationError: as `run`.
         """
         execution = self.execute()
         answer: Any = None
@@ -307,6 +323,8 @@ class Machine:
                     host.receive(descriptor, data)
                 case Interrupt(number):
                     host.interrupt(number)
+                case Pause():
+                    yield request
         if asked < len(chunks):
             raise SimulationError(
                 f"the program ends in chunk {asked - 1}", reason=f"there is a chunk {asked}"
@@ -321,6 +339,7 @@ class Machine:
         """
         number = 0
         ended = False
+        self.core.renew_budget()
         while not ended:
             chunk: Sequence[Instruction] = yield NextChunk(number)
             self._settle()
@@ -439,15 +458,16 @@ class Machine:
             waits = 0
             for (_, position), members in groups.items():
                 issue = queues[members[0]][0]
-                self._current = str(issue.bundle)
+                self._current = issue.bundle
                 try:
                     if issue.plan is None:
                         issue.plan = unit.plan(issue)
+                        issue.watched = _flags(issue.plan)
                     tiles, place, done = unit.advance(issue, members, position)
                 except SimulationError as error:
                     raise _located(error, engine, issue, members) from None
                 if len(tiles) < len(members):
-                    waits |= _flags(issue.plan)
+                    waits |= issue.watched
                 if not tiles:
                     continue
                 moved = True
@@ -462,7 +482,9 @@ class Machine:
             if not moved:
                 return
             if engine is TileEngine.RING_PRODUCE:
-                self._awake.update((*_CONSUMERS, _Unit.OUTFEED))
+                self._awake.update(_CONSUMERS)
+                if self._ring.outfeed:
+                    self._awake.add(_Unit.OUTFEED)
             if engine in _TAKEN or self._rng is not None:
                 # Whoever takes these rows goes first.
                 self._awake.add(engine)
@@ -473,7 +495,7 @@ class Machine:
         while queue:
             event, plan = queue[0]
             position = self._stream_positions[kind]
-            self._current = str(event.bundle)
+            self._current = event.bundle
             try:
                 place = self._stream_units[kind].advance(event.instruction, plan, position)
             except SimulationError as error:
@@ -580,7 +602,7 @@ class Machine:
                 if gate.limit(has, place) <= place:
                     name = TileFlag(flag).name.lower()
                     last = self._producers.get(flag)
-                    by = f", last produced by bundle {last}" if last else ", never produced"
+                    by = ", never produced" if last is None else f", last produced by bundle {last}"
                     return f"waits for {name} >= {gate.wanted(place)}, has {has}{by}"
         return "waits for data"
 
@@ -610,6 +632,112 @@ class Machine:
             raise SimulationError(
                 "something is left over at the end of the program", reason="; ".join(left[:8])
             )
+
+    # --- what a debugger sees --------------------------------------------------------------------
+
+    def settled(self) -> Machine:
+        """A copy in which every unit has moved as far as it can; the machine itself stays.
+
+        Its scalar core is good for its memory only.
+
+        Raises:
+            SimulationError: an access outside a memory or to what nothing has written.
+        """
+        # Instructions and their element orders do not change: copies share them.
+        shared: list[Any] = [
+            item for queue in self._streams.values() for pair in queue for item in pair
+        ]
+        for queue in (*itertools.chain(*self._queues), *self._dispatchers):
+            shared += [item for issue in queue for item in (issue.instruction, issue.plan)]
+        recording, self.recording = self.recording, None
+        try:
+            copy = deepcopy(self, {id(item): item for item in shared if item is not None})
+        finally:
+            self.recording = recording
+        copy._settle()
+        return copy
+
+    @property
+    def done(self) -> int:
+        """Mask of the tiles whose done bits are set."""
+        return self._done
+
+    def heads(self) -> Iterator[Head]:
+        """What engines, dispatchers and stream units are at; tiles in the same state together."""
+        for engine in TileEngine:
+            queues, positions = self._queues[engine], self._positions[engine]
+            states = {
+                tile: (queue[0], positions[tile], self._reason(engine, queue[0], tile))
+                for tile, queue in enumerate(queues)
+                if queue
+            }
+            for (issue, position, reason), tiles in _alike(states):
+                yield _head(engine.name.lower(), tiles, issue, position, queues, reason)
+        waiting = {
+            tile: (queue[0], 0, self._closed(queue[0], tile))
+            for tile, queue in enumerate(self._dispatchers)
+            if queue
+        }
+        for (issue, position, reason), tiles in _alike(waiting):
+            yield _head("dispatcher", tiles, issue, position, self._dispatchers, reason)
+        for unit, kind in zip(StreamEngine, _STREAMS, strict=False):
+            for event, plan in itertools.islice(self._streams[kind], 1):
+                position = self._stream_positions[kind]
+                yield Head(
+                    unit.name.lower(),
+                    0,
+                    event.instruction,
+                    event.chunk,
+                    event.bundle,
+                    position,
+                    total_of(plan),
+                    len(self._streams[kind]) - 1,
+                    self._stream_reason(plan, position),
+                )
+
+    def traffic(self) -> Traffic:
+        """What is on its way between units."""
+        return Traffic(
+            tuple(
+                tuple(sum(message.left for message in queue) for queue in queues)
+                for queues in self._ring.queues
+            ),
+            sum(message.left for message in self._ring.outfeed),
+            {
+                engine.name.lower(): tuple(unit.waiting)
+                for engine, unit in self._units.items()
+                if isinstance(unit, MeshUnit)
+            },
+            {memory.name.lower(): pop.queue.size for memory, pop in self._pops.items()},
+            sum(map(len, self._output)),
+        )
+
+    def _closed(self, issue: Issue, tile: int) -> str:
+        """Why an instruction is not dispatched."""
+        fence = issue.instruction
+        if not isinstance(fence, TileFence):
+            return "is about to be dispatched"
+        wants = [
+            f"{engine.name.lower()} to be idle"
+            for engine in TileEngine
+            if fence.idle >> engine & 1 and self._queues[engine][tile]
+        ]
+        for wait, flag in (
+            (fence.wait_ring_a, TileFlag.RING_PRODUCER_A),
+            (fence.wait_ring_b, TileFlag.RING_PRODUCER_B),
+        ):
+            has = self.flags[flag][tile]
+            if wait and _below(has, fence.ring_threshold):
+                wants.append(f"{flag.name.lower()} >= {fence.ring_threshold}, has {has}")
+        return f"waits for {' and '.join(wants)}" if wants else "is about to pass"
+
+    def _stream_reason(self, plan: StreamPlan, position: int) -> str:
+        for gate in plan.gates:
+            has = self.scalar_flags[gate.flag]
+            if gate.limit(has, position) <= position:
+                name = ScalarFlag(gate.flag).name.lower()
+                return f"waits for {name} >= {gate.wanted(position)}, has {has}"
+        return "waits for data"
 
 
 class _OpEngine:
@@ -643,6 +771,37 @@ class _OpEngine:
         self._machine.count(tiles, TileFlag.AVDATA, words)
         self._machine.count(tiles, TileFlag.PARAMETERS, passed(plan.parameters, position, end))
         return tiles, end, end == plan.steps
+
+
+def _alike(
+    states: dict[int, tuple[Issue, Any, str]],
+) -> Iterator[tuple[tuple[Issue, Any, str], list[int]]]:
+    """Tiles by what they have in common."""
+    groups: dict[tuple[Issue, Any, str], list[int]] = {}
+    for tile, state in states.items():
+        groups.setdefault(state, []).append(tile)
+    yield from groups.items()
+
+
+def _head(
+    unit: str,
+    tiles: list[int],
+    issue: Issue,
+    position: Any,
+    queues: Sequence[deque[Issue]],
+    reason: str,
+) -> Head:
+    return Head(
+        unit,
+        sum(1 << tile for tile in tiles),
+        issue.instruction,
+        issue.chunk,
+        issue.bundle,
+        done_of(position),
+        total_of(issue.plan),
+        max(len(queues[tile]) for tile in tiles) - 1,
+        reason,
+    )
 
 
 def unit_start(engine: TileEngine) -> Any:

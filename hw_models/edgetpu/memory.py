@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from typing import Any
+
 import numpy as np
 
 from fitzroy.base.errors import SimulationError
@@ -55,6 +58,37 @@ class TileMemory:
         self.tables = np.zeros((TILES, segments, 5), np.float32)
         self.breakpoints = np.zeros((TILES, segments - 1), np.float32)
         self.table_known = np.zeros(TILES, bool)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TileMemory:
+        copy = object.__new__(TileMemory)
+        memo[id(self)] = copy
+        for name in ("narrow", "wide"):
+            array = getattr(self, name).copy()
+            memo[id(getattr(self, name))] = array
+            # Views of one array stay views of one array.
+            memo[id(getattr(self, f"{name}_bytes"))] = array.view(np.uint8)
+        for name, value in vars(self).items():
+            setattr(copy, name, deepcopy(value, memo))
+        return copy
+
+
+Tiles = slice | Array
+"""Numbers of tiles, ascending: as a slice if they follow each other, which saves copies."""
+
+
+def selection(tiles: Array | list[int]) -> Tiles:
+    """Tiles as an index, from their numbers in ascending order."""
+    first, last = int(tiles[0]), int(tiles[-1])
+    if last - first + 1 == len(tiles):
+        return slice(first, last + 1)
+    return np.asarray(tiles)
+
+
+def crossing(tiles: Tiles, places: slice | Array) -> tuple[slice | Array, slice | Array]:
+    """Index of the same places in some tiles."""
+    if isinstance(tiles, slice) or isinstance(places, slice):
+        return tiles, places
+    return tiles[:, None], places
 
 
 def check_range(addresses: Array, count: int, what: str) -> None:

@@ -11,8 +11,14 @@ from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.engine import Core, Issue, movable
-from fitzroy.hw_models.edgetpu.memory import NARROW_WORDS, TILES, check_range
-from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence
+from fitzroy.hw_models.edgetpu.memory import (
+    NARROW_WORDS,
+    TILES,
+    check_range,
+    crossing,
+    selection,
+)
+from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence, stretch
 from fitzroy.hw_models.isa.fields import Opcode, Side, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.traversal import WIDE, traversal
@@ -78,6 +84,7 @@ class MeshUnit:
         self.direction = DIRECTIONS[opcode]
         self.links: list[deque[tuple[Array, Array]]] = [deque() for _ in range(TILES)]
         self.waiting = [0] * TILES
+        self._neighbours = [self._neighbour(tile) for tile in range(TILES)]
 
     def plan(self, issue: Issue) -> MeshPlan:
         """The element order of both halves.
@@ -139,22 +146,24 @@ class MeshUnit:
         if not tiles:
             return tiles, position
         memory = self._core.memory
-        where, source = np.array(tiles)[:, None], plan.words[position:end]
-        words = memory.narrow[where, source]
-        known = memory.narrow_known[where, source]
-        for index, tile in enumerate(tiles):
-            neighbour = self._neighbour(tile)
-            self.links[neighbour].append((words[index], known[index]))
+        place = crossing(selection(tiles), stretch(plan.words[position:end]))
+        # A slice only looks at the memory, which goes on changing.
+        words, known = memory.narrow[place].copy(), memory.narrow_known[place].copy()
+        for tile, some, sure in zip(tiles, words, known, strict=True):
+            neighbour = self._neighbours[tile]
+            if neighbour is None:
+                raise SimulationError(f"tile {tile} sends over the edge of the grid")
+            self.links[neighbour].append((some, sure))
             self.waiting[neighbour] += end - position
         self._core.count(tiles, self.direction.sent, passed(plan.ends, position, end))
         return tiles, end
 
-    def _neighbour(self, tile: int) -> int:
+    def _neighbour(self, tile: int) -> int | None:
         columns = BEAGLE.tiles.columns
         row = tile // columns + self.direction.rows
         column = tile % columns + self.direction.columns
         if not (0 <= row < BEAGLE.tiles.rows and 0 <= column < columns):
-            raise SimulationError(f"tile {tile} sends over the edge of the grid")
+            return None
         return row * columns + column
 
     def _receive(
@@ -168,11 +177,11 @@ class MeshUnit:
         if not instruction.fill:
             end = min(end, position + min(self.waiting[tile] for tile in tiles))
         memory = self._core.memory
-        target = plan.words[position:end]
+        target = stretch(plan.words[position:end])
         if instruction.fill:
-            where = np.array(tiles)[:, None]
-            memory.narrow[where, target] = instruction.fill_word
-            memory.narrow_known[where, target] = True
+            place = crossing(selection(tiles), target)
+            memory.narrow[place] = instruction.fill_word
+            memory.narrow_known[place] = True
         else:
             for tile in tiles:
                 words, known = self._take(tile, end - position)

@@ -2,33 +2,63 @@
 
 A tensor operation walks its loops; each step multiplies up to four elements of A with those of
 every lane of C. Steps are computed in bursts, for all tiles that are at the same place at once, as
-matrix products in floating point that are exact, because all sums fit the mantissa.
+matrix products in floating point that are exact, because all sums fit the mantissa. Sums stay
+floating-point numbers that hold integers until they are written.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
-from fitzroy.hw_models.edgetpu.memory import LANES, NARROW_WORDS, TILES, WIDE_ROWS, TileMemory
-from fitzroy.hw_models.edgetpu.sequence import Gate, Sequence, gates, loops, places, sequence
+from fitzroy.hw_models.edgetpu.memory import (
+    LANES,
+    NARROW_WORDS,
+    TILES,
+    WIDE_ROWS,
+    TileMemory,
+    Tiles,
+    crossing,
+    selection,
+)
+from fitzroy.hw_models.edgetpu.sequence import (
+    Gate,
+    Sequence,
+    gates,
+    loops,
+    places,
+    sequence,
+    stretch,
+)
 from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
+from fitzroy.hw_models.isa.traversal import Dim, Traversal
 
 _EXACT_F32 = 1 << 24
-_FEW_TERMS = 64
-"""Sums of fewer terms than this are not worth single precision."""
+"""Integers up to here are exact in single precision."""
 
+_LARGEST_BYTE = 0xFF
 _SLOT_ENTRIES = LANES // 2
 """Entries of scaling memory for the lanes of one block; two slots of scales, then of biases."""
 
 _BIAS_ENTRY = 2 * _SLOT_ENTRIES
 
-_BURST_BYTES = 1 << 24
-"""Most bytes of A that are gathered at a time."""
+_SINGLE_THREAD = 1 << 18
+"""Most terms of one matrix product; OpenBLAS shares larger ones among threads, which costs more
+than it saves here, and far more where other processes run."""
+
+_FEW_RUNS = 64
+"""Matrix products are slow with fewer rows than this."""
+
+_BURST_BYTES = 1 << 20
+"""Bytes of A, C or sums that are computed with at a time: what a processor's caches hold."""
 
 
 @dataclass(eq=False)
@@ -67,7 +97,7 @@ class OpPlan:
     avdata: list[int] | None
     parameters: list[int] | None
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Products per step and lane."""
         op = self.op
@@ -84,6 +114,96 @@ class OpPlan:
             return int(self.words[-1])
         return int(self.words[self.run_of(step)])
 
+    # What computing needs, and nothing else.
+
+    @cached_property
+    def input_bytes(self) -> int:
+        """Bytes of A per step."""
+        return self.elements * (2 if self.op.a16 else 1)
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Bytes of C per step and lane."""
+        return self.elements * (2 if self.op.c16 else 1)
+
+    @cached_property
+    def a_words(self) -> Array | None:
+        """Word address of each step if A consists of whole words, else None."""
+        if self.a is None or self.input_bytes != 4 or np.any(self.a & 3):
+            return None
+        return self.a >> 2
+
+    @cached_property
+    def whole_rows(self) -> bool:
+        """Whether each step uses all bytes of its lanes."""
+        return self.weight_bytes == 4 and not np.any(self.c & 3)
+
+    @cached_property
+    def limits(self) -> tuple[np.float32, np.float32]:
+        """Range of the outputs, rounded and with their zero point."""
+        op = self.op
+        top = np.float32(0xFFFF if op.output16 else 0xFF)
+        if op.nlu:
+            return np.float32(0), top
+        zero = np.float32(op.output_zero_point)
+        low, high = (np.rint(np.float32(x)) + zero for x in (op.minimum, op.maximum))
+        return np.clip(low, 0, top), np.clip(high, 0, top)
+
+    @cached_property
+    def spans(self) -> tuple[list[int], list[bool]]:
+        """Where spans end, in runs, and which of them share their weights.
+
+        Runs of a span have one size, block and part of a reduction, and sums of their own, so
+        that they can be computed together. Either they use the same weights, or each its own.
+        """
+        count = len(self.runs) - 1
+        size = np.diff(self.runs)
+        cut = np.diff(size) != 0
+        for kind in (self.blocks, self.first, self.last):
+            cut |= kind[1:] != kind[:-1]
+        cut[_repeats(self, cut)] = True
+        turn = np.ones(count - 1, bool)
+        bounds = [0, *(np.flatnonzero(np.diff(size)) + 1).tolist(), count]
+        for begin, end in pairwise(bounds):
+            weights = self.c[self.runs[begin] : self.runs[end]].reshape(end - begin, -1)
+            turn[begin : end - 1] = (weights[1:] != weights[:-1]).any(axis=1)
+        # Parts with the same weights; those of single runs go together.
+        ends = np.append(np.flatnonzero(cut | turn) + 1, count)
+        single = np.diff(ends, prepend=0) == 1
+        joins = single[:-1] & single[1:] & ~cut[ends[:-1] - 1]
+        kept = np.append(~joins, True)
+        return ends[kept].tolist(), (~single[kept]).tolist()
+
+    def span_of(self, run: int) -> tuple[int, bool]:
+        """Where the span of a run ends, and whether its runs use the same weights."""
+        ends, shared = self.spans
+        index = bisect_right(ends, run)
+        return ends[index], shared[index]
+
+    def joined(self, one: Array, other: Array) -> Array:
+        """What becomes of two parts of a sum; the second is written over."""
+        join = np.maximum if self.op.op is Opcode.MAX else np.add
+        return np.asarray(join(one, other, out=other))
+
+
+def _repeats(plan: OpPlan, cut: Array) -> list[int]:
+    """Where spans must be cut so that no two runs of one add to the same sum, in runs less 1."""
+    if plan.d is None:
+        return []
+    rows = plan.d[plan.runs[:-1]]
+    order = np.argsort(rows, kind="stable")
+    again = np.flatnonzero(rows[order[1:]] == rows[order[:-1]])
+    before = np.full(len(rows), -1)
+    before[order[again + 1]] = order[again]
+    begins = np.maximum.accumulate(np.where(np.append(True, cut), np.arange(len(rows)), 0))
+    cuts: list[int] = []
+    last = 0
+    for run in np.flatnonzero(before >= begins).tolist():
+        if before[run] >= max(last, begins[run]):
+            cuts.append(run - 1)
+            last = run
+    return cuts
+
 
 def plan(op: TensorOp) -> OpPlan:
     """The element order of a tensor operation.
@@ -97,12 +217,14 @@ def plan(op: TensorOp) -> OpPlan:
     c = _operand(op, "c", steps)
     d = None if op.accumulate else _operand(op, "d", steps)
     if d is not None:
-        index = space.indices()
-        first, last = np.ones(steps, bool), np.ones(steps, bool)
-        for k in range(8):
-            if op.reduction >> k & 1:
-                first &= index[k] == 0
-                last &= index[k] == op.loops[k] - 1
+        # The place in the reduction as one number, largest in its last step.
+        reduced = [k for k in range(len(op.loops)) if op.reduction >> k & 1]
+        # The last chunk of the innermost loop may also be longer than the others.
+        inner = max(op.loops[0], op.loop_part) if op.loop_part_dim else op.loops[0]
+        factors = _mixed((inner, *op.loops[1:]), reduced)
+        place = _weighted(space, factors)
+        first = place == 0
+        last = place == sum(factors[k] * (op.loops[k] - 1) for k in reduced)
         # Outputs of several blocks may have one position.
         runs = np.concatenate([[0], np.flatnonzero((np.diff(d) != 0) | last[:-1]) + 1, [steps]])
         # A run holds whole passes over the inner reduction loops only if it begins and ends one.
@@ -112,8 +234,7 @@ def plan(op: TensorOp) -> OpPlan:
         if op.d is not None and op.d.fifo_step:
             runs = np.append(sequence(op.d).begins(op.d.fifo_dim), steps)
         begins = ends = np.ones(len(runs) - 1, bool)
-    block = np.zeros(steps, np.int64)
-    count = 1
+    blocks, count = np.zeros(len(runs) - 1, np.int64), 1
     # Blocks do not matter to an operation that has nothing of its own for each.
     if (
         op.zero_points_in_memory
@@ -121,12 +242,10 @@ def plan(op: TensorOp) -> OpPlan:
         or op.scale_in_memory
         or op.lanes != op.lanes_last
     ):
-        index = space.indices()
-        for k in range(op.block_level, 8):
-            if op.loops[k] > 1 and not (d is not None and op.reduction >> k & 1):
-                block += index[k] * count
-                count *= op.loops[k]
-    blocks = block[runs[:-1]]
+        outer = range(op.block_level, len(op.loops))
+        kept = [k for k in outer if d is None or not op.reduction >> k & 1]
+        blocks = _weighted(space, _mixed(op.loops, kept))[runs[:-1]]
+        count = math.prod(op.loops[k] for k in kept)
     lanes = np.where(blocks == count - 1, op.lanes_last, op.lanes)
     size = -(-lanes * (2 if op.output16 else 1) // 4)
     words = np.concatenate([[0], np.cumsum(np.where(ends, size, 0))])
@@ -146,9 +265,7 @@ def plan(op: TensorOp) -> OpPlan:
     if _outside(c >> 2, WIDE_ROWS) or (d is not None and _outside(d >> 2, WIDE_ROWS)):
         raise SimulationError("a tensor operation uses rows outside wide memory")
     a = _operand(op, "a", steps) if op.op is Opcode.MAC else None
-    if a is not None and _outside(a >> 2, NARROW_WORDS):
-        raise SimulationError("a tensor operation reads outside narrow memory")
-    return OpPlan(
+    found = OpPlan(
         op,
         steps,
         gates((watcher, walk) for watcher in op.wait),
@@ -164,6 +281,28 @@ def plan(op: TensorOp) -> OpPlan:
         _ends(b, op.avdata.level) if op.avdata and op.avdata.valid else None,
         _parameter_ends(op, walk),
     )
+    if a is not None and _outside(
+        np.array([a.min(), a.max() + found.input_bytes - 1]) >> 2, NARROW_WORDS
+    ):
+        raise SimulationError("a tensor operation reads outside narrow memory")
+    if op.op is not Opcode.MAX and int((c & 3).max()) + found.weight_bytes > 4:
+        raise SimulationError("a tensor operation reads beyond a lane of wide memory")
+    return found
+
+
+def _mixed(counts: tuple[int, ...], dims: list[int]) -> list[int]:
+    """Factors of all loops that make one number of the indices of some, innermost first."""
+    factors, product = [0] * len(counts), 1
+    for k in dims:
+        factors[k] = product
+        product *= counts[k]
+    return factors
+
+
+def _weighted(space: Traversal, factors: list[int]) -> Array:
+    """Sum of the indices of loops times factors for each step."""
+    dims = tuple(Dim(dim.count, factor) for dim, factor in zip(space.dims, factors, strict=True))
+    return replace(space, dims=dims).addresses()
 
 
 def _operand(op: TensorOp, name: str, steps: int) -> Array:
@@ -196,8 +335,19 @@ def _outside(numbers: Array, count: int) -> bool:
     return bool(len(numbers)) and not 0 <= int(numbers.min()) <= int(numbers.max()) < count
 
 
-_Sums = tuple[Array, Array | None]
-"""int64[tiles, runs, lanes], and bool[tiles, runs] where not all of them are known."""
+@dataclass(slots=True)
+class _Sums:
+    """Sums of some runs, which are `values` and `offset` together.
+
+    Attributes:
+        values: float32 or float64[tiles, runs, lanes], integers.
+        offset: float64[tiles, lanes], integers; None for 0.
+        known: bool[tiles, runs], None if all of them are.
+    """
+
+    values: Array
+    offset: Array | None = None
+    known: Array | None = None
 
 
 class OpUnit:
@@ -206,7 +356,7 @@ class OpUnit:
     def __init__(self, memory: TileMemory) -> None:
         self._memory = memory
         # Sums of the reduction that a tile is in the middle of.
-        self._open = np.zeros((TILES, LANES), np.int64)
+        self._open = np.zeros((TILES, LANES), np.float64)
         self._open_known = np.zeros(TILES, bool)
 
     def load_table(self, table: NluTable, tiles: Array) -> None:
@@ -222,292 +372,297 @@ class OpUnit:
         Raises:
             SimulationError: a read of memory that nothing has written.
         """
+        where = selection(tiles)
         run = plan.run_of(begin)
         step = begin
         while step < end:
-            stop = int(plan.runs[run + 1])
-            if step != plan.runs[run] or stop > end:
+            first, stop = int(plan.runs[run]), int(plan.runs[run + 1])
+            if step != first or stop > end:
                 piece = min(stop, end)
-                sums = self._sums(plan, tiles, step, piece, 1, int(plan.blocks[run]))
-                self._add(plan, tiles, run, *sums, step == plan.runs[run], piece == stop)
+                factors = self._factors(plan, where, step, piece, int(plan.blocks[run]))
+                sums = self._sums(plan, where, step, piece, 1, factors)
+                self._add(plan, where, run, sums, step == first, piece == stop)
                 step, run = piece, run + (piece == stop)
                 continue
-            step, run = self._whole_runs(plan, tiles, run, end)
+            last, shared = plan.span_of(run)
+            if end < plan.steps:
+                last = min(last, plan.run_of(end))
+            self._whole_runs(plan, where, run, last, shared or last - run == 1)
+            step, run = int(plan.runs[last]), last
 
-    def _whole_runs(self, plan: OpPlan, tiles: Array, run: int, end: int) -> tuple[int, int]:
-        """Do equal runs together that use the same weights; returns the next step and run."""
-        runs = plan.runs
-        size = int(runs[run + 1] - runs[run])
-        most = int(np.searchsorted(runs, end, side="right")) - 1
-        most = min(most, run + max(1, _BURST_BYTES // (4 * size * len(tiles))))
-        same = np.diff(runs[run : most + 1]) == size
-        same &= plan.blocks[run:most] == plan.blocks[run]
-        same &= plan.first[run:most] == plan.first[run]
-        same &= plan.last[run:most] == plan.last[run]
-        count = len(same) if same.all() else int(np.argmin(same))
-        start = int(runs[run])
-        weights = plan.c[start : start + count * size].reshape(count, size)
-        shared = (weights == weights[0]).all(axis=1)
-        equal = count if shared.all() else int(np.argmin(shared))
-        if plan.d is not None:
-            rows = plan.d[runs[run : run + count]]
-            again = np.flatnonzero(rows[1:] == rows[0])
-            if len(again):
-                count = min(count, int(again[0]) + 1)
-                equal = min(equal, count)
-        block = int(plan.blocks[run])
-        if equal > 1 or count == 1:
-            count = equal
-            sums, known = self._sums(plan, tiles, start, start + count * size, count, block)
-        else:
-            sums, known = self._different(plan, tiles, start, count, size, block)
-        if plan.d is not None:
-            self._spill(plan, tiles, run, sums, known, bool(plan.first[run]))
-        elif plan.last[run]:
-            self._write(plan, tiles, run, sums, known)
-        return start + count * size, run + count
+    def _whole_runs(self, plan: OpPlan, tiles: Tiles, run: int, last: int, shared: bool) -> None:
+        """Do the runs of a span, or some of them, as many at a time as is good."""
+        runs, block = plan.runs, int(plan.blocks[run])
+        size = int(runs[run + 1]) - int(runs[run])
+        # Runs with weights of their own take a row per step, others a word.
+        words = size if shared else size * LANES
+        count = TILES if isinstance(tiles, slice) else len(tiles)
+        most = max(1, _BURST_BYTES // (count * 4 * max(words, plan.op.lanes)))
+        factors = None
+        if shared:
+            begin = int(runs[run])
+            factors = self._factors(plan, tiles, begin, begin + size, block)
+        while run < last:
+            stop = min(last, run + most)
+            begin, end = int(runs[run]), int(runs[stop])
+            if factors is not None:
+                sums = self._sums(plan, tiles, begin, end, stop - run, factors)
+            else:
+                sums = self._different(plan, tiles, begin, end, stop - run, block)
+            if plan.d is not None:
+                self._spill(plan, tiles, run, sums, opens=bool(plan.first[run]))
+            elif plan.last[run]:
+                self._write(plan, tiles, run, sums.values, sums.offset, sums.known)
+            run = stop
+
+    def _factors(
+        self, plan: OpPlan, tiles: Tiles, begin: int, end: int, block: int
+    ) -> tuple[Array, Array | None]:
+        """Weights in a precision in which sums with them are exact, and the offset of sums."""
+        w = self._weights(plan, tiles, begin, end, block)
+        if plan.a is None:
+            return w, None
+        # Few terms cannot leave the mantissa; for more the weights decide.
+        if w.dtype == np.float32 and w.shape[1] * _LARGEST_BYTE**2 > _EXACT_F32:
+            largest = float(np.abs(w).sum(axis=1).max())
+            if largest * _LARGEST_BYTE > _EXACT_F32:
+                w = w.astype(np.float64)
+        # The zero point of A takes part once per lane, not once per element.
+        zero = plan.op.a_zero_point
+        return w, w.sum(axis=1, dtype=np.float64) * -zero if zero else None
 
     def _sums(
-        self, plan: OpPlan, tiles: Array, begin: int, end: int, count: int, block: int
+        self,
+        plan: OpPlan,
+        tiles: Tiles,
+        begin: int,
+        end: int,
+        count: int,
+        factors: tuple[Array, Array | None],
     ) -> _Sums:
         """Sums of `count` equal runs that use the same weights."""
-        size = (end - begin) // count
-        w = self._weights(plan, tiles, plan.c[begin : begin + size], block)
+        w, offset = factors
         if plan.a is None:
-            return np.repeat(self._reduced(plan, w), count, axis=1), None
-        known = self._known(plan, tiles, begin, end, w)
-        x = self._inputs(plan, tiles, begin, end).reshape(len(tiles), count, -1)
-        lanes = w.shape[2]
-        factors = w.transpose(0, 1, 3, 2).reshape(len(tiles), -1, lanes)
-        products = _products(x, factors)
-        # The zero point of A takes part once per lane, not once per element.
-        return products - plan.op.a_zero_point * factors.sum(axis=1, dtype=np.int64)[:, None], known
+            values = np.maximum if plan.op.op is Opcode.MAX else np.add
+            return _Sums(values.reduce(w, axis=1, keepdims=True).repeat(count, axis=1))
+        known = None
+        if not self._all_known(plan, tiles, begin, end):
+            known = self._known(plan, tiles, begin, end, w, count)
+        x = self._inputs(plan, tiles, begin, end).reshape(len(w), count, -1)
+        return _Sums(_products(x, w), offset, known)
 
     def _different(
-        self, plan: OpPlan, tiles: Array, start: int, count: int, size: int, block: int
+        self, plan: OpPlan, tiles: Tiles, begin: int, end: int, count: int, block: int
     ) -> _Sums:
         """Sums of runs each with weights of its own."""
-        most = max(1, _BURST_BYTES // (4 * LANES * size * len(tiles)))
-        parts, sure = [], []
-        for run in range(0, count, most):
-            begin, end = start + run * size, start + min(run + most, count) * size
-            here = (end - begin) // size
-            w = self._weights(plan, tiles, plan.c[begin:end], block)
-            shape = (len(tiles), here, size, *w.shape[2:])
-            if plan.a is None:
-                parts.append(
-                    np.concatenate(
-                        [self._reduced(plan, part) for part in w.reshape(shape).swapaxes(0, 1)],
-                        axis=1,
-                    )
-                )
-            else:
-                x = self._inputs(plan, tiles, begin, end)
-                sure.append(self._known_each(plan, tiles, begin, end, w, here))
-                x = x.reshape(len(tiles), here, size, 1, -1).astype(np.int64)
-                x -= plan.op.a_zero_point
-                parts.append((w.reshape(shape) * x).sum(axis=(2, 4)))
-        known = np.concatenate(sure, axis=1) if sure else None
-        return np.concatenate(parts, axis=1), known
+        w = self._weights(plan, tiles, begin, end, block)
+        w = w.reshape(len(w), count, -1, w.shape[2])
+        if plan.a is None:
+            values = np.maximum if plan.op.op is Opcode.MAX else np.add
+            return _Sums(values.reduce(w, axis=2))
+        known = None
+        if not self._all_known(plan, tiles, begin, end):
+            known = self._known(plan, tiles, begin, end, w, count)
+        x = self._inputs(plan, tiles, begin, end).reshape(*w.shape[:3], 1).astype(w.dtype)
+        x -= plan.op.a_zero_point
+        x = x * w
+        return _Sums(
+            x[:, :, 0] if x.shape[2] == 1 else x.sum(axis=2, dtype=np.float64), None, known
+        )
 
-    def _known_each(
-        self, plan: OpPlan, tiles: Array, begin: int, end: int, w: Array, count: int
-    ) -> Array:
-        """As `_known`, where every run has weights of its own."""
+    def _all_known(self, plan: OpPlan, tiles: Tiles, begin: int, end: int) -> bool:
+        """Whether all words around the inputs of some steps have been written."""
         assert plan.a is not None
-        found = self._memory.narrow_known[tiles[:, None], plan.a[begin:end] >> 2]
-        sure = found | ~w.any(axis=(2, 3))
-        return np.asarray(sure.reshape(len(tiles), count, -1).all(axis=2))
+        words = plan.a[begin:end]
+        low, high = int(words.min()) >> 2, int(words.max()) >> 2
+        return bool(self._memory.narrow_known[tiles, low : high + 1].all())
 
-    def _reduced(self, plan: OpPlan, w: Array) -> Array:
-        """Maximum or sum of the elements of C, int64[tiles, 1, lanes]."""
-        if plan.op.op is Opcode.MAX:
-            return np.asarray(w.max(axis=(1, 3))[:, None].astype(np.int64))
-        return np.asarray(w.sum(axis=(1, 3), dtype=np.int64)[:, None])
-
-    def _known(self, plan: OpPlan, tiles: Array, begin: int, end: int, w: Array) -> Array | None:
+    def _known(
+        self, plan: OpPlan, tiles: Tiles, begin: int, end: int, w: Array, count: int
+    ) -> Array | None:
         """Which runs use only words that have been written, bool[tiles, runs]; None if all do.
 
         Words whose weights equal their zero points do not matter.
         """
         assert plan.a is not None
-        memory = self._memory
-        known = memory.narrow_known if len(tiles) == TILES else memory.narrow_known[tiles]
-        found = known.take(plan.a[begin:end] >> 2, axis=1)
+        found = _taken(self._memory.narrow_known, tiles, plan.a[begin:end] >> 2)
         if found.all():
             return None
-        used: Array = np.asarray(w.any(axis=(2, 3)))
-        size = used.shape[1]
-        sure: Array = found.reshape(len(tiles), -1, size) | ~used[:, None]
+        used = w.reshape(len(w), -1, plan.elements, w.shape[-1]).any(axis=(2, 3))
+        sure: Array = found.reshape(len(w), count, -1) | ~used.reshape(
+            len(w), -1, found.shape[1] // count
+        )
         return np.asarray(sure.all(axis=2))
 
-    def _inputs(self, plan: OpPlan, tiles: Array, begin: int, end: int) -> Array:
-        """Elements of A, uint8 or uint16[tiles, steps, elements]."""
+    def _inputs(self, plan: OpPlan, tiles: Tiles, begin: int, end: int) -> Array:
+        """Elements of A, uint8 or uint16[tiles, steps * elements]."""
         assert plan.a is not None
-        memory = self._memory
-        addresses = plan.a[begin:end]
-        width = 2 if plan.op.a16 else 1
-        size = plan.elements * width
-        words = addresses >> 2
-        if _outside(words, NARROW_WORDS) or int(addresses.max()) + size > 4 * NARROW_WORDS:
-            raise SimulationError("a tensor operation reads outside narrow memory")
-        every = len(tiles) == TILES
-        if size == 4 and not np.any(addresses & 3):
-            found = memory.narrow if every else memory.narrow[tiles]
-            data = found.take(words, axis=1).view(np.uint8).reshape(len(tiles), -1, 4)
+        memory, size = self._memory, plan.input_bytes
+        if plan.a_words is not None:
+            data = _taken(memory.narrow, tiles, plan.a_words[begin:end]).view(np.uint8)
         else:
-            places = (addresses[:, None] + np.arange(size)).reshape(-1)
-            held = memory.narrow_bytes if every else memory.narrow_bytes[tiles]
-            data = held.take(places, axis=1).reshape(len(tiles), -1, size)
-        if width == 2:
-            data = np.ascontiguousarray(data).view("<u2")
-        return data
+            places = (plan.a[begin:end, None] + np.arange(size)).reshape(-1)
+            data = _taken(memory.narrow_bytes, tiles, places)
+        return data.view("<u2") if plan.op.a16 else data
 
-    def _weights(self, plan: OpPlan, tiles: Array, addresses: Array, block: int) -> Array:
-        """Elements of C minus zero points, int32[tiles, steps, lanes, elements]."""
+    def _weights(self, plan: OpPlan, tiles: Tiles, begin: int, end: int, block: int) -> Array:
+        """Elements of C minus zero points, float32 or float64[tiles, steps * elements, lanes].
+
+        All of them are integers.
+        """
         op, memory = plan.op, self._memory
-        rows, offset = addresses >> 2, addresses & 3
-        lanes = op.lanes_last if block == int(plan.blocks[-1]) else op.lanes
-        width = 2 if op.c16 else 1
-        size = plan.elements * width
-        known = memory.wide_known[tiles[:, None], rows[None], :lanes]
+        lanes = op.lanes_last if block == plan.blocks[-1] else op.lanes
+        place = (*crossing(tiles, stretch(plan.c[begin:end] >> 2)), slice(lanes))
+        known = memory.wide_known[place]
         if not known.all():
-            tile, place, lane = (int(axis[0]) for axis in np.nonzero(~known))
-            raise unwritten(f"lane {lane} of wide row", int(rows[place]), int(tiles[tile]))
+            tile, step, lane = (int(axis[0]) for axis in np.nonzero(~known))
+            row = int(plan.c[begin + step]) >> 2
+            raise unwritten(f"lane {lane} of wide row", row, _number(tiles, tile))
         held = memory.wide_bytes.reshape(TILES, WIDE_ROWS, LANES, 4)
-        data = held[tiles[:, None], rows[None], :lanes]
-        if size < 4 or np.any(offset):
-            if int(offset.max()) + size > 4 and op.op is not Opcode.MAX:
-                raise SimulationError("a tensor operation reads beyond a lane of wide memory")
+        data = held[place]
+        if not plan.whole_rows:
             # A maximum walks over the bytes of a lane with all four elements on: the same bytes
             # again do not matter, and nothing tells whether the hardware takes others.
-            places = (offset[:, None] + np.arange(size)) % 4
-            where = np.broadcast_to(places[None, :, None], (*data.shape[:3], size))
+            places = ((plan.c[begin:end, None] & 3) + np.arange(plan.weight_bytes)) % 4
+            where = np.broadcast_to(places[None, :, None], (*data.shape[:3], places.shape[1]))
             data = np.take_along_axis(data, where, 3)
-        if width == 2:
+        if op.c16:
             data = np.ascontiguousarray(data).view("<u2")
-        values = data.astype(np.int32)
+        zero: Array | int = op.c_zero_point
         if op.op is Opcode.MAX:
-            return values
-        if op.zero_points_in_memory:
-            span = op.zero_point_last - op.zero_point_base
-            slots = max(1, span // op.zero_point_step + 1) if op.zero_point_step else 1
-            row = op.zero_point_base + block % slots * op.zero_point_step
-            if not memory.wide_known[tiles, row, :lanes].all():
-                raise unwritten("zero points in wide row", row, int(tiles[0]))
-            zero = memory.wide[tiles, row, :lanes].astype(np.int32)
-            return values - zero[:, None, :, None]
-        return values - op.c_zero_point
+            zero = 0
+        elif op.zero_points_in_memory:
+            zero = self._zero_points(op, tiles, lanes, block)
+        # Sums of products of bytes fit single precision if there are not too many.
+        small = not (op.a16 or op.c16) and np.abs(zero).max() <= _LARGEST_BYTE
+        single = small and op.op is not Opcode.SUM
+        values = np.empty((*data.shape[:2], data.shape[3], lanes), "f4" if single else "f8")
+        values[...] = data.swapaxes(2, 3)
+        values -= zero
+        return values.reshape(len(values), -1, lanes)
+
+    def _zero_points(self, op: TensorOp, tiles: Tiles, lanes: int, block: int) -> Array:
+        """Zero points of C for a block, int32[tiles, 1, 1, lanes]."""
+        memory = self._memory
+        span = op.zero_point_last - op.zero_point_base
+        slots = max(1, span // op.zero_point_step + 1) if op.zero_point_step else 1
+        row = op.zero_point_base + block % slots * op.zero_point_step
+        if not memory.wide_known[tiles, row, :lanes].all():
+            raise unwritten("zero points in wide row", row, _number(tiles, 0))
+        return memory.wide[tiles, row, :lanes].view(np.int32)[:, None, None]
 
     def _add(
-        self,
-        plan: OpPlan,
-        tiles: Array,
-        run: int,
-        sums: Array,
-        known: Array | None,
-        opens: bool,
-        closes: bool,
+        self, plan: OpPlan, tiles: Tiles, run: int, sums: _Sums, opens: bool, closes: bool
     ) -> None:
         """Take the sums of a part of a run."""
         if plan.d is not None:
-            self._spill(plan, tiles, run, sums, known, bool(plan.first[run]) and opens, closes)
+            opens = opens and bool(plan.first[run])
+            self._spill(plan, tiles, run, sums, opens=opens, closes=closes)
             return
-        lanes = sums.shape[2]
-        total = sums[:, 0]
-        sure = np.ones(len(tiles), bool) if known is None else known[:, 0]
+        lanes = sums.values.shape[2]
+        total = sums.values[:, 0].astype(np.float64)
+        if sums.offset is not None:
+            total += sums.offset
+        sure = np.ones(len(total), bool) if sums.known is None else sums.known[:, 0]
         if not opens:
-            total = self._joined(plan, self._open[tiles, :lanes], total)
+            total = plan.joined(self._open[tiles, :lanes], total)
             sure = sure & self._open_known[tiles]
         if closes:
-            self._write(plan, tiles, run, total[:, None], sure[:, None])
+            self._write(plan, tiles, run, total[:, None], None, sure[:, None])
         else:
-            self._open[tiles[:, None], np.arange(lanes)] = total
+            self._open[tiles, :lanes] = total
             self._open_known[tiles] = sure
-
-    def _joined(self, plan: OpPlan, one: Array, other: Array) -> Array:
-        return np.maximum(one, other) if plan.op.op is Opcode.MAX else one + other
 
     def _spill(
         self,
         plan: OpPlan,
-        tiles: Array,
+        tiles: Tiles,
         run: int,
-        sums: Array,
-        known: Array | None,
+        sums: _Sums,
+        *,
         opens: bool,
         closes: bool = True,
     ) -> None:
         """Add sums to those in wide memory, and write the outputs that are complete."""
         assert plan.d is not None
         memory = self._memory
-        count, lanes = sums.shape[1:]
-        rows = plan.d[plan.runs[run : run + count]] >> 2
-        where = (tiles[:, None], rows[None])
-        sure = np.ones((len(tiles), count), bool) if known is None else known
+        count, lanes = sums.values.shape[1:]
+        rows = stretch(plan.d[plan.runs[run : run + count]] >> 2)
+        place = (*crossing(tiles, rows), slice(lanes))
+        total, known = _int32(sums), sums.known
         if not opens:
-            sure = sure & memory.wide_known[where][..., :lanes].all(axis=2)
-            sums = self._joined(plan, memory.wide[where][..., :lanes].view(np.int32), sums)
-        lane = np.arange(lanes)
-        place = (tiles[:, None, None], rows[None, :, None], lane)
-        memory.wide[place] = sums.astype(np.int32).view(np.uint32)
-        memory.wide_known[place] = sure[..., None]
+            sure: Array = np.asarray(memory.wide_known[place].all(axis=2))
+            known = sure if known is None else known & sure
+            total = plan.joined(memory.wide[place].view(np.int32), total)
+        memory.wide[place] = total.view(np.uint32)
+        memory.wide_known[place] = True if known is None else known[..., None]
         if closes and plan.last[run]:
-            self._write(plan, tiles, run, sums, sure)
+            self._write(plan, tiles, run, total, None, known)
 
     def _write(
-        self, plan: OpPlan, tiles: Array, run: int, sums: Array, known: Array | None
+        self,
+        plan: OpPlan,
+        tiles: Tiles,
+        run: int,
+        sums: Array,
+        offset: Array | None,
+        known: Array | None,
     ) -> None:
         """The output stage: scale, clamp, function, rounding, and the words of the outputs."""
         if not len(plan.b):
             return
-        op, memory = plan.op, self._memory
+        memory = self._memory
         count, lanes = sums.shape[1:]
         slot = int(plan.blocks[run]) & 1
         # Sums of what nothing has written, which programs do not use, may be anything.
         with np.errstate(over="ignore", invalid="ignore"):
-            codes = self._codes(op, tiles, sums, slot)
-        size = int(plan.words[run + 1] - plan.words[run])
-        padded = np.zeros((len(tiles), count, 4 * size // codes.itemsize), codes.dtype)
-        padded[..., :lanes] = codes
-        words = padded.view("<u4").reshape(len(tiles), -1)
-        first = int(plan.words[run])
-        where = plan.b[first : first + count * size]
-        memory.narrow[tiles[:, None], where] = words
-        sure = True if known is None else np.repeat(known, size, axis=1)
-        memory.narrow_known[tiles[:, None], where] = sure
+            codes = self._codes(plan, tiles, sums, offset, slot)
+        first, size = int(plan.words[run]), int(plan.words[run + 1] - plan.words[run])
+        if codes.itemsize * lanes != 4 * size:
+            padded = np.zeros((len(codes), count, 4 * size // codes.itemsize), codes.dtype)
+            padded[..., :lanes] = codes
+            codes = padded
+        words = codes.view("<u4").reshape(len(codes), -1)
+        where = crossing(tiles, stretch(plan.b[first : first + count * size]))
+        memory.narrow[where] = words
+        memory.narrow_known[where] = True if known is None else np.repeat(known, size, axis=1)
 
-    def _codes(self, op: TensorOp, tiles: Array, sums: Array, slot: int) -> Array:
+    def _codes(
+        self, plan: OpPlan, tiles: Tiles, sums: Array, offset: Array | None, slot: int
+    ) -> Array:
         """Outputs of sums: bias, scale, clamp, function and rounding."""
-        total = sums + op.constant
+        op, lanes = plan.op, sums.shape[2]
+        bias: Array | float = float(op.constant)
+        if offset is not None:
+            bias = bias + offset
         if op.bias_in_memory:
-            bias = self._scaling(tiles, _BIAS_ENTRY + _SLOT_ENTRIES * slot, sums.shape[2])
-            total = total + bias.view(np.int32)[:, None]
-        y = total.astype(np.float32)
+            found = self._scaling(tiles, _BIAS_ENTRY + _SLOT_ENTRIES * slot, lanes)
+            bias = bias + found.view(np.int32).astype(np.float64)
+        y = _biased(sums, bias)
         if op.scale_in_memory:
-            scale = self._scaling(tiles, _SLOT_ENTRIES * slot, sums.shape[2])
+            scale = self._scaling(tiles, _SLOT_ENTRIES * slot, lanes)
             y *= scale.view(np.float32)[:, None]
         else:
             y *= np.float32(op.scale)
-        np.clip(y, np.float32(op.minimum), np.float32(op.maximum), out=y)
         if op.nlu:
+            np.clip(y, np.float32(op.minimum), np.float32(op.maximum), out=y)
             y = self._function(op, tiles, y)
         np.rint(y, out=y)
         y += np.float32(op.output_zero_point)
-        np.clip(y, 0, 0xFFFF if op.output16 else 0xFF, out=y)
+        # Rounding and the zero point do not change order: both clamps become one.
+        np.clip(y, *plan.limits, out=y)
         return y.astype("<u2" if op.output16 else np.uint8)
 
-    def _scaling(self, tiles: Array, entry: int, lanes: int) -> Array:
+    def _scaling(self, tiles: Tiles, entry: int, lanes: int) -> Array:
         """Words of the scaling memory for some lanes, uint32[tiles, lanes]."""
         memory = self._memory
-        place = (tiles, slice(entry, entry + _SLOT_ENTRIES))
-        known = memory.scaling_known[place].reshape(len(tiles), LANES)[:, :lanes]
+        place = slice(2 * entry, 2 * entry + lanes)
+        known = memory.scaling_known.reshape(TILES, -1)[tiles, place]
         if not known.all():
-            raise unwritten("entry of scaling memory", entry, int(tiles[0]))
-        words = memory.scaling[place].reshape(len(tiles), LANES)[:, :lanes]
-        return np.ascontiguousarray(words)
+            raise unwritten("entry of scaling memory", entry, _number(tiles, 0))
+        return memory.scaling.reshape(TILES, -1)[tiles, place]
 
-    def _function(self, op: TensorOp, tiles: Array, y: Array) -> Array:
+    def _function(self, op: TensorOp, tiles: Tiles, y: Array) -> Array:
         """The non-linear unit: a polynomial per segment, in float32."""
         memory = self._memory
         if not memory.table_known[tiles].all():
@@ -520,8 +675,9 @@ class OpUnit:
             exponent = np.floor(np.log2(np.maximum(argument, np.finfo(np.float32).tiny)) / 2)
             argument = (argument * np.exp2(-2 * exponent)).astype(np.float32)
         result = np.empty_like(argument)
-        for n, tile in enumerate(tiles):
-            bounds, table = memory.breakpoints[tile], memory.tables[tile]
+        for n, (bounds, table) in enumerate(
+            zip(memory.breakpoints[tiles], memory.tables[tiles], strict=True)
+        ):
             factors = table[np.searchsorted(bounds, argument[n], side="right")]
             value = factors[..., 4]
             for degree in (3, 2, 1, 0):
@@ -537,29 +693,69 @@ def unwritten(what: str, number: int, tile: int) -> SimulationError:
     return SimulationError(f"{what} {number} of tile {tile} is read, but was never written")
 
 
+def _number(tiles: Tiles, index: int) -> int:
+    """Number of the tile at an index of a selection."""
+    return tiles.start + index if isinstance(tiles, slice) else int(tiles[index])
+
+
+def _taken(memory: Array, tiles: Tiles, places: Array) -> Array:
+    """Elements of some tiles at the same places, [tiles, places]."""
+    # The numbers were checked when the operation was planned.
+    if isinstance(tiles, slice):
+        return np.asarray(memory[tiles].take(places, axis=1, mode="clip"))
+    index = tiles[:, None] * memory.shape[1] + places
+    return np.asarray(memory.reshape(-1).take(index, mode="clip"))
+
+
 def _products(x: Array, w: Array) -> Array:
     """Exact matrix products of unsigned and signed integers, in floating point.
 
     Args:
         x: uint8 or uint16[tiles, runs, terms].
-        w: int32[tiles, terms, lanes].
+        w: float32 or float64[tiles, terms, lanes], integers.
 
     Returns:
-        int64[tiles, runs, lanes].
+        float32 or float64[tiles, runs, lanes].
     """
-    most = int(np.iinfo(x.dtype).max) * _largest(w)
-    terms = _EXACT_F32 // most
-    if terms < _FEW_TERMS:
-        found = np.matmul(x.astype(np.float64), w.astype(np.float64))
-        return np.asarray(found.astype(np.int64))
-    total: Array = np.zeros((*x.shape[:2], w.shape[2]), np.int64)
-    for first in range(0, w.shape[1], terms):
-        part = slice(first, first + terms)
-        found = np.matmul(x[:, :, part].astype(np.float32), w[:, part].astype(np.float32))
-        total += found.astype(np.int64)
-    return total
+    (runs, terms), lanes = x.shape[1:], w.shape[2]
+    if runs * terms * lanes <= _SINGLE_THREAD:
+        return np.asarray(np.matmul(x.astype(w.dtype), w))
+    found = np.zeros((len(x), runs, lanes), w.dtype)
+    most = min(runs, max(_FEW_RUNS, _SINGLE_THREAD // (terms * lanes)))
+    depth = max(1, _SINGLE_THREAD // (most * lanes))
+    for first in range(0, runs, most):
+        rows = slice(first, first + most)
+        factors = x[:, rows].astype(w.dtype)
+        for begin in range(0, terms, depth):
+            part = slice(begin, begin + depth)
+            found[:, rows] += np.matmul(factors[:, :, part], w[:, part])
+    return found
 
 
-def _largest(values: Array) -> int:
-    """Largest magnitude."""
-    return max(int(values.max()), -int(values.min()), 1)
+def _int32(sums: _Sums) -> Array:
+    """Sums as the hardware holds them, int32[tiles, runs, lanes]."""
+    values, offset = sums.values, sums.offset
+    if values.dtype == np.float32:
+        total = values.astype(np.int32)
+        if offset is not None:
+            total += offset.astype(np.int64).astype(np.int32)[:, None]
+        return total
+    if offset is not None:
+        values = values + offset[:, None]
+    return values.astype(np.int64).astype(np.int32)
+
+
+def _biased(sums: Array, bias: Array | float) -> Array:
+    """Sums plus a number per tile and lane, rounded once, float32[tiles, runs, lanes].
+
+    Args:
+        sums: float32, float64 or int32[tiles, runs, lanes]; may be written over.
+        bias: float64[tiles, lanes] or a number for all.
+    """
+    if isinstance(bias, np.ndarray):
+        bias = bias[:, None]
+    # A sum of two float32 is rounded once; those of integers are exact up to the mantissa.
+    if sums.dtype == np.float32 and np.abs(bias).max() <= _EXACT_F32:
+        sums += np.asarray(bias, np.float32)
+        return sums
+    return np.add(sums, bias, dtype=np.float64).astype(np.float32)

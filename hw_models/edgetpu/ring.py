@@ -9,8 +9,14 @@ import numpy as np
 
 from fitzroy.base.types import Array
 from fitzroy.hw_models.edgetpu.engine import Core, Issue, movable
-from fitzroy.hw_models.edgetpu.memory import TILES, WIDE_ROWS, check_range
-from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence
+from fitzroy.hw_models.edgetpu.memory import (
+    TILES,
+    WIDE_ROWS,
+    check_range,
+    crossing,
+    selection,
+)
+from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence, stretch
 from fitzroy.hw_models.isa.fields import Opcode, TileFlag
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 
@@ -111,12 +117,11 @@ class RingProduceUnit:
         instruction = issue.instruction
         assert isinstance(instruction, RingProduce)
         # Messages of several tiles have an order; tokens decide it.
-        for tile in tiles:
-            ready, end = movable(self._core, plan.gates, [tile], position, len(plan.rows))
-            if ready:
-                break
-        else:
+        ready, _ = movable(self._core, plan.gates, tiles, position, len(plan.rows))
+        if not ready:
             return [], position, False
+        tile = ready[0]
+        ready, end = movable(self._core, plan.gates, [tile], position, len(plan.rows))
         memory = self._core.memory
         rows = plan.rows[position:end]
         self._ring.send(
@@ -168,14 +173,15 @@ class RingConsumeUnit:
         heads = [queues[tile][0] for tile in tiles]
         size = min(end - position, *[message.left for message in heads])
         memory = self._core.memory
-        rows = plan.rows[position : position + size]
+        rows = stretch(plan.rows[position : position + size])
         for group, message in _shared(tiles, heads):
             first = message.taken
             words = message.words[first : first + size]
             lanes = words.shape[1]
-            memory.wide[group[:, None], rows, :lanes] = words
+            place = (*crossing(selection(group), rows), slice(lanes))
+            memory.wide[place] = words
             known = True if message.known is None else message.known[first : first + size]
-            memory.wide_known[group[:, None], rows, :lanes] = known
+            memory.wide_known[place] = known
         for tile, message in zip(tiles, heads, strict=True):
             message.taken += size
             if not message.left:

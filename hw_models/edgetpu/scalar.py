@@ -283,11 +283,12 @@ class ScalarCore:
     """State of a scalar core, which persists from chunk to chunk.
 
     Args:
-        budget: most steps to execute in all chunks together.
+        budget: most steps to execute in all chunks of a program together.
     """
 
     def __init__(self, *, budget: int = STEP_BUDGET) -> None:
         self.budget = budget
+        self._renewed = 0
         self.steps = 0
         """Steps executed so far; every bundle of a loop's body counts each time."""
         self._registers: list[Any] = [_UNSET] * REGISTERS
@@ -376,7 +377,7 @@ class ScalarCore:
         try:
             while True:
                 self.steps += 1
-                if self.steps > self.budget:
+                if self.steps - self._renewed > self.budget:
                     raise _Trap(f"the program does not end within {self.budget} steps")
                 result = steps[at]()
                 if result is None:
@@ -387,7 +388,7 @@ class ScalarCore:
                     continue
                 if result.__class__ is _Repeat:
                     self.steps += result.count * result.length
-                    if self.steps > self.budget:
+                    if self.steps - self._renewed > self.budget:
                         raise _Trap(f"the program does not end within {self.budget} steps")
                     first, end = at + 1, at + 1 + result.length
                     body = steps[first:end]
@@ -412,10 +413,14 @@ class ScalarCore:
             last = placed[min(at, len(placed) - 1)][0] if placed else 0
             raise kind(trap.what, where=f"chunk {chunk}, bundle {last}", hint=trap.hint) from None
 
+    def renew_budget(self) -> None:
+        """Another program begins, with a budget of its own."""
+        self._renewed, self._brought = self.steps, 0
+
     def _charge(self, words: int) -> None:
         """Count words that an outfeed brings against the budget."""
         self._brought += words
-        if self.steps + self._brought > self.budget:
+        if self.steps - self._renewed + self._brought > self.budget:
             raise _Trap(f"the program does not end within {self.budget} steps")
 
     def _push(self, word: Word) -> None:

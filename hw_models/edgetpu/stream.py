@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
@@ -98,8 +99,22 @@ class StreamPlan:
         return end
 
 
+MOST_UNITS = 1 << 20
+"""Most units of a stream instruction; the longest of compiled models, of 8 MB, has 114,688."""
+
+
 def stream_plan(instruction: Pop | Infeed | Outfeed) -> StreamPlan:
-    """The element order of a stream instruction."""
+    """The element order of a stream instruction.
+
+    Raises:
+        SimulationError: it moves more than `MOST_UNITS`.
+    """
+    count = math.prod(dim.count for dim in instruction.buffer.dims)
+    if count > MOST_UNITS:
+        raise SimulationError(
+            f"{instruction.op.name.lower()} moves {count} units",
+            reason=f"at most {MOST_UNITS} are simulated",
+        )
     units = sequence(instruction.buffer)
     token = None
     match instruction:

@@ -444,6 +444,16 @@ def listing(
         yield f"{labels[end]}:"
 
 
+def instruction_lines(instruction: Instruction) -> Iterator[str]:
+    """Lines of an instruction on its own: without sequence number, branches with distances.
+
+    Yields:
+        Lines without newline.
+    """
+    numbering = Numbering(instruction.seq if isinstance(instruction, NUMBERED) else 0)
+    yield from _instruction_lines(instruction, 0, (), {}, numbering, comments=True)
+
+
 def _owner(starts: list[int], bundle: int) -> int:
     """First bundle of the instruction that a bundle belongs to."""
     low, high = 0, len(starts)

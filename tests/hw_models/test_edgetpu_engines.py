@@ -12,8 +12,16 @@ import pytest
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.edgetpu.machine import Machine
-from fitzroy.hw_models.edgetpu.memory import LANES, NARROW_WORDS, WIDE_ROWS
+from fitzroy.hw_models.edgetpu.memory import (
+    LANES,
+    NARROW_WORDS,
+    TILES,
+    WIDE_ROWS,
+    crossing,
+    selection,
+)
 from fitzroy.hw_models.edgetpu.scalar import Descriptor
+from fitzroy.hw_models.edgetpu.sequence import stretch
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
@@ -787,3 +795,24 @@ def test_unknown_register_cannot_be_a_tile_set() -> None:
     )
     with pytest.raises(SimulationError):
         execute([item], prepared())
+
+
+# --- indices ----------------------------------------------------------------------------------
+
+
+def test_slices_stand_for_the_same_places() -> None:
+    rng = np.random.default_rng(0)
+    memory = rng.integers(0, 1 << 32, (TILES, 64), np.uint32)
+    slices = 0
+    for _ in range(300):
+        count = int(rng.integers(1, 9))
+        numbers = int(rng.integers(0, 8)) + int(rng.integers(0, 4)) * np.arange(count)
+        if rng.integers(0, 2):
+            numbers = np.where(rng.random(count) < 0.2, rng.integers(0, 64, count), numbers)
+        tiles = np.flatnonzero(rng.random(TILES) < 0.8)
+        if rng.integers(0, 2) or not len(tiles):
+            tiles = np.arange(int(rng.integers(0, 8)), int(rng.integers(8, TILES)) + 1)
+        place = crossing(selection(tiles), stretch(numbers))
+        slices += all(isinstance(index, slice) for index in place)
+        assert np.array_equal(memory[place], memory[tiles[:, None], numbers])
+    assert 30 < slices < 270

@@ -15,6 +15,7 @@ from tests.support import corpus_path
 
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
+from fitzroy.hw_models.edgetpu import op as op_module
 from fitzroy.hw_models.edgetpu.memory import (
     LANES,
     NARROW_WORDS,
@@ -403,6 +404,47 @@ def test_random_operations(opcode: Opcode, seed: int, full: bool) -> None:
         changed += compare(op, rng)
     assert len(kinds) > 2
     assert changed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sizes_of_bursts_and_products_do_not_matter(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_SINGLE_THREAD", 64), ("_FEW_RUNS", 2), ("_BURST_BYTES", 1 << 10)):
+        monkeypatch.setattr(op_module, name, value)
+    rng = np.random.default_rng(seed)
+    assert sum(compare(random_op(rng, Opcode.MAC), rng) for _ in range(6))
+
+
+def test_sums_beyond_single_precision_are_exact() -> None:
+    # Sums of almost 2^25, whose lowest bits differ from lane to lane.
+    steps = 160
+    base = 255 * 205 * (4 * steps - 1)
+    op = TensorOp(
+        loops=(steps, 1, 1, 1, 1, 1, 1, 1),
+        a=bytes_at(0, [(steps, 4)]),
+        b=bytes_at(4 * 2048, [(16, 4)]),
+        c=bytes_at(0, [(steps, 4)]),
+        d=bytes_at(4 * PARTIAL_ROW, [(steps, 0)]),
+        accumulate=True,
+        lanes=LANES,
+        lanes_last=LANES,
+        constant=-base,
+        scale=1.0,
+        maximum=255.0,
+    )
+    memory = TileMemory()
+    known(memory)
+    memory.narrow_bytes[:, : 4 * steps] = 255
+    memory.narrow_bytes[:, 0] = 1
+    weights = memory.wide_bytes.reshape(TILES, WIDE_ROWS, LANES, 4)
+    weights[:, :steps] = 205
+    weights[:, 0, :, 0] = np.arange(LANES)
+    burst(op, memory, [3, 9], [])
+    assert base > 1 << 24
+    for tile in (3, 9):
+        found = memory.narrow_bytes[tile, 4 * 2048 : 4 * 2048 + LANES]
+        assert found.tolist() == list(range(LANES))
 
 
 def test_several_blocks_at_one_position() -> None:
