@@ -77,10 +77,28 @@ def _clocks(core: float | Fact[float], axi: float, mcu: float) -> Clocks:
 
 
 def _host(
-    fixed: float, instruction: float, inputs: float, outputs: float, link: Fact[float]
+    fixed: float,
+    instruction: float,
+    inputs: float,
+    outputs: float,
+    link: Fact[float],
+    *,
+    wake: float = 0.0,
 ) -> Host:
-    return Host(_fitted(fixed), _fitted(instruction), _fitted(inputs), _fitted(outputs), link)
+    return Host(
+        _fitted(fixed),
+        _fitted(instruction),
+        _fitted(inputs),
+        _fitted(outputs),
+        link,
+        _assumed(4, f"{_LOGS}: between 2 and 7.4, of one host; no other wakes up slowly"),
+        _fitted(wake, f"{_LOGS}: 50 convolutions take that much longer at 5 W"),
+    )
 
+
+_AS_PARAMETERS = Fact(2.58, Evidence.DERIVED, "the rate of parameters")
+
+_PCIE = "Jorgitou98/EdgeTPU-QuantRL-Evaluation"
 
 _USB3_LINK = _measured(421.5, f"{_LOGS}: 1 MiB in 2.477 to 2.497 ms, queued")
 
@@ -144,14 +162,18 @@ BEAGLE = Chip(
         mesh_word=_fitted(2, f"{_FIT}: 1.75 to 2.4"),
         mesh_fill_word=_likely(1, "padding series of iwatake2222/EdgeTPU_Analysis"),
         parameter_unit=_fitted(16, f"{_FIT}: layer of 836.1 us streamed, 816.4 us resident"),
+        activation_unit=_assumed(2, "as fast as parameters; never the limit in measurements"),
         fifo_word=_assumed(2, f"{_FIT}: 1 to 3"),
         conversion_word=_assumed(1, "no measurement depends on it"),
         scalar_bundle=_likely(1.09, "0.1199 ms for 53,998 bundles (iwatake2222)"),
-        chunk_latency=_assumed(100, f"{_FIT}: 100 to 150"),
+        chunk_latency=_fitted(150, f"{_FIT}: 100 to 150; MobileNet v2 asks for the upper end"),
         phase=_assumed(200, f"{_FIT}: 50 to 300"),
         first_output=_measured(17, f"{_LOGS}: 15 to 22 in 14 inferences"),
         completion=_measured(14, f"{_LOGS}: 8 to 20; the middle"),
         parameters_loaded=_measured(57, f"{_LOGS}: 26 to 89; the middle"),
+        host_fifo=Fact(
+            32_768, Evidence.DERIVED, f"{_LOGS}: 30 to 40 KB ahead of a streaming layer"
+        ),
         csr_access=_measured(121, f"{_LOGS}: median of 103 to 143"),
         open=_measured(8.7, _LOGS),
         close=_measured(6.3, _LOGS),
@@ -160,7 +182,16 @@ BEAGLE = Chip(
     hosts={
         "jetson_nano_10w_usb3": _host(0.274, 1.65, 3.10, 31.7, _USB3_LINK),
         "jetson_nano_10w_usb2": _host(0.227, 27.4, 27.7, 85.0, _fitted(36.1)),
-        "jetson_nano_5w_usb3": _host(0.413, 5.9, 3.84, 56.9, _USB3_LINK),
+        "jetson_nano_5w_usb3": _host(0.413, 5.9, 3.84, 56.9, _USB3_LINK, wake=3.7),
+        "dev_board_pcie": Host(
+            _measured(0.09, f"{_PCIE}: trivial program"),
+            _AS_PARAMETERS,
+            _AS_PARAMETERS,
+            _AS_PARAMETERS,
+            _fitted(387.0, f"{_PCIE}: 26 rows, rms 0.019 ms"),
+            _assumed(4, "no effect"),
+            _assumed(0, "no measurement of a host that waits"),
+        ),
     },
     usb=UsbPort(
         boot=_identity(0x1A6E, 0x089A, (0xFE, 0x01, 0x02), _CAPTURE),

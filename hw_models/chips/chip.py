@@ -113,6 +113,9 @@ class Timing(Part):
     mesh_word: Quantity[float] = Quantity("word on a mesh link", "cycle")
     mesh_fill_word: Quantity[float] = Quantity("word of a mesh fill", "cycle")
     parameter_unit: Quantity[float] = Quantity("64 bytes through a parameter infeed", "cycle")
+    activation_unit: Quantity[float] = Quantity(
+        "8 bytes through an activation infeed, or an outfeed to the host", "cycle"
+    )
     fifo_word: Quantity[float] = Quantity("word through an infeed of scalar memory", "cycle")
     conversion_word: Quantity[float] = Quantity(
         "word between narrow and wide memory, either way", "cycle"
@@ -129,6 +132,7 @@ class Timing(Part):
     parameters_loaded: Quantity[float] = Quantity(
         "from the last parameter byte to the completion event", "us"
     )
+    host_fifo: Quantity[int] = Quantity("data on its way between host and chip", "byte")
     csr_access: Quantity[float] = Quantity("access to a register over USB", "us")
     open: Quantity[float] = Quantity("all register accesses of opening", "ms")
     close: Quantity[float] = Quantity("all register accesses of closing", "ms")
@@ -139,8 +143,8 @@ class Timing(Part):
 class Host(Part):
     """A host and its link: time of an inference outside of the chip.
 
-    Time = fixed + instruction, input and output bytes times their rates + time on the chip, where
-    a streaming phase takes no less than its parameters on the link.
+    Time = fixed + instruction, input and output bytes times their rates + time on the chip, as far
+    as they do not overlap; a streaming phase takes no less than its parameters on the link.
     """
 
     fixed: Quantity[float] = Quantity("per inference", "ms")
@@ -148,6 +152,8 @@ class Host(Part):
     input_byte: Quantity[float] = Quantity("per byte of inputs", "ns")
     output_byte: Quantity[float] = Quantity("per byte of outputs", "ns")
     link: Quantity[float] = Quantity("streamed parameters", "MB/s")
+    doze: Quantity[float] = Quantity("wait after which the host saves power", "ms")
+    wake: Quantity[float] = Quantity("to wake up from that", "ms")
 
 
 @dataclass(frozen=True)

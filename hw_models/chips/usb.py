@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from fitzroy.base.bits import BitSet, Choice, Flag, Record, Series, Unsigned, bits
+from fitzroy.base.errors import FormatError
 from fitzroy.base.evidence import Evidence
 from fitzroy.hw_models.chips.facts import Part, Quantity
 
@@ -81,14 +82,61 @@ class DfuState(IntEnum):
     ERROR = 10
 
 
-class RequestType(IntEnum):
-    """bmRequestType of the control transfers in use."""
+class DfuError(IntEnum):
+    """Status of the boot ROM (USB DFU 1.1, section 6.1.2); those in use."""
 
+    OK = 0
+    ADDRESS = 8
+    NOT_DONE = 9
+    UNKNOWN = 14
+    STALLED_PACKET = 15
+
+
+class RequestType(IntEnum):
+    """bmRequestType of control transfers: direction, kind and recipient in one byte."""
+
+    STANDARD_OUT = 0x00
+    STANDARD_INTERFACE_OUT = 0x01
+    STANDARD_ENDPOINT_OUT = 0x02
     CLASS_OUT = 0x21
     VENDOR_OUT = 0x40
     STANDARD_IN = 0x80
+    STANDARD_INTERFACE_IN = 0x81
+    STANDARD_ENDPOINT_IN = 0x82
     CLASS_IN = 0xA1
     VENDOR_IN = 0xC0
+
+
+class StandardRequest(IntEnum):
+    """Requests that every device knows (USB 3.2, table 9-5)."""
+
+    GET_STATUS = 0
+    CLEAR_FEATURE = 1
+    SET_FEATURE = 3
+    SET_ADDRESS = 5
+    GET_DESCRIPTOR = 6
+    SET_DESCRIPTOR = 7
+    GET_CONFIGURATION = 8
+    SET_CONFIGURATION = 9
+    GET_INTERFACE = 10
+    SET_INTERFACE = 11
+    SYNCH_FRAME = 12
+    SET_SEL = 0x30
+    SET_ISOCH_DELAY = 0x31
+
+
+class DeviceFeature(IntEnum):
+    """Features of a device that can be set and cleared (USB 3.2, table 9-7)."""
+
+    REMOTE_WAKEUP = 1
+    TEST_MODE = 2
+    U1_ENABLE = 48
+    U2_ENABLE = 49
+    LTM_ENABLE = 50
+
+
+ENDPOINT_HALT = 0
+"""The feature of endpoints that can be set and cleared."""
 
 
 class DescriptorType(IntEnum):
@@ -116,6 +164,13 @@ class TransferType(IntEnum):
     INTERRUPT = 3
 
 
+FULL_PACKET = 64
+"""Largest packet of a bulk endpoint at full speed (USB 2.0, section 5.8.3)."""
+
+INTERRUPT_PACKET = 64
+"""Packet of the interrupt endpoint at every speed."""
+
+
 def to_bytes(record: Record) -> bytes:
     """The bytes of a record."""
     return record.pack().to_bytes(record.width // 8, "little")
@@ -127,7 +182,9 @@ class SetupPacket(Record):
 
     width = 64
 
-    request_type: RequestType = bits(0, Choice(RequestType, 8), "bmRequestType", default=0x80)
+    request_type: int = bits(
+        0, Unsigned(8, hexadecimal=True), "bmRequestType", default=RequestType.STANDARD_IN
+    )
     request: int = bits(8, Unsigned(8), "bRequest")
     value: int = bits(16, Unsigned(16, hexadecimal=True), "wValue")
     index: int = bits(32, Unsigned(16, hexadecimal=True), "wIndex")
@@ -226,6 +283,40 @@ class QualifierDescriptor(Record):
     device_class: int = bits(32, Unsigned(24), "class, subclass, protocol")
     max_packet: int = bits(56, Unsigned(8), "bMaxPacketSize0", default=9)
     configurations: int = bits(64, Unsigned(8), "bNumConfigurations", default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LanguagesDescriptor(Record):
+    """String descriptor 0: the languages of strings."""
+
+    width = 4 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=4, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.STRING
+    )
+    language: int = bits(
+        16, Unsigned(16, hexadecimal=True), "wLANGID; 0x409: English", default=0x409
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatus(Record):
+    """Answer to GET_STATUS of a device."""
+
+    width = 16
+
+    self_powered: bool = bits(0, Flag(), "has power of its own")
+    remote_wakeup: bool = bits(1, Flag(), "may wake the host")
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointStatus(Record):
+    """Answer to GET_STATUS of an endpoint."""
+
+    width = 16
+
+    halted: bool = bits(0, Flag(), "stalls until the host clears it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +549,24 @@ def configuration(port: UsbPort, speed: Speed) -> bytes:
         port: the port.
         speed: speed of the connection; companions exist at super speed only.
     """
-    fast = speed is Speed.SUPER
+    if speed is Speed.SUPER:
+        return _configuration(port, port.super_packet, port.super_power, fast=True)
+    return _configuration(port, port.high_packet, port.high_power)
+
+
+def other_speed_configuration(port: UsbPort) -> bytes:
+    """What the run-time mode would be at full speed: the packets are those of the specification."""
+    return _configuration(port, FULL_PACKET, port.high_power, type=DescriptorType.OTHER_SPEED)
+
+
+def _configuration(
+    port: UsbPort,
+    packet: int,
+    power: int,
+    *,
+    fast: bool = False,
+    type: DescriptorType = DescriptorType.CONFIGURATION,
+) -> bytes:
     parts: list[Record] = [
         InterfaceDescriptor(
             endpoints=len(port.endpoints),
@@ -469,12 +577,11 @@ def configuration(port: UsbPort, speed: Speed) -> bytes:
     ]
     for endpoint in port.endpoints.values():
         bulk = endpoint.transfer is TransferType.BULK
-        packet = port.super_packet if fast else port.high_packet
         parts.append(
             EndpointDescriptor(
                 address=endpoint.address,
                 transfer=endpoint.transfer,
-                max_packet=packet if bulk else 64,
+                max_packet=packet if bulk else INTERRUPT_PACKET,
                 interval=0 if bulk else 1,
             )
         )
@@ -484,10 +591,8 @@ def configuration(port: UsbPort, speed: Speed) -> bytes:
                 if bulk
                 else CompanionDescriptor(interval_bytes=endpoint.message)
             )
-    power = port.super_power if fast else port.high_power
-    head = ConfigurationDescriptor(max_power=power)
-    size = head.width // 8 + sum(part.width // 8 for part in parts)
-    head = ConfigurationDescriptor(max_power=power, total_length=size)
+    size = (ConfigurationDescriptor.width + sum(part.width for part in parts)) // 8
+    head = ConfigurationDescriptor(type=type, max_power=power, total_length=size)
     return b"".join(map(to_bytes, (head, *parts)))
 
 
@@ -502,6 +607,23 @@ def boot_configuration(port: UsbPort) -> bytes:
     size = (ConfigurationDescriptor.width + interface.width + function.width) // 8
     head = ConfigurationDescriptor(total_length=size, attributes=0x80, max_power=port.high_power)
     return b"".join(map(to_bytes, (head, interface, function)))
+
+
+def parts(data: bytes) -> list[bytes]:
+    """The descriptors of a configuration or of an object store, one by one.
+
+    Raises:
+        FormatError: a length that leads nowhere.
+    """
+    found = []
+    at = 0
+    while at < len(data):
+        size = data[at]
+        if size < 2 or at + size > len(data):
+            raise FormatError(f"a descriptor of {size} bytes, {len(data) - at} are left", offset=at)
+        found.append(data[at : at + size])
+        at += size
+    return found
 
 
 def object_store() -> bytes:

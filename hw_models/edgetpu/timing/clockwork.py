@@ -1,0 +1,940 @@
+"""When everything happens: the engines of a recorded program, driven by their flags.
+
+The order of events follows from flags, tokens, queues and data, which the recording has; what is
+left is when. Each engine goes on as far as the times of what it waits for are known, for all tiles
+that are in step at once, until the whole program is known. On the ring, a row moves when its
+sender has it, the channel is free and every receiver has room.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fitzroy.base.errors import SimulationError
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.engine import Issue
+from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
+from fitzroy.hw_models.edgetpu.memory import TILES
+from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS
+from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording, Streamed
+from fitzroy.hw_models.edgetpu.ring import CHANNELS
+from fitzroy.hw_models.edgetpu.scalar import ChunkStart, Descriptor, Fence, HostWords
+from fitzroy.hw_models.edgetpu.stream import HOST_UNIT_BYTES, WORD_BYTES
+from fitzroy.hw_models.edgetpu.timeline import Issued
+from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Chain, Histories, Hold
+from fitzroy.hw_models.edgetpu.timing.host import Reader, Wire
+from fitzroy.hw_models.edgetpu.timing.places import (
+    Feed,
+    Job,
+    Lap,
+    Move,
+    Node,
+    Output,
+    Place,
+    Queued,
+    Side,
+    Signal,
+    Stretch,
+)
+from fitzroy.hw_models.edgetpu.timing.work import (
+    Work,
+    row_bytes,
+    stream_work,
+    tile_work,
+    unit_bytes,
+)
+from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
+from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, StreamEngine, TileEngine, TileFlag
+from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.scalar import DescriptorTag
+from fitzroy.hw_models.isa.stream import Infeed, Outfeed, Pop, PopMemory
+from fitzroy.hw_models.isa.tensor import TensorOp
+
+TIMING = BEAGLE.timing
+_ALL = range(TILES)
+_EVERY = (1 << TILES) - 1
+_RING = (TileEngine.RING_CONSUME_A, TileEngine.RING_CONSUME_B)
+_MESH = tuple(engine for engine in TileEngine if engine.name.startswith("MESH"))
+_PLAIN = (TileEngine.OP, TileEngine.WIDE_TO_NARROW, TileEngine.NARROW_TO_WIDE)
+_OUTSIDE = TILES
+"""Number of the outfeed among the receivers of a row."""
+
+_ROW_BUFFERS = 2
+"""Rows that an infeed may have read and not sent; ASSUMED."""
+
+_DISPATCH, _FEED, _AVDATA_POP, _PARAMETER_POP, _CHANNEL = 10, 11, 12, 13, 14
+"""Turns beyond the engines of tiles; each channel of the ring has one."""
+
+_CHANNELS = tuple(range(_CHANNEL, _CHANNEL + CHANNELS))
+_POPS = {_AVDATA_POP: "avdata_pop", _PARAMETER_POP: "parameter_pop"}
+_STREAM_TURNS = {
+    "avdata_pop": (_AVDATA_POP,),
+    "parameter_pop": (_PARAMETER_POP,),
+    "infeed": (_FEED, *_CHANNELS),
+    "outfeed": _CHANNELS,
+}
+_ON_RING = {
+    TileEngine.RING_CONSUME_A: (_CHANNEL,),
+    TileEngine.RING_CONSUME_B: (_CHANNEL + 1,),
+    TileEngine.RING_PRODUCE: _CHANNELS,
+}
+_TILE_FLAGS = tuple(flag.name.lower() for flag in TileFlag)
+_SCALAR_FLAGS = tuple(flag.name.lower() for flag in ScalarFlag)
+_SCALAR = len(TileFlag)
+"""Number of the scalar core's first flag among all."""
+
+
+class Clockwork:
+    """One execution of a program in time.
+
+    Args:
+        recording: what the scalar core did; all plans made.
+        wire: what the host sends after the first chunk.
+        reader: the host's reads.
+    """
+
+    def __init__(self, recording: Recording, wire: Wire, reader: Reader) -> None:
+        self.wire, self.reader = wire, reader
+        self.nodes: list[Node] = []
+        self.issued: list[Issued] = []
+        self.laps = [Lap()]
+        self.outputs: list[Output] = []
+        self._entries = recording.entries
+        self._flags = [Histories(TILES) for _ in TileFlag]
+        self._scalar_flags = [Histories(1) for _ in ScalarFlag]
+        self._queues: list[list[deque[Queued]]] = [[deque() for _ in _ALL] for _ in TileEngine]
+        self._places: list[list[Place]] = [[Place()] * TILES for _ in TileEngine]
+        self._links: list[list[deque[Stretch]]] = [[deque() for _ in _ALL] for _ in TileEngine]
+        self._dispatch: list[deque[tuple[float, int, Any]]] = [deque() for _ in _ALL]
+        self._dispatched: list[tuple[float, int]] = [(0.0, NOBODY)] * TILES
+        self._streams: dict[str, deque[Queued]] = {
+            name: deque() for name in ("avdata_pop", "parameter_pop", "infeed", "outfeed")
+        }
+        self._stream_places = {name: Place() for name in self._streams}
+        self._popped = {"avdata_pop": 0, "parameter_pop": 0}
+        self._channel_free = [(0.0, NOBODY)] * CHANNELS
+        self._sender: list[tuple[TileEngine | str, int] | None] = [None] * CHANNELS
+        self._feed = Feed()
+        self._awake: set[int] = set()
+        self._waits = [0] * (_CHANNEL + CHANNELS)
+        self._turn = 0
+        self._done: dict[int, Signal] = {}
+        self._time = 0.0
+        self._core = NOBODY
+
+    @property
+    def last(self) -> int:
+        """Number of the node that ends the program."""
+        return self._core
+
+    # --- the scalar core -------------------------------------------------------------------------
+
+    def run(self) -> float:
+        """Find out when everything happens; returns the cycle at which the program ends.
+
+        Raises:
+            SimulationError: the times cannot be found out, which means that the program relies on
+                queues that the chip may not have.
+        """
+        before = self._entries[0][0] if self._entries else 0
+        for steps, entry in self._entries:
+            self._time += (steps - before) * TIMING.scalar_bundle
+            before = steps
+            match entry:
+                case Dispatched(issue, tiles):
+                    self._dispatch_entry(issue, tiles, steps)
+                case Streamed(event, plan):
+                    work = stream_work(event.instruction, plan)
+                    job = self._job(event.instruction, event.chunk, event.bundle, 0, work)
+                    name = _stream_name(event.instruction)
+                    self._streams[name].append(Queued(job, self._time, self._core))
+                    self._awake.update(_STREAM_TURNS[name])
+                    if name == "parameter_pop":
+                        self.laps[-1].streamed += len(plan.addresses) * unit_bytes(
+                            event.instruction
+                        )
+                case Fence(_, _, instruction):
+                    self._settle()
+                    self._fence(instruction)
+                case ChunkStart(number) if number:
+                    self._settle()
+                    arrival = self.wire.chunk(number)
+                    if arrival is None:
+                        raise self._stuck(f"chunk {number} of the instructions")
+                    if arrival > self._time:
+                        self._time = arrival
+                        self._core = self._node("host", 0, None, arrival, "instructions", NOBODY)
+                case HostWords(words):
+                    self._settle()
+                    outfeed = self._stream_places["outfeed"]
+                    if outfeed.free > self._time:
+                        self._time = outfeed.free
+                        self._core = self._node(
+                            "scalar", 0, None, self._time, "outfeed", outfeed.last
+                        )
+                    self.reader.read([WORD_BYTES * len(words)], [self._time])
+                case Descriptor() if entry.tag is DescriptorTag.OUTPUT:
+                    self.outputs.append(Output("output", entry.size))
+                case Descriptor() if entry.tag >= DescriptorTag.INTERRUPT_0:
+                    self.outputs.append(Output("interrupt", 0, self._time, self._time))
+        self._settle()
+        left = [name for name, queue in self._streams.items() if queue]
+        left += [engine.name.lower() for engine in TileEngine if any(self._queues[engine])]
+        if left:
+            raise self._stuck(", ".join(left))
+        self.laps[-1].steps, self.laps[-1].end = before, self._time
+        self._finish_outputs()
+        return self._time
+
+    def _finish_outputs(self) -> None:
+        """Find out when the host reads the outputs, which come in the order of descriptors."""
+        offset = 0
+        for output in self.outputs:
+            if output.kind == "output":
+                output.begin = self.reader.begun(offset)
+                offset += output.size
+                output.end = self.reader.when(offset)
+
+    def _stuck(self, what: str) -> SimulationError:
+        return SimulationError(
+            f"the timing model cannot tell when {what} would go on",
+            reason="the program runs only with queues of unlimited depth between host, ring and "
+            "tiles",
+            hint="--functional runs it without timing",
+        )
+
+    def _job(
+        self, instruction: Instruction, chunk: int, bundle: int, tiles: int, work: tuple[Work, ...]
+    ) -> Job:
+        elements = max(part.elements for part in work)
+        macs = 0
+        if isinstance(instruction, TensorOp):
+            multipliers = BEAGLE.compute.multipliers - sum(instruction.idle_multipliers)
+            macs = elements * multipliers * BEAGLE.compute.lanes
+        self.issued.append(
+            Issued(instruction, chunk, bundle, len(self.laps) - 1, tiles, elements, macs)
+        )
+        return Job(len(self.issued) - 1, instruction, work)
+
+    def _dispatch_entry(self, issue: Issue, tiles: int, steps: int) -> None:
+        instruction = issue.instruction
+        if isinstance(instruction, TileFence):
+            item: Any = (instruction, None)
+            if tiles == _EVERY and instruction.idle:
+                item = (instruction, self.laps[-1])
+                self.laps[-1].steps = steps
+                self.laps.append(Lap())
+        else:
+            item = self._job(instruction, issue.chunk, issue.bundle, tiles, tile_work(issue))
+        for tile in _ALL:
+            if tiles >> tile & 1:
+                self._dispatch[tile].append((self._time, self._core, item))
+        self._awake.add(_DISPATCH)
+
+    def _fence(self, fence: ScalarFence) -> None:
+        """Wait until everything that a fence asks for has happened."""
+        time, maker, cause = self._time, self._core, "scalar"
+        if fence.wait_tiles:
+            for tile in _ALL:
+                if fence.tiles >> tile & 1:
+                    signal = self._done.get(tile)
+                    if signal is None:
+                        raise self._stuck(f"tile {tile}")
+                    if signal.time > time:
+                        time, maker, cause = signal.time, signal.maker, "tiles"
+        for engine, (name, place) in zip(StreamEngine, self._stream_places.items(), strict=False):
+            if fence.idle >> engine & 1:
+                if self._streams[name]:
+                    raise self._stuck(name)
+                if place.free > time:
+                    time, maker, cause = place.free, place.last, name
+        for flag in ScalarFlag:
+            if fence.wait >> flag & 1:
+                history = self._scalar_flags[flag][0]
+                short = (history.value - fence.thresholds[flag] + 0x8000 & 0xFFFF) - 0x8000
+                if short < 0:
+                    raise self._stuck(flag.name.lower())
+                reached, who = history.reached(history.value - short)
+                if reached > time:
+                    time, maker, cause = reached, who, flag.name.lower()
+        for tile in _ALL:
+            if fence.clear >> tile & 1:
+                self._done.pop(tile, None)
+        if time > self._time:
+            self._core = self._node("scalar", 0, None, time, cause, maker)
+            self._time = time
+        if fence.wait_tiles:
+            # Nothing that begins from here on waits for what has happened by now.
+            for histories in self._flags:
+                histories.forget(self._time, self._core)
+        for flag in ScalarFlag:
+            if fence.set >> flag & 1:
+                self._scalar_flags[flag].set(0, fence.value, self._time, self._core)
+                self._wake(_SCALAR + flag)
+
+    def _node(
+        self, what: str, tiles: int, issue: int | None, begin: float, cause: str, maker: int
+    ) -> int:
+        self.nodes.append(Node(what, tiles, issue, begin, cause, maker, (Side(begin), Side(begin))))
+        return len(self.nodes) - 1
+
+    # --- everything else -------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Go on until nothing more can be known."""
+        awake = self._awake
+        while awake:
+            turn = min(awake)
+            awake.discard(turn)
+            self._turn = turn
+            self._waits[turn] = 0
+            if turn in _PLAIN:
+                while self._plain(TileEngine(turn)):
+                    pass
+            elif turn in _MESH:
+                while self._mesh(TileEngine(turn)):
+                    pass
+            elif turn == _DISPATCH:
+                self._dispatchers()
+            elif turn == _FEED:
+                self._read_units()
+            elif turn in _POPS:
+                while self._pop(_POPS[turn]):
+                    pass
+            else:
+                while self._ring(turn - _CHANNEL):
+                    pass
+
+    def _extend(self, flag: int, tiles: Sequence[int], times: Sequence[float], node: int) -> None:
+        """A flag of tiles counts."""
+        self._flags[flag].extend(tiles, times, node)
+        self._wake(flag)
+
+    def _extend_scalar(self, flag: int, times: Sequence[float], node: int) -> None:
+        """A flag of the scalar core counts."""
+        self._scalar_flags[flag].extend((0,), times, node)
+        self._wake(_SCALAR + flag)
+
+    def _wake(self, flag: int) -> None:
+        for turn, mask in enumerate(self._waits):
+            if mask >> flag & 1:
+                self._awake.add(turn)
+
+    def _dispatchers(self) -> None:
+        for tile, queue in enumerate(self._dispatch):
+            while queue:
+                time, maker, item = queue[0]
+                clock, last = self._dispatched[tile]
+                if time > clock:
+                    clock, last = time, maker
+                if isinstance(item, tuple):
+                    fence, lap = item
+                    passed = self._tile_fence(fence, tile, clock, last)
+                    if passed is None:
+                        break
+                    clock, last = passed
+                    if lap is not None:
+                        lap.end = max(lap.end, clock)
+                else:
+                    engine = ENGINE_OF[item.instruction.op]
+                    self._queues[engine][tile].append(Queued(item, clock, last))
+                    self._awake.update(_ON_RING.get(engine, (engine,)))
+                self._dispatched[tile] = (clock, last)
+                queue.popleft()
+
+    def _tile_fence(
+        self, fence: TileFence, tile: int, time: float, maker: int
+    ) -> tuple[float, int] | None:
+        for engine in TileEngine:
+            if fence.idle >> engine & 1:
+                if self._queues[engine][tile]:
+                    return None
+                place = self._places[engine][tile]
+                if place.free > time:
+                    time, maker = place.free, place.last
+        for wanted, flag in (
+            (fence.wait_ring_a, TileFlag.RING_PRODUCER_A),
+            (fence.wait_ring_b, TileFlag.RING_PRODUCER_B),
+        ):
+            if wanted:
+                history = self._flags[flag][tile]
+                short = (history.value - fence.ring_threshold + 0x8000 & 0xFFFF) - 0x8000
+                if short < 0:
+                    self._waits[_DISPATCH] |= 1 << flag
+                    return None
+                reached, who = history.reached(history.value - short)
+                if reached > time:
+                    time, maker = reached, who
+        if fence.idle:
+            time += TIMING.phase
+        for flag in TileFlag:
+            if fence.set >> flag & 1:
+                self._flags[flag].set(tile, fence.value, time, maker)
+                self._wake(flag)
+        if fence.signal:
+            self._done[tile] = Signal(time, maker)
+        return time, maker
+
+    def _groups(
+        self, engine: TileEngine, half: int
+    ) -> Iterable[tuple[Job, Place, list[int], float, int]]:
+        """Heads of an engine's queues, with the tiles that are in step."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        queues, places = self._queues[engine], self._places[engine]
+        for tile, queue in enumerate(queues):
+            if not queue:
+                continue
+            head = queue[0]
+            work = head.job.work[half]
+            groups.setdefault(self._key(head, places[tile], work, tile), []).append(tile)
+        for tiles in groups.values():
+            head = queues[tiles[0]][0]
+            yield head.job, places[tiles[0]], tiles, head.time, head.maker
+
+    def _key(self, head: Queued, place: Place, work: Work, tile: int) -> tuple[Any, ...]:
+        """What tiles that are in step have in common."""
+        at: float = max(head.time, place.free) if place.node == NOBODY else id(place)
+        return (
+            head.job.number,
+            at,
+            *[id(self._flags[watch.gate.flag][tile]) for watch in work.watches],
+        )
+
+    def _holds(
+        self,
+        work: Work,
+        histories: Sequence[Histories],
+        owner: int,
+        position: int,
+        clock: float,
+        limit: int | None = None,
+    ) -> tuple[list[Hold], int]:
+        """What an engine that is ready waits for from a position on, and how far that is known."""
+        holds: list[Hold] = []
+        end = work.elements if limit is None else min(limit, work.elements)
+        tile = histories is self._flags
+        names = _TILE_FLAGS if tile else _SCALAR_FLAGS
+        for watch in work.watches:
+            flag = watch.gate.flag
+            some, stop = histories[flag][owner].holds(
+                watch.gate, watch.begins, position, end, clock, names[flag]
+            )
+            if stop < end:
+                end = stop
+                self._waits[self._turn] |= 1 << (flag if tile else _SCALAR + flag)
+            holds += some
+        return holds, end
+
+    def _begin(
+        self,
+        engine: TileEngine,
+        place: Place,
+        tiles: list[int],
+        job: Job,
+        time: float,
+        maker: int,
+    ) -> Place:
+        """The place of tiles that are in step, theirs alone, with a node."""
+        places = self._places[engine]
+        fresh = Place(place.position, place.clock, place.node, place.last)
+        mask = sum(1 << tile for tile in tiles)
+        if fresh.node == NOBODY:
+            begin, cause, source = place.free, "engine", place.last
+            if time >= begin:
+                begin, cause, source = time, "dispatch", maker
+            fresh.clock = (begin,) * len(place.clock)
+            fresh.node = self._node(engine.name.lower(), mask, job.number, begin, cause, source)
+        elif self.nodes[fresh.node].tiles != mask:
+            # Tiles part: those that go on first have a node of their own from here on.
+            node = self.nodes[fresh.node]
+            node.tiles &= ~mask
+            twin = Node(
+                node.what,
+                mask,
+                node.issue,
+                node.begin,
+                node.cause,
+                node.maker,
+                (_copy(node.sides[0]), _copy(node.sides[1])),
+            )
+            self.nodes.append(twin)
+            fresh.node = len(self.nodes) - 1
+        for tile in tiles:
+            places[tile] = fresh
+        return fresh
+
+    def _finish(self, engine: TileEngine, place: Place, tiles: list[int]) -> None:
+        """An instruction is complete on some tiles, which are in step."""
+        place.position = (0,) * len(place.position)
+        place.clock = (max(place.clock),) * len(place.clock)
+        place.last, place.node = place.node, NOBODY
+        for tile in tiles:
+            self._queues[engine][tile].popleft()
+        self._awake.add(_DISPATCH)
+        if engine is TileEngine.RING_PRODUCE:
+            # The next message may be one for the other channel.
+            self._awake.update(_CHANNELS)
+
+    def _plain(self, engine: TileEngine) -> bool:
+        moved = False
+        for job, place, tiles, time, maker in list(self._groups(engine, 0)):
+            work = job.work[0]
+            position = place.position[0]
+            clock = place.ready(time, 0)
+            holds, end = self._holds(work, self._flags, tiles[0], position, clock)
+            if end <= position and work.elements:
+                continue
+            place = self._begin(engine, place, tiles, job, time, maker)
+            self._advance(work, place, tiles, 0, end, holds)
+            if end == work.elements:
+                self._finish(engine, place, tiles)
+            moved = True
+        return moved
+
+    def _advance(
+        self, work: Work, place: Place, tiles: list[int], half: int, end: int, holds: list[Hold]
+    ) -> Chain:
+        """Let one half of an engine go on to a position."""
+        position = place.position[half]
+        side = self.nodes[place.node].sides[half]
+        chain = Chain.of(position, end, place.clock[half], work.rate, holds)
+        for mark in work.marks:
+            counts = mark.within(position, end)
+            if counts:
+                self._extend(mark.flag, tiles, chain.done(counts), place.node)
+        positions, clock = list(place.position), list(place.clock)
+        positions[half], clock[half] = end, chain.finish
+        place.position, place.clock = tuple(positions), tuple(clock)
+        side.waits += chain.waits
+        side.busy += (end - position) * work.rate
+        side.end = chain.finish
+        return chain
+
+    # --- mesh ------------------------------------------------------------------------------------
+
+    def _mesh(self, engine: TileEngine) -> bool:
+        moved = False
+        for half in (0, 1):
+            for job, place, tiles, time, maker in list(self._groups(engine, half)):
+                work = job.work[half]
+                position = place.position[half]
+                if position == work.elements:
+                    if job.work[0].elements == job.work[1].elements == 0:
+                        place = self._begin(engine, place, tiles, job, time, maker)
+                        self._finish(engine, place, tiles)
+                        moved = True
+                    continue
+                if half and not job.instruction.fill:
+                    for members in self._linked(engine, tiles):
+                        moved |= self._receive(engine, job, place, members, time, maker)
+                    continue
+                clock = place.ready(time, half)
+                holds, end = self._holds(work, self._flags, tiles[0], position, clock)
+                if end <= position:
+                    continue
+                place = self._begin(engine, place, tiles, job, time, maker)
+                chain = self._advance(work, place, tiles, half, end, holds)
+                if not half:
+                    self._send(engine, tiles, Stretch(chain, position, end, place.node))
+                self._close(engine, job, place, tiles)
+                moved = True
+        return moved
+
+    def _close(self, engine: TileEngine, job: Job, place: Place, tiles: list[int]) -> None:
+        if all(
+            position == work.elements
+            for position, work in zip(place.position, job.work, strict=True)
+        ):
+            self._finish(engine, place, tiles)
+
+    def _send(self, engine: TileEngine, tiles: list[int], stretch: Stretch) -> None:
+        columns = BEAGLE.tiles.columns
+        direction = DIRECTIONS[Opcode[engine.name]]
+        for tile in tiles:
+            row, column = tile // columns + direction.rows, tile % columns + direction.columns
+            self._links[engine][row * columns + column].append(stretch)
+
+    def _linked(self, engine: TileEngine, tiles: list[int]) -> Iterable[list[int]]:
+        """Tiles whose neighbours send in step."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for tile in tiles:
+            link = self._links[engine][tile]
+            if link:
+                key = tuple((id(stretch.chain), stretch.first) for stretch in link)
+                groups.setdefault(key, []).append(tile)
+        return groups.values()
+
+    def _receive(
+        self,
+        engine: TileEngine,
+        job: Job,
+        place: Place,
+        tiles: list[int],
+        time: float,
+        maker: int,
+    ) -> bool:
+        work = job.work[1]
+        position = place.position[1]
+        clock = place.ready(time, 1)
+        holds, end = self._holds(work, self._flags, tiles[0], position, clock)
+        link = self._links[engine][tiles[0]]
+        end = min(end, position + sum(stretch.end - stretch.first for stretch in link))
+        if end <= position:
+            return False
+        place = self._begin(engine, place, tiles, job, time, maker)
+        # A word is taken in while it is sent.
+        at = position
+        for stretch in link:
+            last = min(stretch.end, stretch.first + end - at)
+            holds += stretch.chain.holds(
+                stretch.first, last, at - stretch.first, stretch.node, "neighbour"
+            )
+            at += last - stretch.first
+            if at == end:
+                break
+        self._advance(work, place, tiles, 1, end, holds)
+        for tile in tiles:
+            _drop(self._links[engine][tile], end - position)
+        self._close(engine, job, place, tiles)
+        return True
+
+    # --- ring ------------------------------------------------------------------------------------
+
+    def _ring(self, channel: int) -> bool:
+        """Move rows of one message as far as is known."""
+        sender = self._sender[channel]
+        senders = self._senders(channel) if sender is None else [sender]
+        return any(self._send_rows(channel, *sender) for sender in senders)
+
+    def _send_rows(self, channel: int, unit: Any, tile: int) -> bool:
+        if unit == "infeed":
+            queued, place = self._streams["infeed"][0], self._stream_places["infeed"]
+        else:
+            queued, place = self._queues[unit][tile][0], self._places[unit][tile]
+        job = queued.job
+        work = job.work[0]
+        position = place.position[0]
+        # Where messages meet, the channel decides.
+        free, previous = self._channel_free[channel]
+        clock = max(place.ready(queued.time, 0), free)
+        holds, end = self._sending(unit, tile, work, position, clock)
+        instruction = job.instruction
+        count = end - position
+        receivers = self._receivers(channel, instruction.destination, instruction.to_outfeed)
+        if receivers is None or not count:
+            return False
+        moves = []
+        for members, taker, at in receivers:
+            target = taker.job.work[0]
+            offset = at.position[0]
+            more, stop = (
+                self._outfeed_holds(taker.job, target, offset, clock)
+                if members[0] == _OUTSIDE
+                else self._holds(target, self._flags, members[0], offset, clock)
+            )
+            count = min(count, stop - offset)
+            moves.append(Move(members, taker, at, target, offset, more))
+        if count <= 0:
+            return False
+        end = position + count
+        rate = work.rate
+        for move in moves:
+            rate = max(rate, move.work.rate)
+            holds += move.holds_at(position)
+        if unit == "infeed":
+            place = self._begin_stream("infeed", queued)
+        else:
+            place = self._begin(unit, place, [tile], job, queued.time, queued.maker)
+        sender = place.node
+        side = self.nodes[sender].sides[0]
+        if free > place.clock[0]:
+            side.waits.append((free, free - place.clock[0], previous, "channel"))
+        chain = Chain.of(position, end, clock, rate, holds)
+        self._channel_free[channel] = (chain.finish, sender)
+        for mark in work.marks:
+            positions = mark.within(position, end)
+            if positions:
+                self._extend(mark.flag, (tile,), chain.done(positions), place.node)
+        tokens = work.tokens.within(position, end) if work.tokens is not None else []
+        if tokens:
+            times = chain.done(tokens)
+            self._extend(TileFlag.RING_PRODUCER_A + channel, _ALL, times, place.node)
+            self._extend_scalar(ScalarFlag.PRODUCER_A + channel, times, place.node)
+        if unit == "infeed":
+            self._feed.sent += chain.done(range(position + 1, end + 1))
+            self._awake.add(_FEED)
+        place.position = (end, end)
+        place.clock = (chain.finish, chain.finish)
+        side.waits += chain.waits
+        side.busy += count * rate
+        side.end = chain.finish
+        self._sender[channel] = (unit, tile)
+        if end == work.elements:
+            self._sender[channel] = None
+            if unit == "infeed":
+                self._finish_stream("infeed")
+                self._feed = Feed(clock=self._feed.clock)
+            else:
+                self._finish(unit, place, [tile])
+        for move in moves:
+            self._take(channel, move, chain, position, end, rate, sender)
+        return True
+
+    def _sending(
+        self, unit: Any, tile: int, work: Work, position: int, clock: float
+    ) -> tuple[list[Hold], int]:
+        """What a sender waits for, and how many rows it is known to have."""
+        if unit != "infeed":
+            return self._holds(work, self._flags, tile, position, clock)
+        ready = self._feed.ready[position:]
+        node = self._stream_places["infeed"].node
+        holds = [(position + n, time, node, "data") for n, time in enumerate(ready) if time > clock]
+        return holds, position + len(ready)
+
+    def _read_units(self) -> None:
+        """Let the infeed read units into rows, a few rows ahead of the ring."""
+        queue = self._streams["infeed"]
+        if not queue:
+            return
+        queued, feed = queue[0], self._feed
+        rows, work = queued.job.work
+        instruction = queued.job.instruction
+        unit, row = unit_bytes(instruction), row_bytes(instruction)
+        first = feed.position
+        clock = max(feed.clock, self._stream_places["infeed"].ready(queued.time, 0))
+        if first:
+            clock = feed.clock
+        # A row may begin once the one that had its buffer has been sent.
+        room = -(-(len(feed.sent) + _ROW_BUFFERS) * row // unit)
+        holds, end = self._holds(work, self._scalar_flags, 0, first, clock, room)
+        if end <= first:
+            return
+        place = self._begin_stream("infeed", queued)
+        for number in range(max(first * unit // row, _ROW_BUFFERS), (end - 1) * unit // row + 1):
+            begin = -(-number * row // unit)
+            # A unit may begin several rows; then it waits for what the last of them waits for.
+            if begin >= first and begin * unit // row == number:
+                holds.append((begin, feed.sent[number - _ROW_BUFFERS], place.node, "ring"))
+        chain = Chain.of(first, end, clock, work.rate, holds)
+        for mark in work.marks:
+            positions = mark.within(first, end)
+            if positions:
+                self._extend_scalar(mark.flag, chain.done(positions), place.node)
+        side = self.nodes[place.node].sides[1]
+        side.waits += chain.waits
+        side.busy += (end - first) * work.rate
+        side.end = chain.finish
+        whole = rows.elements if end == work.elements else end * unit // row
+        had = len(feed.ready)
+        if whole > had:
+            # The last unit of a row may have been read before.
+            last = [
+                max(min(-(-number * row // unit), work.elements), first + 1)
+                for number in range(had + 1, whole + 1)
+            ]
+            feed.ready += chain.done(last)
+            self._awake.update(_CHANNELS)
+        feed.position, feed.clock = end, chain.finish
+        self._awake.add(_FEED)
+
+    def _senders(self, channel: int) -> list[tuple[Any, int]]:
+        """Who could send the next message on a channel, whoever is ready first in front."""
+        places = self._places[TileEngine.RING_PRODUCE]
+        candidates: list[tuple[Any, int, Queued, Place]] = [
+            (TileEngine.RING_PRODUCE, tile, queue[0], places[tile])
+            for tile, queue in enumerate(self._queues[TileEngine.RING_PRODUCE])
+            if queue and queue[0].job.instruction.channel == channel
+        ]
+        infeed = self._streams["infeed"]
+        if infeed and infeed[0].job.instruction.channel == channel:
+            candidates.append(("infeed", 0, infeed[0], self._stream_places["infeed"]))
+        found = []
+        for unit, tile, queued, place in candidates:
+            ready = place.ready(queued.time, 0)
+            holds, end = self._sending(unit, tile, queued.job.work[0], 0, ready)
+            if end:
+                ready = max([ready, *[time for position, time, _, _ in holds if not position]])
+                found.append((ready, unit, tile))
+        return [(unit, tile) for _, unit, tile in sorted(found, key=lambda item: item[0])]
+
+    def _receivers(
+        self, channel: int, destination: int, outfeed: bool
+    ) -> list[tuple[list[int], Queued, Place]] | None:
+        """Who takes a row, in groups that are in step; None if somebody is not there yet."""
+        engine = _RING[channel]
+        queues, places = self._queues[engine], self._places[engine]
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for tile in _ALL:
+            if destination >> tile & 1:
+                if not queues[tile]:
+                    return None
+                head = queues[tile][0]
+                key = self._key(head, places[tile], head.job.work[0], tile)
+                groups.setdefault(key, []).append(tile)
+        found = [(tiles, queues[tiles[0]][0], places[tiles[0]]) for tiles in groups.values()]
+        if outfeed:
+            if not self._streams["outfeed"]:
+                return None
+            found.append(([_OUTSIDE], self._streams["outfeed"][0], self._stream_places["outfeed"]))
+        return found
+
+    def _outfeed_holds(
+        self, job: Job, work: Work, position: int, clock: float
+    ) -> tuple[list[Hold], int]:
+        holds, end = self._holds(work, self._scalar_flags, 0, position, clock)
+        if job.instruction.to_host:
+            size = row_bytes(job.instruction)
+            room = self.reader.room([size * number for number in range(1, end - position + 1)])
+            end = position + len(room)
+            holds += [(position + n, time, NOBODY, "host") for n, time in enumerate(room)]
+        return holds, end
+
+    def _take(
+        self,
+        channel: int,
+        move: Move,
+        chain: Chain,
+        position: int,
+        end: int,
+        rate: float,
+        sender: int,
+    ) -> None:
+        """Receivers take the rows of a message."""
+        count = end - position
+        outside = move.members[0] == _OUTSIDE
+        taker, offset = move.taker, move.offset
+        if outside:
+            place = self._begin_stream("outfeed", taker)
+        else:
+            place = self._begin(
+                _RING[channel], move.place, move.members, taker.job, taker.time, taker.maker
+            )
+        for mark in move.work.marks:
+            positions = mark.within(offset, offset + count)
+            if positions:
+                times = chain.done([row + position - offset for row in positions])
+                if outside:
+                    self._extend_scalar(mark.flag, times, place.node)
+                else:
+                    delayed = [time + TIMING.chunk_latency for time in times]
+                    self._extend(mark.flag, move.members, delayed, place.node)
+        side = self.nodes[place.node].sides[0]
+        first = chain.starts[0]
+        if first > place.clock[0]:
+            side.waits.append((first, first - place.clock[0], sender, "data"))
+        side.waits += [wait for wait in chain.waits if wait[0] > first]
+        side.busy += count * rate
+        side.end = chain.finish
+        place.position = (offset + count,) * 2
+        place.clock = (chain.finish,) * 2
+        if outside and taker.job.instruction.to_host:
+            self._to_host(taker.job, chain, position, end, offset)
+        if offset + count == move.work.elements:
+            if outside:
+                self._finish_stream("outfeed")
+            else:
+                self._finish(_RING[channel], place, move.members)
+
+    def _to_host(self, job: Job, chain: Chain, position: int, end: int, offset: int) -> None:
+        size = row_bytes(job.instruction)
+        total = job.instruction.buffer.iterations(0) * HOST_UNIT_BYTES
+        ends = [min(row * size, total) for row in range(offset, offset + 1 + end - position)]
+        sizes = [last - first for first, last in pairwise(ends)]
+        self.reader.read(sizes, chain.done(range(position + 1, end + 1)))
+
+    # --- streams ---------------------------------------------------------------------------------
+
+    def _begin_stream(self, name: str, queued: Queued) -> Place:
+        place = self._stream_places[name]
+        if place.node == NOBODY:
+            begin, cause, source = place.free, "engine", place.last
+            if queued.time >= begin:
+                begin, cause, source = queued.time, "dispatch", queued.maker
+            place.clock = (begin,) * 2
+            place.node = self._node(name, 0, queued.job.number, begin, cause, source)
+        return place
+
+    def _finish_stream(self, name: str) -> None:
+        place = self._stream_places[name]
+        place.position = (0, 0)
+        place.last, place.node = place.node, NOBODY
+        self._streams[name].popleft()
+
+    def _pop(self, name: str) -> bool:
+        queue = self._streams[name]
+        if not queue:
+            return False
+        queued = queue[0]
+        place = self._stream_places[name]
+        work = queued.job.work[0]
+        position = place.position[0]
+        clock = place.ready(queued.time, 0)
+        holds, end = self._holds(work, self._scalar_flags, 0, position, clock)
+        unit = unit_bytes(queued.job.instruction)
+        kind = "input" if queued.job.instruction.memory is PopMemory.ACTIVATION else "parameters"
+        arrivals = self.wire.arrivals(kind, self._popped[name], unit, end - position)
+        end = position + len(arrivals)
+        if end <= position:
+            return False
+        place = self._begin_stream(name, queued)
+        side = self.nodes[place.node].sides[0]
+        times = np.maximum.accumulate(np.maximum(arrivals, clock))
+        for_flags = 0.0
+        for number, time, maker, cause in sorted(holds):
+            index = number - position
+            if number < end and time > times[index]:
+                side.waits.append((time, time - float(times[index]), maker, cause))
+                for_flags += time - float(times[index])
+                times[index:] = np.maximum(times[index:], time)
+        self.wire.take(kind, self._popped[name], unit, times)
+        self._popped[name] += unit * len(times)
+        for mark in work.marks:
+            positions = mark.within(position, end)
+            if positions:
+                counts = times[np.array(positions) - position - 1]
+                self._extend_scalar(mark.flag, counts.tolist(), place.node)
+        finish = float(times[-1])
+        for_host = finish - clock - for_flags
+        late = np.flatnonzero(arrivals > np.append(clock, times[:-1]))
+        if len(late):
+            side.waits.append((float(arrivals[late[-1]]), for_host, NOBODY, "host"))
+        side.end = finish
+        self._awake.update(_POPS)
+        place.position = (end, end)
+        place.clock = (finish, finish)
+        if end == work.elements:
+            self._finish_stream(name)
+        return True
+
+
+def _copy(side: Side) -> Side:
+    return Side(side.end, side.busy, side.waits[:])
+
+
+def _drop(link: deque[Stretch], count: int) -> None:
+    """Forget words that have been received."""
+    while count:
+        stretch = link.popleft()
+        size = stretch.end - stretch.first
+        if size > count:
+            link.appendleft(replace(stretch, first=stretch.first + count))
+            return
+        count -= size
+
+
+def _stream_name(instruction: Pop | Infeed | Outfeed) -> str:
+    match instruction:
+        case Pop(memory=PopMemory.ACTIVATION):
+            return "avdata_pop"
+        case Pop():
+            return "parameter_pop"
+        case Infeed():
+            return "infeed"
+        case Outfeed():
+            return "outfeed"

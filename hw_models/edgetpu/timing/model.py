@@ -1,0 +1,158 @@
+"""From a recording to a timeline: one inference on a host with a chip."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.chip import Clocks, Host
+from fitzroy.hw_models.edgetpu.recording import Recording
+from fitzroy.hw_models.edgetpu.scalar import ChunkStart, Descriptor
+from fitzroy.hw_models.edgetpu.timeline import Link, Phase, Span, Timeline, Transfer
+from fitzroy.hw_models.edgetpu.timing.chain import NOBODY
+from fitzroy.hw_models.edgetpu.timing.clockwork import Clockwork
+from fitzroy.hw_models.edgetpu.timing.host import Leg, Reader, Wire
+from fitzroy.hw_models.edgetpu.timing.places import Lap, Node
+from fitzroy.hw_models.isa.scalar import DescriptorTag
+
+_STREAMS = ("avdata_pop", "parameter_pop", "infeed", "outfeed")
+_LATENT = ("ring_read_a", "ring_read_b")
+"""Flags that count a while after the last row of what they count."""
+
+_FROM_HOST = ("host", "instructions")
+"""What is waited for if the host is late."""
+
+
+def simulate(
+    recording: Recording,
+    chunks: Sequence[int],
+    *,
+    clock: str = "max",
+    host: str = "jetson_nano_10w_usb3",
+) -> Timeline:
+    """When everything in an inference happens.
+
+    Args:
+        recording: the main executable as it was executed.
+        chunks: bytes of each chunk of instructions.
+        clock: performance level, a key of `BEAGLE.clocks`.
+        host: a key of `BEAGLE.hosts`.
+
+    Raises:
+        SimulationError: the program relies on queues that the chip may not have.
+    """
+    clocks, model = BEAGLE.clocks[clock], BEAGLE.hosts[host]
+    mhz = clocks.core_mhz
+    wire = _wire(recording, chunks, clocks, model)
+    reader = Reader(model.output_byte * mhz / 1000, BEAGLE.timing.host_fifo)
+    work = Clockwork(recording, wire, reader)
+    cycles = work.run()
+    start = model.fixed * 1000 + chunks[0] * model.instruction_byte / 1000
+    end = max([cycles, reader.time])
+    transfers = _transfers(work, chunks[0], model, start, mhz)
+    total = start + end / mhz
+    if _idle(transfers, total) > model.doze * 1000:
+        total += model.wake * 1000
+    return Timeline(
+        clock=clock,
+        core_mhz=mhz,
+        host=host,
+        start=start,
+        cycles=cycles,
+        total=total,
+        issued=tuple(work.issued),
+        spans=tuple(_spans(work.nodes)),
+        phases=tuple(_phases(work.laps, recording.entries[0][0])),
+        transfers=tuple(transfers),
+        critical_path=tuple(_critical(work.nodes, work.last, cycles)),
+    )
+
+
+def _wire(recording: Recording, chunks: Sequence[int], clocks: Clocks, host: Host) -> Wire:
+    legs = []
+    for _, entry in recording.entries:
+        match entry:
+            case ChunkStart(number) if number:
+                legs.append(Leg("instructions", chunks[number]))
+            case Descriptor(tag=DescriptorTag.INPUT):
+                legs.append(Leg("input", entry.size))
+            case Descriptor(tag=DescriptorTag.PARAMETERS):
+                legs.append(Leg("parameters", entry.size))
+    per_ns = clocks.core_mhz / 1000
+    rates = {
+        "instructions": host.instruction_byte * per_ns,
+        "input": host.input_byte * per_ns,
+        "parameters": 1000 / host.link * per_ns,
+    }
+    return Wire(legs, rates, BEAGLE.timing.host_fifo)
+
+
+def _phases(laps: Sequence[Lap], steps: int) -> Iterator[Phase]:
+    begin = 0.0
+    for lap in laps:
+        yield Phase(begin, lap.end, lap.steps - steps, lap.streamed)
+        begin, steps = lap.end, lap.steps
+
+
+def _spans(nodes: Sequence[Node]) -> list[Span]:
+    found = []
+    for node in nodes:
+        if node.issue is None or not (node.tiles or node.what in _STREAMS):
+            continue
+        side = node.last
+        waits: dict[str, float] = defaultdict(float)
+        for wait in side.waits:
+            waits[wait[3]] += wait[1]
+        found.append(
+            Span(node.what, node.tiles, node.issue, node.begin, side.end, side.busy, dict(waits))
+        )
+    return sorted(found, key=lambda span: (span.begin, span.issue))
+
+
+def _transfers(work: Clockwork, first: int, host: Host, start: float, mhz: float) -> list[Transfer]:
+    begin = start - first * host.instruction_byte / 1000
+    found = [Transfer("instructions", first, begin, start)]
+    for leg, at, end in work.wire.spans():
+        found.append(Transfer(leg.kind, leg.size, start + at / mhz, start + end / mhz))
+    for output in work.outputs:
+        found.append(
+            Transfer(output.kind, output.size, start + output.begin / mhz, start + output.end / mhz)
+        )
+    return found
+
+
+def _idle(transfers: Sequence[Transfer], total: float) -> float:
+    """Longest time in which nothing is transferred, in microseconds."""
+    busy = sorted((transfer.begin, transfer.end) for transfer in transfers)
+    longest, time = 0.0, busy[0][1]
+    for begin, end in [*busy, (total, total)]:
+        longest, time = max(longest, begin - time), max(time, end)
+    return longest
+
+
+def _critical(nodes: Sequence[Node], number: int, end: float) -> list[Link]:
+    """Who made whom wait, from the end back to the start."""
+    links: list[Link] = []
+    time, reason = end, "end"
+    while number != NOBODY and time > 0:
+        node = nodes[number]
+        if node.end < time and reason not in _LATENT:
+            # Between what had to be waited for and what waited, the scalar core or a fence.
+            what = "scalar" if node.what == "scalar" else "fence"
+            links.append(Link(what, None, node.end, time, reason))
+            time = node.end
+        latest, source, cause = node.begin, node.maker, node.cause
+        for until, _, maker, why in chain.from_iterable(side.waits for side in node.sides):
+            # What a node waits for itself is work of its own.
+            if latest < until <= time and maker != number:
+                latest, source, cause = until, maker, why
+        if latest < time:
+            links.append(Link(node.what, node.issue, latest, time, cause))
+            time = latest
+        number, reason = source, cause
+    if time > 0:
+        what = "host" if reason in _FROM_HOST else "scalar"
+        links.append(Link(what, None, 0.0, time, "start"))
+    return links[::-1]
