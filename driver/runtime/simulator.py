@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,8 +17,11 @@ from fitzroy.base.errors import (
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import Description, Executable, ExecutableType, PackageFile
 from fitzroy.hw_models.edgetpu.machine import Machine
-from fitzroy.hw_models.edgetpu.scalar import Descriptor
-from fitzroy.hw_models.isa.program import disassemble
+from fitzroy.hw_models.edgetpu.recording import Recording
+from fitzroy.hw_models.edgetpu.scalar import Descriptor, Event
+from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES, Instruction
+from fitzroy.hw_models.isa.program import bundle_count, disassemble
+from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.linker.layouts import decode_output, encode_input
 from fitzroy.linker.resolve.fields import Buffer, address_fields, patched
 
@@ -31,6 +34,35 @@ _MOST_BYTES = 1 << 30
 _WRITABLE = (Description.BASE_ADDRESS_OUTPUT_ACTIVATION, Description.BASE_ADDRESS_SCRATCH)
 
 
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """An executable of a package as it runs.
+
+    Attributes:
+        executable: the executable.
+        name: ``caching`` if it loads parameters, else ``main``.
+        chunks: its instructions, with the addresses of buffers filled in.
+        recording: what the scalar core did so far, None if nothing is recorded.
+    """
+
+    executable: Executable
+    name: str
+    chunks: Sequence[Sequence[Instruction]]
+    recording: Recording | None
+
+    @property
+    def chunk_sizes(self) -> list[int]:
+        """Bytes of each chunk."""
+        return [BUNDLE_BYTES * bundle_count(chunk) for chunk in self.chunks]
+
+    def requested(self, tag: DescriptorTag) -> int:
+        """Bytes that the program asked the host for, or sent it; 0 if nothing is recorded."""
+        entries = self.recording.entries if self.recording is not None else ()
+        return sum(
+            entry.size for _, entry in entries if isinstance(entry, Descriptor) and entry.tag is tag
+        )
+
+
 @dataclass(frozen=True)
 class PackageOutputs:
     """What a package computed.
@@ -41,12 +73,14 @@ class PackageOutputs:
         stream: all bytes that left the device, in order.
         instructions: bundles that the scalar core executed, as often as it did, parameter caching
             included; those that it hands to tiles count once.
+        stages: the executables that ran, in order.
     """
 
     tensors: Mapping[str, Array]
     buffers: Mapping[str, Array]
     stream: bytes
     instructions: int
+    stages: tuple[Stage, ...]
 
 
 class SimulatedDevice:
@@ -75,18 +109,27 @@ class SimulatedDevice:
             UnsupportedError: the program computes a batch.
             SimulationError: the program fails, or ends before its outputs are complete.
         """
+        return self.start(package, inputs).finish()
+
+    def start(
+        self, package: PackageFile, inputs: Mapping[str, Array], *, record: bool = False
+    ) -> PackageRun:
+        """A run of a package that its caller advances; one at a time.
+
+        Args:
+            package: the package.
+            inputs: elements of every input tensor as bytes, by layer name.
+            record: whether stages get recordings.
+
+        Raises:
+            UsageError: as `run`.
+            FormatError: as `run`.
+            CapacityError: as `run`.
+            UnsupportedError: as `run`.
+        """
         main = package.main
         if main.batch_size > 1:
             raise UnsupportedError(f"a program for a batch of {main.batch_size} is not simulated")
-        before = self.machine.core.steps
-        token = main.parameter_caching_token
-        if not token or token != self._token:
-            self._cached.clear()
-            self._token = token
-        caching = package.caching
-        if caching is not None and all(caching is not other for other in self._cached):
-            self._execute(caching, {})
-            self._cached.append(caching)
         layers = main.inputs
         unknown = sorted(set(inputs) - set(layers))
         missing = sorted(set(layers) - set(inputs))
@@ -96,11 +139,39 @@ class SimulatedDevice:
                 reason=f"the package has {', '.join(map(repr, layers))}",
             )
         buffers = {name: encode_input(layers[name], data) for name, data in inputs.items()}
+        caching = self._uncached(package)
+        stages = [_stage(caching, "caching", record)] if caching is not None else []
+        stages.append(_stage(main, "main", record))
+        return PackageRun(
+            self.machine, tuple(stages), self._pauses(stages, buffers, package.caching is not None)
+        )
+
+    def _uncached(self, package: PackageFile) -> Executable | None:
+        """The executable that has to load parameters first."""
+        token, caching = package.main.parameter_caching_token, package.caching
+        known = token and token == self._token
+        if caching is None or (known and any(caching is other for other in self._cached)):
+            return None
+        return caching
+
+    def _pauses(
+        self, stages: Sequence[Stage], buffers: Mapping[str, Array], complete: bool
+    ) -> Generator[tuple[Stage, Event], None, PackageOutputs]:
+        before = self.machine.core.steps
+        main = stages[-1].executable
+        token = main.parameter_caching_token
+        if not token or token != self._token:
+            self._cached.clear()
+            self._token = token
+        for stage in stages[:-1]:
+            yield from self._stage_pauses(stage, _Host.of(stage.executable, {}))
+            self._cached.append(stage.executable)
+        host = _Host.of(main, buffers)
         try:
-            host = self._execute(main, buffers)
+            yield from self._stage_pauses(stages[-1], host)
             host.demand_complete()
         except SimulationError as error:
-            if main.kind is not ExecutableType.EXECUTION_ONLY or caching is not None:
+            if main.kind is not ExecutableType.EXECUTION_ONLY or complete:
                 raise
             raise SimulationError(
                 error.what,
@@ -117,25 +188,103 @@ class SimulatedDevice:
             host.outputs,
             b"".join(host.stream),
             self.machine.core.steps - before,
+            tuple(stages),
         )
 
-    def _execute(self, executable: Executable, inputs: Mapping[str, Array]) -> _Host:
-        fields = address_fields(executable)
-        buffers = tuple(dict.fromkeys(field.buffer for field in fields))
-        addresses = {buffer: number + 1 << _SPACING for number, buffer in enumerate(buffers)}
-        host = _Host(executable, buffers, inputs)
-        chunks = [
-            disassemble(
-                patched(
-                    b"" if stream.bitstream is None else stream.bitstream.tobytes(),
-                    stream.field_offsets or (),
-                    addresses,
-                )
+    def _stage_pauses(self, stage: Stage, host: _Host) -> Iterator[tuple[Stage, Event]]:
+        self.machine.recording = stage.recording
+        try:
+            for pause in self.machine.serve(stage.chunks, host):
+                yield stage, pause.event
+        finally:
+            self.machine.recording = None
+
+
+class PackageRun:
+    """A package under way.
+
+    Attributes:
+        machine: the chip.
+        stages: executables that run, in order.
+        stage: the one under way; the first before the start, the last after the end.
+        event: what the scalar core is about to do, None before the start and after the end.
+        outputs: what came out, None before the end.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        stages: tuple[Stage, ...],
+        pauses: Generator[tuple[Stage, Event], None, PackageOutputs],
+    ) -> None:
+        self.machine = machine
+        self.stages = stages
+        self.stage = stages[0]
+        self.event: Event | None = None
+        self.outputs: PackageOutputs | None = None
+        self._pauses = pauses
+
+    def advance(self) -> bool:
+        """Go on to the next thing that the scalar core asks of another unit or of the host.
+
+        Returns:
+            whether there is one; otherwise `outputs` are there.
+
+        Raises:
+            FormatError: malformed instructions.
+            CapacityError: the program wants a buffer of more than 1 GiB.
+            SimulationError: the program fails, or ends before its outputs are complete.
+        """
+        return self._next(stepping=True)
+
+    def finish(self) -> PackageOutputs:
+        """Go on to the end.
+
+        Raises:
+            FormatError: as `advance`.
+            CapacityError: as `advance`.
+            SimulationError: as `advance`.
+        """
+        while self._next(stepping=False):
+            pass
+        if self.outputs is None:
+            raise UsageError("the run has ended without outputs")
+        return self.outputs
+
+    def _next(self, *, stepping: bool) -> bool:
+        self.event = None
+        self.machine.stepping = stepping
+        try:
+            self.stage, self.event = next(self._pauses)
+        except StopIteration as stop:
+            # A run that is over, or that failed, stays so.
+            self.outputs = self.outputs or stop.value
+            self.stage = self.stages[-1] if self.outputs else self.stage
+            return False
+        finally:
+            self.machine.stepping = False
+        return True
+
+
+def _stage(executable: Executable, name: str, record: bool) -> Stage:
+    addresses = _addresses(executable)
+    chunks = [
+        disassemble(
+            patched(
+                b"" if stream.bitstream is None else stream.bitstream.tobytes(),
+                stream.field_offsets or (),
+                addresses,
             )
-            for stream in executable.instruction_bitstreams or ()
-        ]
-        self.machine.run(chunks, host)
-        return host
+        )
+        for stream in executable.instruction_bitstreams or ()
+    ]
+    return Stage(executable, name, chunks, Recording() if record else None)
+
+
+def _addresses(executable: Executable) -> dict[Buffer, int]:
+    """Where each buffer begins that an executable refers to."""
+    buffers = dict.fromkeys(field.buffer for field in address_fields(executable))
+    return {buffer: number + 1 << _SPACING for number, buffer in enumerate(buffers)}
 
 
 @dataclass
@@ -149,6 +298,11 @@ class _Host:
     stream: list[bytes] = field(default_factory=list)
     scratch: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
     written: dict[str, Array] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, executable: Executable, inputs: Mapping[str, Array]) -> _Host:
+        """The host of an executable."""
+        return cls(executable, tuple(_addresses(executable)), inputs)
 
     def __post_init__(self) -> None:
         self.scratch = np.zeros(_size(self.executable.scratch_size_bytes, "scratch"), np.uint8)

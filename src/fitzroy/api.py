@@ -32,16 +32,27 @@ from fitzroy.compiler.pipeline import xnnpack
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.patch import ModelReport, patch_model
 from fitzroy.compiler.targets.executorch.lower import Lowered, lower
-from fitzroy.driver.runtime.simulator import PackageOutputs, SimulatedDevice
+from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, SimulatedDevice
 from fitzroy.formats import bundled, custom_op, tflite
 from fitzroy.formats.darwinn import Layer, PackageFile
 from fitzroy.formats.detect import FileKind, detect
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu import timing
+from fitzroy.hw_models.edgetpu.occupancy import occupancy
+from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.linker.packages.container import read_container
 from fitzroy.linker.packages.executorch import link_program
+from fitzroy.report.run import Run
 
 Model = str | os.PathLike[str] | Graph
 TARGETS = ("xnnpack",)
 """Names of the targets that `compile` takes."""
+
+CLOCK = "max"
+"""Performance level of the Edge TPU unless told otherwise."""
+
+HOST = "jetson_nano_10w_usb3"
+"""Host of the Edge TPU unless told otherwise."""
 
 
 def load(path: str | os.PathLike[str], *, subgraph: int = 0) -> Graph:
@@ -438,6 +449,24 @@ class EdgeTpuProgram:
                 something over.
             UnsupportedError: the program computes a batch.
         """
+        run = self.start(inputs, seed=seed)
+        with self.located():
+            return self.finished(run.finish())
+
+    def start(
+        self, inputs: Mapping[str, Array], *, seed: int | None = None, record: bool = False
+    ) -> PackageRun:
+        """A run on a chip that has just been powered up, for the caller to advance.
+
+        Args:
+            inputs: as for `simulate`.
+            seed: as for `simulate`.
+            record: whether to take down what the scalar core does, as the timing model needs it.
+
+        Raises:
+            UsageError: an array is missing or unknown, or of another type than the input.
+            UnsupportedError: the program computes a batch.
+        """
         values = {name: _zeros(type) for name, type in self.states.items()} | dict(inputs)
         types = {**self.inputs, **self.states}
         data = {}
@@ -452,8 +481,69 @@ class EdgeTpuProgram:
                     )
                 array = array.astype(type.dtype.numpy.newbyteorder("<"))
             data[name] = np.frombuffer(array.tobytes(), np.uint8)
+        return SimulatedDevice(seed=seed).start(self.package, data, record=record)
+
+    def finished(self, outputs: PackageOutputs) -> Simulation:
+        """What a run computed, with outputs as tensors."""
+        tensors = {
+            name: np.frombuffer(outputs.tensors[name].tobytes(), type.dtype.numpy.newbyteorder("<"))
+            .reshape(type.shape)
+            .astype(type.dtype.numpy)
+            for name, type in self.outputs.items()
+        }
+        return Simulation(tensors, outputs)
+
+    def timed(self, outputs: PackageOutputs, *, clock: str = CLOCK, host: str = HOST) -> Run:
+        """When everything in an inference happened, with what reports are made of.
+
+        Args:
+            outputs: what a run gave that was recorded.
+            clock: performance level, a key of `BEAGLE.clocks`.
+            host: host and link, a key of `BEAGLE.hosts`.
+
+        Raises:
+            UsageError: an unknown clock or host, or the run was not recorded.
+            SimulationError: the program relies on queues that the chip may not have.
+        """
+        for kind, name, known in (("clock", clock, BEAGLE.clocks), ("host", host, BEAGLE.hosts)):
+            if name not in known:
+                raise UsageError(f"there is no {kind} {name!r}", reason=f"use {', '.join(known)}")
+        *before, main = outputs.stages
+        if main.recording is None:
+            raise UsageError("the run was not recorded", where=self.path)
+        sizes = main.chunk_sizes
+        with self.located():
+            timeline = timing.simulate(main.recording, sizes, clock=clock, host=host)
+        layers = main.executable.inputs
+        return Run(
+            name=os.path.basename(self.path),
+            timeline=timeline,
+            occupancy=occupancy(
+                main.recording,
+                [stage.recording for stage in before if stage.recording is not None],
+            ),
+            instructions=sum(sizes),
+            streamed=main.requested(DescriptorTag.PARAMETERS),
+            cached=sum(stage.requested(DescriptorTag.PARAMETERS) for stage in before),
+            inputs={
+                name: layer.size_bytes * layer.execution_count_per_inference
+                for name, layer in layers.items()
+            },
+            outputs={name: len(data) for name, data in outputs.buffers.items()},
+            notes=("Other operators of the model, which run on the CPU, are left out.",)
+            if self.others
+            else (),
+        )
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Let faults of the program name its file.
+
+        Raises:
+            SimulationError: as raised inside, with the file in front of the place.
+        """
         try:
-            result = SimulatedDevice(seed=seed).run(self.package, data)
+            yield
         except SimulationError as error:
             raise SimulationError(
                 error.what,
@@ -461,13 +551,6 @@ class EdgeTpuProgram:
                 where=f"{self.path}, {error.where}" if error.where else self.path,
                 hint=error.hint,
             ) from None
-        tensors = {
-            name: np.frombuffer(result.tensors[name].tobytes(), type.dtype.numpy.newbyteorder("<"))
-            .reshape(type.shape)
-            .astype(type.dtype.numpy)
-            for name, type in self.outputs.items()
-        }
-        return Simulation(tensors, result)
 
 
 def _tensor_type(layer: Layer, tensor: tflite.Tensor | None) -> TensorType:

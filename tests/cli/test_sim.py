@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from tests.driver.edgetpu_programs import POP, SIZE, echo
 from tests.support import corpus, need
 
 import fitzroy as library
+from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import SimulationError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.cli.sim import fnv1a64
@@ -154,6 +158,25 @@ def test_states_are_zero_unless_given(fitzroy: Run, compiled: Path) -> None:
         (["-i", "x.raw", "-o", "y.npy", "--raw-output", "y.npy"], "the same file"),
         (["-i", "x.raw", "-o", "echo_edgetpu.tflite"], "overwrite"),
         (["-i", "x.raw", "--raw-output", "nowhere/y"], "does not exist"),
+        (["-i", "x.raw", "--clock", "turbo"], "no clock 'turbo'"),
+        (["-i", "x.raw", "--host", "toaster"], "no host 'toaster'"),
+        (["-i", "x.raw", "--usb", "1"], "no host with USB 1"),
+        (["-i", "x.raw", "--usb", "2", "--host", "x"], "--usb and --host"),
+        (["-i", "x.raw", "--functional", "--clock", "max"], "--functional does not go with"),
+        (["-i", "x.raw", "--functional", "--trace", "t.json"], "--functional does not go with"),
+        (["-i", "x.raw", "--stop-at", "2", "-o", "y.npy"], "--stop-at does not go with --output"),
+        (["-i", "x.raw", "--stop-at", "2", "--usb", "2"], "--stop-at does not go with --usb"),
+        (["-i", "x.raw", "--stop-at", "here"], "no place in a program"),
+        (["-i", "x.raw", "--stop-at", "5:0"], "no chunk 5"),
+        (["-i", "x.raw", "--tile", "0"], "--tile goes with"),
+        (["-i", "x.raw", "--tile", "16", "--stop-at", "2"], "no tile 16"),
+        (["-i", "x.raw", "--dump", "wide"], "no dump"),
+        (["-i", "x.raw", "--dump", "huge=x.npy"], "no memory 'huge'"),
+        (["-i", "x.raw", "--dump", "wide=x.txt"], ".npy or .npz"),
+        (["-i", "x.raw", "--dump", "wide=y.npy", "-o", "y.npy"], "the same file"),
+        (["-i", "x.raw", "--dump", "wide=y.npy", "--dump", "narrow=y.npy"], "the same file"),
+        (["-i", "x.raw", "--dump", "wide=nowhere/x.npy"], "does not exist"),
+        (["-i", "x.raw", "--report", "nowhere/r.html"], "does not exist"),
     ],
 )
 def test_mistakes(
@@ -173,6 +196,122 @@ def test_other_files(fitzroy: Run, digits: Path) -> None:
     assert "no Edge TPU operator" in result.err
 
 
+# --- time ----------------------------------------------------------------------------------------
+
+
+def test_timing(fitzroy: Run, compiled: Path) -> None:
+    result = fitzroy("sim", compiled, "-i", "x.raw")
+    assert "inference  " in result.out
+    assert "on jetson_nano_10w_usb3\n" in result.out
+    assert "at 500 MHz" in result.out
+    assert "input + output" in result.out
+    functional = fitzroy("sim", compiled, "-i", "x.raw", "--functional")
+    assert functional.code == 0
+    assert "inference" not in functional.out
+    assert result.out.startswith(functional.out)
+    assert fitzroy("sim", compiled, "-i", "x.raw", "--functional", "--json").json["timing"] is None
+
+
+def test_clocks_and_hosts(fitzroy: Run, compiled: Path) -> None:
+    def figures(*options: object) -> dict[str, Any]:
+        timing: dict[str, Any] = fitzroy("sim", compiled, "-i", "x.raw", "--json", *options).json[
+            "timing"
+        ]
+        assert timing["host_us"] + timing["chip_us"] == pytest.approx(timing["total_us"])
+        assert sum(phase["us"] for phase in timing["phases"]) == pytest.approx(timing["chip_us"])
+        return timing
+
+    usual = figures()
+    assert (usual["clock"], usual["core_mhz"]) == ("max", 500)
+    assert usual["host"] == "jetson_nano_10w_usb3"
+    assert usual["mac_utilization"] == 0
+    assert usual["chip_us"] == pytest.approx(usual["cycles"] / 500)
+    assert figures("--usb", 3) == usual
+    slow = figures("--clock", "low")
+    assert slow["core_mhz"] == 62.5
+    assert slow["chip_us"] > usual["chip_us"]
+    assert figures("--usb", 2)["host"] == "jetson_nano_10w_usb2"
+    assert figures("--usb", 2)["total_us"] != usual["total_us"]
+    assert figures("--host", "jetson_nano_5w_usb3")["host"] == "jetson_nano_5w_usb3"
+
+
+def test_traces_and_reports(fitzroy: Run, compiled: Path, tmp_path: Path) -> None:
+    options = ("--trace", "t.json", "--report", "r.html", "--json")
+    document = fitzroy("sim", compiled, "-i", "x.raw", *options).json
+    assert document["written"] == ["t.json", "r.html"]
+    trace = json.loads((tmp_path / "t.json").read_text())
+    assert any(event["name"] == "ring_consume_a" for event in trace["traceEvents"])
+    assert fitzroy("sim", compiled, "-i", "x.raw", "--trace", "t.json.gz").code == 0
+    assert json.loads(gzip.decompress((tmp_path / "t.json.gz").read_bytes())) == trace
+    page = (tmp_path / "r.html").read_text()
+    assert page.startswith("<!")
+    assert "echo_edgetpu.tflite" in page
+
+
+# --- stopping ------------------------------------------------------------------------------------
+
+
+def test_stopping_at_a_place(fitzroy: Run, compiled: Path) -> None:
+    result = fitzroy("sim", compiled, "-i", "x.raw", "--stop-at", "0:28")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("0:28  outfeed row_words=64 to_host\n  phase 1, ")
+    result = fitzroy("sim", compiled, "-i", "x.raw", "--stop-at", "20", "--json", "--tile", 0)
+    document = result.json
+    assert "outputs" not in document
+    stopped = document["stopped"]
+    assert (stopped["at"]["place"], stopped["at"]["over"]) == ("0:23", False)
+    (head,) = stopped["waiting"]
+    assert (head["unit"], head["tiles"], head["waits"]) == (
+        *("ring_consume_a", "r0c0", "waits for data"),
+    )
+    assert list(stopped["flags"]) == ["0"]
+    assert stopped["scalar_flags"]["avdata_pop"] == 32
+    assert stopped["registers"]["s5"] == SIZE
+    assert document["instructions"] == stopped["at"]["instructions"]
+    last = fitzroy("sim", compiled, "-i", "x.raw", "--stop-at", "phase:1", "--json").json
+    assert last["stopped"]["at"]["place"] == "0:35"
+    assert last["stopped"]["done_tiles"] == list(range(16))
+    assert len(last["stopped"]["flags"]) == 16
+
+
+def test_a_stop_that_never_comes(fitzroy: Run, compiled: Path) -> None:
+    result = fitzroy("sim", compiled, "-i", "x.raw", "--stop-at", "phase:9")
+    assert result.code == 0
+    assert "ended without coming to phase:9" in result.err
+    assert fnv1a64(COUNTING.tobytes()) in result.out
+
+
+def test_dumps(fitzroy: Run, compiled: Path) -> None:
+    memories = {"narrow": (16, 49152), "wide": (16, 2080, 64), "scaling": (16, 128, 2)}
+    dumps = [f"--dump={name}={name}.npy" for name in (*memories, "scalar")]
+    before = ("--stop-at", "0:23")
+    document = fitzroy("sim", compiled, "-i", "x.raw", "--json", *dumps, *before).json
+    assert len(document["written"]) == 8
+    for name, shape in memories.items():
+        words, written = np.load(f"{name}.npy"), np.load(f"{name}_written.npy")
+        assert (words.dtype, written.dtype) == (np.uint32, bool)
+        assert words.shape == written.shape == shape
+        assert not written.any()
+    assert np.load("scalar.npy").shape == np.load("scalar_written.npy").shape == (4096,)
+    assert fitzroy("sim", compiled, "-i", "x.raw", "--dump", "wide=w.npz").code == 0
+    with np.load("w.npz") as archive:
+        assert int(archive["written"].sum()) == SIZE // 4
+        row = archive["wide"][0, 0x800].astype("<u4").view(np.uint8)
+        np.testing.assert_array_equal(row, COUNTING)
+    assert fitzroy("sim", compiled, "-i", "x.raw", "--tile", 0, "--dump", "wide=t.npy").code == 0
+    assert np.load("t.npy").shape == memories["wide"][1:]
+
+
+def test_a_deadlock_can_be_dumped(fitzroy: Run, tmp_path: Path) -> None:
+    (tmp_path / "stuck.dwn").write_bytes(darwinn.write_package(echo(POP)))
+    COUNTING.tofile("x.raw")
+    result = fitzroy("sim", "stuck.dwn", "-i", "x.raw", "--dump", "wide=w.npy")
+    assert result.code == 8
+    assert "wrote w_written.npy" in result.err
+    assert "the scalar core waits for tiles 0" in result.err
+    assert not np.load("w_written.npy").any()
+
+
 # --- the public function -------------------------------------------------------------------------
 
 
@@ -189,6 +328,34 @@ def test_simulate(compiled: Path, tmp_path: Path) -> None:
     (tmp_path / "stuck.dwn").write_bytes(darwinn.write_package(echo(POP)))
     with pytest.raises(SimulationError, match="deadlock"):
         library.simulate(tmp_path / "stuck.dwn", [x])
+
+
+def test_timed(compiled: Path) -> None:
+    program = EdgeTpuProgram.load(compiled)
+    inputs = {"x": COUNTING.reshape(1, 8, 8, 4)}
+    outputs = program.start(inputs, record=True).finish()
+    run = program.timed(outputs, clock="high", host="jetson_nano_5w_usb3")
+    assert (run.timeline.clock, run.timeline.host) == ("high", "jetson_nano_5w_usb3")
+    assert (run.inputs, run.outputs) == ({"x": SIZE}, {"y": SIZE})
+    assert (run.streamed, run.cached) == (0, 0)
+    [stream] = echo().main.instruction_bitstreams or []
+    assert stream.bitstream is not None
+    assert run.instructions == stream.bitstream.size
+    for clock, host in (("warp", "jetson_nano_5w_usb3"), ("max", "abacus")):
+        with pytest.raises(UsageError, match="there is no"):
+            program.timed(outputs, clock=clock, host=host)
+    with pytest.raises(UsageError, match="was not recorded"):
+        program.timed(program.start(inputs).finish())
+
+
+@pytest.mark.corpus
+def test_parameters_of_a_timed_model() -> None:
+    program = EdgeTpuProgram.load(corpus() / "templates" / "dense_256_edgetpu.tflite")
+    [name] = program.inputs
+    outputs = program.start({name: COUNTING.reshape(1, SIZE)}, record=True).finish()
+    run = program.timed(outputs)
+    assert (run.streamed, run.cached > SIZE * SIZE) == (0, True)
+    assert sum(phase.bundles for phase in run.timeline.phases) > 0
 
 
 # --- compiled models -----------------------------------------------------------------------------

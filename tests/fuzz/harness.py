@@ -28,6 +28,7 @@ from tests.fuzz.mutate import mutant
 from tests.fuzz.seeds import SEEDS
 from tests.fuzz.tables import _spoil, _tables, table_mutant
 from tests.fuzz.targets import run
+from tests.fuzz.usb_host import script_mutant
 
 from fitzroy.base.errors import FitzroyError, InternalError
 from fitzroy.formats import custom_op, darwinn, flat, object_file, tflite
@@ -170,6 +171,7 @@ STRUCTURED: dict[str, Callable[[random.Random, bytes, list[bytes]], bytes]] = {
     "object": object_mutant,
     "assembly": listing_mutant,
     "bitstream": bitstream_mutant,
+    "usb": script_mutant,
 }
 """Mutations that keep the structure of a format readable, for half of its cases."""
 

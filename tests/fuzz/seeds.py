@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from tests.formats import test_custom_op, test_darwinn, test_tflite, test_xnnpack_format
-from tests.fuzz import programs
+from tests.fuzz import programs, usb_host
 from tests.support import corpus_models
 
 from fitzroy.base.types import DType, TensorType
@@ -12,6 +14,7 @@ from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, tflit
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList, TensorValue
 from fitzroy.formats.object_file import write_object
+from fitzroy.hw_models.usb_device.usbip import messages as usbip
 from fitzroy.linker.objects.assembly import package_listing
 from fitzroy.linker.objects.recover import recover
 from fitzroy.linker.objects.text import object_listing
@@ -216,6 +219,24 @@ def bitstream_files() -> list[bytes]:
     return [*own, *_smallest(others, 6)]
 
 
+def usbip_files() -> list[bytes]:
+    """A connection that imports a device and uses it, and the list that a server sends."""
+    setup = bytes.fromhex("8006000100001200")
+    inward, unlink = usbip.Direction.IN, usbip.Command.UNLINK
+    requests = [
+        usbip.OpHeader(code=usbip.OpCode.REQUEST_IMPORT).pack(),
+        usbip.ImportBody("1-1").pack(),
+        usbip.Submit(seq=1, devid=0x10002, direction=inward, length=18, setup=setup).pack(),
+        usbip.Submit(seq=2, devid=0x10002, endpoint=1, length=24).pack() + bytes(range(24)),
+        usbip.Submit(seq=3, direction=inward, endpoint=2, length=1 << 20, packets=0).pack(),
+        usbip.Unlink(command=unlink, seq=4, devid=0x10002, victim=3).pack(),
+    ]
+    entry = usbip.DeviceEntry("/a", "1-1", 1, 2, 5, 0x18D1, 0x9302, 0x100, configurations=1)
+    interfaces = [usbip.InterfaceEntry(255, 255, 255)]
+    devices = [(dataclasses.replace(entry, interfaces=1), interfaces), (entry, [])]
+    return [b"".join(requests), usbip.OpHeader().pack(), usbip.list_reply(devices)]
+
+
 def _smallest(contents: list[bytes], count: int) -> list[bytes]:
     """The smallest ones, no two of a size: every case executes one."""
     by_size = {len(content): content for content in contents}
@@ -232,4 +253,6 @@ SEEDS = {
     "object": object_files,
     "assembly": assembly_files,
     "bitstream": bitstream_files,
+    "usbip": usbip_files,
+    "usb": usb_host.scripts,
 }

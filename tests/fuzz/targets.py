@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from tests.fuzz import programs
+from tests.fuzz import programs, usb_host
 
 from fitzroy.api import compile
 from fitzroy.base.errors import FitzroyError, FormatError, InternalError, UnsupportedError
@@ -22,6 +23,8 @@ from fitzroy.formats.object_file import ObjectFile, read_object, write_object
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction
 from fitzroy.hw_models.isa.program import assemble, bundle_count, disassemble
 from fitzroy.hw_models.isa.text import Chunk, ChunkParser, Numbering, listing, uncommented
+from fitzroy.hw_models.usb_device.usbip import messages
+from fitzroy.hw_models.usb_device.usbip.session import transfer_of
 from fitzroy.hw_models.xnnpack.values import read_values
 from fitzroy.linker.objects.assembly import executable_chunks, package_listing, parse_packages
 from fitzroy.linker.objects.edit import with_programs
@@ -267,6 +270,31 @@ def _check_recovery(
     write_object(recover(darwinn.PackageFile(executables=executables), "fuzz"))
 
 
+def usbip_messages(data: bytes) -> list[messages.Message]:
+    """What a server is sent on a connection, or the list that a client is sent."""
+    stream = io.BytesIO(data)
+    if data[2:4] == messages.OpCode.REPLY_LIST.to_bytes(2, "big"):
+        return [part for entry, inner in messages.read_list(stream) for part in (entry, *inner)]
+    first = messages.read_op(stream)
+    found: list[messages.Message] = list(first or ())
+    if first is None or first[0].code is not messages.OpCode.REQUEST_IMPORT:
+        return found
+    while (request := messages.read_urb(stream)) is not None:
+        urb, payload = request
+        if isinstance(urb, messages.Submit):
+            transfer = transfer_of(urb, payload)
+            if len(transfer.data) + transfer.length != urb.length:
+                raise AssertionError("a transfer has another size than its request")
+        found.append(urb)
+    return found
+
+
+def usbip_target(data: bytes) -> None:
+    for message in usbip_messages(data):
+        if type(message).unpack(message.pack()) != message:
+            raise AssertionError("a message changes when written and read")
+
+
 class _Attempts:
     """Steps of which each may be refused; the first refusal counts in the end."""
 
@@ -304,6 +332,8 @@ READERS: dict[str, Callable[[bytes], object]] = {
         data.decode()
     ),
     "bitstream": disassemble,
+    "usbip": usbip_messages,
+    "usb": usb_host.read_script,
 }
 
 TARGETS: dict[str, Target] = {
@@ -316,6 +346,8 @@ TARGETS: dict[str, Target] = {
     "object": object_target,
     "assembly": assembly_target,
     "bitstream": bitstream_target,
+    "usbip": usbip_target,
+    "usb": lambda data: usb_host.play(data, BUDGET),
 }
 
 KINDS: dict[str, tuple[FileKind | None, ...]] = {
@@ -328,6 +360,8 @@ KINDS: dict[str, tuple[FileKind | None, ...]] = {
     "object": (FileKind.OBJECT,),
     "assembly": (None,),
     "bitstream": (None,),
+    "usbip": (None,),
+    "usb": (None,),
 }
 """What `detect` says of the seeds of each format; None if it knows none."""
 

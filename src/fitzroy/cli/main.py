@@ -23,6 +23,7 @@ from fitzroy.base.errors import FitzroyError, InternalError, UsageError
 from fitzroy.cli.argv import asks_for_json, spread
 from fitzroy.cli.assemble import assemble_command
 from fitzroy.cli.compile import compile_command
+from fitzroy.cli.debug import debug_command
 from fitzroy.cli.disassemble import disassemble_command
 from fitzroy.cli.explain import explain_command
 from fitzroy.cli.help import Verb
@@ -33,6 +34,7 @@ from fitzroy.cli.patch import patch_command
 from fitzroy.cli.run import run_command
 from fitzroy.cli.sim import sim_command
 from fitzroy.cli.terminal import Terminal, error_document
+from fitzroy.cli.usbip import usbip_commands, usbip_text
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -59,8 +61,14 @@ VERBS: dict[str, Verb] = {
     "link": link_command,
     "patch-weights": patch_command,
     "sim": sim_command,
+    "debug": debug_command,
 }
 """All verbs by name."""
+
+GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
+    "usbip": (usbip_text, usbip_commands),
+}
+"""Verbs that consist of several: what they are for, and the verbs by name."""
 
 _FIRST_STEPS = (
     "fitzroy explain model.tflite",
@@ -75,7 +83,7 @@ class _Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         super().format_help(ctx, formatter)
-        Terminal().examples(VERBS[self.name or ""].examples)
+        Terminal().examples(_EXAMPLES[ctx.command_path])
 
 
 class _Group(TyperGroup):
@@ -113,8 +121,22 @@ def _root(
         Terminal().raw(context.get_help())
 
 
+def _overview(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        Terminal().raw(context.get_help())
+
+
+_EXAMPLES = {f"{_PROGRAM} {name}": verb.examples for name, verb in VERBS.items()}
+
 for _name, _verb in VERBS.items():
     app.command(_name, cls=_Command, help=_verb.text)(_verb.function)
+for _group, (_text, _verbs) in GROUPS.items():
+    _typer = typer.Typer()
+    _typer.callback(invoke_without_command=True, help=_text)(_overview)
+    for _name, _verb in _verbs.items():
+        _typer.command(_name, cls=_Command, help=_verb.text)(_verb.function)
+        _EXAMPLES[f"{_PROGRAM} {_group} {_name}"] = _verb.examples
+    app.add_typer(_typer, name=_group)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

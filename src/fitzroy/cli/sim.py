@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fitzroy.base.errors import SimulationError, UsageError
-from fitzroy.base.types import Array
-from fitzroy.cli import arrays
+from fitzroy.base.errors import FitzroyError, SimulationError, UsageError
+from fitzroy.cli import arrays, chip_state, timing
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import InputFiles, Json, Mean, OutputFile, Quiet, Std, Verb
 from fitzroy.cli.run import Port, describe_output, read_inputs, show_outputs
@@ -20,10 +19,34 @@ from fitzroy.cli.terminal import Column, Terminal, count
 
 if TYPE_CHECKING:
     from fitzroy.api import EdgeTpuProgram, Simulation
+    from fitzroy.driver.runtime.debugger import Debugger
+    from fitzroy.report.run import Run as Inference
+
+Package = Annotated[
+    int | None,
+    typer.Option(
+        "--package",
+        metavar="N",
+        help="The N-th package of a model with several, counted from 0.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        min=0,
+        help="Randomize the order of engines and what memories hold at first.",
+        show_default=False,
+    ),
+]
 
 _TOP = 5
 _FNV_BASIS = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
+_TELL_SECONDS = 0.1
+"""How often progress is shown."""
 
 
 def sim(
@@ -48,22 +71,42 @@ def sim(
             show_default=False,
         ),
     ] = None,
-    package: Annotated[
-        int | None,
+    package: Package = None,
+    seed: Seed = None,
+    functional: timing.Functional = False,
+    clock: timing.Clock = None,
+    usb: timing.Usb = None,
+    host: timing.HostName = None,
+    trace: timing.TraceFile = None,
+    report: timing.ReportFile = None,
+    stop_at: Annotated[
+        str | None,
         typer.Option(
-            "--package",
-            metavar="N",
-            help="The N-th package of a model with several, counted from 0.",
+            "--stop-at",
+            metavar="PLACE",
+            help="Stop before CHUNK:BUNDLE, BUNDLE of chunk 0, or the last fence of phase:N, and "
+            "show who is where; caching: in front means the executable that loads parameters.",
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[
+    dump: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dump",
+            metavar="MEMORY=FILE",
+            help="Write narrow, wide, scaling or scalar memory, as it is at the stop or the end, "
+            "to FILE.npy, and which words were written to FILE_written.npy; or both to FILE.npz. "
+            "May be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    tile: Annotated[
         int | None,
         typer.Option(
-            "--seed",
+            "--tile",
             metavar="N",
             min=0,
-            help="Randomize the order of engines and what memories hold at first.",
+            help="Show and dump only this tile.",
             show_default=False,
         ),
     ] = None,
@@ -72,34 +115,134 @@ def sim(
 ) -> None:
     """Run a compiled Edge TPU model on the simulated chip.
 
-    Every instruction is executed, and outputs have the values that the device computes; there is
-    no notion of time. Only the Edge TPU operator is simulated: where a model has more operators,
-    those that run on the CPU are left out, and inputs and outputs are those of the Edge TPU
-    operator.
+    Every instruction is executed, and outputs have the values that the device computes. Then a
+    timing model says how long an inference takes, parameters loaded, and what bounds it;
+    --functional leaves that out. Only the Edge TPU operator is simulated: where a model has more
+    operators, those that run on the CPU are left out, and inputs and outputs are those of the
+    Edge TPU operator.
 
     Inputs that a model keeps from one inference to the next (the states of an LSTM) are zero.
 
     A program that is right gives the same outputs with every --seed. A deadlock is reported with
-    what each engine waits for (exit code 8).
+    what each engine waits for (exit code 8); memories are dumped then, too.
     """
     from fitzroy.api import EdgeTpuProgram
+    from fitzroy.driver.runtime.debugger import Breakpoint, Debugger, check_tile
 
     terminal = Terminal(json=json, quiet=quiet)
-    for target in (output, raw_output):
-        if target is not None:
-            check_output(target, [file])
-    if output is not None and output == raw_output:
-        raise UsageError("--output and --raw-output name the same file", where=str(output))
+    dumps = [chip_state.Dump.parse(item) for item in dump or ()]
+    if stop_at is not None:
+        Breakpoint.parse(stop_at)
+    if tile is not None:
+        check_tile(tile)
+    if tile is not None and stop_at is None and not dumps:
+        raise UsageError("--tile goes with --stop-at or --dump")
+    timed = not functional and stop_at is None
+    results = {"--output": output, "--raw-output": raw_output}
+    times = {"--trace": trace, "--report": report}
+    if stop_at is not None:
+        _refuse("--stop-at", results | times, "a program that stops early has no results")
+    if not timed:
+        options = {"--clock": clock, "--usb": usb, "--host": host} | times
+        _refuse("--functional" if functional else "--stop-at", options, "it leaves timing out")
+    speed = timing.Speed.of(clock, usb, host)
+    _check_targets(file, results | times, dumps)
     rule = arrays.Normalization.parse(mean, std)
     program = EdgeTpuProgram.load(file, package)
     if inputs and not program.inputs:
         raise UsageError("the program takes no inputs", where=file, hint="leave out --input")
     ports = [Port(name, type) for name, type in program.inputs.items()]
     values = read_inputs(ports, inputs or [], rule, file)
-    with terminal.working("simulating"):
-        start = time.perf_counter()
-        result = _simulated(program, dict(zip(program.inputs, values, strict=True)), seed)
-        elapsed = time.perf_counter() - start
+    named = dict(zip(program.inputs, values, strict=True))
+    debugger = Debugger(program.start(named, seed=seed, record=timed))
+    if stop_at is not None:
+        debugger.add(stop_at)
+    start = time.perf_counter()
+    try:
+        with program.located():
+            _advance(terminal, debugger)
+    except SimulationError as error:
+        for path in (path for item in dumps for path in item.write(debugger, tile)):
+            terminal.note(f"wrote {path}")
+        raise readable(error) from error
+    elapsed = time.perf_counter() - start
+    written = [path for item in dumps for path in item.write(debugger, tile)]
+    document = _about(program, seed, debugger, elapsed)
+    inference = None
+    if debugger.outputs is None:
+        document |= {"stopped": chip_state.state(debugger, tile)}
+    else:
+        if stop_at is not None:
+            terminal.warn(f"the program ended without coming to {stop_at}")
+        result = program.finished(debugger.outputs)
+        if timed:
+            with terminal.working("timing"):
+                inference = program.timed(result.device, clock=speed.clock, host=speed.host)
+        document |= {"stopped": None, **_results(program, result)}
+        written += _write_outputs(result, output, raw_output)
+    if inference is not None:
+        written += timing.write(inference, trace, report)
+    document["written"] = written
+    if json:
+        terminal.document(document | {"timing": timing.document(inference)})
+    else:
+        _tell(terminal, document, inference)
+
+
+def _refuse(option: str, others: Mapping[str, object], reason: str) -> None:
+    """Refuse options that make no sense with another one.
+
+    Raises:
+        UsageError: names the first that was given.
+    """
+    for other, value in others.items():
+        if value is not None:
+            raise UsageError(f"{option} does not go with {other}", reason=reason)
+
+
+def _check_targets(
+    file: str, results: Mapping[str, Path | None], dumps: Sequence[chip_state.Dump]
+) -> None:
+    """Refuse results that cannot be written, or that overwrite each other.
+
+    Raises:
+        UsageError: names the file.
+    """
+    targets = [(option, path) for option, path in results.items() if path is not None]
+    targets += [(f"--dump {item.memory}", path) for item in dumps for path in item.paths]
+    taken: dict[str, str] = {}
+    for option, path in targets:
+        check_output(path, [file])
+        other = taken.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise UsageError(f"{other} and {option} name the same file", where=os.fspath(path))
+
+
+def _advance(terminal: Terminal, debugger: Debugger) -> None:
+    """Go on to the stop or the end, and say from time to time how far that is."""
+    with terminal.working("simulating") as say:
+        last = time.perf_counter()
+
+        def tell() -> bool:
+            nonlocal last
+            if time.perf_counter() - last > _TELL_SECONDS:
+                last = time.perf_counter()
+                place = debugger.place()
+                say(f"phase {place.phase}, {place.instructions:,} instructions")
+            return False
+
+        debugger.resume(tell)
+
+
+def readable(error: FitzroyError) -> FitzroyError:
+    """An error whose list of who waits for whom has a line for each."""
+    if not isinstance(error, SimulationError):
+        return error
+    reason = error.reason.replace("; ", "\n")
+    return SimulationError(error.what, reason=reason, where=error.where, hint=error.hint)
+
+
+def _write_outputs(result: Simulation, output: Path | None, raw_output: Path | None) -> list[str]:
     written = []
     if output is not None:
         for path, content in arrays.output_files(output, [*result.outputs.items()], raw=False):
@@ -108,24 +251,7 @@ def sim(
     if raw_output is not None:
         write_file(raw_output, result.device.stream)
         written.append(os.fspath(raw_output))
-    document = _document(program, result, seed, elapsed) | {"written": written}
-    if json:
-        terminal.document(document)
-    else:
-        _tell(terminal, document)
-
-
-def _simulated(
-    program: EdgeTpuProgram, inputs: Mapping[str, Array], seed: int | None
-) -> Simulation:
-    try:
-        return program.simulate(inputs, seed=seed)
-    except SimulationError as error:
-        # Who waits for whom is a list, which reads better with a line for each.
-        reason = error.reason.replace("; ", "\n")
-        raise SimulationError(
-            error.what, reason=reason, where=error.where, hint=error.hint
-        ) from error
+    return written
 
 
 def fnv1a64(data: bytes) -> str:
@@ -136,10 +262,9 @@ def fnv1a64(data: bytes) -> str:
     return f"{value:016x}"
 
 
-def _document(
-    program: EdgeTpuProgram, result: Simulation, seed: int | None, elapsed: float
+def _about(
+    program: EdgeTpuProgram, seed: int | None, debugger: Debugger, elapsed: float
 ) -> dict[str, Any]:
-    stream = result.device.stream
     return {
         "file": program.path,
         "package": program.number,
@@ -147,8 +272,14 @@ def _document(
         "other_operators": program.others,
         "seed": seed,
         "ran_on": "the simulated Edge TPU",
-        "instructions": result.device.instructions,
+        "instructions": debugger.place().instructions,
         "seconds": elapsed,
+    }
+
+
+def _results(program: EdgeTpuProgram, result: Simulation) -> dict[str, Any]:
+    stream = result.device.stream
+    return {
         "stream": {"bytes": len(stream), "fnv1a64": fnv1a64(stream)},
         "outputs": [
             describe_output(Port(name, type), result.outputs[name], _TOP, None)
@@ -163,10 +294,15 @@ def _sent(data: bytes) -> dict[str, Any]:
     return {"device_bytes": len(data), "device_fnv1a64": fnv1a64(data)}
 
 
-def _tell(terminal: Terminal, document: dict[str, Any]) -> None:
+def _tell(terminal: Terminal, document: dict[str, Any], inference: Inference | None) -> None:
     if document["other_operators"]:
         more = count(document["other_operators"], "more operator")
         terminal.warn(f"only the Edge TPU operator is simulated; the model has {more}")
+    if document["stopped"] is not None:
+        chip_state.show_state(terminal, document["stopped"])
+        for path in document["written"]:
+            terminal.note(f"wrote {path}")
+        return
     show_outputs(terminal, document)
     rows = [
         (item["name"], item["device_bytes"], item["device_fnv1a64"]) for item in document["outputs"]
@@ -180,6 +316,8 @@ def _tell(terminal: Terminal, document: dict[str, Any]) -> None:
         Column("FNV-1a", keep=True),
     )
     terminal.table(columns, [[name, str(size), digest] for name, size, digest in rows])
+    if inference is not None:
+        timing.show(terminal, inference)
     terminal.note(f"{document['instructions']:,} instructions of the scalar core")
 
 
@@ -188,6 +326,8 @@ sim_command = Verb(
     (
         "fitzroy sim model_edgetpu.tflite --input photo.png",
         "fitzroy sim model_edgetpu.tflite -i x.npy -o y.npy --raw-output y.raw",
+        "fitzroy sim model_edgetpu.tflite -i x.npy --clock low --report r.html",
         "fitzroy sim model_edgetpu.tflite -i left=a.npy -i right=b.npy --seed 7 --json",
+        "fitzroy sim model_edgetpu.tflite -i x.npy --stop-at 0:120 --dump wide=w.npy",
     ),
 )

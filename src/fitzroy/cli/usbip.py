@@ -1,0 +1,274 @@
+"""``fitzroy usbip``: virtual Edge TPUs for hosts on the network."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json as json_text
+import queue
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fitzroy.base.files import read_file
+from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.terminal import Column, Terminal, plain
+
+if TYPE_CHECKING:
+    from fitzroy.hw_models.usb_device.transfer import UsbDevice
+    from fitzroy.hw_models.usb_device.usbip.messages import DeviceEntry
+    from fitzroy.hw_models.usb_device.usbip.watch import Occurrence
+
+_MOST_DEVICES = 16
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+usbip_text = (
+    "Serve virtual Edge TPUs over USB/IP, for drivers on any Linux host.\n\n"
+    "A host that attaches one finds a Coral USB Accelerator on a port. Its driver, its "
+    "applications and its containers run unchanged; the chip is simulated here."
+)
+"""What the verbs of this group are for."""
+
+
+class UsbSpeed(StrEnum):
+    """Speeds of a virtual USB port."""
+
+    SUPER = "super"
+    HIGH = "high"
+
+
+_SPEEDS = {3: "high speed", 5: "super speed"}
+
+Port = Annotated[
+    int, typer.Option("--port", "-p", metavar="PORT", min=0, max=65535, help="TCP port.")
+]
+
+
+def serve(
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", metavar="ADDRESS", help="Address to listen on; all of them: 0.0.0.0 or ::."
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            "-p",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="TCP port to listen on; 0 takes a free one and says which.",
+        ),
+    ] = 3240,
+    devices: Annotated[
+        int,
+        typer.Option(
+            "--devices", metavar="N", min=1, max=_MOST_DEVICES, help="How many accelerators."
+        ),
+    ] = 1,
+    speed: Annotated[
+        UsbSpeed, typer.Option("--speed", help="Speed of their USB ports.")
+    ] = UsbSpeed.SUPER,
+    booted: Annotated[
+        bool,
+        typer.Option("--booted", help="Start with the firmware running, not in the boot ROM."),
+    ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh", help="Give every client a device that was just plugged in, not a used one."
+        ),
+    ] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=0,
+            help="Randomize the order of engines and what memories hold at first.",
+            show_default=False,
+        ),
+    ] = None,
+    faults: Annotated[
+        Path | None,
+        typer.Option(
+            "--faults",
+            metavar="SCRIPT.json",
+            help="What goes wrong, and at which transfer; the same on every device.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print one JSON document per line: what is served, then each event.",
+            show_default=False,
+        ),
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Serve virtual Coral USB Accelerators until Ctrl-C.
+
+    On the Linux host whose programs are to use one, as root: load the module with "modprobe
+    vhci-hcd", attach with "usbip attach -r HOST -b 1-1", see the number of the virtual port with
+    "usbip port", detach with "usbip detach -p NUMBER". The tools are in the package usbip (Debian)
+    or linux-tools (Ubuntu). For another TCP port than 3240: "usbip --tcp-port PORT attach ...".
+
+    A device starts in its boot ROM (1a6e:089a), takes the firmware of the driver, and comes back
+    as 18d1:9302, as the real one does. It keeps what it holds when its client goes away.
+
+    USB/IP has no passwords and no encryption: whoever reaches the port can use the devices. So
+    only this machine can, unless --host says otherwise. From elsewhere, a tunnel is safe: "ssh -L
+    3240:127.0.0.1:3240 SERVER", and attach from 127.0.0.1.
+    """
+    from fitzroy.hw_models.usb_device.usbip.server import Server
+
+    terminal = Terminal(json=json, quiet=quiet)
+    renew = _factory(speed, booted, seed, faults)
+    events: queue.SimpleQueue[Occurrence | None] = queue.SimpleQueue()
+    # This thread alone prints, so that a reader who goes away is no concern of the connections.
+    server = Server(
+        [renew(position) for position in range(devices)], events.put, renew if fresh else None
+    )
+    with _stopped_by_signals(lambda: events.put(None)), server:
+        address, number = server.open(host, port)
+        _announce(terminal, address, number, [export.entry()[0] for export in server.exports])
+        while (event := events.get()) is not None:
+            _tell(terminal, event)
+    while not events.empty():
+        event = events.get()
+        if event is not None:
+            _tell(terminal, event)
+    terminal.note("stopped")
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call a function at Ctrl-C and at the request to terminate; a second one is not waited for."""
+    earlier = {number: signal.getsignal(number) for number in _STOPPING}
+
+    def restore() -> None:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+    def handle(*_: object) -> None:
+        restore()
+        stop()
+
+    for number in _STOPPING:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        restore()
+
+
+def _announce(terminal: Terminal, address: str, port: int, entries: list[DeviceEntry]) -> None:
+    if terminal.json:
+        devices = [_described(entry) for entry in entries]
+        _line(terminal, {"listening": {"host": address, "port": port}, "devices": devices})
+    else:
+        _table(terminal, entries)
+        terminal.line(f"listening on {address} port {port}")
+        sys.stdout.flush()
+    if not ipaddress.ip_address(address).is_loopback:
+        terminal.warn(
+            f"whoever reaches port {port} can use the devices",
+            ["USB/IP has no passwords and no encryption; keep it to networks that you trust"],
+        )
+    option = "" if port == 3240 else f"--tcp-port {port} "
+    terminal.note(f"attach one on Linux, as root: usbip {option}attach -r HOST -b 1-1")
+
+
+def _tell(terminal: Terminal, event: Occurrence) -> None:
+    if terminal.json:
+        document = {"time": round(time.time(), 3), "event": event.kind.value, "busid": event.busid}
+        _line(terminal, document | {"text": event.text} | dict(event.figures))
+        return
+    terminal.line(f"{time.strftime('%H:%M:%S')} {event.busid or '-'} {event.kind}: {event.text}")
+    sys.stdout.flush()
+
+
+def _line(terminal: Terminal, document: dict[str, Any]) -> None:
+    terminal.raw(json_text.dumps(plain(document), ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def _described(entry: DeviceEntry) -> dict[str, Any]:
+    return {
+        "busid": entry.busid,
+        "vendor": entry.vendor,
+        "product": entry.product,
+        "id": f"{entry.vendor:04x}:{entry.product:04x}",
+        "speed": _SPEEDS.get(entry.speed, f"speed {entry.speed}"),
+    }
+
+
+def _table(terminal: Terminal, entries: list[DeviceEntry]) -> None:
+    described = [_described(entry) for entry in entries]
+    columns = (Column("bus id", keep=True), Column("device", keep=True), Column("speed"))
+    terminal.table(columns, [[item["busid"], item["id"], item["speed"]] for item in described])
+
+
+def list_command(
+    host: Annotated[
+        str, typer.Argument(metavar="HOST", help="Name or address of the server.")
+    ] = "127.0.0.1",
+    port: Port = 3240,
+    json: Json = False,
+) -> None:
+    """List the devices that a USB/IP server offers and nobody has attached.
+
+    Any server will do, ours or usbipd. Attaching one is up to the kernel: "usbip attach -r HOST
+    -b BUSID", as root.
+    """
+    from fitzroy.hw_models.usb_device.usbip.client import list_devices
+
+    terminal = Terminal(json=json)
+    found = [entry for entry, _ in list_devices(host, port)]
+    if json:
+        devices = [_described(entry) for entry in found]
+        terminal.document({"host": host, "port": port, "devices": devices})
+    elif found:
+        _table(terminal, found)
+    else:
+        terminal.line("no device is free")
+
+
+def _factory(
+    speed: UsbSpeed, booted: bool, seed: int | None, faults: Path | None
+) -> Callable[[int], UsbDevice]:
+    """What makes the device of a position; every device has its own seed, and all faults."""
+    from fitzroy.hw_models.chips.usb import Speed
+    from fitzroy.hw_models.usb_device.device import VirtualDevice
+    from fitzroy.hw_models.usb_device.faults import read_script
+
+    script = () if faults is None else read_script(read_file(faults), str(faults))
+    rate = Speed[speed.name]
+
+    def make(position: int) -> UsbDevice:
+        return VirtualDevice(rate, None if seed is None else seed + position, booted, script)
+
+    return make
+
+
+usbip_commands = {
+    "serve": Verb(
+        serve,
+        (
+            "fitzroy usbip serve",
+            "fitzroy usbip serve --devices 2 --speed high --booted",
+            "fitzroy usbip serve --port 0 --json --faults faults.json",
+        ),
+    ),
+    "list": Verb(list_command, ("fitzroy usbip list", "fitzroy usbip list 192.168.1.7 --json")),
+}

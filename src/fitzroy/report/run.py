@@ -1,0 +1,73 @@
+"""What a report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.chip import Chip
+from fitzroy.hw_models.edgetpu.occupancy import Occupancy
+from fitzroy.hw_models.edgetpu.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class Run:
+    """One inference of a compiled model on the simulated chip.
+
+    Attributes:
+        name: name of the model, as the user gave it; not trusted.
+        timeline: when everything happened.
+        occupancy: what the tiles' memories held.
+        instructions: bytes of instructions that the host sends for the inference.
+        streamed: bytes of parameters that the host sends for the inference.
+        cached: bytes of parameters that stay on the chip from inference to inference.
+        inputs: bytes that the host sends for each input, by name.
+        outputs: bytes that the chip sends for each output, by name.
+        chip: the chip.
+        notes: remarks that belong beside the figures.
+    """
+
+    name: str
+    timeline: Timeline
+    occupancy: Occupancy
+    instructions: int
+    streamed: int
+    cached: int
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+    chip: Chip = BEAGLE
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def chip_time(self) -> float:
+        """Microseconds from the start of the program to its end."""
+        return self.timeline.cycles / self.timeline.core_mhz
+
+    @property
+    def host_time(self) -> float:
+        """Microseconds in which the program does not run."""
+        return self.timeline.total - self.chip_time
+
+    @property
+    def peak_macs(self) -> int:
+        """Products per cycle of the whole chip."""
+        return self.chip.tiles.count * self.chip.compute.lanes * self.chip.compute.multipliers
+
+    @property
+    def ring_rate(self) -> float:
+        """Bytes per cycle that the ring moves at most."""
+        return self.chip.memories.wide.element_bytes / self.chip.timing.ring_row
+
+    @property
+    def link_rate(self) -> float | None:
+        """Bytes per microsecond from host to chip, None if no transfer of the run tells."""
+        host = self.chip.hosts.get(self.timeline.host)
+        if host is not None:
+            return host.link
+        rates = [
+            transfer.size / (transfer.end - transfer.begin)
+            for transfer in self.timeline.transfers
+            if transfer.kind in ("parameters", "input") and transfer.end > transfer.begin
+        ]
+        return max(rates, default=None)
