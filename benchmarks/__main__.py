@@ -8,11 +8,18 @@ memory
     peak of memory of a compilation
 edgetpu
     time of the tools for compiled Edge TPU models: listings, scripts, objects
+simulator
+    time of the functional simulator of the Edge TPU
+timing
+    the timing model of the Edge TPU, against published measurements of devices
 conformance
     differences between programs and LiteRT, oracle and reference semantics
+simulator_conformance
+    differences between compiled models on the simulator and their sources
 
 Each writes ``benchmarks/results/<name>.json`` with the machine and the versions; in the end
-``docs/benchmarks.md`` and ``docs/conformance.md`` are made from these files if all are there.
+``docs/benchmarks.md``, ``docs/conformance.md``, ``docs/simulator_conformance.md`` and the figures
+of ``docs/timing.md`` are made from these files if all are there.
 Needed are the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a corpus of models
 (FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no explanation.
 """
@@ -26,7 +33,16 @@ from importlib import import_module
 
 from fitzroy.base.errors import FitzroyError
 
-NAMES = ("compile", "run", "memory", "edgetpu", "conformance")
+NAMES = (
+    "compile",
+    "run",
+    "memory",
+    "edgetpu",
+    "simulator",
+    "timing",
+    "conformance",
+    "simulator_conformance",
+)
 
 
 def main() -> int:
