@@ -19,9 +19,19 @@ from fitzroy.base.errors import FitzroyError, FormatError, SimulationError, Usag
 from fitzroy.base.files import read_file
 from fitzroy.cli import arrays, chip_state
 from fitzroy.cli.files import check_output
-from fitzroy.cli.help import InputFiles, Json, Mean, Quiet, Std, Verb
+from fitzroy.cli.help import (
+    CompiledFile,
+    InputFiles,
+    Json,
+    Mean,
+    PackageNumber,
+    Quiet,
+    Seed,
+    Std,
+    Verb,
+)
 from fitzroy.cli.run import Port, read_inputs
-from fitzroy.cli.sim import Package, Seed, readable
+from fitzroy.cli.sim import readable
 from fitzroy.cli.terminal import Terminal, count, error_document
 
 if TYPE_CHECKING:
@@ -31,18 +41,11 @@ _PROMPT = "(fitzroy) "
 
 
 def debug(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="A compiled model (*_edgetpu.tflite), a DarwiNN package or executable.",
-            show_default=False,
-        ),
-    ],
+    file: CompiledFile,
     inputs: InputFiles = None,
     mean: Mean = None,
     std: Std = None,
-    package: Package = None,
+    package: PackageNumber = None,
     seed: Seed = None,
     execute: Annotated[
         list[str] | None,

@@ -79,3 +79,30 @@ OutputFile = Annotated[
         show_default=False,
     ),
 ]
+CompiledFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="A compiled model (*_edgetpu.tflite), a DarwiNN package or executable.",
+        show_default=False,
+    ),
+]
+PackageNumber = Annotated[
+    int | None,
+    typer.Option(
+        "--package",
+        metavar="N",
+        help="The N-th package of a model with several, counted from 0.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        min=0,
+        help="Randomize the order of engines and what memories hold at first.",
+        show_default=False,
+    ),
+]

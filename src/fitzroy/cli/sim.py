@@ -13,7 +13,18 @@ import typer
 from fitzroy.base.errors import FitzroyError, SimulationError, UsageError
 from fitzroy.cli import arrays, chip_state, timing
 from fitzroy.cli.files import check_output, write_file
-from fitzroy.cli.help import InputFiles, Json, Mean, OutputFile, Quiet, Std, Verb
+from fitzroy.cli.help import (
+    CompiledFile,
+    InputFiles,
+    Json,
+    Mean,
+    OutputFile,
+    PackageNumber,
+    Quiet,
+    Seed,
+    Std,
+    Verb,
+)
 from fitzroy.cli.run import Port, describe_output, read_inputs, show_outputs
 from fitzroy.cli.terminal import Column, Terminal, count
 
@@ -21,26 +32,6 @@ if TYPE_CHECKING:
     from fitzroy.api import EdgeTpuProgram, Simulation
     from fitzroy.driver.runtime.debugger import Debugger
     from fitzroy.report.run import Run as Inference
-
-Package = Annotated[
-    int | None,
-    typer.Option(
-        "--package",
-        metavar="N",
-        help="The N-th package of a model with several, counted from 0.",
-        show_default=False,
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        "--seed",
-        metavar="N",
-        min=0,
-        help="Randomize the order of engines and what memories hold at first.",
-        show_default=False,
-    ),
-]
 
 _TOP = 5
 _FNV_BASIS = 0xCBF29CE484222325
@@ -50,14 +41,7 @@ _TELL_SECONDS = 0.1
 
 
 def sim(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="A compiled model (*_edgetpu.tflite), a DarwiNN package or executable.",
-            show_default=False,
-        ),
-    ],
+    file: CompiledFile,
     inputs: InputFiles = None,
     mean: Mean = None,
     std: Std = None,
@@ -71,7 +55,7 @@ def sim(
             show_default=False,
         ),
     ] = None,
-    package: Package = None,
+    package: PackageNumber = None,
     seed: Seed = None,
     functional: timing.Functional = False,
     clock: timing.Clock = None,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fitzroy.base.files import read_file
-from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.help import Json, Quiet, Seed, Verb
 from fitzroy.cli.terminal import Column, Terminal, plain
 
 if TYPE_CHECKING:
@@ -87,16 +87,7 @@ def serve(
             "--fresh", help="Give every client a device that was just plugged in, not a used one."
         ),
     ] = False,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            min=0,
-            help="Randomize the order of engines and what memories hold at first.",
-            show_default=False,
-        ),
-    ] = None,
+    seed: Seed = None,
     faults: Annotated[
         Path | None,
         typer.Option(
