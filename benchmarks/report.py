@@ -321,9 +321,11 @@ def timing(results: Json) -> str:
             ],
         )
     text += (
-        "\nThe two rows of dense layers, ten runs each on a host that is not named, belong to "
-        "neither set; neither do programs of a host under a neutron beam, of which only the "
-        "difference says something:\n\n"
+        "\nDense layers and PoseNet at `high` were measured on a host that is not named; they are "
+        "compared with one that has the same link.\n\n"
+        "Four large convolutions judge by differences only, since nothing is known of their host. "
+        "Two of them are at hand, of different kinds; the difference between these is no "
+        "measurement of size and not counted:\n\n"
     )
     text += _table(
         ("longer", "shorter", "measured difference", "modelled", "error"),

@@ -19,10 +19,9 @@ from fitzroy.hw_models.edgetpu.conversion import ConversionPlan
 from fitzroy.hw_models.edgetpu.memory import NARROW_WORDS, TILES, WIDE_ROWS
 from fitzroy.hw_models.edgetpu.mesh import MeshPlan
 from fitzroy.hw_models.edgetpu.op import OpPlan
-from fitzroy.hw_models.edgetpu.recording import Dispatched, Entry, Recording
+from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording
 from fitzroy.hw_models.edgetpu.ring import RingPlan
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
-from fitzroy.hw_models.isa.fence import TileFence
 from fitzroy.hw_models.isa.fields import Opcode, TileFlag
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.ring import RingProduce
@@ -122,15 +121,7 @@ def phase_numbers(recording: Recording) -> Iterator[int]:
     number = 0
     for _, entry in recording.entries:
         yield number
-        number += _ends_phase(entry)
-
-
-def _ends_phase(entry: Entry) -> bool:
-    """Whether all tiles wait for engines of theirs here."""
-    if not isinstance(entry, Dispatched) or entry.tiles != (1 << TILES) - 1:
-        return False
-    instruction = entry.issue.instruction
-    return isinstance(instruction, TileFence) and bool(instruction.idle)
+        number += isinstance(entry, Dispatched) and entry.ends_phase
 
 
 def _phases(recording: Recording) -> list[list[_Access]]:

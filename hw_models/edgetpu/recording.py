@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.engine import Issue
 from fitzroy.hw_models.edgetpu.scalar import (
     ChunkEnd,
@@ -18,6 +19,7 @@ from fitzroy.hw_models.edgetpu.scalar import (
     Stream,
 )
 from fitzroy.hw_models.edgetpu.stream import StreamPlan
+from fitzroy.hw_models.isa.fence import TileFence
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,16 @@ class Dispatched:
 
     issue: Issue
     tiles: int
+
+    @property
+    def ends_phase(self) -> bool:
+        """Whether all tiles wait for engines of theirs: what compilers put between layers."""
+        instruction = self.issue.instruction
+        return (
+            isinstance(instruction, TileFence)
+            and self.tiles == (1 << BEAGLE.tiles.count) - 1
+            and bool(instruction.idle)
+        )
 
 
 @dataclass(frozen=True, slots=True)

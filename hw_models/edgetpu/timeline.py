@@ -51,7 +51,10 @@ class Span:
         begin: cycle at which it is at the head of its queue and the engine is free.
         end: cycle at which its last element is done.
         busy: cycles in which the engine moves elements.
-        waits: cycles that it waited, by what for: the name of a flag, ``data`` or ``ring``.
+        waits: cycles that it waited, by what for: the name of a flag, ``data``, ``receiver``,
+            ``channel``, ``neighbour``, ``ring`` or ``host``. With `busy` they make up the time from
+            `begin` to `end`; of the two sides of a mesh engine or an infeed, the one that ends last
+            is meant.
     """
 
     unit: str
@@ -65,11 +68,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What lies between two fences of the scalar core that wait for tiles.
+    """What lies between two fences of all tiles that wait for engines.
 
     Attributes:
         begin: cycle at which it begins.
-        end: cycle at which the fence that ends it lets go.
+        end: cycle at which the last tile passes the fence that ends it.
         bundles: bundles that the scalar core executed.
         streamed: bytes of parameters that it pops from the host.
     """

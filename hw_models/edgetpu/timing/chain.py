@@ -171,6 +171,12 @@ class Histories:
     def __getitem__(self, owner: int) -> History:
         return self._rows[owner]
 
+    @property
+    def alike(self) -> bool:
+        """Whether all owners share one history."""
+        rows = self._rows
+        return rows.count(rows[0]) == len(rows)
+
     def set(self, owner: int, value: int, time: float, maker: int) -> None:
         """The flag of an owner is set; owners whose flags are set alike share the history."""
         for history in self._rows:

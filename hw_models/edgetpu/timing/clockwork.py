@@ -8,6 +8,7 @@ sender has it, the channel is free and every receiver has room.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,7 +19,6 @@ import numpy as np
 
 from fitzroy.base.errors import SimulationError
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.edgetpu.engine import Issue
 from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.memory import TILES
 from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS
@@ -58,7 +58,6 @@ from fitzroy.hw_models.isa.tensor import TensorOp
 
 TIMING = BEAGLE.timing
 _ALL = range(TILES)
-_EVERY = (1 << TILES) - 1
 _RING = (TileEngine.RING_CONSUME_A, TileEngine.RING_CONSUME_B)
 _MESH = tuple(engine for engine in TileEngine if engine.name.startswith("MESH"))
 _PLAIN = (TileEngine.OP, TileEngine.WIDE_TO_NARROW, TileEngine.NARROW_TO_WIDE)
@@ -119,6 +118,7 @@ class Clockwork:
         self._stream_places = {name: Place() for name in self._streams}
         self._popped = {"avdata_pop": 0, "parameter_pop": 0}
         self._channel_free = [(0.0, NOBODY)] * CHANNELS
+        self._reading: list[tuple[float, int]] = []
         self._sender: list[tuple[TileEngine | str, int] | None] = [None] * CHANNELS
         self._feed = Feed()
         self._awake: set[int] = set()
@@ -147,8 +147,8 @@ class Clockwork:
             self._time += (steps - before) * TIMING.scalar_bundle
             before = steps
             match entry:
-                case Dispatched(issue, tiles):
-                    self._dispatch_entry(issue, tiles, steps)
+                case Dispatched():
+                    self._dispatch_entry(entry, steps)
                 case Streamed(event, plan):
                     work = stream_work(event.instruction, plan)
                     job = self._job(event.instruction, event.chunk, event.bundle, 0, work)
@@ -222,11 +222,12 @@ class Clockwork:
         )
         return Job(len(self.issued) - 1, instruction, work)
 
-    def _dispatch_entry(self, issue: Issue, tiles: int, steps: int) -> None:
+    def _dispatch_entry(self, entry: Dispatched, steps: int) -> None:
+        issue, tiles = entry.issue, entry.tiles
         instruction = issue.instruction
         if isinstance(instruction, TileFence):
             item: Any = (instruction, None)
-            if tiles == _EVERY and instruction.idle:
+            if entry.ends_phase:
                 item = (instruction, self.laps[-1])
                 self.laps[-1].steps = steps
                 self.laps.append(Lap())
@@ -385,26 +386,33 @@ class Clockwork:
         self, engine: TileEngine, half: int
     ) -> Iterable[tuple[Job, Place, list[int], float, int]]:
         """Heads of an engine's queues, with the tiles that are in step."""
-        groups: dict[tuple[Any, ...], list[int]] = {}
         queues, places = self._queues[engine], self._places[engine]
-        for tile, queue in enumerate(queues):
-            if not queue:
-                continue
-            head = queue[0]
-            work = head.job.work[half]
-            groups.setdefault(self._key(head, places[tile], work, tile), []).append(tile)
-        for tiles in groups.values():
+        for tiles in self._in_step(engine, half, _ALL):
             head = queues[tiles[0]][0]
             yield head.job, places[tiles[0]], tiles, head.time, head.maker
 
-    def _key(self, head: Queued, place: Place, work: Work, tile: int) -> tuple[Any, ...]:
-        """What tiles that are in step have in common."""
-        at: float = max(head.time, place.free) if place.node == NOBODY else id(place)
-        return (
-            head.job.number,
-            at,
-            *[id(self._flags[watch.gate.flag][tile]) for watch in work.watches],
-        )
+    def _in_step(self, engine: TileEngine, half: int, tiles: Iterable[int]) -> Iterable[list[int]]:
+        """Tiles that have a head, in groups: same instruction, same moment, same flags."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        # Most flags have one history in all tiles, and tell no tile from another.
+        apart: dict[int, list[Histories]] = {}
+        queues, places = self._queues[engine], self._places[engine]
+        for tile in tiles:
+            queue = queues[tile]
+            if not queue:
+                continue
+            head, place = queue[0], places[tile]
+            job = head.job
+            flags = apart.get(job.number)
+            if flags is None:
+                watched = [self._flags[watch.gate.flag] for watch in job.work[half].watches]
+                flags = apart[job.number] = [one for one in watched if not one.alike]
+            at = max(head.time, place.free) if place.node == NOBODY else place
+            key: tuple[Any, ...] = (job.number, at)
+            if flags:
+                key += tuple([id(one[tile]) for one in flags])
+            groups.setdefault(key, []).append(tile)
+        return groups.values()
 
     def _holds(
         self,
@@ -441,30 +449,25 @@ class Clockwork:
         maker: int,
     ) -> Place:
         """The place of tiles that are in step, theirs alone, with a node."""
-        places = self._places[engine]
+        if place.node != NOBODY:
+            node = self.nodes[place.node]
+            if node.tiles.bit_count() == len(tiles):
+                return place
+        mask = sum([1 << tile for tile in tiles])
         fresh = Place(place.position, place.clock, place.node, place.last)
-        mask = sum(1 << tile for tile in tiles)
         if fresh.node == NOBODY:
             begin, cause, source = place.free, "engine", place.last
             if time >= begin:
                 begin, cause, source = time, "dispatch", maker
             fresh.clock = (begin,) * len(place.clock)
             fresh.node = self._node(engine.name.lower(), mask, job.number, begin, cause, source)
-        elif self.nodes[fresh.node].tiles != mask:
+        else:
             # Tiles part: those that go on first have a node of their own from here on.
-            node = self.nodes[fresh.node]
             node.tiles &= ~mask
-            twin = Node(
-                node.what,
-                mask,
-                node.issue,
-                node.begin,
-                node.cause,
-                node.maker,
-                (_copy(node.sides[0]), _copy(node.sides[1])),
-            )
-            self.nodes.append(twin)
+            sides = (_copy(node.sides[0]), _copy(node.sides[1]))
+            self.nodes.append(replace(node, tiles=mask, sides=sides))
             fresh.node = len(self.nodes) - 1
+        places = self._places[engine]
         for tile in tiles:
             places[tile] = fresh
         return fresh
@@ -482,7 +485,8 @@ class Clockwork:
             self._awake.update(_CHANNELS)
 
     def _plain(self, engine: TileEngine) -> bool:
-        moved = False
+        """Let an engine go on; returns whether some tile has another instruction at its head."""
+        finished = False
         for job, place, tiles, time, maker in list(self._groups(engine, 0)):
             work = job.work[0]
             position = place.position[0]
@@ -494,8 +498,8 @@ class Clockwork:
             self._advance(work, place, tiles, 0, end, holds)
             if end == work.elements:
                 self._finish(engine, place, tiles)
-            moved = True
-        return moved
+                finished = True
+        return finished
 
     def _advance(
         self, work: Work, place: Place, tiles: list[int], half: int, end: int, holds: list[Hold]
@@ -519,7 +523,8 @@ class Clockwork:
     # --- mesh ------------------------------------------------------------------------------------
 
     def _mesh(self, engine: TileEngine) -> bool:
-        moved = False
+        """Let an engine go on; returns whether some tile has another instruction at its head."""
+        finished = False
         for half in (0, 1):
             for job, place, tiles, time, maker in list(self._groups(engine, half)):
                 work = job.work[half]
@@ -528,11 +533,11 @@ class Clockwork:
                     if job.work[0].elements == job.work[1].elements == 0:
                         place = self._begin(engine, place, tiles, job, time, maker)
                         self._finish(engine, place, tiles)
-                        moved = True
+                        finished = True
                     continue
                 if half and not job.instruction.fill:
                     for members in self._linked(engine, tiles):
-                        moved |= self._receive(engine, job, place, members, time, maker)
+                        finished |= self._receive(engine, job, place, members, time, maker)
                     continue
                 clock = place.ready(time, half)
                 holds, end = self._holds(work, self._flags, tiles[0], position, clock)
@@ -542,16 +547,16 @@ class Clockwork:
                 chain = self._advance(work, place, tiles, half, end, holds)
                 if not half:
                     self._send(engine, tiles, Stretch(chain, position, end, place.node))
-                self._close(engine, job, place, tiles)
-                moved = True
-        return moved
+                finished |= self._close(engine, job, place, tiles)
+        return finished
 
-    def _close(self, engine: TileEngine, job: Job, place: Place, tiles: list[int]) -> None:
-        if all(
-            position == work.elements
-            for position, work in zip(place.position, job.work, strict=True)
-        ):
-            self._finish(engine, place, tiles)
+    def _close(self, engine: TileEngine, job: Job, place: Place, tiles: list[int]) -> bool:
+        """Finish an instruction if both halves are complete; returns whether they are."""
+        sent, received = place.position
+        if sent < job.work[0].elements or received < job.work[1].elements:
+            return False
+        self._finish(engine, place, tiles)
+        return True
 
     def _send(self, engine: TileEngine, tiles: list[int], stretch: Stretch) -> None:
         columns = BEAGLE.tiles.columns
@@ -601,8 +606,7 @@ class Clockwork:
         self._advance(work, place, tiles, 1, end, holds)
         for tile in tiles:
             _drop(self._links[engine][tile], end - position)
-        self._close(engine, job, place, tiles)
-        return True
+        return self._close(engine, job, place, tiles)
 
     # --- ring ------------------------------------------------------------------------------------
 
@@ -769,15 +773,13 @@ class Clockwork:
         """Who takes a row, in groups that are in step; None if somebody is not there yet."""
         engine = _RING[channel]
         queues, places = self._queues[engine], self._places[engine]
-        groups: dict[tuple[Any, ...], list[int]] = {}
-        for tile in _ALL:
-            if destination >> tile & 1:
-                if not queues[tile]:
-                    return None
-                head = queues[tile][0]
-                key = self._key(head, places[tile], head.job.work[0], tile)
-                groups.setdefault(key, []).append(tile)
-        found = [(tiles, queues[tiles[0]][0], places[tiles[0]]) for tiles in groups.values()]
+        tiles = [tile for tile in _ALL if destination >> tile & 1]
+        if not all(queues[tile] for tile in tiles):
+            return None
+        found = [
+            (members, queues[members[0]][0], places[members[0]])
+            for members in self._in_step(engine, 0, tiles)
+        ]
         if outfeed:
             if not self._streams["outfeed"]:
                 return None
@@ -792,8 +794,15 @@ class Clockwork:
             size = row_bytes(job.instruction)
             room = self.reader.room([size * number for number in range(1, end - position + 1)])
             end = position + len(room)
-            holds += [(position + n, time, NOBODY, "host") for n, time in enumerate(room)]
+            holds += [
+                (position + n, time, self._reading_at(time), "host") for n, time in enumerate(room)
+            ]
         return holds, end
+
+    def _reading_at(self, time: float) -> int:
+        """Node of the host that reads without a break up to a time."""
+        index = bisect_left(self._reading, (time, NOBODY)) - 1
+        return self._reading[index][1] if index >= 0 else NOBODY
 
     def _take(
         self,
@@ -834,19 +843,27 @@ class Clockwork:
         place.position = (offset + count,) * 2
         place.clock = (chain.finish,) * 2
         if outside and taker.job.instruction.to_host:
-            self._to_host(taker.job, chain, position, end, offset)
+            self._to_host(taker.job, chain, position, end, offset, place.node)
         if offset + count == move.work.elements:
             if outside:
                 self._finish_stream("outfeed")
             else:
                 self._finish(_RING[channel], place, move.members)
 
-    def _to_host(self, job: Job, chain: Chain, position: int, end: int, offset: int) -> None:
+    def _to_host(
+        self, job: Job, chain: Chain, position: int, end: int, offset: int, outfeed: int
+    ) -> None:
         size = row_bytes(job.instruction)
         total = job.instruction.buffer.iterations(0) * HOST_UNIT_BYTES
         ends = [min(row * size, total) for row in range(offset, offset + 1 + end - position)]
-        sizes = [last - first for first, last in pairwise(ends)]
-        self.reader.read(sizes, chain.done(range(position + 1, end + 1)))
+        times = chain.done(range(position + 1, end + 1))
+        for (first, last), time in zip(pairwise(ends), times, strict=True):
+            if time > self.reader.time:
+                node = self._node("host", 0, None, time, "outfeed", outfeed)
+                self._reading.append((time, node))
+            self.reader.read([last - first], [time])
+        if self._reading:
+            self.nodes[self._reading[-1][1]].sides[0].end = self.reader.time
 
     # --- streams ---------------------------------------------------------------------------------
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from operator import itemgetter
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.chip import Clocks, Host
 from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.scalar import ChunkStart, Descriptor
 from fitzroy.hw_models.edgetpu.timeline import Link, Phase, Span, Timeline, Transfer
-from fitzroy.hw_models.edgetpu.timing.chain import NOBODY
+from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Wait
 from fitzroy.hw_models.edgetpu.timing.clockwork import Clockwork
 from fitzroy.hw_models.edgetpu.timing.host import Leg, Reader, Wire
 from fitzroy.hw_models.edgetpu.timing.places import Lap, Node
@@ -66,7 +67,7 @@ def simulate(
         spans=tuple(_spans(work.nodes)),
         phases=tuple(_phases(work.laps, recording.entries[0][0])),
         transfers=tuple(transfers),
-        critical_path=tuple(_critical(work.nodes, work.last, cycles)),
+        critical_path=tuple(critical_path(work.nodes, work.last, cycles)),
     )
 
 
@@ -132,10 +133,12 @@ def _idle(transfers: Sequence[Transfer], total: float) -> float:
     return longest
 
 
-def _critical(nodes: Sequence[Node], number: int, end: float) -> list[Link]:
-    """Who made whom wait, from the end back to the start."""
+def critical_path(nodes: Sequence[Node], number: int, end: float) -> list[Link]:
+    """Who made whom wait, from a node that ends last back to the start; in order of time."""
     links: list[Link] = []
     time, reason = end, "end"
+    known: dict[int, list[Wait]] = {}
+    passed: set[int] = set()
     while number != NOBODY and time > 0:
         node = nodes[number]
         if node.end < time and reason not in _LATENT:
@@ -143,14 +146,25 @@ def _critical(nodes: Sequence[Node], number: int, end: float) -> list[Link]:
             what = "scalar" if node.what == "scalar" else "fence"
             links.append(Link(what, None, node.end, time, reason))
             time = node.end
-        latest, source, cause = node.begin, node.maker, node.cause
-        for until, _, maker, why in chain.from_iterable(side.waits for side in node.sides):
+        waits = known.get(number)
+        if waits is None:
             # What a node waits for itself is work of its own.
-            if latest < until <= time and maker != number:
-                latest, source, cause = until, maker, why
+            waits = known[number] = sorted(
+                wait for side in node.sides for wait in side.waits if wait[2] != number
+            )
+        latest, source, cause = node.begin, node.maker, node.cause
+        reach = time - BEAGLE.timing.chunk_latency if reason in _LATENT else time
+        index = bisect_right(waits, reach, key=itemgetter(0)) - 1
+        # Both sides of two engines may have waited for each other's until the same moment.
+        while index >= 0 and waits[index][0] == time and waits[index][2] in passed:
+            index -= 1
+        if index >= 0 and waits[index][0] > latest:
+            latest, _, source, cause = waits[index]
         if latest < time:
             links.append(Link(node.what, node.issue, latest, time, cause))
             time = latest
+            passed.clear()
+        passed.add(number)
         number, reason = source, cause
     if time > 0:
         what = "host" if reason in _FROM_HOST else "scalar"
