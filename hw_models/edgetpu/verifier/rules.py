@@ -123,8 +123,8 @@ RULES = {
         Rule(
             "fifo-triple",
             _ERROR,
-            "an infeed of scalar memory, the outfeed that fills it and the ring producer that "
-            "feeds that come in this order, with equal numbers of blocks",
+            "an infeed of scalar memory that waits for an outfeed, the outfeed and the ring "
+            "producer that feeds that come in this order, with equal numbers of blocks",
             _READ,
             "emit INFEED of scalar memory, OUTFEED to memory and RING_PRODUCE to the outfeed, of "
             "ceil(words / 64) blocks",
