@@ -49,10 +49,14 @@ class Placement:
     rejects: tuple[Diagnostic, ...] = ()
 
 
+def title(node: Node) -> str:
+    """A node as diagnostics name it."""
+    return f"{node.op} {node.name!r}" + (f" ({node.origin})" if node.origin else "")
+
+
 def diagnose(graph: Graph, node: Node, target: Target) -> list[Diagnostic]:
     """Every reason why a target cannot run a node."""
-    call = Call.of(graph, node)
-    where = f"{node.op} {node.name!r}" + (f" ({node.origin})" if node.origin else "")
+    call, where = Call.of(graph, node), title(node)
     # An operand that is read twice objects twice.
     return [
         Diagnostic(Severity.WARNING, reject.rule, where, reject.reason, hint=reject.hint)

@@ -163,7 +163,8 @@ def _transposed(words: Array, known: Array, kind: Transpose) -> tuple[Array, Arr
     group = 4 if kind is Transpose.BYTES else 2
     missing = -words.shape[2] % group
     pad = ((0, 0), (0, 0), (0, missing))
-    words, known = np.pad(words, pad), np.pad(known, pad)
+    # Padding keeps the order of axes in memory, which a selection of rows may have changed.
+    words, known = (np.ascontiguousarray(np.pad(x, pad)) for x in (words, known))
     shape = (*words.shape[:2], -1, group)
     parts = words.reshape(shape).view(np.uint8 if group == 4 else "<u2")
     square = parts.reshape(*shape[:2], -1, group, group).swapaxes(3, 4)

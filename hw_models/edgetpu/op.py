@@ -342,7 +342,7 @@ class _Sums:
     Attributes:
         values: float32 or float64[tiles, runs, lanes], integers.
         offset: float64[tiles, lanes], integers; None for 0.
-        known: bool[tiles, runs], None if all of them are.
+        known: bool[tiles, runs, lanes], None if all of them are.
     """
 
     values: Array
@@ -357,7 +357,7 @@ class OpUnit:
         self._memory = memory
         # Sums of the reduction that a tile is in the middle of.
         self._open = np.zeros((TILES, LANES), np.float64)
-        self._open_known = np.zeros(TILES, bool)
+        self._open_known = np.zeros((TILES, LANES), bool)
 
     def load_table(self, table: NluTable, tiles: Array) -> None:
         """Load the function of the non-linear unit."""
@@ -480,7 +480,9 @@ class OpUnit:
     def _known(
         self, plan: OpPlan, tiles: Tiles, begin: int, end: int, w: Array, count: int
     ) -> Array | None:
-        """Which runs use only words that have been written, bool[tiles, runs]; None if all do.
+        """Which sums use only words that have been written, bool[tiles, runs, lanes].
+
+        None if all do.
 
         Words whose weights equal their zero points do not matter.
         """
@@ -488,11 +490,12 @@ class OpUnit:
         found = _taken(self._memory.narrow_known, tiles, plan.a[begin:end] >> 2)
         if found.all():
             return None
-        used = w.reshape(len(w), -1, plan.elements, w.shape[-1]).any(axis=(2, 3))
-        sure: Array = found.reshape(len(w), count, -1) | ~used.reshape(
-            len(w), -1, found.shape[1] // count
-        )
-        return np.asarray(sure.all(axis=2))
+        used = w.reshape(len(w), -1, plan.elements, w.shape[-1]).any(axis=2)
+        missing = ~found.reshape(len(w), count, 1, -1)
+        # Runs that share their weights, or each with its own.
+        used = used.reshape(len(w), -1, missing.shape[-1], w.shape[-1])
+        hits = np.matmul(missing.astype(np.float32), used.astype(np.float32))
+        return np.asarray(hits[:, :, 0] == 0)
 
     def _inputs(self, plan: OpPlan, tiles: Tiles, begin: int, end: int) -> Array:
         """Elements of A, uint8 or uint16[tiles, steps * elements]."""
@@ -563,15 +566,15 @@ class OpUnit:
         total = sums.values[:, 0].astype(np.float64)
         if sums.offset is not None:
             total += sums.offset
-        sure = np.ones(len(total), bool) if sums.known is None else sums.known[:, 0]
+        sure = np.ones(total.shape, bool) if sums.known is None else sums.known[:, 0]
         if not opens:
             total = plan.joined(self._open[tiles, :lanes], total)
-            sure = sure & self._open_known[tiles]
+            sure = sure & self._open_known[tiles, :lanes]
         if closes:
             self._write(plan, tiles, run, total[:, None], None, sure[:, None])
         else:
             self._open[tiles, :lanes] = total
-            self._open_known[tiles] = sure
+            self._open_known[tiles, :lanes] = sure
 
     def _spill(
         self,
@@ -591,11 +594,11 @@ class OpUnit:
         place = (*crossing(tiles, rows), slice(lanes))
         total, known = _int32(sums), sums.known
         if not opens:
-            sure: Array = np.asarray(memory.wide_known[place].all(axis=2))
+            sure: Array = np.asarray(memory.wide_known[place])
             known = sure if known is None else known & sure
             total = plan.joined(memory.wide[place].view(np.int32), total)
         memory.wide[place] = total.view(np.uint32)
-        memory.wide_known[place] = True if known is None else known[..., None]
+        memory.wide_known[place] = True if known is None else known
         if closes and plan.last[run]:
             self._write(plan, tiles, run, total, None, known)
 
@@ -625,7 +628,9 @@ class OpUnit:
         words = codes.view("<u4").reshape(len(codes), -1)
         where = crossing(tiles, stretch(plan.b[first : first + count * size]))
         memory.narrow[where] = words
-        memory.narrow_known[where] = True if known is None else np.repeat(known, size, axis=1)
+        memory.narrow_known[where] = (
+            True if known is None else _whole_words(known, size, 2 if plan.op.output16 else 4)
+        )
 
     def _codes(
         self, plan: OpPlan, tiles: Tiles, sums: Array, offset: Array | None, slot: int
@@ -705,6 +710,14 @@ def _taken(memory: Array, tiles: Tiles, places: Array) -> Array:
         return np.asarray(memory[tiles].take(places, axis=1, mode="clip"))
     index = tiles[:, None] * memory.shape[1] + places
     return np.asarray(memory.reshape(-1).take(index, mode="clip"))
+
+
+def _whole_words(known: Array, size: int, held: int) -> Array:
+    """Which of `size` output words, of `held` lanes, are known, bool[tiles, runs * size]."""
+    count, lanes = known.shape[1:]
+    padded = np.ones((len(known), count, size * held), bool)
+    padded[..., :lanes] = known
+    return np.asarray(padded.reshape(len(known), -1, held).all(axis=2))
 
 
 def _products(x: Array, w: Array) -> Array:

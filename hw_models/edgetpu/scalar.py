@@ -7,8 +7,9 @@ fence, a descriptor, words for the host. The consumer of the events decides what
 when to go on; it may write the core's memory in between, as OUTFEED does.
 
 Words may be unknown: memory at the start, and what OUTFEED brings if the consumer does not supply
-it. Unknown words pass through registers and arithmetic. A program whose course depends on one
-cannot be followed: `UnknownValueError`. Reading a register that was never written is an error.
+it. Unknown words pass through registers and arithmetic, and a word from an unknown address is
+unknown. A program whose course depends on one cannot be followed: `UnknownValueError`. Reading a
+register that was never written is an error.
 
 Facts: execution of compiled programs. Rounding of floats, 2^x and reciprocals to nearest even is
 LIKELY. ASSUMED, never observed: conversion to integers saturates and takes NaN to 0, the maximum
@@ -637,10 +638,16 @@ class _Compiler:
         registers, memory = self._core._registers, self._core._memory
         address = self._address(bundle.load, bundle.load_address)
         to = bundle.load_to
-        if bundle.load is not Load.INCREMENT:
-            return lambda: memory[address()], partial(registers.__setitem__, to)
         place = Indexed.unpack(bundle.load_address)
         base, increment = place.register, place.increment
+        if bundle.load is Load.ABSOLUTE:
+            return lambda: memory[address()], partial(registers.__setitem__, to)
+        if bundle.load is Load.REGISTER:
+
+            def look_up() -> Word:
+                return None if registers[base] is None else memory[address()]
+
+            return look_up, partial(registers.__setitem__, to)
 
         def read() -> tuple[int, Word]:
             at = address()

@@ -10,7 +10,7 @@ the chip's memory and one caching token.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from fitzroy.formats.darwinn import (
     Executable,
     ExecutableType,
     Layer,
+    OutputLayer,
     Package,
     PackageFile,
     caching_token,
@@ -53,6 +54,7 @@ from fitzroy.hw_models.isa.program import (
     renumbered,
 )
 from fitzroy.hw_models.isa.scalar import Halt, Scalar
+from fitzroy.linker.layouts.ownership import output_layout
 from fitzroy.linker.objects.symbols import Reference, field_of
 from fitzroy.linker.resolve.caching import (
     CachingProgram,
@@ -338,7 +340,7 @@ def _package(plan: _Plan, token: int, options: LinkOptions) -> PackageFile:
         instruction_bitstreams=streams,
         parameters=streamed if len(streamed) else None,
         input_layers=list(plan.object.inputs or ()),
-        output_layers=list(plan.object.outputs or ()),
+        output_layers=[_laid_out(layer) for layer in plan.object.outputs or ()],
         used_narrow_memory_bytes_per_tile=needs.narrow_bytes,
         estimated_cycles_64bit=needs.estimated_cycles,
         type=int(kind),
@@ -356,6 +358,15 @@ def _package(plan: _Plan, token: int, options: LinkOptions) -> PackageFile:
     result = PackageFile(package=package, executables=executables)
     check_runtime(result)
     return result
+
+
+def _laid_out(layer: Layer) -> Layer:
+    """An output with the layout that an even split over the tiles gives, unless it has one."""
+    kind = layer.any_layer
+    if not isinstance(kind, OutputLayer) or kind.layout is not None or kind.shape_info is not None:
+        return layer
+    layout, size = output_layout(layer.extent, layer.element.itemsize)
+    return replace(layer, any_layer=replace(kind, layout=layout), size_bytes=size)
 
 
 def _script(executable: Executable, where: str, budget: int) -> Script:

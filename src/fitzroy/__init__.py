@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from fitzroy.api import Compilation, bundle, compile, explain, load, patch_weights, simulate
     from fitzroy.compiler.passes.quantize import quantize
     from fitzroy.compiler.reference import evaluate, verify
+    from fitzroy.edgetpu import EdgeTpuCompilation, compile_edgetpu
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Compilation": "fitzroy.api",
+    "EdgeTpuCompilation": "fitzroy.edgetpu",
     "bundle": "fitzroy.api",
     "compile": "fitzroy.api",
+    "compile_edgetpu": "fitzroy.edgetpu",
     "evaluate": "fitzroy.compiler.reference",
     "explain": "fitzroy.api",
     "load": "fitzroy.api",
@@ -31,9 +34,11 @@ _HOMES = {
 
 __all__ = [
     "Compilation",
+    "EdgeTpuCompilation",
     "__version__",
     "bundle",
     "compile",
+    "compile_edgetpu",
     "evaluate",
     "explain",
     "load",

@@ -30,6 +30,8 @@ from fitzroy.compiler.passes.base import Stage, run_passes
 from fitzroy.compiler.passes.uint8 import Uint8Policy
 from fitzroy.compiler.pipeline import xnnpack
 from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.edgetpu.codegen.segments import NAME as EDGETPU
+from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
 from fitzroy.compiler.targets.edgetpu.patch import ModelReport, patch_model
 from fitzroy.compiler.targets.executorch.lower import Lowered, lower
 from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, SimulatedDevice
@@ -269,13 +271,17 @@ def explain(
 ) -> tuple[Graph, tuple[Placement, ...]]:
     """The legalized graph of a model and where each of its nodes would run.
 
-    Unlike `compile`, this does not fail when some operator cannot be placed.
+    Unlike `compile`, this does not fail when some operator cannot be placed. For the target
+    ``edgetpu``, the graph is as it was, and the rest runs on the ``host``.
     """
-    if target not in TARGETS:
-        raise UsageError(f"no target {target!r}", hint=f"targets: {', '.join(TARGETS)}")
+    known = (EDGETPU, *TARGETS)
+    if target not in known:
+        raise UsageError(f"no target {target!r}", hint=f"targets: {', '.join(known)}")
     graph = model if isinstance(model, Graph) else load(model)
     if outputs:
         graph = graph.cut(outputs)
+    if target == EDGETPU:
+        return graph, tuple(divide(graph)[1])
     legalized = run_passes(graph, xnnpack(_policy(uint8)))
     return legalized, tuple(partition(legalized))
 

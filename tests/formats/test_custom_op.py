@@ -496,3 +496,74 @@ def test_all_custom_options_of_the_corpus_are_read_as_by_another_reader() -> Non
                 count += 1
     print(f"{count} operators")
     assert count
+
+
+# --- operators in a model ------------------------------------------------------------------------
+
+
+def chain(count: int) -> tflite.Model:
+    """Rectifiers in a row, t0 to t<count>, with a signature and a buffer for metadata."""
+    shape = np.array([1, 4], np.int32)
+    tensors = [tflite.Tensor(name=f"t{n}", shape=shape, type=9, buffer=0) for n in range(count + 1)]
+    operators = [
+        tflite.Operator(inputs=np.array([n], np.int32), outputs=np.array([n + 1], np.int32))
+        for n in range(count)
+    ]
+    ends = (
+        tflite.TensorMap(name="x", tensor_index=0),
+        tflite.TensorMap(name="y", tensor_index=count),
+    )
+    return tflite.Model(
+        version=tflite.VERSION,
+        operator_codes=[tflite.operator_code(tflite.BuiltinOperator.RELU)],
+        subgraphs=[
+            tflite.SubGraph(
+                name="main",
+                tensors=tensors,
+                inputs=np.array([0], np.int32),
+                outputs=np.array([count], np.int32),
+                operators=operators,
+            )
+        ],
+        buffers=[
+            tflite.Buffer(),
+            tflite.Buffer(data=np.zeros(4, np.uint8)),
+            tflite.Buffer(data=np.frombuffer(b"1.13.1\0\0", np.uint8)),
+        ],
+        metadata=[tflite.Metadata(name="min_runtime_version", buffer=2)],
+        signature_defs=[tflite.SignatureDef(inputs=[ends[0]], outputs=[ends[1]])],
+    )
+
+
+def part(first: int, last: int) -> custom_op.Segment:
+    return custom_op.Segment(
+        frozenset(range(first, last)), (f"t{first}",), (f"t{last}",), b"package %d" % first
+    )
+
+
+def test_parts_of_a_model_are_embedded() -> None:
+    model = custom_op.embed(chain(6), [part(4, 6), part(1, 3)])
+    again = tflite.read_model(tflite.write_model(model))
+    [graph] = list(again.subgraphs or ())
+    assert [tensor.name for tensor in graph.tensors or ()] == ["t0", "t1", "t3", "t4", "t6"]
+    found = custom_op.extract(again)
+    assert [(item.inputs, item.outputs) for item in found] == [
+        (("t1",), ("t3",)),
+        (("t4",), ("t6",)),
+    ]
+    assert [bytes(item.package) for item in found] == [b"package 1", b"package 4"]
+    names = [tflite.operator_name(again, item) for item in graph.operators or ()]
+    assert names == ["RELU", custom_op.CUSTOM_CODE, "RELU", custom_op.CUSTOM_CODE]
+    assert len(again.buffers or ()) == 2
+    [metadata] = list(again.metadata or ())
+    assert (again.buffers or [])[metadata.buffer].data is not None
+    [signature] = list(again.signature_defs or ())
+    assert [item.tensor_index for item in signature.outputs or ()] == [4]
+
+
+def test_parts_must_not_wait_for_one_another() -> None:
+    ring = custom_op.Segment(frozenset({0, 2}), ("t0", "t2"), ("t1", "t3"), b"x")
+    with pytest.raises(UsageError, match="wait for one another"):
+        custom_op.embed(chain(3), [ring])
+    with pytest.raises(UsageError, match="no tensor 'u'"):
+        custom_op.embed(chain(3), [custom_op.Segment(frozenset({0}), ("u",), ("t1",), b"x")])

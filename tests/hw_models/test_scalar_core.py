@@ -334,6 +334,12 @@ def test_outfeed_brings_unknown_words() -> None:
     assert words == [21]
 
 
+def test_words_from_unknown_addresses_are_unknown() -> None:
+    unknown = Scalar(load=Load.ABSOLUTE, load_address=3, load_to=1)
+    look_up = Scalar(load=Load.REGISTER, load_address=1, load_to=2)
+    assert pushed(unknown, mov(2, 8), look_up, push(2)) == [None]
+
+
 def test_course_that_depends_on_unknown_words() -> None:
     unknown = Scalar(load=Load.ABSOLUTE, load_address=3, load_to=1)
     branch = Branch(conditional=True, condition=0, condition_sense=True, offset=1)
@@ -341,7 +347,7 @@ def test_course_that_depends_on_unknown_words() -> None:
     for body in (
         [unknown, compare, branch],
         [unknown, compare, Scalar(predicated=True, store=Store.ISSUE)],
-        [unknown, Scalar(load=Load.REGISTER, load_address=1, load_to=2)],
+        [unknown, Scalar(store=Store.REGISTER, store_address=1, store_from=1)],
         [*descriptor(0, 8, 1), unknown, Scalar(store=Store.DESCRIPTOR, store_from=1),
          Scalar(store=Store.ISSUE)],
     ):  # fmt: skip

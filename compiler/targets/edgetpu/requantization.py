@@ -239,11 +239,26 @@ def _sub(call: Call) -> OutputStage:
     return _sum(call, -1)
 
 
-def _mul(call: Call) -> OutputStage:
-    first, second, result = call.type(0), call.type(1), call.result.type
-    low, high, zero = _clamps(result, call.attributes(ActivationAttributes).activation.bounds)
+def product_stage(
+    first: TensorType,
+    second: TensorType,
+    after: TensorType,
+    bounds: tuple[float, float] = Activation.NONE.bounds,
+) -> OutputStage:
+    """Of a product of activations.
+
+    Args:
+        first: the activations.
+        second: what they are multiplied with.
+        after: the product.
+        bounds: smallest and largest real number that passes.
+
+    Raises:
+        UnsupportedError: one of them is not quantized to 8 bits, or has a scale per channel.
+    """
+    low, high, zero = _clamps(after, bounds)
     return OutputStage(
-        scale=float(np.float32(_scale(first) * _scale(second)) * _inverse(result)),
+        scale=float(np.float32(_scale(first) * _scale(second)) * _inverse(after)),
         minimum=low,
         maximum=high,
         output_zero_point=zero,
@@ -252,15 +267,35 @@ def _mul(call: Call) -> OutputStage:
     )
 
 
-def _mean_of(call: Call, count: int, activation: Activation) -> OutputStage:
-    """Of a sum over `count` elements with weights of one."""
-    low, high, zero = _clamps(call.result.type, activation.bounds)
+def _mul(call: Call) -> OutputStage:
+    bounds = call.attributes(ActivationAttributes).activation.bounds
+    return product_stage(call.type(0), call.type(1), call.result.type, bounds)
+
+
+def mean_stage(
+    before: TensorType,
+    after: TensorType,
+    count: int,
+    bounds: tuple[float, float] = Activation.NONE.bounds,
+) -> OutputStage:
+    """Of a sum over elements with weights of one, which becomes their mean.
+
+    Args:
+        before: what is summed.
+        after: what it becomes.
+        count: how many elements.
+        bounds: smallest and largest real number that passes.
+
+    Raises:
+        UnsupportedError: one of them is not quantized to 8 bits, or has a scale per channel.
+    """
+    low, high, zero = _clamps(after, bounds)
     return OutputStage(
-        scale=float(np.float32(_scale(call.type()) / np.float32(count)) / _scale(call.result.type)),
+        scale=float(np.float32(_scale(before) / np.float32(count)) / _scale(after)),
         minimum=low,
         maximum=high,
         output_zero_point=zero,
-        a_zero_point=unsigned_zero_point(call.type()),
+        a_zero_point=unsigned_zero_point(before),
     )
 
 
@@ -268,20 +303,30 @@ def _average_pool(call: Call) -> OutputStage:
     a, image = call.attributes(PoolAttributes), call.type().shape[1:3]
     if any(explicit_padding(a.padding, (image[0], image[1]), a.kernel, a.stride, (1, 1))):
         raise UnsupportedError("windows that reach over the border have scales of their own")
-    return _mean_of(call, math.prod(a.kernel), a.activation)
+    count = math.prod(a.kernel)
+    return mean_stage(call.type(), call.result.type, count, a.activation.bounds)
 
 
 def _mean(call: Call) -> OutputStage:
     shape = call.type().shape
     axes = {axis % len(shape) for axis in call.attributes(ReductionAttributes).axes}
-    return _mean_of(call, math.prod(shape[axis] for axis in axes), Activation.NONE)
+    count = math.prod(shape[axis] for axis in axes)
+    return mean_stage(call.type(), call.result.type, count)
 
 
-def _max_pool(call: Call) -> OutputStage:
-    """Of a maximum of stored values, from which the constant takes the zero point away."""
-    low, high, zero = _clamps(call.result.type, call.attributes(PoolAttributes).activation.bounds)
-    if call.type().quantization != call.result.type.quantization:
-        raise UnsupportedError("a maximum does not change the quantization")
+def maximum_stage(
+    type: TensorType, bounds: tuple[float, float] = Activation.NONE.bounds
+) -> OutputStage:
+    """Of a maximum of stored values, from which the constant takes the zero point away.
+
+    Args:
+        type: of what is compared, and of the result.
+        bounds: smallest and largest real number that passes.
+
+    Raises:
+        UnsupportedError: it is not quantized to 8 bits, or has a scale per channel.
+    """
+    low, high, zero = _clamps(type, bounds)
     return OutputStage(
         scale=1.0,
         minimum=low,
@@ -292,20 +337,43 @@ def _max_pool(call: Call) -> OutputStage:
     )
 
 
+def _max_pool(call: Call) -> OutputStage:
+    if call.type().quantization != call.result.type.quantization:
+        raise UnsupportedError("a maximum does not change the quantization")
+    return maximum_stage(call.result.type, call.attributes(PoolAttributes).activation.bounds)
+
+
+def copy_stage(
+    before: TensorType,
+    after: TensorType,
+    bounds: tuple[float, float] = Activation.NONE.bounds,
+) -> OutputStage:
+    """Of a copy with weights of one from one quantization to another, which may clamp.
+
+    Args:
+        before: what is copied.
+        after: what it becomes.
+        bounds: smallest and largest real number that passes.
+
+    Raises:
+        UnsupportedError: one of them is not quantized to 8 bits, or has a scale per channel.
+    """
+    low, high, zero = _clamps(after, bounds)
+    return OutputStage(
+        scale=float(_scale(before) * _inverse(after)),
+        minimum=low,
+        maximum=high,
+        output_zero_point=zero,
+        a_zero_point=unsigned_zero_point(before),
+    )
+
+
 def _requantization(call: Call) -> OutputStage:
-    """Of a copy with weights of one, which may clamp."""
     attributes = call.node.attributes
     bounds = Activation.NONE.bounds
     if isinstance(attributes, ClampAttributes):
         bounds = (attributes.min, attributes.max)
-    low, high, zero = _clamps(call.result.type, bounds)
-    return OutputStage(
-        scale=float(_scale(call.type()) * _inverse(call.result.type)),
-        minimum=low,
-        maximum=high,
-        output_zero_point=zero,
-        a_zero_point=unsigned_zero_point(call.type()),
-    )
+    return copy_stage(call.type(), call.result.type, bounds)
 
 
 def _logistic(call: Call) -> OutputStage:

@@ -1,4 +1,4 @@
-"""``fitzroy compile``: a model to an ExecuTorch program."""
+"""``fitzroy compile``: a model to a program of the Edge TPU, or of ExecuTorch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fitzroy.base.errors import UsageError
+from fitzroy.cli.compile_edgetpu import Format
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import Json, Outputs, Quiet, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
@@ -24,6 +25,7 @@ _METHOD = "forward"
 class Target(StrEnum):
     """Targets of the compiler."""
 
+    EDGETPU = "edgetpu"
     XNNPACK = "xnnpack"
 
 
@@ -34,7 +36,15 @@ class Uint8(StrEnum):
     FAST = "fast"
 
 
-TargetOption = Annotated[Target, typer.Option("--target", help="What to compile for.")]
+TargetOption = Annotated[
+    Target | None,
+    typer.Option(
+        "--target",
+        help="What to compile for. [dim]default: edgetpu for quantized models, else xnnpack; the "
+        "name of the output decides too[/dim]",
+        show_default=False,
+    ),
+]
 Uint8Option = Annotated[
     Uint8,
     typer.Option(
@@ -54,12 +64,37 @@ def compile_model(
             "--output",
             "-o",
             metavar="FILE",
-            help="Program to write: .pte, or .bpte for only the bundle."
-            " [dim]default: MODEL with .pte, in the current directory[/dim]",
+            help="What to write: a .tflite model for the Edge TPU; a .pte program for XNNPACK, or"
+            " .bpte for only its bundle."
+            " [dim]default: MODEL_edgetpu.tflite or MODEL.pte, in the current directory[/dim]",
             show_default=False,
         ),
     ] = None,
-    target: TargetOption = Target.XNNPACK,
+    target: TargetOption = None,
+    format: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="For the Edge TPU: a model, its bare DarwiNN package, or an object for "
+            "[b]fitzroy link[/b].",
+        ),
+    ] = Format.TFLITE,
+    min_runtime_version: Annotated[
+        int,
+        typer.Option(
+            "--min-runtime-version",
+            metavar="N",
+            help="For the Edge TPU: oldest runtime that has to run the model.",
+        ),
+    ] = 14,
+    show_operations: Annotated[
+        bool,
+        typer.Option(
+            "--show-operations",
+            "-s",
+            help="For the Edge TPU: list all operators and where they run.",
+        ),
+    ] = False,
     uint8: Uint8Option = Uint8.EXACT,
     outputs: Outputs = None,
     bundle: Annotated[
@@ -87,16 +122,32 @@ def compile_model(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compile a model to an ExecuTorch program (.pte) for the XNNPACK backend.
+    """Compile a model for the Edge TPU, or to an ExecuTorch program (.pte) for XNNPACK.
 
-    Operators that XNNPACK lacks run on ExecuTorch's portable kernels. When some operator can run
-    nowhere, every reason is given, and nothing is written.
+    For the Edge TPU, the result is the same model with Edge TPU operators in the place of all that
+    the chip can compute; what it cannot compute stays, with the reason.
+
+    For XNNPACK, operators that it lacks run on ExecuTorch's portable kernels. When some operator
+    can run nowhere, every reason is given, and nothing is written.
     """
     import fitzroy
+    from fitzroy.cli import compile_edgetpu
     from fitzroy.cli.models import check_model, resolve_outputs
 
     terminal = Terminal(json=json, quiet=quiet)
     check_model(model)
+    if _target(model, target, output, format) is Target.EDGETPU:
+        _refuse_for_edgetpu(bundle=bundle, outputs=outputs, dump=dump, mean=mean, std=std)
+        compile_edgetpu.compile_model(
+            terminal,
+            model,
+            output,
+            format,
+            min_runtime_version=min_runtime_version,
+            show_operations=show_operations,
+            quiet=quiet,
+        )
+        return
     cases = list(bundle or ())
     program, bundled = _destinations(model, output, cases)
     for path in filter(None, (program, bundled)):
@@ -110,7 +161,7 @@ def compile_model(
             names = resolve_outputs(source, outputs)
         compilation = fitzroy.compile(
             source,
-            target=target.value,
+            target=Target.XNNPACK.value,
             uint8=uint8.value,
             outputs=names,
             dump=dump,
@@ -130,6 +181,40 @@ def compile_model(
     _warn(terminal, compilation)
     if not quiet:
         _show(terminal, document)
+
+
+_ENDINGS = {
+    ".tflite": Target.EDGETPU,
+    ".dwn": Target.EDGETPU,
+    ".fzo": Target.EDGETPU,
+    ".pte": Target.XNNPACK,
+    ".bpte": Target.XNNPACK,
+}
+
+
+def _target(model: str, target: Target | None, output: Path | None, format: Format) -> Target:
+    """What to compile for: what was asked for, what the output's name says, or what fits."""
+    if target is not None:
+        return target
+    if output is not None and output.suffix in _ENDINGS:
+        return _ENDINGS[output.suffix]
+    from fitzroy.edgetpu import is_quantized
+
+    return Target.EDGETPU if format is not Format.TFLITE or is_quantized(model) else Target.XNNPACK
+
+
+def _refuse_for_edgetpu(**options: object) -> None:
+    """Options that mean nothing for the Edge TPU.
+
+    Raises:
+        UsageError: one is given.
+    """
+    for name, value in options.items():
+        if value:
+            raise UsageError(
+                f"--{name} is for ExecuTorch programs",
+                hint="add --target xnnpack, or name the output .pte",
+            )
 
 
 def _destinations(model: str, output: Path | None, cases: list[str]) -> tuple[Path | None, ...]:
@@ -254,7 +339,8 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
 compile_command = Verb(
     compile_model,
     (
-        "fitzroy compile model.tflite",
+        "fitzroy compile model.tflite -o model_edgetpu.tflite --show-operations",
+        "fitzroy compile model.tflite --target xnnpack",
         "fitzroy compile model.tflite -o out.pte --bundle one.png two.png",
         "fitzroy compile detector.tflite --outputs boxes,scores -o detector.pte",
         "fitzroy compile old_uint8.tflite --uint8 fast --dump stages/",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.cli.compile import Target, TargetOption, Uint8, Uint8Option
+from fitzroy.cli.compile import Target, Uint8, Uint8Option
 from fitzroy.cli.help import Json, Outputs, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, error_document
 
@@ -65,7 +65,9 @@ def explain(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A .tflite model or a graph in text form.")
     ],
-    target: TargetOption = Target.XNNPACK,
+    target: Annotated[
+        Target, typer.Option("--target", help="For what to explain.")
+    ] = Target.XNNPACK,
     uint8: Uint8Option = Uint8.EXACT,
     outputs: Outputs = None,
     json: Json = False,
@@ -108,7 +110,7 @@ def explain_rows(graph: Graph, legalized: Graph, placements: Sequence[Placement]
         legalized: what the passes made of it.
         placements: where the nodes of `legalized` run.
     """
-    from fitzroy.compiler.partition import PORTABLE, XNNPACK, diagnose
+    from fitzroy.compiler.partition import title
 
     rows, by_key = [], {}
     used = {node.name for node in graph.cut(graph.outputs).nodes()}
@@ -120,19 +122,19 @@ def explain_rows(graph: Graph, legalized: Graph, placements: Sequence[Placement]
         by_key[_key(node)] = row
         by_key.setdefault(node.outputs[0], row)
     targets = {node.name: placement.target for placement in placements for node in placement.nodes}
+    reasons: dict[str, list[Diagnostic]] = {}
+    for reject in (reject for placement in placements for reject in placement.rejects):
+        reasons.setdefault(reject.where, []).append(reject)
     inserted = []
     for node in legalized.nodes():
         found = by_key.get(_key(node)) or by_key.get(node.outputs[0])
         if found is None:
             found = _row(legalized, node, None)
             inserted.append(found)
-        target = targets[node.name]
-        found.nodes.append((node.op, target))
-        for candidate in (XNNPACK, PORTABLE):
-            if candidate.name == target:
-                break
-            reasons = diagnose(legalized, node, candidate)
-            found.reasons += [reason for reason in reasons if reason not in found.reasons]
+        found.nodes.append((node.op, targets[node.name]))
+        found.reasons += [
+            reason for reason in reasons.get(title(node), ()) if reason not in found.reasons
+        ]
     return rows + inserted
 
 

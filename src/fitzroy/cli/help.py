@@ -106,3 +106,10 @@ Seed = Annotated[
         show_default=False,
     ),
 ]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        "--labels", metavar="FILE", help="Names of classes, one per line.", show_default=False
+    ),
+]
+Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="Show the K best.")]

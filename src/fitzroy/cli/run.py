@@ -19,7 +19,7 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import arrays
 from fitzroy.cli.files import check_output, write_file
-from fitzroy.cli.help import InputFiles, Json, Mean, OutputFile, Quiet, Std, Verb
+from fitzroy.cli.help import InputFiles, Json, Labels, Mean, OutputFile, Quiet, Std, Top, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
 from fitzroy.formats.detect import FileKind, detect
 
@@ -101,16 +101,8 @@ def run(
     raw_output: Annotated[
         bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
     ] = False,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            "--labels",
-            metavar="FILE",
-            help="Names of classes, one per line.",
-            show_default=False,
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="Show the K best.")] = 5,
+    labels: Labels = None,
+    top: Top = 5,
     runtime: Annotated[
         RuntimeChoice,
         typer.Option("--runtime", help="For programs: ExecuTorch's runtime, or numpy."),

@@ -17,12 +17,14 @@ from fitzroy.cli.help import (
     CompiledFile,
     InputFiles,
     Json,
+    Labels,
     Mean,
     OutputFile,
     PackageNumber,
     Quiet,
     Seed,
     Std,
+    Top,
     Verb,
 )
 from fitzroy.cli.run import Port, describe_output, read_inputs, show_outputs
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from fitzroy.driver.runtime.debugger import Debugger
     from fitzroy.report.run import Run as Inference
 
-_TOP = 5
 _FNV_BASIS = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
 _TELL_SECONDS = 0.1
@@ -57,6 +58,8 @@ def sim(
     ] = None,
     package: PackageNumber = None,
     seed: Seed = None,
+    labels: Labels = None,
+    top: Top = 5,
     functional: timing.Functional = False,
     clock: timing.Clock = None,
     usb: timing.Usb = None,
@@ -115,6 +118,7 @@ def sim(
 
     terminal = Terminal(json=json, quiet=quiet)
     dumps = [chip_state.Dump.parse(item) for item in dump or ()]
+    names = arrays.load_labels(labels) if labels is not None else None
     if stop_at is not None:
         Breakpoint.parse(stop_at)
     if tile is not None:
@@ -162,7 +166,7 @@ def sim(
         if timed:
             with terminal.working("timing"):
                 inference = program.timed(result.device, clock=speed.clock, host=speed.host)
-        document |= {"stopped": None, **_results(program, result)}
+        document |= {"stopped": None, **_results(program, result, top, names)}
         written += _write_outputs(result, output, raw_output)
     if inference is not None:
         written += timing.write(inference, trace, report)
@@ -261,12 +265,14 @@ def _about(
     }
 
 
-def _results(program: EdgeTpuProgram, result: Simulation) -> dict[str, Any]:
+def _results(
+    program: EdgeTpuProgram, result: Simulation, top: int, names: dict[int, str] | None
+) -> dict[str, Any]:
     stream = result.device.stream
     return {
         "stream": {"bytes": len(stream), "fnv1a64": fnv1a64(stream)},
         "outputs": [
-            describe_output(Port(name, type), result.outputs[name], _TOP, None)
+            describe_output(Port(name, type), result.outputs[name], top, names)
             | _sent(result.device.buffers[name].tobytes())
             for name, type in program.outputs.items()
         ],

@@ -204,19 +204,12 @@ def wrap(
             strict=True,
         ):
             _check_type(layer, type, kind)
-    options: dict[str, flexbuffer.Value] = {
-        VERSION_KEY: _VERSION,
-        PACKAGE_KEY: flexbuffer.Bytes(package, _PACKAGE_TYPE),
-        PREFERENCE_KEY: _NO_PREFERENCE,
-        CHIPS_KEY: [_BEAGLE],
-        FURTHER_PACKAGES_KEY: [],
-    }
     tensors = [_tensor(*item) for item in (*inputs.items(), *outputs.items())]
     numbers = np.arange(len(tensors), dtype=np.int32)
     operator = tflite.Operator(
         inputs=numbers[: len(inputs)],
         outputs=numbers[len(inputs) :],
-        custom_options=_encoded(options),
+        custom_options=_encoded(_own_options(package)),
     )
     subgraph = tflite.SubGraph(
         name=name,
@@ -234,6 +227,188 @@ def wrap(
         operator_codes=[code],
         subgraphs=[subgraph],
         buffers=[tflite.Buffer()],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Operators of a model's main subgraph that a package computes.
+
+    Attributes:
+        operators: their indices.
+        inputs: names of the tensors that they read from others, in order.
+        outputs: names of the tensors that others read from them.
+        package: bytes of the package.
+    """
+
+    operators: frozenset[int]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    package: bytes
+
+
+def embed(model: tflite.Model, segments: Sequence[Segment]) -> tflite.Model:
+    """A model in which Edge TPU operators take the place of some of its own.
+
+    Operators keep their order as far as the new ones permit; tensors and buffers that nothing
+    refers to any more are left out.
+
+    Args:
+        model: the model; it is not changed.
+        segments: disjoint sets of operators, each with its package.
+
+    Raises:
+        UsageError: a segment reads what depends on its own outputs, or an unknown tensor.
+    """
+    subgraphs = list(model.subgraphs or ())
+    main = subgraphs[0]
+    tensors, operators = list(main.tensors or ()), list(main.operators or ())
+    names = {tensor.name: index for index, tensor in enumerate(tensors)}
+    codes = list(model.operator_codes or ())
+    own = dataclasses.replace(
+        tflite.operator_code(tflite.BuiltinOperator.CUSTOM), custom_code=CUSTOM_CODE
+    )
+    steps: list[tuple[int, tflite.Operator]] = []
+    taken = set[int]()
+    for segment in segments:
+        missing = [name for name in (*segment.inputs, *segment.outputs) if name not in names]
+        if missing:
+            raise UsageError(f"the model has no tensor {missing[0]!r}")
+        steps.append((min(segment.operators), _carrier(segment, names, len(codes))))
+        taken |= segment.operators
+    steps += [(index, item) for index, item in enumerate(operators) if index not in taken]
+    ordered = _ordered([item for _, item in sorted(steps, key=lambda step: step[0])])
+    used = _used(main, ordered)
+    numbers = {old: new for new, old in enumerate(used)}
+    subgraphs[0] = dataclasses.replace(
+        main,
+        tensors=[tensors[index] for index in used],
+        inputs=_renumbered(main.inputs, numbers),
+        outputs=_renumbered(main.outputs, numbers),
+        operators=[
+            dataclasses.replace(
+                item,
+                inputs=_renumbered(item.inputs, numbers),
+                outputs=_renumbered(item.outputs, numbers),
+                intermediates=_renumbered(item.intermediates, numbers),
+            )
+            for item in ordered
+        ],
+    )
+    signatures = None
+    if model.signature_defs is not None:
+        signatures = [_renamed_signature(item, numbers) for item in model.signature_defs]
+    return _without_unused_buffers(
+        dataclasses.replace(
+            model,
+            subgraphs=subgraphs,
+            operator_codes=[*codes, own],
+            signature_defs=signatures,
+        )
+    )
+
+
+def _renamed_signature(
+    signature: tflite.SignatureDef, numbers: Mapping[int, int]
+) -> tflite.SignatureDef:
+    """A signature of the main subgraph with other numbers of tensors."""
+    if signature.subgraph_index:
+        return signature
+
+    def renamed(maps: list[tflite.TensorMap] | None) -> list[tflite.TensorMap] | None:
+        if maps is None:
+            return None
+        return [dataclasses.replace(item, tensor_index=numbers[item.tensor_index]) for item in maps]
+
+    return dataclasses.replace(
+        signature, inputs=renamed(signature.inputs), outputs=renamed(signature.outputs)
+    )
+
+
+def _carrier(segment: Segment, names: Mapping[str | None, int], code: int) -> tflite.Operator:
+    """The operator that carries a package."""
+    return tflite.Operator(
+        opcode_index=code,
+        inputs=np.array([names[name] for name in segment.inputs], np.int32),
+        outputs=np.array([names[name] for name in segment.outputs], np.int32),
+        custom_options=_encoded(_own_options(segment.package)),
+    )
+
+
+def _own_options(package: bytes | memoryview) -> dict[str, flexbuffer.Value]:
+    """Options as Google's compiler writes them for one chip."""
+    return {
+        VERSION_KEY: _VERSION,
+        PACKAGE_KEY: flexbuffer.Bytes(package, _PACKAGE_TYPE),
+        PREFERENCE_KEY: _NO_PREFERENCE,
+        CHIPS_KEY: [_BEAGLE],
+        FURTHER_PACKAGES_KEY: [],
+    }
+
+
+def _ordered(operators: Sequence[tflite.Operator]) -> list[tflite.Operator]:
+    """Operators so that each follows those whose outputs it reads.
+
+    Raises:
+        UsageError: there is no such order.
+    """
+    made = {index for item in operators for index in flat.ints(item.outputs)}
+    waiting, found = list(operators), list[tflite.Operator]()
+    while waiting:
+        ready = next(
+            (item for item in waiting if not made.intersection(flat.ints(item.inputs))), None
+        )
+        if ready is None:
+            raise UsageError(
+                "the parts of a model wait for one another",
+                reason="an Edge TPU operator would read what depends on its own outputs",
+            )
+        waiting.remove(ready)
+        made.difference_update(flat.ints(ready.outputs))
+        found.append(ready)
+    return found
+
+
+def _used(main: tflite.SubGraph, operators: Sequence[tflite.Operator]) -> list[int]:
+    """Indices of tensors that something refers to, in order."""
+    found = {*flat.ints(main.inputs), *flat.ints(main.outputs)}
+    for item in operators:
+        for indices in (item.inputs, item.outputs, item.intermediates):
+            found.update(index for index in flat.ints(indices) if index >= 0)
+    return sorted(found)
+
+
+def _renumbered(indices: Array | None, numbers: Mapping[int, int]) -> Array | None:
+    if indices is None:
+        return None
+    return np.array([numbers.get(index, -1) for index in flat.ints(indices)], np.int32)
+
+
+def _without_unused_buffers(model: tflite.Model) -> tflite.Model:
+    """A model without the buffers that no tensor and no metadata refer to; 0 stays, empty."""
+    tensors = [item for graph in model.subgraphs or () for item in graph.tensors or ()]
+    kept = {0, *(item.buffer for item in tensors), *(m.buffer for m in model.metadata or ())}
+    kept.update(flat.ints(model.metadata_buffer))
+    order = sorted(kept)
+    numbers = {old: new for new, old in enumerate(order)}
+    buffers = model.buffers or [tflite.Buffer()]
+    return dataclasses.replace(
+        model,
+        buffers=[buffers[index] for index in order],
+        metadata_buffer=_renumbered(model.metadata_buffer, numbers),
+        metadata=None
+        if model.metadata is None
+        else [dataclasses.replace(m, buffer=numbers[m.buffer]) for m in model.metadata],
+        subgraphs=[
+            dataclasses.replace(
+                graph,
+                tensors=[
+                    dataclasses.replace(item, buffer=numbers[item.buffer])
+                    for item in graph.tensors or ()
+                ],
+            )
+            for graph in model.subgraphs or ()
+        ],
     )
 
 

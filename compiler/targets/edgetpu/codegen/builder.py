@@ -1,0 +1,270 @@
+"""Collects the instructions of a program, with the fences and references that operators need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+
+from fitzroy.base.errors import CapacityError
+from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY, TILES
+from fitzroy.compiler.targets.edgetpu.codegen.sync import Phase, Tokens
+from fitzroy.formats.object_file import Condition, Fixup, Part, Symbol, SymbolKind, Text
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
+from fitzroy.hw_models.isa.fields import ScalarFlag, StreamEngine, TileEngine, TileFlag
+from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction, TileInstruction
+from fitzroy.hw_models.isa.program import NOPS_AFTER_HALT, assemble
+from fitzroy.hw_models.isa.scalar import (
+    Alu,
+    DescriptorSlot,
+    DescriptorTag,
+    Halt,
+    Scalar,
+    Store,
+)
+from fitzroy.hw_models.isa.text import field_place
+
+T = TypeVar("T", bound=TileInstruction)
+
+ALL_ENGINES = (1 << len(TileEngine)) - 1
+PHASE_FLAGS = (1 << TileFlag.RING_PRODUCER_A) - 1
+"""Flags that count from zero in every phase."""
+
+ALL_FLAGS = (1 << len(TileFlag)) - 1
+WIDE_ROWS = BEAGLE.memories.wide.elements
+_CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
+"""Bundles of a chunk, with room for its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A field of an instruction that the linker, or the driver, fills in.
+
+    Attributes:
+        place: name of the field.
+        kind: what it refers to.
+        name: name of the layer or operand.
+        part: what of it.
+        addend: added to it.
+        group: group of the operand's runs.
+    """
+
+    place: str
+    kind: SymbolKind
+    name: str
+    part: Part
+    addend: int = 0
+    group: int = 0
+
+
+@dataclass(slots=True)
+class _Section:
+    """Instructions under one condition."""
+
+    items: list[tuple[Instruction, tuple[Reference, ...]]] = field(default_factory=list)
+    bundles: int = 0
+    condition: Condition = Condition.ALWAYS
+    operand: int = 0
+    ends_chunk: bool = False
+
+
+class Builder:
+    """A program under construction.
+
+    Attributes:
+        phase: counts of the flags of the phase.
+        tokens: turns on the ring.
+        staging: first row of wide memory that phases may use for data.
+    """
+
+    def __init__(self) -> None:
+        self.phase = Phase()
+        self.tokens = Tokens()
+        self.staging = WIDE_ROWS
+        self._sections = [_Section()]
+        self._chunk = 0
+
+    def emit(self, instruction: Instruction, *references: Reference) -> None:
+        """Append an instruction."""
+        section = self._sections[-1]
+        section.items.append((instruction, references))
+        section.bundles += instruction.bundles()
+        self._chunk += instruction.bundles()
+
+    def emit_all(self, instructions: Iterable[Instruction]) -> None:
+        """Append instructions."""
+        for instruction in instructions:
+            self.emit(instruction)
+
+    def on_tiles(self, make: Callable[[int], T | None], tiles: Iterable[int] = range(TILES)) -> int:
+        """Append what every tile has to do; tiles with the same to do share an instruction.
+
+        Args:
+            make: the instruction of a tile, without its tile set; None for nothing.
+            tiles: the tiles.
+
+        Returns:
+            Mask of the tiles that have something to do.
+        """
+        masks: dict[T, int] = {}
+        for tile in tiles:
+            instruction = make(tile)
+            if instruction is not None:
+                masks[instruction] = masks.get(instruction, 0) | 1 << tile
+        for instruction, mask in masks.items():
+            self.emit(replace(instruction, tiles=mask))
+        return sum(masks.values())
+
+    # --- fences ----------------------------------------------------------------------------------
+
+    def fence(self, *, idle: int = ALL_ENGINES, reset: int = 0, signal: bool = False) -> None:
+        """All tiles wait for engines, then set flags to zero."""
+        self.emit(TileFence(tiles=EVERY, idle=idle, set=reset, signal=signal))
+
+    def barrier(self) -> None:
+        """A new phase: all earlier work is done on each tile, flags count from zero."""
+        self.fence(reset=PHASE_FLAGS)
+        self.phase = Phase()
+
+    def sync(self) -> None:
+        """A new phase, which begins on all tiles at the same time."""
+        self.fence(reset=PHASE_FLAGS, signal=True)
+        self.wait_for_tiles()
+        self.phase = Phase()
+
+    def wait_for_tiles(
+        self, *, streams: int = 1 << StreamEngine.INFEED | 1 << StreamEngine.OUTFEED
+    ) -> None:
+        """The scalar core waits for the signals of all tiles, and for stream engines."""
+        self.emit(ScalarFence(clear=EVERY, wait_tiles=True, tiles=EVERY, idle=streams))
+
+    def set_scalar(self, flags: Iterable[ScalarFlag], value: int) -> None:
+        """Set flags of the scalar core."""
+        self.emit(ScalarFence(set=sum(1 << flag for flag in flags), value=value))
+
+    # --- scalar core -----------------------------------------------------------------------------
+
+    def descriptor(
+        self, tag: DescriptorTag, size: int, kind: SymbolKind | None = None, name: str = ""
+    ) -> None:
+        """Ask the host for a transfer at the address of a symbol, or for an interrupt.
+
+        The parts are moved one bundle before they are stored, as compiled programs do.
+        """
+        for register, part in ((5, Part.LOW), (4, Part.HIGH)):
+            references = () if kind is None else (Reference("immediate", kind, name, part),)
+            self.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=register), *references)
+        self.emit(_store(DescriptorSlot.ADDRESS_LOW, 5))
+        self.emit(_move(8, size, DescriptorSlot.ADDRESS_HIGH, 4))
+        self.emit(_move(9, tag, DescriptorSlot.SIZE, 8))
+        self.emit(_store(DescriptorSlot.TAG, 9))
+        self.emit(Scalar(store=Store.ISSUE))
+
+    # --- begin, chunks, end ----------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Reset flags and tokens of the chip."""
+        self.emit(TileFence(tiles=EVERY, set=ALL_FLAGS, idle=ALL_ENGINES, signal=True))
+        self.emit(
+            ScalarFence(
+                clear=EVERY, set=(1 << len(ScalarFlag)) - 1, wait_tiles=True, tiles=EVERY, idle=0x1F
+            )
+        )
+
+    def room(self, bundles: int) -> None:
+        """Begin another chunk unless this one has room for so many more bundles.
+
+        Raises:
+            CapacityError: no chunk has.
+        """
+        if bundles > _CHUNK_BUNDLES:
+            raise CapacityError(
+                f"an operator takes {bundles} bundles", reason=f"a chunk holds {_CHUNK_BUNDLES}"
+            )
+        if self._chunk + bundles > _CHUNK_BUNDLES:
+            self._halt(end_program=False)
+            self._sections[-1].ends_chunk = True
+            self._sections.append(_Section())
+            self._chunk = 0
+
+    def _halt(self, *, end_program: bool) -> None:
+        self.emit(Halt(end_program=end_program))
+        self.emit_all([Scalar()] * NOPS_AFTER_HALT)
+
+    def end(self) -> None:
+        """Wait for everything, leave the ring's tokens at zero, and interrupt the host."""
+        self.fence(reset=PHASE_FLAGS)
+        tokens = self.tokens.ring
+        channels = [channel for channel in (0, 1) if tokens[channel]]
+        flags = [ScalarFlag.PRODUCER_A + channel for channel in channels]
+        thresholds = [0] * len(ScalarFlag)
+        for channel, flag in zip(channels, flags, strict=True):
+            thresholds[flag] = (tokens[channel] + 0x8000 & 0xFFFF) - 0x8000
+        mask = sum(1 << flag for flag in flags)
+        if mask:
+            self.emit(ScalarFence(clear=EVERY, set=mask, thresholds=tuple(thresholds), wait=mask))
+        rings = sum(1 << TileFlag.RING_PRODUCER_A + channel for channel in channels)
+        self.emit(TileFence(tiles=EVERY, set=rings, signal=True))
+        self.wait_for_tiles()
+        self.emit(TileFence(tiles=EVERY, idle=ALL_ENGINES, signal=True, end=3))
+        self.wait_for_tiles()
+        self.descriptor(DescriptorTag.INTERRUPT_0, 0)
+        self._halt(end_program=True)
+
+    # --- object ----------------------------------------------------------------------------------
+
+    def sections(self) -> tuple[list[Text], list[Symbol]]:
+        """The sections and symbols of an object."""
+        symbols: dict[tuple[SymbolKind, str, int], int] = {}
+        found = []
+        for section in self._sections:
+            fixups = []
+            bundle = 0
+            code = []
+            for instruction, references in section.items:
+                placed = [
+                    (*field_place(type(instruction), reference.place), reference)
+                    for reference in references
+                ]
+                for first, width, reference in sorted(placed, key=lambda item: item[0]):
+                    key = (reference.kind, reference.name, reference.group)
+                    number = symbols.setdefault(key, len(symbols))
+                    fixups.append(
+                        Fixup(
+                            bit=bundle * BUNDLE_BITS + first,
+                            width=width,
+                            symbol=number,
+                            part=int(reference.part),
+                            addend=reference.addend,
+                        )
+                    )
+                code.append(instruction)
+                bundle += instruction.bundles()
+            found.append(
+                Text(
+                    code=np.frombuffer(assemble(code), np.uint8),
+                    fixups=fixups,
+                    condition=int(section.condition),
+                    operand=section.operand,
+                    ends_chunk=section.ends_chunk,
+                )
+            )
+        names = [Symbol(kind=int(kind), name=name, batch=group) for kind, name, group in symbols]
+        return found, names
+
+
+def _store(slot: DescriptorSlot, register: int) -> Scalar:
+    return Scalar(store=Store.DESCRIPTOR, store_address=slot, store_from=register)
+
+
+def _move(to: int, value: int, slot: DescriptorSlot, register: int) -> Scalar:
+    """Move an immediate and store another register in the same bundle."""
+    return replace(_store(slot, register), alu=Alu.MOV, immediate_b=True, to=to, immediate=value)
+
+
+def mask_of(tiles: Sequence[int]) -> int:
+    """Tile set of some tiles."""
+    return sum(1 << tile for tile in tiles)

@@ -1,0 +1,520 @@
+"""Convolutions: weights from their owners over the ring, in slots of staging, to all tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference, mask_of
+from fitzroy.compiler.targets.edgetpu.codegen.halo import Blocks
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Window
+from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece
+from fitzroy.compiler.targets.edgetpu.codegen.placement import (
+    LANES,
+    TILES,
+    WORD,
+    Image,
+    Placed,
+    Reach,
+    round_up,
+)
+from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, free, full
+from fitzroy.compiler.targets.edgetpu.requantization import OutputStage
+from fitzroy.formats.object_file import Part, SymbolKind
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.conversion import WideToNarrow
+from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag, Watcher
+from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
+from fitzroy.hw_models.isa.tensor import TensorOp
+from fitzroy.hw_models.isa.traversal import (
+    BYTES,
+    NARROW,
+    QUARTERS,
+    WIDE,
+    Prefix,
+    Traversal,
+    traversal,
+)
+from fitzroy.hw_models.parameters import ConvolutionLayout
+
+QUARTER = 4
+"""Addresses of tensor operations in wide memory count quarters of a row."""
+
+SLOT = 32
+"""Entries of scaling memory of a slot."""
+
+BIASES = 64
+"""First entry of scaling memory for biases."""
+
+_STAGED_ROWS = 128
+"""Rows of wide memory for weights in staging, unless a single tap takes more."""
+
+_MOST_SUMS = 256
+"""Partial sums of so many positions may be in wide memory."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Convolution(Layer):
+    """A convolution of any kernel, stride, dilation and padding.
+
+    Attributes:
+        layout: layout of its only weights, input channels outermost.
+        channels: channels of the result; the layout may have more.
+        rows: what it reads along rows.
+        columns: what it reads along columns.
+        stage: constants of the output stage.
+    """
+
+    layout: ConvolutionLayout
+    channels: int
+    rows: Reach
+    columns: Reach
+    stage: OutputStage
+
+    def windows(self, index: int) -> Window:
+        """The kernel."""
+        return self.rows, self.columns
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Two slots of weights and of vectors, and partial sums."""
+        result = tensors[self.writes]
+        assert isinstance(result, Image)
+        return _Plan.of(self, result).rows
+
+    def completes(self, tensors: Mapping[str, Placed]) -> Blocks:
+        """Blocks of 64 channels."""
+        blocks = -(-self.channels // LANES)
+        return Blocks(blocks, min(LANES, round_up(self.channels, WORD)) // WORD)
+
+    def emit(self, context: Context) -> None:
+        """Consumers of weights first, then the operations, then the owners of the weights."""
+        source, result = context.image(self.reads[0]), context.image(self.writes)
+        plan = _Plan.of(self, result)
+        stream = WeightStream(
+            staged=plan.staged,
+            slots=plan.slots,
+            chunks=plan.chunks,
+            blocks=plan.blocks,
+            prefix=plan.prefix,
+            vectors=int(self.layout.prefix.scales) + int(self.layout.prefix.biases),
+            scales=self.layout.prefix.scales,
+            lanes=self.layout.lanes,
+            top=context.builder.staging,
+        )
+        convolve(
+            context,
+            self.weights[0].name,
+            result,
+            stream,
+            lambda tile: _operation(self, source, result, tile, plan, stream),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How a convolution runs.
+
+    Attributes:
+        chunk: groups of four input channels whose weights are staged at a time.
+        chunks: how many chunks.
+        staged: weight rows of a chunk.
+        slots: slots of staging.
+        blocks: blocks of output channels.
+        prefix: words of vectors of a block.
+        positions: most positions of a tile.
+        lanes: lanes of a block.
+        last: lanes of the last block.
+    """
+
+    chunk: int
+    chunks: int
+    staged: int
+    slots: int
+    blocks: int
+    prefix: int
+    positions: int
+    lanes: int
+    last: int
+
+    @classmethod
+    def of(cls, layer: Convolution, result: Image) -> _Plan:
+        groups = -(-layer.layout.in_channels // WORD)
+        taps = layer.rows.kernel * layer.columns.kernel
+        blocks = -(-layer.channels // LANES)
+        depth = round_up(layer.channels, WORD)
+        positions = max(a * b for a, b in map(result.area, range(TILES)))
+        options = []
+        for chunks in range(1, groups + 1):
+            chunk = groups // chunks
+            staged = chunk * taps
+            # Sums of many positions are worth their rows if the weights of a block take even more.
+            sums = max(_MOST_SUMS, SLOTS * groups * taps - _STAGED_ROWS)
+            if groups % chunks or (chunks > 1 and positions > sums):
+                continue
+            options += [
+                cls(
+                    chunk,
+                    chunks,
+                    staged,
+                    slots,
+                    blocks,
+                    len(layer.layout.prefix.kinds),
+                    positions,
+                    LANES if blocks > 1 else depth,
+                    depth - LANES * (blocks - 1),
+                )
+                for slots in range(SLOTS, max(SLOTS, _STAGED_ROWS // staged) + 1)
+                if slots == SLOTS or chunks % slots == 0
+            ]
+        fitting = [plan for plan in options if plan.slots * plan.staged <= _STAGED_ROWS]
+        # If nothing fits, what takes the fewest rows.
+        least = min(options, key=lambda plan: plan.rows)
+        return min(fitting or [least], key=lambda plan: (plan.cycles, plan.rows))
+
+    @property
+    def sums(self) -> int:
+        """Rows of partial sums."""
+        return self.positions if self.chunks > 1 and self.positions > 1 else 0
+
+    @property
+    def rows(self) -> int:
+        """Rows of wide memory for data."""
+        return self.slots * self.staged + SLOTS * self.prefix + self.sums
+
+    @property
+    def cycles(self) -> float:
+        """Estimated cycles: the delivery of chunks overlaps with steps."""
+        vectors = BEAGLE.timing.ring_row * self.prefix
+        steps = self.positions * self.staged
+        count = self.chunks * self.blocks
+        delivery = BEAGLE.timing.ring_row * self.staged + vectors / self.chunks
+        return pipeline(steps, delivery, count, self.slots) + vectors
+
+
+def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
+    """Estimated cycles of tensor operations that are fed with chunks over the ring.
+
+    Args:
+        steps: cycles of the steps with a chunk.
+        delivery: cycles that a chunk takes on the ring.
+        count: number of chunks.
+        slots: chunks that a tile can hold.
+    """
+    latency = BEAGLE.timing.chunk_latency
+    period = max(steps, delivery, (steps + delivery + latency) / slots)
+    return delivery + latency + (count - 1) * period + steps
+
+
+def stage_fields(stage: OutputStage) -> dict[str, object]:
+    """The fields of a tensor operation that an output stage fixes."""
+    return {
+        "scale": stage.scale,
+        "minimum": stage.minimum,
+        "maximum": stage.maximum,
+        "output_zero_point": stage.output_zero_point,
+        "a_zero_point": stage.a_zero_point,
+        "c_zero_point": stage.c_zero_point,
+        "constant": stage.constant,
+        "scale_in_memory": stage.scale_in_memory,
+        "bias_in_memory": stage.bias_in_memory,
+        "zero_points_in_memory": stage.zero_points_in_memory,
+        "nlu": stage.nlu,
+        "nlu_odd": stage.nlu_odd,
+    }
+
+
+def bytes_at(base: int, dims: list[tuple[int, int]], **more: object) -> Traversal:
+    """Bytes of narrow memory; dims are (count, stride), innermost first."""
+    return traversal(base, dims, rank=BYTES.rank, **more)  # type: ignore[arg-type]
+
+
+def quarters_at(base: int, dims: list[tuple[int, int]], **more: object) -> Traversal:
+    """Quarter rows of wide memory."""
+    return traversal(base, dims, rank=QUARTERS.rank, **more)  # type: ignore[arg-type]
+
+
+def rows_at(base: int, dims: list[tuple[int, int]], **more: object) -> Traversal:
+    """Rows of wide memory."""
+    return traversal(base, dims, rank=WIDE.rank, **more)  # type: ignore[arg-type]
+
+
+def padded(items: Sequence[Watcher], count: int) -> tuple[Watcher | None, ...]:
+    """Wait conditions, filled up to as many as an instruction has."""
+    return (*items, *[None] * (count - len(items)))
+
+
+def loops_of(counts: Sequence[int]) -> tuple[int, ...]:
+    """Loops of a tensor operation, filled up to eight."""
+    return (*counts, *[1] * (8 - len(counts)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightStream:
+    """Weights on their way from their owners through two slots at the top of wide memory.
+
+    Attributes:
+        staged: weight rows of a slot.
+        slots: how many slots; more than two must divide the chunks of a block, or the blocks if
+            they have a single chunk.
+        chunks: chunks of weights of a block, each of which takes a slot.
+        blocks: blocks of output channels.
+        prefix: words of vectors in front of each block.
+        vectors: how many of them go to scaling memory.
+        scales: whether the first of those holds scales.
+        lanes: lanes of every word.
+        top: behind the last row.
+        channel: channel of the ring.
+    """
+
+    staged: int
+    slots: int = SLOTS
+    chunks: int
+    blocks: int
+    prefix: int
+    vectors: int
+    scales: bool
+    lanes: int
+    top: int
+    channel: int = 1
+
+    @property
+    def weights(self) -> int:
+        """First row of weights."""
+        return self.top - self.slots * self.staged
+
+    @property
+    def vector_slots(self) -> int:
+        """Slots of vectors: a block has one."""
+        return self.slots if self.chunks == 1 else SLOTS
+
+    @property
+    def vector_rows(self) -> int:
+        """First row of vectors, and behind the last row of whatever else."""
+        return self.weights - self.vector_slots * self.prefix
+
+    @property
+    def delivered(self) -> TileFlag:
+        """Flag that counts chunks."""
+        return (TileFlag.RING_READ_A, TileFlag.RING_READ_B)[self.channel]
+
+    def turns(self, step: int, dim: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+        """Loops over chunks and blocks of a traversal, which go round the slots.
+
+        Args:
+            step: distance of slots.
+            dim: the dimension of the first of these loops.
+
+        Returns:
+            The loops, and `fifo_dim` and `fifo_step`.
+        """
+        chunks, blocks, slots = self.chunks, self.blocks, self.slots
+        if slots == SLOTS:
+            return [(chunks, 0), (blocks, 0)], (dim, step)
+        if chunks == 1:
+            return [(slots, step), (blocks // slots, 0)], (0, 0)
+        return [(slots, step), (chunks // slots, 0), (blocks, 0)], (0, 0)
+
+    def receive(self, builder: Builder, tiles: int) -> None:
+        """Tiles take the weights from the ring, and the vectors to scaling memory."""
+        vectors = self.vector_rows
+        loops, ping_pong = self.turns(self.staged, 1)
+        prefix = None
+        if self.prefix:
+            # Before the loop over blocks, which slots may have divided.
+            level = 0 if self.chunks == 1 else len(loops) - 1
+            prefix = Prefix(level, vectors, self.prefix, self.weights - 1, self.prefix)
+        builder.emit(
+            RingConsume(
+                op=(Opcode.RING_CONSUME_A, Opcode.RING_CONSUME_B)[self.channel],
+                tiles=tiles,
+                wide=rows_at(self.weights, [(self.staged, 1), *loops], ping_pong=ping_pong),
+                prefix=prefix,
+                wait=padded([free(TileFlag.PARAMETERS, 1, slots=self.slots)], 1),
+                ring_read=Producer(1),
+            )
+        )
+        if not self.vectors:
+            return
+        count = self.vector_slots
+        builder.emit(
+            WideToNarrow(
+                tiles=tiles,
+                wide=rows_at(
+                    vectors,
+                    [(self.vectors, 1), (self.blocks, 0)]
+                    if count == SLOTS
+                    else [(self.vectors, 1), (count, self.prefix), (self.blocks // count, 0)],
+                    ping_pong=(1, self.prefix) if count == SLOTS else (0, 0),
+                ),
+                narrow=traversal(
+                    0 if self.scales else BIASES,
+                    [(self.lanes // 2, 1), (self.vectors, SLOTS * SLOT), (self.blocks, 0)],
+                    rank=NARROW.rank,
+                    ping_pong=(2, SLOT),
+                ),
+                to_scaling=True,
+                pack_level=1,
+                wait=padded(
+                    [
+                        # Vectors come in front of the first chunk of a block.
+                        full(self.delivered, 1, step=self.chunks, before=1 - self.chunks),
+                        free(TileFlag.AVDATA, 2),
+                    ],
+                    2,
+                ),
+                wide_to_narrow=Producer(2),
+            )
+        )
+
+    def waits(self, chunk: int, block: int) -> list[Watcher]:
+        """What a tensor operation waits for before its loops over chunks and blocks."""
+        weights = full(self.delivered, chunk)
+        return [weights, full(TileFlag.WIDE_TO_SCALING, block)] if self.vectors else [weights]
+
+    def zero_points(self, stage: OutputStage) -> dict[str, int]:
+        """Fields of a tensor operation with zero points in the last word of vectors."""
+        if not stage.zero_points_in_memory:
+            return {}
+        return {
+            "zero_point_base": self.vector_rows + self.prefix - 1,
+            "zero_point_step": self.prefix,
+            "zero_point_last": self.weights - 1,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Weights that owners send.
+
+    Attributes:
+        name: name of the weights.
+        pieces: where they lie.
+        destination: tiles that receive them.
+    """
+
+    name: str
+    pieces: Sequence[Piece]
+    destination: int
+
+
+def convolve(
+    context: Context,
+    name: str,
+    result: Image,
+    stream: WeightStream,
+    operation: Callable[[int], TensorOp],
+    sender: Callable[[Builder, WeightStream, Sent], None] | None = None,
+) -> None:
+    """Consumers of weights first, then the operations, then the owners of the weights.
+
+    Args:
+        context: where things are.
+        name: name of the weights.
+        result: what is computed; tiles that own nothing of it take no part.
+        stream: the weights.
+        operation: the operation of a tile.
+        sender: how the weights are sent, `send_rows` by default.
+    """
+    builder = context.builder
+    active = [tile for tile in range(TILES) if result.active(tile)]
+    stream.receive(builder, mask_of(active))
+    builder.on_tiles(operation, active)
+    sent = Sent(name, context.pieces[name], mask_of(active))
+    (sender or send_rows)(builder, stream, sent)
+
+
+def send_rows(builder: Builder, stream: WeightStream, sent: Sent) -> None:
+    """Owners send words on channel B, a row each."""
+    for group, piece in enumerate(sent.pieces):
+        send(builder, sent.name, group, piece, sent.destination)
+
+
+def send(builder: Builder, name: str, group: int, piece: Piece, destination: int) -> None:
+    """An owner sends words of an operand on channel B."""
+    builder.emit(
+        RingProduce(
+            tiles=1 << piece.tile,
+            wide=rows_at(piece.row, [(piece.words, 1)]),
+            token=Producer(0),
+            wait=padded([builder.tokens.turn(1, 1, piece.words)], 2),
+            channel=1,
+            destination=destination,
+        ),
+        Reference("wide.base", SymbolKind.OPERAND, name, Part.ROW, 0, group),
+    )
+
+
+def _operation(
+    layer: Convolution,
+    source: Image,
+    result: Image,
+    tile: int,
+    plan: _Plan,
+    stream: WeightStream,
+) -> TensorOp:
+    """The tensor operation of one tile."""
+    height, width = result.area(tile)
+    (top, _), (left, _) = result.owned(tile)
+    rows, columns = layer.rows, layer.columns
+    chunk, chunks, staged, blocks = plan.chunk, plan.chunks, plan.staged, plan.blocks
+    positions = width * height
+    start = source.address(
+        tile, top * rows.stride - rows.before, left * columns.stride - columns.before
+    )
+    loops = [columns.kernel, rows.kernel, chunk, width, height]
+    a = [
+        (columns.kernel, source.depth * columns.dilation),
+        (rows.kernel, source.pitch * rows.dilation),
+        (chunk, WORD),
+        (width, source.depth * columns.stride),
+        (height, source.pitch * rows.stride),
+    ]
+    turns, ping_pong = stream.turns(QUARTER * staged, 2)
+    reduction = 0b111
+    if chunks > 1:
+        loops.append(chunks)
+        a.append((chunks, WORD * chunk))
+        reduction |= 1 << 5
+    outer = len(loops)
+    loops.append(blocks)
+    a.append((blocks, 0))
+    in_memory = chunks > 1 and positions > 1
+    if in_memory:
+        sums = QUARTER * (stream.vector_rows - plan.sums)
+        d = quarters_at(sums, [(staged, 0), (positions, QUARTER), (chunks, 0), (blocks, 0)])
+    else:
+        d = quarters_at(
+            0, [(staged * chunks, 0), (positions, 0), (blocks, 0)], ping_pong=(1, QUARTER)
+        )
+    return TensorOp(
+        op=Opcode.MAC,
+        loops=loops_of(loops),
+        a=bytes_at(start, a),
+        b=bytes_at(
+            result.address(tile, top, left),
+            [
+                (plan.lanes // WORD, WORD),
+                (width, result.depth),
+                (height, result.pitch),
+                (blocks, LANES),
+            ],
+            part=(plan.last // WORD, 3) if plan.last != plan.lanes and blocks > 1 else None,
+        ),
+        c=quarters_at(
+            QUARTER * stream.weights,
+            [(staged, QUARTER), (positions, 0), *turns],
+            ping_pong=ping_pong,
+        ),
+        d=d,
+        avdata=Producer(3),
+        parameters=Producer(2),
+        wait=padded(stream.waits(5, outer), 6),
+        trained=True,
+        accumulate=not in_memory,
+        block_level=outer,
+        reduction=reduction,
+        lanes=plan.lanes,
+        lanes_last=plan.last,
+        **stream.zero_points(layer.stage),  # type: ignore[arg-type]
+        **stage_fields(layer.stage),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,719 @@
+"""Inputs and outputs: image rows from the host to the tiles, and windows back to the host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
+    QUARTER,
+    bytes_at,
+    loops_of,
+    padded,
+    quarters_at,
+    rows_at,
+)
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Context
+from fitzroy.compiler.targets.edgetpu.codegen.placement import (
+    COLUMNS,
+    EVERY,
+    LANES,
+    ROWS,
+    TILES,
+    WORD,
+    Image,
+    Placed,
+    Vector,
+    round_up,
+)
+from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, free, full, once, signed16
+from fitzroy.formats.object_file import SymbolKind
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
+from fitzroy.hw_models.isa.fence import ScalarFence
+from fitzroy.hw_models.isa.fields import (
+    Opcode,
+    Producer,
+    ScalarFlag,
+    StreamEngine,
+    TileFlag,
+    Watcher,
+)
+from fitzroy.hw_models.isa.mesh import Mesh
+from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
+from fitzroy.hw_models.isa.scalar import (
+    Alu,
+    DescriptorTag,
+    Indexed,
+    Load,
+    Loop,
+    Scalar,
+    Store,
+)
+from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
+from fitzroy.hw_models.isa.tensor import TensorOp
+from fitzroy.hw_models.isa.traversal import (
+    BUFFER,
+    INFEED_BUFFER,
+    NARROW,
+    WIDE,
+    Prefix,
+    Traversal,
+    traversal,
+)
+
+UNIT = BEAGLE.memories.activation_buffer.element_bytes
+_BUFFER_UNITS = BEAGLE.memories.activation_buffer.elements
+_CREDIT = 32764
+"""AVDATA_INFEED at the start of a pop: as much credit as compiled programs give."""
+
+
+def identity(builder: Builder, row: int, words: int) -> None:
+    """Put the 4 x 4 identity matrix into a row of every tile.
+
+    Args:
+        builder: the program.
+        row: wide row.
+        words: narrow words that may be overwritten, four of them.
+    """
+    for lane in range(WORD):
+        builder.emit(
+            Mesh(
+                op=Opcode.MESH_NORTHWARD,
+                tiles=EVERY,
+                receive=traversal(words + lane, [(1, 1)], rank=WIDE.rank),
+                received=Producer(1) if lane == WORD - 1 else None,
+                fill=True,
+                fill_word=1 << 8 * lane,
+            )
+        )
+    builder.emit(
+        NarrowToWide(
+            tiles=EVERY,
+            narrow=traversal(words, [(WORD, 1)], rank=NARROW.rank),
+            wide=rows_at(row, [(1, 1)]),
+            narrow_to_wide=Producer(1),
+            wait=padded([once(TileFlag.MESH_SOUTH_IN, 1, 1)], 5),
+            pack_level=1,
+        )
+    )
+    builder.barrier()
+
+
+def receive_image(builder: Builder, image: Image, row: int, buffer: int) -> None:
+    """Take an image from the host and spread it over the tiles.
+
+    Every tile of a row of the grid gets the packed image rows of that row, and copies its columns.
+
+    Args:
+        builder: the program.
+        image: where it goes.
+        row: wide row of the identity matrix.
+        buffer: byte address of the row buffer, of `buffer_bytes`.
+    """
+    feed = _Feed.of(image, row, buffer, builder.staging)
+    if feed.beyond:
+        # The last word of a pixel takes bytes of the next one, even behind slots and rows.
+        ends = traversal(buffer // WORD + feed.slot, [(2, feed.step)], rank=WIDE.rank)
+        builder.on_tiles(lambda tile: _cleared(ends))
+        builder.on_tiles(lambda tile: _cleared(feed.end(tile)))
+    builder.sync()
+    builder.on_tiles(lambda tile: feed.copy(tile, rest=False))
+    _pop(builder, feed.units, image.name)
+    builder.on_tiles(feed.unpack)
+    for part in range(ROWS):
+        feed.send(builder, part)
+    builder.barrier()
+    if builder.on_tiles(lambda tile: feed.copy(tile, rest=True)):
+        builder.barrier()
+
+
+def _cleared(words: Traversal) -> Mesh:
+    return Mesh(op=Opcode.MESH_NORTHWARD, receive=words, received=Producer(1), fill=True)
+
+
+def _pop(builder: Builder, units: int, name: str) -> None:
+    """Ask the host for an input."""
+    builder.set_scalar([ScalarFlag.AVDATA_INFEED], _CREDIT)
+    builder.set_scalar([ScalarFlag.AVDATA_POP], 0)
+    builder.emit(
+        Pop(
+            memory=PopMemory.ACTIVATION,
+            buffer=_popped(units),
+            popped=Producer(0),
+            wait=(Watcher(ScalarFlag.AVDATA_INFEED, 0, 0, 1),),
+        )
+    )
+    builder.descriptor(DescriptorTag.INPUT, units * UNIT, SymbolKind.INPUT, name)
+
+
+def receive(context: Context, tensor: Placed) -> None:
+    """Take an input from the host."""
+    if isinstance(tensor, Image):
+        receive_image(context.builder, tensor, context.identity, context.scratch)
+    else:
+        _receive_vector(context, tensor)
+    # Tiles send on the same channel of the ring as the infeed.
+    context.builder.sync()
+
+
+def send(context: Context, tensor: Placed, name: str) -> None:
+    """Send an output to the host."""
+    if isinstance(tensor, Image):
+        send_image(context.builder, tensor, name)
+    elif not tensor.sent:
+        _send_vector(context.builder, tensor, name)
+
+
+def staging_rows(tensor: Placed) -> int:
+    """Rows of wide memory that an input takes on its way."""
+    if isinstance(tensor, Image):
+        return 2 * -(-_slot_words(tensor)[1] // LANES)
+    return SPREAD_ROWS
+
+
+def buffer_bytes(tensor: Placed) -> int:
+    """Bytes of narrow memory that an input takes on its way."""
+    if isinstance(tensor, Image):
+        return SLOTS * WORD * (_slot_words(tensor)[1] + 1)
+    return SPREAD_BYTES
+
+
+_AROUND = 2 * (UNIT - 1)
+"""Bytes before and behind the rows of a tile in the units that bring them."""
+
+
+def _slot_words(image: Image) -> tuple[int, int]:
+    """Image rows of a slot, and its words: as few rows as fill whole words.
+
+    Of narrow images, the columns of a tile may reach over the end of such a slot. Their slots have
+    room for all rows of a tile and what surrounds them in the stream.
+    """
+    row_bytes = image.columns.extent * image.channels
+    rows = WORD // math.gcd(WORD, row_bytes)
+    if image.columns.extent < COLUMNS:
+        most = max(end - begin for begin, end in image.rows.owned)
+        rows = round_up(most + -(-_AROUND // row_bytes), rows)
+    return rows, rows * row_bytes // WORD
+
+
+@dataclass(frozen=True, slots=True)
+class _Feed:
+    """How an image comes in.
+
+    Attributes:
+        image: the image.
+        identity: wide row of the identity matrix.
+        buffer: byte address of two slots of rows.
+        staging: wide rows of two slots.
+        row_bytes: bytes of an image row, packed.
+        rows: image rows of a slot.
+        slot: words of a slot.
+        staged: wide rows of a slot.
+        units: units that the host sends.
+    """
+
+    image: Image
+    identity: int
+    buffer: int
+    staging: int
+    row_bytes: int
+    rows: int
+    slot: int
+    staged: int
+    units: int
+
+    @classmethod
+    def of(cls, image: Image, identity: int, buffer: int, top: int) -> _Feed:
+        rows, slot = _slot_words(image)
+        staged = -(-slot // LANES)
+        row_bytes = image.columns.extent * image.channels
+        units = -(-image.rows.extent * row_bytes // UNIT)
+        return cls(image, identity, buffer, top - 2 * staged, row_bytes, rows, slot, staged, units)
+
+    def stream(self, part: int) -> tuple[int, int, int]:
+        """First unit, number of units, and bytes to skip, of the rows of a row of the grid."""
+        begin, end = self.image.rows.owned[part]
+        first = begin * self.row_bytes // UNIT
+        skip = begin * self.row_bytes % UNIT
+        return first, -(-(skip + (end - begin) * self.row_bytes) // UNIT), skip
+
+    def offset(self, tile: int) -> tuple[int, int]:
+        """Words that a tile drops, and bytes of the next one that are not its own."""
+        part, column = divmod(tile, COLUMNS)
+        skip = self.stream(part)[2] + self.image.columns.owned[column][0] * self.image.channels
+        return divmod(skip, WORD)
+
+    def end(self, tile: int) -> Traversal:
+        """The word of the row buffer behind those that a tile keeps of its rows."""
+        slot, words = divmod(self.kept(tile), self.slot)
+        place = self.buffer // WORD + slot % SLOTS * self.step + words
+        return traversal(place, [(1, 1)], rank=WIDE.rank)
+
+    def kept(self, tile: int) -> int:
+        """Words of its rows that a tile keeps."""
+        return self.stream(tile // COLUMNS)[1] * UNIT // WORD - self.offset(tile)[0]
+
+    @property
+    def beyond(self) -> int:
+        """Bytes behind a pixel that its copy reads."""
+        channels = self.image.channels
+        return self.image.depth - channels if channels > WORD else 0
+
+    @property
+    def step(self) -> int:
+        """Words from one slot to the next: there is one between for what copies read beyond."""
+        return self.slot + bool(self.beyond)
+
+    def unpack(self, tile: int) -> WideToNarrow | None:
+        """Takes the words of all rows into the row buffer, from the tile's first own one on."""
+        if not self.image.active(tile):
+            return None
+        _, units, _ = self.stream(tile // COLUMNS)
+        total = units * UNIT // WORD
+        dropped, _ = self.offset(tile)
+        base = self.buffer // WORD
+        return WideToNarrow(
+            wide=_slots(self.staging, -(-total // LANES), self.staged, WIDE.rank),
+            narrow=_slots(base, self.kept(tile), self.slot, NARROW.rank, self.step),
+            prefix=Prefix(1, base, dropped, base + dropped - 1, 0) if dropped else None,
+            wide_to_narrow=Producer(0),
+            wait=padded([full(TileFlag.RING_READ_A, 1), free(TileFlag.AVDATA, 1)], 2),
+            pack_level=2,
+        )
+
+    def send(self, builder: Builder, part: int) -> None:
+        """Rows of the image to a row of the grid."""
+        begin, end = self.image.rows.owned[part]
+        if begin == end:
+            return
+        first, units, _ = self.stream(part)
+        across = range(part * COLUMNS, (part + 1) * COLUMNS)
+        tiles = mask_of([tile for tile in across if self.image.active(tile)])
+        rows = -(-units * UNIT // WORD // LANES)
+        words = LANES * self.staged
+        builder.emit(
+            RingConsume(
+                op=Opcode.RING_CONSUME_A,
+                tiles=tiles,
+                wide=_slots(self.staging, rows, self.staged, WIDE.rank),
+                wait=padded([free(TileFlag.WIDE_TO_NARROW, 1, step=words)], 1),
+                ring_read=Producer(1),
+            )
+        )
+        builder.emit(
+            Infeed(
+                memory=InfeedMemory.ACTIVATION,
+                buffer=traversal(first, [(units, 1)], rank=INFEED_BUFFER.rank),
+                infed=Producer(0),
+                wait=padded([full(ScalarFlag.AVDATA_POP, 0, before=signed16(first))], 2),
+                destination=tiles,
+                row_words=LANES,
+            )
+        )
+
+    def copy(self, tile: int, *, rest: bool) -> TensorOp | None:
+        """Copies the tile's columns out of whole slots, or out of the rows that are left."""
+        image = self.image
+        height, width = image.area(tile)
+        if not height * width:
+            return None
+        whole, left = divmod(height, self.rows)
+        if self.beyond and whole and not left:
+            # Nothing comes behind the last row, so that there is nothing to wait for.
+            whole, left = whole - 1, self.rows
+        rows, slots = (left, 1) if rest else (self.rows, whole)
+        if not rows * slots:
+            return None
+        (top, _), (column, _) = image.owned(tile)
+        _, inside = self.offset(tile)
+        channels, depth = image.channels, image.depth
+        group = depth // WORD
+        single = channels % WORD != 0
+        steps = min(channels, WORD) if single else 1
+        start = self.buffer + inside
+        place = image.address(tile, top, column)
+        if rest:
+            start += whole % SLOTS * WORD * self.step
+            place += whole * self.rows * image.pitch
+        read = inside + (rows - 1) * self.row_bytes + width * channels + self.beyond
+        needed = min(-(-read // WORD), self.slot)
+        waits = [] if rest else [_needed(needed, self.slot)]
+        return TensorOp(
+            op=Opcode.MAC,
+            loops=loops_of([steps, group, width, rows, slots]),
+            a=bytes_at(
+                start,
+                [
+                    (steps, 1),
+                    (group, WORD),
+                    (width, channels),
+                    (rows, self.row_bytes),
+                    (slots, 0),
+                ],
+                ping_pong=(4, WORD * self.step),
+            ),
+            b=bytes_at(
+                place,
+                [
+                    (group, WORD),
+                    (width, depth),
+                    (rows, image.pitch),
+                    (slots, self.rows * image.pitch),
+                ],
+            ),
+            c=quarters_at(
+                QUARTER * self.identity,
+                [(steps, int(steps > 1)), (group, 0), (width, 0), (rows, 0), (slots, 0)],
+            ),
+            d=quarters_at(
+                0,
+                [(steps, 0), (group, 0), (width, 0), (rows, 0), (slots, 0)],
+                ping_pong=(1, QUARTER),
+            ),
+            avdata=Producer(3),
+            wait=padded(waits, 6),
+            accumulate=True,
+            idle_multipliers=(single,) * 3,
+            block_level=1,
+            reduction=1,
+            lanes=WORD,
+            lanes_last=WORD,
+            scale=1.0,
+            minimum=-math.inf,
+            maximum=math.inf,
+        )
+
+
+def _needed(words: int, slot: int) -> Watcher:
+    return full(TileFlag.WIDE_TO_NARROW, 4, before=words - slot, step=slot)
+
+
+def _slots(base: int, count: int, size: int, rank: int, step: int | None = None) -> Traversal:
+    """Elements through two slots of some size, `step` apart."""
+    slots = -(-count // size)
+    rest = count - (slots - 1) * size
+    return traversal(
+        base,
+        [(size, 1), (slots, 0)],
+        rank=rank,
+        ping_pong=(1, size if step is None else step),
+        part=(rest, 1) if rest != size else None,
+    )
+
+
+def _popped(units: int) -> Traversal:
+    """Units of a stream in the order of a buffer that they may be longer than."""
+    most = _BUFFER_UNITS // 2
+    if units <= most:
+        return traversal(0, [(units, 1)], rank=BUFFER.rank)
+    return _slots(0, units, most, BUFFER.rank)
+
+
+# --- vectors -------------------------------------------------------------------------------------
+
+ROW_BLOCKS = WORD
+"""Blocks of a vector that make a row of the ring; a row of the grid takes them."""
+
+SPREAD_ROWS = 2
+"""Wide rows that a vector takes on its way to the tiles."""
+
+SPREAD_BYTES = (ROW_BLOCKS - 1) * LANES
+"""Bytes of narrow memory for the blocks of others."""
+
+
+def spread(context: Context, vector: Vector, blocks: range) -> None:
+    """Tiles take their blocks of a vector that comes from the infeed, in rows of four blocks.
+
+    Args:
+        context: where things are.
+        vector: the vector.
+        blocks: numbers of the blocks that come; the first one is on the first tile.
+    """
+    builder = context.builder
+    staging = builder.staging - SPREAD_ROWS
+    words, aside = LANES // WORD, context.scratch // WORD
+    of = {tile: [block for block in vector.held(tile) if block in blocks] for tile in vector.tiles}
+    tiles = [tile for tile, held in of.items() if held]
+
+    def rows(tile: int) -> Traversal:
+        return rows_at(staging, [(1, 1), (len(of[tile]), 0)], ping_pong=(1, 1))
+
+    def unpack(tile: int) -> WideToNarrow:
+        held = of[tile]
+        first, last = vector.lanes(held[0]) // WORD, vector.lanes(held[-1]) // WORD
+        others = held[0] % ROW_BLOCKS * words
+        return WideToNarrow(
+            wide=rows(tile),
+            narrow=traversal(
+                vector.base // WORD + words * (held[0] // TILES),
+                [(first, 1), (len(held), words)],
+                rank=NARROW.rank,
+                part=(last, 1) if last != first else None,
+            ),
+            prefix=Prefix(0, aside, others, aside + others - 1, 0) if others else None,
+            wide_to_narrow=Producer(1),
+            wait=padded([full(TileFlag.RING_READ_A, 1)], 2),
+            pack_level=1,
+        )
+
+    def consume(tile: int) -> RingConsume:
+        return RingConsume(
+            op=Opcode.RING_CONSUME_A,
+            wide=rows(tile),
+            wait=padded([free(TileFlag.WIDE_TO_NARROW, 1)], 1),
+            ring_read=Producer(1),
+        )
+
+    builder.on_tiles(unpack, tiles)
+    builder.on_tiles(consume, tiles)
+
+
+def takers(vector: Vector, row: int) -> int:
+    """Mask of the tiles that take blocks of a row of the ring."""
+    first = ROW_BLOCKS * row
+    blocks = range(first, min(first + ROW_BLOCKS, vector.blocks))
+    return mask_of([vector.owner(block) for block in blocks])
+
+
+def _receive_vector(context: Context, vector: Vector) -> None:
+    builder = context.builder
+    builder.sync()
+    units = -(-vector.channels // UNIT)
+    _pop(builder, units, vector.name)
+    spread(context, vector, range(vector.blocks))
+    size = ROW_BLOCKS * LANES // UNIT
+    for row, first in enumerate(range(0, units, size)):
+        builder.emit(
+            Infeed(
+                memory=InfeedMemory.ACTIVATION,
+                buffer=traversal(first, [(min(size, units - first), 1)], rank=INFEED_BUFFER.rank),
+                infed=Producer(0),
+                wait=padded([full(ScalarFlag.AVDATA_POP, 0, before=signed16(first))], 2),
+                destination=takers(vector, row),
+                row_words=LANES,
+            )
+        )
+
+
+def collect(
+    builder: Builder,
+    vector: Vector,
+    outfeed: Callable[[int], Outfeed],
+    *,
+    blocks: range,
+    base: int,
+    width: int = 1,
+    request: Callable[[], None] | None = None,
+) -> None:
+    """Tiles send their blocks of a vector to the outfeed, in order; a phase has begun.
+
+    Args:
+        builder: the program.
+        vector: the vector.
+        outfeed: takes a block, by its number.
+        blocks: numbers of the blocks; the first one is on the vector's first tile.
+        base: byte address of the first block of every tile.
+        width: bytes of a value.
+        request: asks the host for a transfer, if the blocks go there.
+    """
+    staging = builder.staging - SPREAD_ROWS
+    words = width * LANES // WORD
+
+    def pack(tile: int) -> NarrowToWide | None:
+        held = [block for block in vector.held(tile) if block in blocks]
+        if not held:
+            return None
+        first, last = (width * vector.lanes(held[end]) // WORD for end in (0, -1))
+        return NarrowToWide(
+            narrow=traversal(
+                base // WORD + words * (held[0] // TILES),
+                [(first, 1), (len(held), words)],
+                rank=NARROW.rank,
+                part=(last, 1) if last != first else None,
+            ),
+            wide=rows_at(staging, [(len(held), 0)], ping_pong=(0, 1)),
+            narrow_to_wide=Producer(0),
+            wait=padded([free(TileFlag.RING_WRITE, 0)], 5),
+            pack_level=1,
+        )
+
+    builder.on_tiles(pack)
+    if request is not None:
+        request()
+    for block in blocks:
+        number = (block - blocks[0]) // TILES
+        builder.room(_BLOCK_BUNDLES)
+        builder.emit(outfeed(block))
+        builder.emit(
+            RingProduce(
+                tiles=1 << vector.owner(block),
+                wide=rows_at(staging + number % SLOTS, [(1, 1)]),
+                ring_write=Producer(1),
+                token=Producer(2),
+                wait=padded(
+                    [
+                        builder.tokens.turn(0, 2, 1),
+                        full(TileFlag.NARROW_TO_WIDE, 1, before=number),
+                    ],
+                    2,
+                ),
+                to_outfeed=True,
+            )
+        )
+
+
+_BLOCK_BUNDLES = 8
+
+
+def _send_vector(builder: Builder, vector: Vector, name: str) -> None:
+    size = round_up(vector.channels, UNIT)
+
+    def take(block: int) -> Outfeed:
+        return Outfeed(
+            buffer=_popped_words(-(-vector.lanes(block) // UNIT)),
+            outfed=Producer(1),
+            to_host=True,
+            row_words=LANES,
+        )
+
+    builder.sync()
+    collect(
+        builder,
+        vector,
+        take,
+        blocks=range(vector.blocks),
+        base=vector.base,
+        request=lambda: builder.descriptor(DescriptorTag.OUTPUT, size, SymbolKind.OUTPUT, name),
+    )
+
+
+# --- outputs -------------------------------------------------------------------------------------
+
+
+def send_image(builder: Builder, image: Image, name: str) -> None:
+    """Send what every tile owns of an image to the host."""
+    staging = builder.staging - 2
+    builder.sync()
+    tiles = [tile for tile in range(TILES) if image.active(tile)]
+
+    def pack(tile: int) -> NarrowToWide | None:
+        if not image.active(tile):
+            return None
+        height, width = image.area(tile)
+        (top, _), (left, _) = image.owned(tile)
+        return NarrowToWide(
+            narrow=traversal(
+                image.address(tile, top, left) // WORD,
+                [(width * image.depth // WORD, 1), (height, image.pitch // WORD)],
+                rank=NARROW.rank,
+            ),
+            wide=rows_at(staging, [(_rows(image, tile), 0)], ping_pong=(0, 1)),
+            narrow_to_wide=Producer(0),
+            wait=padded([free(TileFlag.RING_WRITE, 0)], 5),
+            pack_level=2,
+        )
+
+    builder.on_tiles(pack)
+    words = sum(_words(image, tile) for tile in tiles)
+    size = round_up(WORD * words, UNIT)
+    builder.descriptor(DescriptorTag.OUTPUT, size, SymbolKind.OUTPUT, name)
+    # The outfeed sends units of 8 bytes, but parts follow each other without gaps.
+    direct = all(WORD * _words(image, tile) % UNIT == 0 for tile in tiles[:-1])
+    for tile in tiles:
+        if direct:
+            builder.emit(
+                Outfeed(
+                    buffer=_popped_words(-(-WORD * _words(image, tile) // UNIT)),
+                    outfed=Producer(1),
+                    to_host=True,
+                    row_words=LANES,
+                )
+            )
+        builder.emit(
+            RingProduce(
+                tiles=1 << tile,
+                wide=rows_at(staging, [(1, 1), (_rows(image, tile), 0)], ping_pong=(1, 1)),
+                ring_write=Producer(1),
+                token=Producer(2),
+                wait=padded([builder.tokens.turn(0, 2, 1), full(TileFlag.NARROW_TO_WIDE, 1)], 2),
+                to_outfeed=True,
+            )
+        )
+        if not direct:
+            _push(builder, _words(image, tile))
+    if not direct:
+        builder.emit_all([Scalar(store=Store.PUSH, store_from=_PUSHED[0])] * (size // WORD - words))
+
+
+_READ = 6
+"""Register with an address in the scalar core's memory."""
+
+_PUSHED = (7, 8)
+"""Registers of words for the host."""
+
+
+def _push(builder: Builder, words: int) -> None:
+    """Words that a tile sends to the outfeed go to the host one by one."""
+    most = BEAGLE.memories.scalar.elements
+    push = [Scalar(store=Store.PUSH, store_from=register) for register in _PUSHED]
+    load = [
+        Scalar(
+            load=Load.INCREMENT,
+            load_to=register,
+            load_address=int(Indexed(register=_READ, increment=1).pack()),
+        )
+        for register in _PUSHED
+    ]
+    both = [
+        replace(first, store=second.store, store_from=second.store_from)
+        for first, second in zip(load, push, strict=True)
+    ]
+    for first in range(0, words, most):
+        count = min(most, words - first)
+        builder.room(_PUSH_BUNDLES)
+        builder.emit(
+            Outfeed(
+                buffer=traversal(0, [(count, 1)], rank=BUFFER.rank),
+                outfed=Producer(1),
+                row_words=LANES,
+            )
+        )
+        builder.emit(ScalarFence(idle=1 << StreamEngine.OUTFEED))
+        builder.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=_READ))
+        if count == 1:
+            builder.emit_all([load[0], Scalar(), push[0]])
+            continue
+        # A word is used two bundles after its load.
+        builder.emit_all(load)
+        pairs, odd = divmod(count - 2, 2)
+        if pairs:
+            builder.emit(Loop(count=pairs, length=2))
+            builder.emit_all(both)
+        builder.emit_all([both[0], push[1], push[0]] if odd else push)
+
+
+_PUSH_BUNDLES = 32
+
+
+def _words(image: Image, tile: int) -> int:
+    height, width = image.area(tile)
+    return height * width * image.depth // WORD
+
+
+def _rows(image: Image, tile: int) -> int:
+    return -(-_words(image, tile) // LANES)
+
+
+def _popped_words(units: int) -> Traversal:
+    most = 1 << 14
+    if units <= most:
+        return traversal(0, [(units, 0)], rank=BUFFER.rank)
+    return traversal(
+        0,
+        [(most, 0), (-(-units // most), 0)],
+        rank=BUFFER.rank,
+        part=(units % most or most, 1) if units % most else None,
+    )

@@ -1,0 +1,205 @@
+"""From the nodes of a quantized graph to machine-level layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.windows import explicit_padding
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights
+from fitzroy.compiler.targets.edgetpu.codegen.placement import Reach
+from fitzroy.compiler.targets.edgetpu.operands import FilterOperand, operands
+from fitzroy.compiler.targets.edgetpu.requantization import output_stage
+from fitzroy.formats.object_file import OperandKind
+from fitzroy.hw_models.parameters import ConvolutionLayout, Parameters, WordOrder, ZeroBias, pack
+
+Rule = Callable[["Legalizer", Call], None]
+
+RULES: dict[str, Rule] = {}
+"""How the nodes of each operator become layers."""
+
+
+def legalizes(op: str) -> Callable[[Rule], Rule]:
+    """Declare the rule for an operator."""
+
+    def declare(rule: Rule) -> Rule:
+        RULES[op] = rule
+        return rule
+
+    return declare
+
+
+@dataclass
+class Legalizer:
+    """A graph on its way to layers.
+
+    Attributes:
+        graph: the graph.
+        layers: layers so far.
+        aliases: values that are the same bytes in the same place as another value.
+        types: types of values that no node of the graph makes.
+        margins: rows and columns of padding in front of an alias that its place does not have.
+    """
+
+    graph: Graph
+    layers: list[Layer] = field(default_factory=list)
+    aliases: dict[str, str] = field(default_factory=dict)
+    types: dict[str, TensorType] = field(default_factory=dict)
+    margins: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Legalize all nodes.
+
+        Raises:
+            UnsupportedError: a node has no rule, or its rule refuses it.
+        """
+        for node in self.graph.nodes():
+            if node.op not in RULES:
+                raise UnsupportedError(f"{node.op} {node.name!r} has no lowering for the Edge TPU")
+            RULES[node.op](self, Call.of(self.graph, node))
+
+    def place(self, name: str) -> str:
+        """The value that holds the bytes of a value."""
+        while name in self.aliases:
+            name = self.aliases[name]
+        return name
+
+    def padding_of(self, name: str) -> tuple[int, int]:
+        """Rows and columns of padding that lie in front of a value and its place does not have."""
+        rows = columns = 0
+        while name in self.aliases:
+            above, left = self.margins.get(name, (0, 0))
+            rows, columns = rows + above, columns + left
+            name = self.aliases[name]
+        return rows, columns
+
+    def type(self, name: str) -> TensorType:
+        """Type of a value."""
+        return self.types[name] if name in self.types else self.graph.type(name)
+
+
+def filter_operand(legalizer: Legalizer, node: Node) -> FilterOperand:
+    """The weights of an operator in the layout of compiled models."""
+    (found,) = operands(legalizer.graph, zero_bias=ZeroBias.DROP, nodes=[node])
+    assert isinstance(found, FilterOperand)
+    return found
+
+
+def reach(
+    call: Call, kernel: tuple[int, int], margin: tuple[int, int] = (0, 0)
+) -> tuple[Reach, Reach]:
+    """What a convolution reads along rows and columns.
+
+    Args:
+        call: the convolution.
+        kernel: extent of its kernel.
+        margin: rows and columns in front of the image that are padding, see `padding_of`.
+    """
+    attributes = call.attributes(ConvAttributes)
+    image = call.type(0).shape
+    pads = explicit_padding(
+        attributes.padding, (image[1], image[2]), kernel, attributes.stride, attributes.dilation
+    )
+    return (
+        Reach(kernel[0], attributes.stride[0], attributes.dilation[0], pads[0] + margin[0]),
+        Reach(kernel[1], attributes.stride[1], attributes.dilation[1], pads[2] + margin[1]),
+    )
+
+
+_PACKED = 4
+"""Up to so many output channels, words share rows of wide memory, and could not be sent as rows."""
+
+
+def rows_of(operand: FilterOperand) -> tuple[ConvolutionLayout, Parameters]:
+    """The layout of a convolution's weights with a row for each word, and what it holds."""
+    layout, parameters = operand.layout, operand.parameters
+    assert isinstance(layout, ConvolutionLayout)
+    layout = replace(layout, order=WordOrder.IC_OUTER)
+    zero_points = parameters.zero_points
+    assert zero_points is not None
+    if layout.prefix.zero_points and np.ptp(zero_points) == 0:
+        # The instruction holds a zero point that all weights have.
+        layout = replace(layout, prefix=replace(layout.prefix, zero_points=False))
+        parameters = replace(parameters, zero_points=zero_points[:1])
+    missing = _PACKED + 1 - layout.channels
+    if missing <= 0:
+        return layout, parameters
+
+    def more(values: Array | None, fill: Array | None = None) -> Array | None:
+        if values is None or len(values) < layout.channels:
+            return values
+        last = values[-1:] if fill is None else fill
+        return np.concatenate([values, np.repeat(last, missing, axis=0)])
+
+    weights = np.full((missing, *parameters.weights.shape[1:]), zero_points[-1])
+    return (
+        replace(layout, channels=layout.channels + missing),
+        Parameters(
+            np.concatenate([parameters.weights, weights.astype(np.uint8)]),
+            more(parameters.zero_points) if layout.prefix.zero_points else parameters.zero_points,
+            more(parameters.biases, np.zeros(1, np.int32)),
+            more(parameters.scales),
+        ),
+    )
+
+
+def one_position(legalizer: Legalizer, call: Call) -> bool:
+    """Whether the window of a convolution is the whole image: a fully connected layer."""
+    if legalizer.type(legalizer.place(call.node.inputs[0] or "")).size != call.type(0).size:
+        # The image has a border that was folded into it.
+        return False
+    attributes = call.attributes(ConvAttributes)
+    image, (_, height, width, _) = call.type(0).shape, call.type(1).shape
+    pads = explicit_padding(
+        attributes.padding, (image[1], image[2]), (height, width), attributes.stride, (1, 1)
+    )
+    return (image[1], image[2]) == (height, width) and not any(pads)
+
+
+def image_operand(legalizer: Legalizer, call: Call) -> str:
+    """The place of the operand of a convolution as an image; vectors are copied to one."""
+    # Copies are layers with rules of their own, which that module declares with this one.
+    from fitzroy.compiler.targets.edgetpu.codegen.shapes import pixel
+
+    return pixel(legalizer, legalizer.place(call.node.inputs[0] or ""))
+
+
+def plain_convolution(legalizer: Legalizer, call: Call) -> None:
+    """A convolution that computes one position at a time."""
+    if one_position(legalizer, call):
+        RULES["fully_connected"](legalizer, call)
+        return
+    operand = filter_operand(legalizer, call.node)
+    layout, parameters = rows_of(operand)
+    margin = legalizer.padding_of(call.node.inputs[0] or "")
+    rows, columns = reach(call, layout.kernel, margin)
+    legalizer.layers.append(
+        Convolution(
+            name=call.node.name,
+            reads=(image_operand(legalizer, call),),
+            writes=call.node.outputs[0],
+            weights=(
+                Weights(
+                    call.node.name,
+                    OperandKind.CONVOLUTION,
+                    layout.lanes,
+                    len(layout.prefix.kinds),
+                    np.frombuffer(pack(layout, parameters), np.uint8),
+                    layout.word_count,
+                ),
+            ),
+            layout=layout,
+            channels=call.result.type.shape[-1],
+            rows=rows,
+            columns=columns,
+            stage=output_stage(call, layout.prefix),
+        )
+    )

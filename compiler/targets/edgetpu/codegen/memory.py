@@ -1,0 +1,176 @@
+"""Rows of wide memory for parameters, and bytes of narrow memory for tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fitzroy.base.errors import CapacityError
+from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, Placed
+from fitzroy.hw_models.chips.beagle import BEAGLE
+
+NARROW_BYTES = BEAGLE.memories.narrow.size
+WIDE_ROWS = BEAGLE.memories.wide.elements
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A tensor and the steps in which it is in narrow memory.
+
+    Attributes:
+        tensor: the tensor, without address.
+        begin: step that writes it.
+        end: last step that reads it.
+    """
+
+    tensor: Placed
+    begin: int
+    end: int
+
+
+def allocate_narrow(
+    lives: Iterable[Live], *, reserved: Sequence[int] = (), nbytes: int = NARROW_BYTES
+) -> int:
+    """Give tensors addresses, one after the other, each the lowest that is free while it lives.
+
+    Some orders are tried until all tensors fit.
+
+    Args:
+        lives: the tensors.
+        reserved: for each step, bytes at the top that it uses for itself; none of further steps.
+        nbytes: bytes of narrow memory.
+
+    Returns:
+        Bytes used from the bottom.
+
+    Raises:
+        CapacityError: they do not fit.
+    """
+    items = list(lives)
+    first: CapacityError | None = None
+    for order in _ORDERS:
+        try:
+            return _allocated(sorted(items, key=order), reserved, nbytes)
+        except CapacityError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+_ORDERS: tuple[Callable[[Live], tuple[int, int]], ...] = (
+    lambda live: (-live.tensor.nbytes, live.begin),
+    lambda live: (live.begin - live.end, -live.tensor.nbytes),
+    lambda live: (live.begin, -live.tensor.nbytes),
+)
+"""The largest first; those that live longest; those that are written first."""
+
+
+def _allocated(lives: Iterable[Live], reserved: Sequence[int], nbytes: int) -> int:
+    placed: list[Live] = []
+    most = 0
+    for live in lives:
+        others = sorted(
+            (other.tensor.base, other.tensor.base + other.tensor.nbytes)
+            for other in placed
+            if other.begin <= live.end and live.begin <= other.end
+        )
+        base = 0
+        for begin, end in others:
+            if base + live.tensor.nbytes <= begin:
+                break
+            base = max(base, end)
+        limit = nbytes - max(reserved[live.begin : live.end + 1], default=0)
+        if base + live.tensor.nbytes > limit:
+            raise CapacityError(
+                f"tensor {live.tensor.name!r} takes {live.tensor.nbytes} bytes of every tile",
+                reason=f"{limit - base} of {nbytes} are free",
+            )
+        live.tensor.base = base
+        placed.append(live)
+        most = max(most, base + live.tensor.nbytes)
+    return most
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive rows of a tile that hold words of an operand, in the order of the words.
+
+    Attributes:
+        tile: the tile.
+        row: first row.
+        words: number of rows.
+        group: number of the pieces that the linker moves together.
+    """
+
+    tile: int
+    row: int
+    words: int
+    group: int = 0
+
+
+@dataclass(slots=True)
+class WideRows:
+    """Rows of wide memory from the bottom, by tile.
+
+    Attributes:
+        used: rows taken on each tile.
+        limit: rows that may be taken.
+    """
+
+    used: list[int] = field(default_factory=lambda: [0] * TILES)
+    limit: int = WIDE_ROWS
+
+    def anywhere(self, words: int, *, whole: bool = False) -> list[Piece]:
+        """Rows for words that their owner sends, on the emptiest tiles.
+
+        Args:
+            words: how many rows.
+            whole: whether one tile must have all of them.
+
+        Raises:
+            CapacityError: they do not fit.
+        """
+        pieces: list[Piece] = []
+        while words:
+            tile = min(range(TILES), key=lambda candidate: self.used[candidate])
+            count = min(words, self.limit - self.used[tile])
+            if count <= 0 or (whole and count < words):
+                raise CapacityError(
+                    f"{words} rows of parameters do not fit in wide memory",
+                    reason=f"{self.limit} rows of every tile are for parameters",
+                )
+            pieces.append(Piece(tile, self.used[tile], count, len(pieces)))
+            self.used[tile] += count
+            words -= count
+        return pieces
+
+    def origin(self, count: int) -> int:
+        """The tile from which on so many tiles have most room for blocks."""
+        return min(
+            range(TILES),
+            key=lambda first: max(
+                self.used[(first + block) % TILES] for block in range(min(count, TILES))
+            ),
+        )
+
+    def blocks(self, words: int, count: int, origin: int = 0) -> list[Piece]:
+        """Rows for blocks that tiles read in place: block b on tile b + origin, mod 16.
+
+        Blocks of one pass over the tiles have the same rows on all of them.
+
+        Raises:
+            CapacityError: they do not fit.
+        """
+        pieces: list[Piece] = []
+        for first in range(0, count, TILES):
+            tiles = [(origin + block) % TILES for block in range(min(TILES, count - first))]
+            row = max(self.used[tile] for tile in tiles)
+            if row + words > self.limit:
+                raise CapacityError(
+                    f"{words} rows of parameters do not fit in wide memory",
+                    reason=f"{self.limit - row} rows are free on all of {len(tiles)} tiles",
+                )
+            for tile in tiles:
+                self.used[tile] = row + words
+                pieces.append(Piece(tile, row, words, first // TILES))
+        return pieces

@@ -1,0 +1,459 @@
+"""Pools: means and maxima over windows.
+
+A mean sums words with the identity as matrix. A maximum compares bytes in wide memory, where
+pixels have been transposed: a lane holds a channel of four pixels, so that an address in quarters
+of a row is the number of a pixel. Windows that reach over the border have fewer elements; tensor
+operations of their own do with those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.windows import explicit_padding
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
+    QUARTER,
+    bytes_at,
+    loops_of,
+    padded,
+    quarters_at,
+    rows_at,
+    stage_fields,
+)
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step, Window
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.codegen.matrices import moves
+from fitzroy.compiler.targets.edgetpu.codegen.placement import (
+    LANES,
+    TILES,
+    WORD,
+    Image,
+    Interval,
+    Placed,
+    Reach,
+)
+from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
+    as_image,
+    image_shape,
+    keeps_bytes,
+    pointwise,
+    temporary,
+)
+from fitzroy.compiler.targets.edgetpu.requantization import (
+    OutputStage,
+    copy_stage,
+    maximum_stage,
+    mean_stage,
+)
+from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose
+from fitzroy.hw_models.isa.fields import Opcode, Producer
+from fitzroy.hw_models.isa.mesh import Mesh
+from fitzroy.hw_models.isa.tensor import TensorOp
+from fitzroy.hw_models.isa.traversal import NARROW, WIDE, traversal
+
+_MOST_OPERATION_BUNDLES = 600
+"""Bundles of a tensor operation for every kind of tile, with its fences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped(Reach):
+    """Windows of which only what lies inside of the image is read.
+
+    Attributes:
+        extent: elements of the image.
+    """
+
+    extent: int = 0
+
+    def inside(self, index: int) -> Interval:
+        """What a window reads."""
+        begin = index * self.stride - self.before
+        return max(begin, 0), min(begin + self.kernel, self.extent)
+
+    def needs(self, interval: Interval) -> Interval:
+        """Elements that an interval of the result reads."""
+        if interval[0] == interval[1]:
+            return (0, 0)
+        return self.inside(interval[0])[0], self.inside(interval[1] - 1)[1]
+
+    def parts(self, interval: Interval) -> list[tuple[Interval, Interval]]:
+        """Runs of windows of one size at distances of the stride, and what the first reads."""
+        found: list[tuple[Interval, Interval]] = []
+        for index in range(*interval):
+            window = self.inside(index)
+            if found:
+                (begin, _), first = found[-1]
+                moved = (index - begin) * self.stride
+                if window == (first[0] + moved, first[1] + moved):
+                    found[-1] = ((begin, index + 1), first)
+                    continue
+            found.append(((index, index + 1), window))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Windows of one size.
+
+    Attributes:
+        rows: of the result.
+        columns: of the result.
+        down: rows that the first window reads.
+        across: columns that it reads.
+    """
+
+    rows: Interval
+    columns: Interval
+    down: Interval
+    across: Interval
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """Extent of the windows."""
+        return self.down[1] - self.down[0], self.across[1] - self.across[0]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many windows."""
+        return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
+
+
+@dataclass(eq=False, kw_only=True)
+class _Pool(Layer):
+    """A pool.
+
+    Attributes:
+        rows: windows along rows.
+        columns: windows along columns.
+    """
+
+    rows: Clipped
+    columns: Clipped
+
+    def windows(self, index: int) -> Window:
+        """The windows, without padding."""
+        return self.rows, self.columns
+
+    def boxes(self, result: Image, tile: int) -> list[_Box]:
+        """What a tile computes, by size of windows."""
+        rows, columns = result.owned(tile)
+        return [
+            _Box(down[0], across[0], down[1], across[1])
+            for down, across in product(self.rows.parts(rows), self.columns.parts(columns))
+        ]
+
+    def boxes_of(self, result: Image) -> dict[int, list[_Box]]:
+        """Boxes of all tiles, filled up with none to equal numbers."""
+        return {tile: self.boxes(result, tile) for tile in range(TILES) if result.active(tile)}
+
+
+@dataclass(eq=False, kw_only=True)
+class AveragePool(_Pool):
+    """Means over windows.
+
+    Attributes:
+        stages: constants of the output stage by number of elements.
+    """
+
+    stages: Mapping[int, OutputStage]
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """None but the identity."""
+        return 0
+
+    def emit(self, context: Context) -> None:
+        """A tensor operation for every size of windows."""
+        builder = context.builder
+        source, result = context.image(self.reads[0]), context.image(self.writes)
+        boxes = self.boxes_of(result)
+        for index in range(max(map(len, boxes.values()))):
+            builder.room(_MOST_OPERATION_BUNDLES)
+            tiles = [tile for tile, mine in boxes.items() if index < len(mine)]
+            builder.on_tiles(
+                lambda tile, index=index: self._operation(  # type: ignore[misc]
+                    source, result, tile, boxes[tile][index], context.identity
+                ),
+                tiles,
+            )
+
+    def _operation(
+        self, source: Image, result: Image, tile: int, box: _Box, identity: int
+    ) -> TensorOp:
+        height, width = box.kernel
+        down, across = box.counts
+        return moves(
+            source.address(tile, box.down[0], box.across[0]),
+            result.address(tile, box.rows[0], box.columns[0]),
+            identity,
+            [(width, source.depth, 0), (height, source.pitch, 0)],
+            [
+                (result.depth // WORD, WORD, WORD, 0),
+                (across, source.depth * self.columns.stride, result.depth, 0),
+                (down, source.pitch * self.rows.stride, result.pitch, 0),
+            ],
+            self.stages[width * height],
+        )
+
+
+@dataclass(eq=False, kw_only=True)
+class MaxPool(_Pool):
+    """Maxima over windows.
+
+    Attributes:
+        stage: constants of the output stage.
+    """
+
+    stage: OutputStage
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """The pixels of a window of rows, in fours, or as many as there is room for."""
+        source, result = tensors[self.reads[0]], tensors[self.writes]
+        assert isinstance(source, Image)
+        assert isinstance(result, Image)
+        return max(_rows(source, rows) for rows, _ in self._strips(source, result))
+
+    def _strips(self, source: Image, result: Image) -> list[tuple[int, int]]:
+        """Rows of the window of a strip, and rows of the result, from the top of each tile."""
+        height = max(result.area(tile)[0] for tile in range(TILES))
+        stride, kernel = self.rows.stride, self.rows.kernel
+        most = _MOST_ROWS * WORD // source.columns.most
+        rows = min(height, (most - kernel) // stride + 1)
+        if rows < 1:
+            raise UnsupportedError(
+                f"{self.name!r} needs {kernel} rows of {source.columns.most} pixels at a time: "
+                f"{_MOST_ROWS * WORD} pixels fit in wide memory",
+            )
+        return [
+            ((min(rows, height - first) - 1) * stride + kernel, first)
+            for first in range(0, height, rows)
+        ]
+
+    def emit(self, context: Context) -> None:
+        """For every strip and 64 channels: transposed pixels, then a maximum per kind of window."""
+        builder = context.builder
+        source, result = context.image(self.reads[0]), context.image(self.writes)
+        strips = self._strips(source, result)
+        first = builder.staging - max(_rows(source, rows) for rows, _ in strips)
+        height = max(result.area(tile)[0] for tile in range(TILES))
+        bounds = [start for _, start in strips] + [height]
+        builder.on_tiles(lambda tile: _gap(source, tile))
+        for (_, start), end in zip(strips, bounds[1:], strict=True):
+            boxes = {
+                tile: self._inside(result, tile, start, end)
+                for tile in range(TILES)
+                if result.active(tile)
+            }
+            boxes = {tile: mine for tile, mine in boxes.items() if mine}
+            for channel in range(0, source.depth, LANES):
+                words = min(LANES, source.depth - channel) // WORD
+                self._block(context, boxes, range(channel, channel + WORD * words, WORD), first)
+
+    def _block(
+        self, context: Context, boxes: Mapping[int, list[_Box]], channels: range, first: int
+    ) -> None:
+        """Maxima of up to 64 channels."""
+        builder = context.builder
+        source, result = context.image(self.reads[0]), context.image(self.writes)
+        spans = {tile: _span(mine, self.rows.stride) for tile, mine in boxes.items()}
+        builder.room(_MOST_OPERATION_BUNDLES)
+        builder.barrier()
+        builder.on_tiles(
+            lambda tile: _transposed(source, tile, spans[tile], channels, first), boxes
+        )
+        builder.barrier()
+        for index in range(max(map(len, boxes.values()))):
+            builder.room(_MOST_OPERATION_BUNDLES)
+            builder.on_tiles(
+                lambda tile, index=index: self._operation(  # type: ignore[misc]
+                    source, result, tile, boxes[tile][index], spans[tile], channels, first
+                ),
+                [tile for tile, mine in boxes.items() if index < len(mine)],
+            )
+
+    def _inside(self, result: Image, tile: int, start: int, end: int) -> list[_Box]:
+        """Boxes of some rows of what a tile owns."""
+        (top, bottom), columns = result.owned(tile)
+        rows = (min(top + start, bottom), min(top + end, bottom))
+        return [
+            _Box(down[0], across[0], down[1], across[1])
+            for down, across in product(self.rows.parts(rows), self.columns.parts(columns))
+        ]
+
+    def _operation(
+        self,
+        source: Image,
+        result: Image,
+        tile: int,
+        box: _Box,
+        span: Interval,
+        channels: range,
+        first: int,
+    ) -> TensorOp:
+        height, width = box.kernel
+        down, across = box.counts
+        row = source.columns.most
+        (_, _), (left, _) = source.window(tile)
+        begin = QUARTER * first + (box.down[0] - span[0]) * row + box.across[0] - left
+        loops = [width, height, across, down]
+        stride, rows = self.columns.stride, self.rows.stride * row
+        return TensorOp(
+            op=Opcode.MAX,
+            loops=loops_of(loops),
+            b=bytes_at(
+                result.address(tile, box.rows[0], box.columns[0], channels.start),
+                [(len(channels), WORD), (across, result.depth), (down, result.pitch)],
+            ),
+            c=quarters_at(begin, [(width, 1), (height, row), (across, stride), (down, rows)]),
+            d=quarters_at(0, [(width * height, 0), (across, 0), (down, 0)], ping_pong=(1, QUARTER)),
+            avdata=Producer(3),
+            wait=padded([], 6),
+            accumulate=True,
+            idle_multipliers=(True,) * 3,
+            block_level=len(loops),
+            reduction=0b11,
+            lanes=WORD * len(channels),
+            lanes_last=WORD * len(channels),
+            **stage_fields(self.stage),  # type: ignore[arg-type]
+        )
+
+
+_MOST_ROWS = 512
+"""Most rows of wide memory for pixels."""
+
+
+def _rows(source: Image, rows: int) -> int:
+    return -(-rows * source.columns.most // WORD)
+
+
+def _span(boxes: list[_Box], stride: int) -> Interval:
+    """Rows that some boxes read."""
+    ends = (box.down[1] + (box.counts[0] - 1) * stride for box in boxes)
+    return min(box.down[0] for box in boxes), max(ends)
+
+
+def _gap(source: Image, tile: int) -> Mesh | None:
+    """Write the columns behind a tile's window, which are transposed together with others."""
+    (top, bottom), (left, right) = source.window(tile)
+    missing = source.columns.most - (right - left)
+    if not missing or top == bottom:
+        return None
+    return Mesh(
+        op=Opcode.MESH_NORTHWARD,
+        receive=traversal(
+            source.address(tile, top, right) // WORD,
+            [(missing * source.depth // WORD, 1), (bottom - top, source.pitch // WORD)],
+            rank=WIDE.rank,
+        ),
+        received=Producer(2),
+        fill=True,
+    )
+
+
+def align(steps: Iterable[Step]) -> None:
+    """Make rows of windows hold whole fours of pixels, where maxima transpose them."""
+    for step in steps:
+        if isinstance(step.layer, MaxPool):
+            source = step.tensors[step.layer.reads[0]]
+            assert isinstance(source, Image)
+            columns = source.columns
+            slack = columns.slack - columns.most % -WORD
+            source.columns = replace(columns, slack=slack)
+
+
+def _transposed(
+    source: Image, tile: int, rows: Interval, channels: range, first: int
+) -> NarrowToWide:
+    """Rows of the window, four pixels in a row of wide memory."""
+    pixels = (rows[1] - rows[0]) * source.columns.most
+    count = -(-pixels // WORD)
+    left = source.window(tile)[1][0]
+    base = source.address(tile, rows[0], left, channels.start)
+    return NarrowToWide(
+        narrow=traversal(
+            base // WORD,
+            [
+                (WORD, source.depth // WORD),
+                (len(channels), 1),
+                (count, source.depth),
+            ],
+            rank=NARROW.rank,
+        ),
+        wide=rows_at(first, [(count, 1)]),
+        narrow_to_wide=Producer(1),
+        wait=padded([], 5),
+        transpose=Transpose.BYTES,
+        pack_level=2,
+    )
+
+
+# --- rules ---------------------------------------------------------------------------------------
+
+
+def _windows(legalizer: Legalizer, call: Call, source: str) -> tuple[Clipped, Clipped]:
+    height, width, _ = image_shape(legalizer, source)
+    attributes = call.attributes(PoolAttributes)
+    (kernel_y, kernel_x), (stride_y, stride_x) = attributes.kernel, attributes.stride
+    pads = explicit_padding(
+        attributes.padding, (height, width), attributes.kernel, attributes.stride, (1, 1)
+    )
+    return (
+        Clipped(kernel_y, stride_y, before=pads[0], extent=height),
+        Clipped(kernel_x, stride_x, before=pads[2], extent=width),
+    )
+
+
+def average_pool(legalizer: Legalizer, call: Call) -> None:
+    """Add the layer of an average pool."""
+    source = as_image(legalizer, call.node.inputs[0] or "")
+    rows, columns = _windows(legalizer, call, source)
+    _, height, width, _ = call.result.type.shape
+    bounds = call.attributes(PoolAttributes).activation.bounds
+    sizes = {
+        (down[1] - down[0]) * (across[1] - across[0])
+        for (_, down), (_, across) in product(rows.parts((0, height)), columns.parts((0, width)))
+    }
+    if min(sizes) <= 0:
+        raise UnsupportedError(f"{call.node.name!r} has windows that lie in the padding")
+    legalizer.layers.append(
+        AveragePool(
+            name=call.node.name,
+            reads=(source,),
+            writes=call.node.outputs[0],
+            rows=rows,
+            columns=columns,
+            stages={
+                size: mean_stage(legalizer.type(source), call.result.type, size, bounds)
+                for size in sizes
+            },
+        )
+    )
+
+
+@legalizes("max_pool_2d")
+def _max_pool(legalizer: Legalizer, call: Call) -> None:
+    source, result = as_image(legalizer, call.node.inputs[0] or ""), call.node.outputs[0]
+    rows, columns = _windows(legalizer, call, source)
+    before, after = legalizer.type(source), call.result.type
+    bounds = call.attributes(PoolAttributes).activation.bounds
+    pooled = result
+    if not keeps_bytes(before, after):
+        pooled = temporary(
+            legalizer, f"{result}.maximum", replace(before, shape=call.result.type.shape)
+        )
+    legalizer.layers.append(
+        MaxPool(
+            name=call.node.name,
+            reads=(source,),
+            writes=pooled,
+            rows=rows,
+            columns=columns,
+            stage=maximum_stage(before, bounds),
+        )
+    )
+    if pooled != result:
+        pointwise(legalizer, f"{result}.requantized", pooled, result, copy_stage(before, after))

@@ -1,0 +1,144 @@
+"""Flags, credits and tokens: the one place where thresholds are computed.
+
+Within a phase, flags 0 to 16 count from zero. An operator says what it waits for in terms of what
+others produce: the n-th slot of a buffer being full, or free again. `Phase` knows how often each
+flag has counted for the instructions emitted so far, and gives the thresholds. Ring tokens run
+through the whole program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.fields import ScalarFlag, Side, TileFlag, Watcher
+
+SLOTS = 2
+"""Slots of a staging buffer."""
+
+FIFO_WORDS = BEAGLE.scalar.fifo_words
+"""Words of the scalar core's fifo."""
+
+
+@dataclass(slots=True)
+class Phase:
+    """Counts of the flags of a phase, equal on all tiles that take part in them.
+
+    Attributes:
+        counted: how often instructions so far will have made each flag count.
+    """
+
+    counted: dict[TileFlag, int] = field(default_factory=dict)
+
+    def before(self, flag: TileFlag) -> int:
+        """How often a flag will have counted by all instructions emitted so far."""
+        return self.counted.get(flag, 0)
+
+    def produce(self, flag: TileFlag, count: int) -> int:
+        """An instruction will make a flag count; returns how often others did before."""
+        before = self.before(flag)
+        self.counted[flag] = before + count
+        return before
+
+
+def full(
+    flag: TileFlag | ScalarFlag,
+    level: int,
+    *,
+    before: int = 0,
+    step: int = 1,
+    side: Side = Side.READ,
+) -> Watcher:
+    """Wait, before iteration i of a level, until slot i has been filled.
+
+    Args:
+        flag: counts when a slot is full.
+        level: level of the consumer.
+        before: what the flag counts before slot 0 is begun.
+        step: what it counts for a slot.
+        side: which traversal the level is of.
+    """
+    return Watcher(flag, level, before + step, step, side=side)
+
+
+def once(flag: TileFlag, level: int, count: int, side: Side = Side.READ) -> Watcher:
+    """Wait, before the first iteration of a level that has one, until a flag has counted."""
+    return Watcher(flag, level, count, 0, side=side)
+
+
+def free(
+    flag: TileFlag,
+    level: int,
+    *,
+    before: int = 0,
+    step: int = 1,
+    slots: int = SLOTS,
+    side: Side = Side.WRITE,
+) -> Watcher:
+    """Wait, before iteration i of a level, until slot i is free again.
+
+    Args:
+        flag: counts when a slot has been used.
+        level: level of the producer.
+        before: what the flag counts before the use of slot 0.
+        step: what it counts for a slot.
+        slots: how many slots there are.
+        side: which traversal the level is of.
+    """
+    return Watcher(flag, level, before + step * (1 - slots), step, side=side)
+
+
+@dataclass(slots=True)
+class Tokens:
+    """Turns of the senders on the channels of the ring, and of the scalar core's fifo.
+
+    Attributes:
+        ring: tokens produced so far, by channel.
+        outfed: words that the outfeed has put into the scalar core's fifo.
+        infed: words that the infeed has taken from it.
+    """
+
+    ring: list[int] = field(default_factory=lambda: [0, 0])
+    outfed: int = 0
+    infed: int = 0
+
+    def turn(self, channel: int, level: int, count: int) -> Watcher:
+        """Wait for the turn of a message of so many tokens on a channel."""
+        flag = (TileFlag.RING_PRODUCER_A, TileFlag.RING_PRODUCER_B)[channel]
+        before = self.ring[channel]
+        self.ring[channel] += count
+        return Watcher(flag, level, signed16(before))
+
+    def fifo(self, words: int, put: int) -> tuple[Watcher, Watcher]:
+        """What the two ends of the scalar core's fifo wait for, before each word.
+
+        Args:
+            words: how many the infeed will take.
+            put: how many the outfeed will put in, whole rows.
+
+        Returns:
+            Wait conditions of the infeed, for words, and of the outfeed, for room.
+        """
+        present = Watcher(ScalarFlag.RING_OUTFEED, 0, signed16(self.outfed + 1), 1)
+        room = Watcher(ScalarFlag.SCALAR_INFEED, 0, signed16(self.infed + 1 - FIFO_WORDS), 1)
+        self.outfed += put
+        self.infed += words
+        return present, room
+
+    def fifo_turns(self, level: int, count: int) -> tuple[Watcher, Watcher]:
+        """Wait for the turns of rows that go through the scalar core's fifo, one by one.
+
+        Each takes a token of channel B, and one of channel A when it leaves the fifo: a row may
+        come while the one before it still goes out.
+        """
+        before_a, before_b = self.ring
+        self.ring = [before_a + count, before_b + count]
+        return (
+            Watcher(TileFlag.RING_PRODUCER_A, level, signed16(before_a - 1), 1),
+            Watcher(TileFlag.RING_PRODUCER_B, level, signed16(before_b), 1),
+        )
+
+
+def signed16(value: int) -> int:
+    """A count as the thresholds hold it: 16 bits, signed."""
+    return (value + 0x8000 & 0xFFFF) - 0x8000

@@ -1,0 +1,279 @@
+"""Reference semantics of graphs in the arithmetic of the chip, so that outputs can be equal.
+
+The reference semantics of the compiler are those of XNNPACK, which differs in how sums are scaled:
+it divides by the scale of a result, where the chip multiplies by the reciprocal, and sums of two
+tensors are in its own fixed point. Here every operator that is a sum of products is one: exact
+integers, one float32 factor from `output_stage`, a clamp, rounding to even. What only moves values,
+and functions of one value, whose tables are fitted to the reference, are the same in both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
+from fitzroy.compiler.ops.resize import ResizeAttributes
+from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.ops.windows import explicit_padding
+from fitzroy.compiler.targets.edgetpu.requantization import (
+    LARGEST,
+    SIGNED_OFFSET,
+    OutputStage,
+    copy_stage,
+    mean_stage,
+    output_stage,
+    product_stage,
+    sum_weights,
+    unsigned_zero_point,
+)
+from fitzroy.hw_models.numerics import Arithmetic, Sampling, convolution
+from fitzroy.hw_models.parameters import effective_scale
+
+Integers = npt.NDArray[np.int64]
+Operands = Sequence[Array]
+
+
+def evaluate_on_device(
+    graph: Graph, inputs: Mapping[str, Array], *, keep: bool = False
+) -> dict[str, Array]:
+    """Run a graph in the arithmetic of the chip.
+
+    Args:
+        graph: a verified graph, quantized to 8 bits.
+        inputs: one array per graph input.
+        keep: give every value, not only the outputs.
+    """
+    values: dict[str, Array] = dict(inputs)
+    with patch.object(convolution, "requantization_scale", device_scale):
+        for node in graph.nodes():
+            call = Call.of(graph, node)
+            arrays = [
+                None if value is None else values[value.name] if value.data is None else value.data
+                for value in call.inputs
+            ]
+            if node.op in _OPERATORS:
+                results = _OPERATORS[node.op](call, [x for x in arrays if x is not None])
+            elif OPS[node.op].moves:
+                results = _moved(call, arrays)
+            else:
+                results = list(OPS[node.op].evaluate(call, arrays, Arithmetic.XNNPACK))
+            values.update(zip(node.outputs, results, strict=True))
+    for name in graph.outputs:
+        data = graph.value(name).data
+        if data is not None:
+            values[name] = data
+    return values if keep else {name: values[name] for name in graph.outputs}
+
+
+def device_scale(
+    x: Quantization,
+    w: Quantization,
+    out: Quantization,
+    arithmetic: Arithmetic = Arithmetic.XNNPACK,
+    *,
+    rounds_product: bool = False,
+) -> Array:
+    """Factors of the accumulators of convolutions and matrix products, as programs hold them."""
+    del arithmetic, rounds_product
+    scale = effective_scale(x.scale[0], np.asarray(w.scale), out.scale[0])
+    return np.asarray(scale[0] if w.axis is None else scale)
+
+
+def stored_unsigned(x: Array, type: TensorType) -> Integers:
+    """Elements as the chip holds them."""
+    return x.astype(np.int64) + (SIGNED_OFFSET if type.dtype is DType.INT8 else 0)
+
+
+def finished(sums: Integers, stage: OutputStage, type: TensorType) -> Array:
+    """What the output stage makes of exact sums, zero points and constant included."""
+    real = sums.astype(np.float32) * np.float32(stage.scale)
+    real = np.clip(real, np.float32(stage.minimum), np.float32(stage.maximum))
+    found = np.clip(np.rint(real).astype(np.int64) + stage.output_zero_point, 0, LARGEST)
+    found -= SIGNED_OFFSET if type.dtype is DType.INT8 else 0
+    return np.asarray(found.astype(type.dtype.numpy))
+
+
+def keeps_bytes(before: TensorType, after: TensorType) -> bool:
+    """Whether a copy from one type to another changes nothing on the chip."""
+    return (
+        before.quantization is not None
+        and after.quantization is not None
+        and before.quantization.scale == after.quantization.scale
+        and unsigned_zero_point(before) == unsigned_zero_point(after)
+    )
+
+
+def converted(
+    x: Array,
+    before: TensorType,
+    after: TensorType,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> Array:
+    """A copy from one quantization to another, which may clamp."""
+    stage = copy_stage(before, after, bounds)
+    sums = stored_unsigned(x, before) - stage.a_zero_point
+    if keeps_bytes(before, after):
+        # There is nothing to scale.
+        scaled = OutputStage(1.0, stage.minimum, stage.maximum, stage.output_zero_point)
+        return finished(sums, scaled, after)
+    return finished(sums, stage, after)
+
+
+# --- operators -----------------------------------------------------------------------------------
+
+
+def _moved(call: Call, arrays: Sequence[Array | None]) -> list[Array]:
+    """Elements of operands somewhere else, in the quantization of the results."""
+    operator, after = OPS[call.node.op], [value.type for value in call.outputs]
+    if call.node.op == "concatenation":
+        axis = call.attributes(ConcatenationAttributes).axis
+        parts = [
+            converted(x, call.type(index), after[0])
+            for index, x in enumerate(arrays)
+            if x is not None
+        ]
+        return [np.concatenate(parts, axis)]
+    before = call.type()
+    plain = replace(
+        call,
+        outputs=tuple(
+            replace(value, type=replace(before, shape=value.type.shape)) for value in call.outputs
+        ),
+    )
+    results = operator.evaluate(plain, arrays, Arithmetic.XNNPACK)
+    return [converted(x, before, type) for x, type in zip(results, after, strict=True)]
+
+
+def _sum(call: Call, arrays: Operands, sign: int) -> list[Array]:
+    stage = output_stage(call)
+    types = call.type(0), call.type(1)
+    scales = [float(np.float32(t.quantization.scale[0])) for t in types if t.quantization]
+    first, second = sum_weights(scales[0], scales[1])
+    one, other = (stored_unsigned(x, t) for x, t in zip(arrays, types, strict=True))
+    return [finished(first * one + sign * second * other + stage.constant, stage, call.result.type)]
+
+
+def _mul(call: Call, arrays: Operands) -> list[Array]:
+    first, second = call.type(0), call.type(1)
+    if call.node.inputs[0] == call.node.inputs[1]:
+        # A function of one value.
+        return list(OPS["mul"].evaluate(call, arrays, Arithmetic.XNNPACK))
+    bounds = call.attributes(ActivationAttributes).activation.bounds
+    stage = product_stage(first, second, call.result.type, bounds)
+    sums = (stored_unsigned(arrays[0], first) - stage.a_zero_point) * (
+        stored_unsigned(arrays[1], second) - stage.c_zero_point
+    )
+    return [finished(sums, stage, call.result.type)]
+
+
+def _average_pool(call: Call, arrays: Operands) -> list[Array]:
+    attributes, before, after = call.attributes(PoolAttributes), call.type(), call.result.type
+    (height, width), (rows, columns) = before.shape[1:3], after.shape[1:3]
+    top, _, left, _ = explicit_padding(
+        attributes.padding, (height, width), attributes.kernel, attributes.stride, (1, 1)
+    )
+    x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
+    result = np.empty(after.shape, after.dtype.numpy)
+    for row in range(rows):
+        y = row * attributes.stride[0] - top
+        down = slice(max(y, 0), min(y + attributes.kernel[0], height))
+        for column in range(columns):
+            z = column * attributes.stride[1] - left
+            across = slice(max(z, 0), min(z + attributes.kernel[1], width))
+            count = (down.stop - down.start) * (across.stop - across.start)
+            stage = mean_stage(before, after, count, attributes.activation.bounds)
+            result[:, row, column] = finished(x[:, down, across].sum(axis=(1, 2)), stage, after)
+    return [result]
+
+
+def _mean(call: Call, arrays: Operands) -> list[Array]:
+    attributes, before, after = call.attributes(ReductionAttributes), call.type(), call.result.type
+    axes = attributes.axes
+    count = math.prod(before.shape[axis] for axis in axes)
+    x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
+    sums = x.sum(axis=axes, keepdims=attributes.keep_dims)
+    return [finished(sums, mean_stage(before, after, count), after)]
+
+
+def _converted(call: Call, arrays: Operands) -> list[Array]:
+    attributes = call.node.attributes
+    bounds = getattr(attributes, "min", -math.inf), getattr(attributes, "max", math.inf)
+    return [converted(arrays[0], call.type(), call.result.type, bounds)]
+
+
+def _extremum(call: Call, arrays: Operands) -> list[Array]:
+    after = call.result.type
+    parts = [converted(x, call.type(i), after) for i, x in enumerate(arrays)]
+    function = np.maximum if call.node.op == "maximum" else np.minimum
+    return [function(parts[0], parts[1])]
+
+
+def _prelu(call: Call, arrays: Operands) -> list[Array]:
+    before, slope, after = call.type(0), call.type(1), call.result.type
+    stage = product_stage(before, slope, after)
+    x = stored_unsigned(arrays[0], before) - stage.a_zero_point
+    products = x * (stored_unsigned(arrays[1], slope) - stage.c_zero_point)
+    negative = finished(products, stage, after)
+    positive = np.broadcast_to(converted(arrays[0], before, after), negative.shape)
+    return [np.where(np.broadcast_to(x < 0, negative.shape), negative, positive)]
+
+
+def _resize_bilinear(call: Call, arrays: Operands) -> list[Array]:
+    """Interpolated with exact weights, where the reference has 11 fractional bits; ties go up."""
+    attributes, before, after = call.attributes(ResizeAttributes), call.type(), call.result.type
+    x, unit = stored_unsigned(arrays[0], before), 1
+    for axis in (1, 2):
+        size, inner = attributes.size[axis - 1], before.shape[axis]
+        lower, weight, whole = _neighbours(inner, size, attributes.sampling)
+        upper = np.minimum(lower + 1, inner - 1)
+        shape = [1, 1, 1, 1]
+        shape[axis] = size
+        share = weight.reshape(shape)
+        x = x.take(lower, axis) * (whole - share) + x.take(upper, axis) * share
+        unit *= whole
+    found = (2 * x + unit) // (2 * unit)
+    found -= SIGNED_OFFSET if before.dtype is DType.INT8 else 0
+    return [converted(found, before, after)]
+
+
+def _neighbours(before: int, after: int, sampling: Sampling) -> tuple[Integers, Integers, int]:
+    """Lower neighbours, the weights of the upper ones, and the unit of the weights."""
+    places = np.arange(after)
+    if sampling is Sampling.HALF_PIXEL:
+        unit = 2 * after
+        place = np.clip((2 * places + 1) * before - after, 0, unit * (before - 1))
+    elif sampling is Sampling.ALIGN_CORNERS and after > 1:
+        unit = after - 1
+        place = places * (before - 1)
+    else:
+        unit = after
+        place = places * before
+    return place // unit, place % unit, unit
+
+
+_OPERATORS: dict[str, Callable[[Call, Operands], list[Array]]] = {
+    "add": lambda call, arrays: _sum(call, arrays, 1),
+    "sub": lambda call, arrays: _sum(call, arrays, -1),
+    "mul": _mul,
+    "average_pool_2d": _average_pool,
+    "mean": _mean,
+    "quantize": _converted,
+    "clamp": _converted,
+    "maximum": _extremum,
+    "minimum": _extremum,
+    "prelu": _prelu,
+    "resize_bilinear": _resize_bilinear,
+}
+"""Operators whose results are rounded in another way than the reference semantics do."""

@@ -1,0 +1,372 @@
+"""Networks whose activations do not fit narrow memory, on the simulated Edge TPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tests.compiler.edgetpu_models import random_inputs
+from tests.compiler.edgetpu_reference import evaluate_on_device
+from tests.compiler.test_codegen_convolution import chain, grow, image
+from tests.support import corpus
+
+from fitzroy.api import load
+from fitzroy.base.errors import CapacityError
+from fitzroy.base.types import DType
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.elementwise import ActivationAttributes, LeakyReluAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.windows import PaddingScheme, Pair, output_extent
+from fitzroy.compiler.targets.edgetpu.codegen import lower as lowering
+from fitzroy.compiler.targets.edgetpu.codegen import strips
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Step
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
+from fitzroy.compiler.targets.edgetpu.codegen.memory import NARROW_BYTES, Live, allocate_narrow
+from fitzroy.compiler.targets.edgetpu.codegen.placement import Axis, Image, Vector, hull
+from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
+from fitzroy.compiler.targets.edgetpu.codegen.strips import Segment
+from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.formats.object_file import write_object
+from fitzroy.hw_models.edgetpu.verifier import record, verify
+from fitzroy.hw_models.isa.program import disassemble
+from fitzroy.linker.packages.darwinn import link
+
+SEEDS = (None, 1, 2)
+"""Orders of engines and first contents of memories; None for the plain order."""
+
+SAME, VALID = PaddingScheme.SAME, PaddingScheme.VALID
+
+
+# --- graphs --------------------------------------------------------------------------------------
+
+
+def pool(graph: Graph, op: str, kernel: Pair, stride: Pair) -> None:
+    """Append a pool."""
+    (x,) = graph.outputs
+    type = graph.type(x)
+    extent = output_extent(SAME, (type.shape[1], type.shape[2]), kernel, stride)
+    shape = (1, *extent, type.shape[3])
+    after = image(shape, type.dtype)
+    graph.outputs = [graph.emit(op, [x], after, PoolAttributes(kernel, stride, SAME))]
+
+
+def pointwise(graph: Graph) -> None:
+    """Append a leaky rectifier, which has a matrix of its own."""
+    (x,) = graph.outputs
+    attributes = LeakyReluAttributes(0.2)
+    graph.outputs = [graph.emit("leaky_relu", [x], graph.type(x), attributes)]
+
+
+def joined(graph: Graph, op: str, skip: str) -> None:
+    """Append an operator of two tensors."""
+    (x,) = graph.outputs
+    graph.outputs = [graph.emit(op, [x, skip], graph.type(x), ActivationAttributes())]
+
+
+def separable(dtype: DType) -> Graph:
+    """The first layers of MobileNet."""
+    graph = chain(dtype, (83, 45, 3))
+    grow(graph, "conv_2d", 24, (3, 3), (2, 2))
+    grow(graph, "depthwise_conv_2d", 24, (3, 3))
+    grow(graph, "conv_2d", 48, (1, 1))
+    grow(graph, "depthwise_conv_2d", 48, (3, 3), (2, 2))
+    grow(graph, "conv_2d", 8, (1, 1))
+    return graph
+
+
+def wide() -> Graph:
+    """Kernels, dilations and paddings of all kinds; halos that reach over several tiles."""
+    graph = chain(DType.INT8, (50, 30, 4))
+    grow(graph, "conv_2d", 40, (5, 3), padding=VALID)
+    grow(graph, "depthwise_conv_2d", 40, (3, 5), dilation=(2, 3))
+    grow(graph, "conv_2d", 44, (3, 2), (1, 3))
+    grow(graph, "conv_2d", 6, (7, 7), (2, 1))
+    return graph
+
+
+def residual() -> Graph:
+    """A block with a skip connection between wide layers."""
+    graph = chain(DType.INT8, (64, 36, 4))
+    grow(graph, "conv_2d", 40, (1, 1))
+    (skip,) = graph.outputs
+    grow(graph, "depthwise_conv_2d", 40, (3, 3))
+    pointwise(graph)
+    joined(graph, "add", skip)
+    (skip,) = graph.outputs
+    grow(graph, "conv_2d", 40, (1, 1))
+    joined(graph, "mul", skip)
+    grow(graph, "conv_2d", 4, (3, 3))
+    return graph
+
+
+def pooled(op: str) -> Callable[[], Graph]:
+    """Large convolutions in front of a pool."""
+
+    def make() -> Graph:
+        graph = chain(DType.UINT8, (61, 43, 4))
+        grow(graph, "conv_2d", 24, (3, 3))
+        grow(graph, "conv_2d", 40, (3, 3))
+        pool(graph, op, (3, 3), (2, 2))
+        grow(graph, "conv_2d", 4, (1, 1), (2, 2))
+        return graph
+
+    return make
+
+
+def long() -> Graph:
+    """Many layers of one size: strips recompute a lot, or segments are short."""
+    graph = chain(DType.UINT8, (72, 20, 4))
+    for _ in range(4):
+        grow(graph, "depthwise_conv_2d", graph.type(graph.outputs[0]).shape[3], (3, 3))
+        grow(graph, "conv_2d", 32, (1, 1))
+    grow(graph, "conv_2d", 4, (1, 1), (2, 2))
+    return graph
+
+
+GRAPHS: dict[str, Callable[[], Graph]] = {
+    "separable-int8": lambda: separable(DType.INT8),
+    "separable-uint8": lambda: separable(DType.UINT8),
+    "wide": wide,
+    "residual": residual,
+    "max-pool": pooled("max_pool_2d"),
+    "average-pool": pooled("average_pool_2d"),
+    "long": long,
+}
+
+
+def legalized(graph: Graph) -> Legalizer:
+    legalizer = Legalizer(graph)
+    legalizer.run()
+    return legalizer
+
+
+def plan_of(graph: Graph, nbytes: int = NARROW_BYTES) -> lowering._Plan:
+    return lowering._plan(legalized(graph), nbytes)
+
+
+@cache
+def limits(name: str) -> tuple[int, ...]:
+    """Narrow memories that are smaller than what a graph takes without strips."""
+    whole = plan_of(GRAPHS[name]())
+    assert all(step.whole is None for step in whole.steps)
+    found = []
+    for percent in (85, 65, 50):
+        limit = whole.used * percent // 400 * 4
+        try:
+            plan_of(GRAPHS[name](), limit)
+        except CapacityError:
+            break
+        found.append(limit)
+    assert found
+    return tuple(found)
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_strips_give_what_whole_layers_give(name: str) -> None:
+    graph = GRAPHS[name]()
+    inputs = random_inputs(graph, 5)
+    wanted = evaluate_on_device(graph, inputs)
+    raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
+    for limit, seed in zip(limits(name), [1, None, 2], strict=False):
+        assert any(step.whole is not None for step in plan_of(graph, limit).steps)
+        (package,) = link([lower(graph, narrow_bytes=limit)])
+        found = SimulatedDevice(seed=seed).run(package, raw)
+        for output in graph.outputs:
+            np.testing.assert_array_equal(
+                found.tensors[output],
+                wanted[output].reshape(-1).view(np.uint8),
+                err_msg=f"{output} in {limit} bytes, seed {seed}",
+            )
+
+
+@pytest.mark.parametrize("name", ["separable-int8", "wide", "max-pool"])
+def test_programs_obey_the_rules_of_the_chip(name: str) -> None:
+    graph = GRAPHS[name]()
+    (package,) = link([lower(graph, narrow_bytes=limits(name)[0])])
+    streams = package.main.instruction_bitstreams or ()
+    chunks = [disassemble(np.asarray(stream.bitstream).tobytes()) for stream in streams]
+    assert [str(finding) for finding in verify(record(chunks), chunks)] == []
+
+
+def test_the_same_graph_gives_the_same_program() -> None:
+    graph, limit = GRAPHS["separable-int8"](), limits("separable-int8")[0]
+    one, other = (write_object(lower(graph, narrow_bytes=limit)) for _ in range(2))
+    assert one == other
+
+
+def test_weights_are_kept_once_and_sent_for_every_strip() -> None:
+    graph, limit = GRAPHS["separable-int8"](), limits("separable-int8")[0]
+    plain, small = lower(graph), lower(graph, narrow_bytes=limit)
+    names = [[item.name for item in found.operands or ()] for found in (plain, small)]
+    assert names[0] == names[1]
+    uses = [sum(len(text.fixups or ()) for text in found.text or ()) for found in (plain, small)]
+    assert uses[0] < uses[1]
+
+
+# --- places --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_nothing_overlaps_what_lives_at_the_same_time(name: str) -> None:
+    for limit in limits(name):
+        plan = plan_of(GRAPHS[name](), limit)
+        assert plan.used <= limit
+        steps = plan.steps
+        last = {id(tensor): step for step, tensor in _uses(steps)}
+        places: dict[int, Image | Vector] = {}
+        for number, step in enumerate(steps):
+            result = step.whole or step.result
+            assert result.base + result.nbytes <= limit - plan.scratch[number + 1]
+            places[id(result)] = result
+            alive = [place for key, place in places.items() if last[key] >= number]
+            alive.sort(key=lambda place: place.base)
+            for one, behind in pairwise(alive):
+                assert one.base + one.nbytes <= behind.base
+
+
+def _uses(steps: Sequence[Step]) -> list[tuple[int, Image | Vector]]:
+    found = []
+    for number, step in enumerate(steps):
+        found.append((number, step.whole or step.result))
+        found += [(number, step.tensors[name]) for name in step.layer.reads]
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_strips_cover_the_result_and_what_it_needs(count: int) -> None:
+    legalizer = legalized(wide())
+    segment = Segment(0, 4, count)
+    result = legalizer.layers[3].writes
+    _, height, _, _ = legalizer.type(result).shape
+    rows: list[list[int]] = [[], [], [], []]
+    for needed in strips.regions(legalizer, segment):
+        for layer in segment.layers(legalizer):
+            _, *extents, _ = legalizer.type(layer.writes).shape
+            for part in range(4):
+                for axis, reach in enumerate(layer.windows(0)):
+                    made = needed[layer.writes][axis][part]
+                    inside = max(made[0], 0), min(made[1], extents[axis])
+                    if inside[0] < inside[1]:
+                        wanted, have = reach.needs(inside), needed[layer.reads[0]][axis][part]
+                        assert hull([wanted, have]) == have
+        for part, (begin, end) in enumerate(needed[result][0]):
+            rows[part] += range(begin, end)
+    assert [row for part in rows for row in part] == list(range(height))
+
+
+def test_windows_of_the_input_hold_what_all_strips_read() -> None:
+    legalizer = legalized(wide())
+    name = legalizer.layers[0].reads[0]
+    for count in (1, 2, 5, 9):
+        segment = Segment(0, 4, count)
+        found = strips.windows(legalizer, segment)[name]
+        read = [needed[name] for needed in strips.regions(legalizer, segment)]
+        for axis in (0, 1):
+            for part in range(4):
+                assert found[axis][part] == hull(region[axis][part] for region in read)
+
+
+# --- choice --------------------------------------------------------------------------------------
+
+
+def chosen(legalizer: Legalizer, limit: int) -> list[Segment]:
+    tensors = lowering._placed(legalizer)
+    steps = strips.steps(legalizer, [], tensors)
+    lives = lowering._lives(legalizer, tensors, steps)
+    scratch = lowering._scratch(legalizer, tensors, steps, patches=False)
+    return strips.choose(legalizer, lives, scratch, limit)
+
+
+def test_what_fits_has_no_strips() -> None:
+    legalizer = legalized(GRAPHS["separable-int8"]())
+    assert chosen(legalizer, NARROW_BYTES) == []
+
+
+def test_smaller_memories_take_more_strips() -> None:
+    graph = GRAPHS["separable-int8"]()
+    counts = [len(plan_of(graph, limit).steps) for limit in limits("separable-int8")]
+    assert counts == sorted(counts)
+    assert counts[0] > len(legalized(graph).layers)
+
+
+def test_segments_hold_all_readers_of_what_they_do_not_keep() -> None:
+    legalizer = legalized(residual())
+    for limit in limits("residual"):
+        for segment in chosen(legalizer, limit):
+            inside = {layer.name for layer in segment.layers(legalizer)}
+            for name in segment.inner(legalizer):
+                readers = {layer.name for layer in legalizer.layers if name in layer.reads}
+                assert readers <= inside
+
+
+def test_outputs_of_the_network_are_no_intermediate_images() -> None:
+    graph, limit = wide(), limits("wide")[0]
+    (segment, *_) = chosen(legalized(graph), limit)
+    kept = segment.inner(legalized(graph))[-1]
+    graph.outputs.append(kept)
+    legalizer = legalized(graph)
+    for nbytes in (limit, 2 * limit):
+        try:
+            segments = chosen(legalizer, nbytes)
+        except CapacityError:
+            continue
+        assert all(kept not in segment.inner(legalizer) for segment in segments)
+        break
+    else:
+        pytest.fail("it must fit in twice as much")
+
+
+def test_what_cannot_fit_is_refused() -> None:
+    graph = chain(DType.INT8, (64, 64, 4))
+    grow(graph, "conv_2d", 32, (1, 1))
+    with pytest.raises(CapacityError, match="takes 8192 bytes of every tile"):
+        lower(graph, narrow_bytes=8192)
+
+
+# --- narrow memory -------------------------------------------------------------------------------
+
+
+def _image(name: str, rows: int) -> Image:
+    return Image(name, Axis.of(4 * rows, 4, []), Axis.of(4, 4, []), 4, 0)
+
+
+def test_tensors_may_lie_where_other_steps_have_scratch() -> None:
+    one, other = _image("one", 10), _image("other", 20)
+    lives = [Live(one, 0, 1), Live(other, 2, 3)]
+    assert allocate_narrow(lives, reserved=[60, 60, 0, 20], nbytes=100) == 80
+    with pytest.raises(CapacityError, match="79 of 100 are free"):
+        allocate_narrow(lives, reserved=[60, 60, 0, 21], nbytes=100)
+
+
+# --- whole networks ------------------------------------------------------------------------------
+
+
+@pytest.mark.corpus
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "posenet_mobilenet_v1_075_353_481_16_quant_decoder",
+        "posenet_mobilenet_v1_075_481_641_16_quant_decoder",
+        "bodypix_mobilenet_v1_075_512_512_16_quant_decoder",
+    ],
+)
+def test_large_networks_of_the_corpus(name: str) -> None:
+    (segment,), _ = divide(load(corpus() / f"coral/{name}.tflite"))
+    graph = segment.graph
+    inputs = random_inputs(graph, 1)
+    (package,) = link([lower(graph)])
+    raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
+    found = SimulatedDevice(seed=1).run(package, raw)
+    wanted = evaluate_on_device(graph, inputs)
+    for output in graph.outputs:
+        np.testing.assert_array_equal(
+            found.tensors[output], wanted[output].reshape(-1).view(np.uint8)
+        )
