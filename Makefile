@@ -8,7 +8,7 @@ BUILD := build/demo
 .PHONY: demo test lint format bench docs clean help
 
 help:
-	@echo "make demo    compile the digits model, run it, show what it recognizes"
+	@echo "make demo    compile the digits model for the Edge TPU, run it on the simulated chip"
 	@echo "make test    run the tests (PYTEST_ARGS=... is passed on)"
 	@echo "make lint    style, format, types, layers"
 	@echo "make format  format the code"
@@ -41,11 +41,17 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/.test
 
 demo: $(VENV)/.demo
 	@mkdir -p $(BUILD)
-	$(BIN)/fitzroy compile examples/models/digits.tflite --target xnnpack -o $(BUILD)/digits.pte
+	$(BIN)/fitzroy compile examples/models/digits.tflite --show-operations \
+	  -o $(BUILD)/digits_edgetpu.tflite
 	@for image in examples/images/*.png; do \
-	  $(BIN)/fitzroy run $(BUILD)/digits.pte --input "$$image" --output $(BUILD)/digits.npy \
+	  $(BIN)/fitzroy sim $(BUILD)/digits_edgetpu.tflite --input "$$image" --functional --quiet \
 	    --labels examples/models/digits_labels.txt --top 1 || exit 1; \
 	done
+	$(BIN)/fitzroy sim $(BUILD)/digits_edgetpu.tflite --input examples/images/digit_4_1.png \
+	  --labels examples/models/digits_labels.txt --report $(BUILD)/digits.html
+	$(BIN)/fitzroy compile examples/models/digits.tflite --target xnnpack -o $(BUILD)/digits.pte
+	$(BIN)/fitzroy run $(BUILD)/digits.pte --input examples/images/digit_4_1.png \
+	  --labels examples/models/digits_labels.txt --top 1
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -51,7 +51,7 @@ def secret(tmp_path: Path) -> Path:
 
 
 def test_summary_and_default_destination(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
-    result = fitzroy("compile", digits)
+    result = fitzroy("compile", digits, "--target", "xnnpack")
     assert (result.code, result.err) == (0, "")
     assert os.listdir(tmp_path) == ["digits.pte"]
     assert "11 on xnnpack" in result.out
@@ -75,7 +75,7 @@ def test_json(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
 
 
 def test_quiet_prints_nothing(fitzroy: Run, digits: Path) -> None:
-    result = fitzroy("compile", digits, "-q")
+    result = fitzroy("compile", digits, "--target", "xnnpack", "-q")
     assert (result.code, result.out, result.err) == (0, "", "")
 
 
@@ -170,7 +170,9 @@ def test_programs_are_no_models(fitzroy: Run, program: Path) -> None:
 def test_inputs_are_never_overwritten(fitzroy: Run, digits: Path, images: list[Path]) -> None:
     for output in (digits, images[0]):
         before = output.read_bytes()
-        result = fitzroy("compile", digits, "-o", output, "--bundle", images[0])
+        result = fitzroy(
+            "compile", digits, "--target", "xnnpack", "-o", output, "--bundle", images[0]
+        )
         assert result.code == 2
         assert "overwrite" in result.err
         assert output.read_bytes() == before
@@ -178,7 +180,7 @@ def test_inputs_are_never_overwritten(fitzroy: Run, digits: Path, images: list[P
 
 def test_bad_test_cases(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 9), np.int8))
-    result = fitzroy("compile", digits, "--bundle", "x.npy")
+    result = fitzroy("compile", digits, "--target", "xnnpack", "--bundle", "x.npy")
     assert result.code == 2
     assert "int8[1,8,8,1]" in result.err
     assert "int8[1,9]" in result.err

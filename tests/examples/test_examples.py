@@ -67,6 +67,14 @@ def images() -> dict[Path, Array]:
 # --- the programs --------------------------------------------------------------------------------
 
 
+def test_edgetpu_digits(tmp_path: Path) -> None:
+    need("PIL", "examples")
+    output = run("edgetpu_digits.py", "--output", str(tmp_path / "digits_edgetpu.tflite"))
+    assert "9 of 9 operators on the Edge TPU" in output
+    assert "10 of 10 are right" in output
+    assert (tmp_path / "digits_edgetpu.tflite").stat().st_size > 50_000
+
+
 def test_the_readme_lists_every_example() -> None:
     text = (EXAMPLES / "README.md").read_text()
     for path in EXAMPLES.glob("*.py"):
