@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fitzroy.base.diagnostics import Diagnostic
-from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.diagnostics import Diagnostic, Severity
+from fitzroy.base.errors import CapacityError, UnsupportedError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import DType
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.partition import Placement
+from fitzroy.compiler.partition import Placement, title
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
-from fitzroy.compiler.targets.edgetpu.codegen.segments import NAME, Segment, divide
+from fitzroy.compiler.targets.edgetpu.codegen.segments import HOST, NAME, Segment, divide
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile, write_package
 from fitzroy.formats.detect import FileKind, detect
@@ -80,7 +80,8 @@ def compile_edgetpu(
 ) -> EdgeTpuCompilation:
     """Compile a quantized TFLite model for the Edge TPU.
 
-    Operators that cannot be mapped stay in the model, where the host runs them.
+    Operators that cannot be mapped stay in the model, where the host runs them; so does a part that
+    does not fit the chip, unless it is the only one.
 
     Args:
         path: the model.
@@ -91,7 +92,7 @@ def compile_edgetpu(
         UsageError: the file cannot be read.
         FormatError: the file is malformed.
         UnsupportedError: no operator can be mapped; with the reason of each.
-        CapacityError: a part of the model does not fit the chip.
+        CapacityError: no part of the model fits the chip.
     """
     start = time.perf_counter()
     name = os.fspath(path)
@@ -104,10 +105,20 @@ def compile_edgetpu(
             rejects=[reject for placement in placements for reject in placement.rejects],
             where=name,
         )
-    objects = []
+    objects, mapped, failures = [], [], list[CapacityError]()
     for number, segment in enumerate(segments, 1):
         progress(f"part {number} of {len(segments)}: {len(segment.nodes)} operators")
-        objects.append(lower(segment.graph))
+        try:
+            objects.append(lower(segment.graph))
+            mapped.append(segment)
+        except CapacityError as error:
+            failures.append(error)
+            placements = [
+                _left(item, error) if item.nodes == segment.nodes else item for item in placements
+            ]
+    if not mapped:
+        raise failures[0]
+    segments = mapped
     progress("linking")
     packages = link(objects, options)
     data = tflite.write_model(
@@ -126,6 +137,16 @@ def compile_edgetpu(
         tuple(placements),
         time.perf_counter() - start,
     )
+
+
+def _left(placement: Placement, error: CapacityError) -> Placement:
+    """A group of nodes that the host has to run after all."""
+    what = error.what + (f": {error.reason}" if error.reason else "")
+    rejects = tuple(
+        Diagnostic(Severity.WARNING, "edgetpu-capacity", title(node), what)
+        for node in placement.nodes
+    )
+    return replace(placement, target=HOST.name, rejects=(*placement.rejects, *rejects))
 
 
 def is_quantized(path: str | os.PathLike[str]) -> bool:

@@ -6,12 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.support import Run
+from tests.support import corpus
 
+from fitzroy import edgetpu
+from fitzroy.base.errors import CapacityError
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.formats import custom_op, darwinn, tflite
-from fitzroy.formats.object_file import read_object
+from fitzroy.formats.object_file import ObjectFile, read_object
 
 
 def test_quantized_models_go_to_the_edge_tpu(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
@@ -99,3 +102,26 @@ def test_a_model_without_integers_goes_to_xnnpack(fitzroy: Run, tmp_path: Path) 
     assert "no operator can be mapped to the Edge TPU" in refused.err
     explained = fitzroy("explain", path, "--target", "edgetpu")
     assert "is not 8-bit quantized" in explained.out
+
+
+@pytest.mark.corpus
+def test_what_does_not_fit_stays_on_the_host(
+    fitzroy: Run, digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = edgetpu.lower, []
+
+    def lower(graph: Graph) -> ObjectFile:
+        calls.append(graph)
+        if len(calls) == 1:
+            raise CapacityError("tensor 'x' takes too many bytes", reason="192 KiB are there")
+        return real(graph)
+
+    monkeypatch.setattr(edgetpu, "lower", lower)
+    refused = fitzroy("compile", digits)
+    assert refused.code == 5
+    assert "tensor 'x' takes too many bytes" in refused.err
+    recurrent = corpus() / "coral" / "keras_lstm_mnist_ptq.tflite"
+    calls.clear()
+    document = fitzroy("compile", recurrent, "--json").json
+    assert len(document["subgraphs"]) == 1
+    assert any("192 KiB" in item["status"] for item in document["operations"])
