@@ -8,11 +8,11 @@ import pytest
 from tests.cli.support import Run
 from tests.support import corpus
 
-from fitzroy import edgetpu
 from fitzroy.base.errors import CapacityError
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.formats import custom_op, darwinn, tflite
 from fitzroy.formats.object_file import ObjectFile, read_object
 
@@ -108,15 +108,15 @@ def test_a_model_without_integers_goes_to_xnnpack(fitzroy: Run, tmp_path: Path) 
 def test_what_does_not_fit_stays_on_the_host(
     fitzroy: Run, digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = edgetpu.lower, []
+    calls = []
 
-    def lower(graph: Graph) -> ObjectFile:
+    def limited(graph: Graph) -> ObjectFile:
         calls.append(graph)
         if len(calls) == 1:
             raise CapacityError("tensor 'x' takes too many bytes", reason="192 KiB are there")
-        return real(graph)
+        return lower(graph)
 
-    monkeypatch.setattr(edgetpu, "lower", lower)
+    monkeypatch.setattr("fitzroy.edgetpu.lower", limited)
     refused = fitzroy("compile", digits)
     assert refused.code == 5
     assert "tensor 'x' takes too many bytes" in refused.err
