@@ -312,10 +312,11 @@ def _box(
         return
     if is_vector(legalizer, source):
         # Elements follow one another if dimensions within the one that is cut are whole.
-        cut = [axis for axis, size in enumerate(before.shape) if after.shape[axis] != size]
+        shape = call.type().shape
+        cut = [axis for axis, size in enumerate(shape) if after.shape[axis] != size]
         if set(stride) != {1} or math.prod(after.shape[: max(cut, default=0)]) != 1:
             raise UnsupportedError(f"{call.node.name!r} takes single elements of a vector")
-        strides = [math.prod(before.shape[axis + 1 :]) for axis in range(len(before.shape))]
+        strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         start = sum(first * step for first, step in zip(begin, strides, strict=True))
         _join(legalizer, call, index, [(source, start, after.size)])
         return
