@@ -9,6 +9,7 @@ the chip's memory and one caching token.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,7 @@ import numpy as np
 from fitzroy.base.errors import CapacityError, LinkError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import (
+    DataType,
     Executable,
     ExecutableType,
     Layer,
@@ -77,6 +79,9 @@ from fitzroy.linker.schedule.steps import (
 )
 
 PRODUCER = "fitzroy"
+
+_MOST_ELEMENTS = 1 << 26
+"""Largest output that gets a layout here: far beyond what the chip could compute."""
 
 _INPUT_UNIT = BEAGLE.memories.activation_buffer.element_bytes
 # The scalar core pushes single words.
@@ -365,6 +370,13 @@ def _laid_out(layer: Layer) -> Layer:
     kind = layer.any_layer
     if not isinstance(kind, OutputLayer) or kind.layout is not None or kind.shape_info is not None:
         return layer
+    if layer.data_type not in [int(known) for known in DataType]:
+        raise LinkError(f"output {layer.name!r} has elements of unknown type {layer.data_type}")
+    if min(layer.extent) < 1 or math.prod(layer.extent) > _MOST_ELEMENTS:
+        raise LinkError(
+            f"output {layer.name!r} has {' x '.join(map(str, layer.extent))} elements",
+            reason=f"at least one along each axis and at most {_MOST_ELEMENTS} can be laid out",
+        )
     layout, size = output_layout(layer.extent, layer.element.itemsize)
     return replace(layer, any_layer=replace(kind, layout=layout), size_bytes=size)
 
