@@ -12,6 +12,8 @@ simulator
     time of the functional simulator of the Edge TPU
 timing
     the timing model of the Edge TPU, against published measurements of devices
+edgetpu_compiler
+    programs of the compiler for the Edge TPU: right, and how fast beside those of Google's
 conformance
     differences between programs and LiteRT, oracle and reference semantics
 simulator_conformance
@@ -19,7 +21,7 @@ simulator_conformance
 
 Each writes ``benchmarks/results/<name>.json`` with the machine and the versions; in the end
 ``docs/benchmarks.md``, ``docs/conformance.md``, ``docs/simulator_conformance.md`` and the figures
-of ``docs/timing.md`` are made from these files if all are there.
+of ``docs/timing.md`` and ``docs/edgetpu_compiler.md`` are made from these files if all are there.
 Needed are the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a corpus of models
 (FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no explanation.
 """
@@ -40,6 +42,7 @@ NAMES = (
     "edgetpu",
     "simulator",
     "timing",
+    "edgetpu_compiler",
     "conformance",
     "simulator_conformance",
 )

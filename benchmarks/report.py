@@ -379,6 +379,154 @@ def timing(results: Json) -> str:
     return f"{text}\n{_machine(results)}\n\n{page[end:]}"
 
 
+def edgetpu_compiler(results: Json) -> str:
+    """The page of the compiler for the Edge TPU, with the figures between markers made anew."""
+    page = (_DOCS / "edgetpu_compiler.md").read_text()
+    begin, end = (page.index(marker) for marker in _FIGURES)
+    models, bounds = results["models"], results["bounds"]
+    ran = [entry for entry in models if not entry["failure"]]
+    equal = [entry for entry in ran if entry["bytes"] and not entry["differing"]]
+    exact = [entry for entry in equal if not entry["faults"]]
+    text = page[: begin + len(_FIGURES[0])]
+    text += (
+        f"\n**{len(models)} models: {len(ran)} compile, {len(exact)} give no differing byte.**\n\n"
+    )
+    text += _table(
+        (
+            "model",
+            "operators on the chip",
+            "parts",
+            "bytes compared",
+            "differing",
+            "largest",
+            "chunks",
+            "instructions",
+            "cached",
+            "streamed",
+            "compile time",
+        ),
+        [
+            (
+                f"`{entry['model']}`",
+                f"{entry['mapped']} of {entry['operators']}",
+                str(entry["segments"]),
+                f"{entry['bytes']:,}",
+                f"{entry['differing']:,}",
+                str(entry["largest"]),
+                str(entry["chunks"]),
+                f"{entry['ours']['instructions']:,} B" if entry["ours"] else "",
+                f"{entry['cached']:,} B",
+                f"{entry['streamed']:,} B",
+                f"{entry['seconds']:.2f} s",
+            )
+            for entry in ran
+        ],
+    )
+    text += "\nOperators that stay on the host, and why:\n\n"
+    text += _table(
+        ("model", "operators", "reason"),
+        [
+            (f"`{entry['model']}`", str(count), reason)
+            for entry in ran
+            for reason, count in entry["reasons"].items()
+        ],
+    )
+    for entry in models:
+        for fault in (entry["failure"], *entry["faults"]):
+            if fault:
+                text += f"\n`{entry['model']}` fails: {fault}\n"
+    mean = results["mean"]
+    text += (
+        f"\n### Against Google's compiler\n\n**Geometric mean of the cycles: {mean:.3f} of "
+        f"Google's (bound {bounds['mean']:g}), {len(results['ratios'])} models, the worst "
+        f"{max(results['ratios'].values(), default=0):.3f} (bound {bounds['most']:g}). After the "
+        f"input: {results['computing_mean']:.3f}.**\n\n"
+    )
+    text += _table(
+        (
+            "model",
+            "operators",
+            "cycles",
+            "Google's",
+            "ratio",
+            "after the input",
+            "Google's",
+            "ratio",
+            "op engine steps",
+            "Google's",
+            "ratio",
+            "instructions",
+            "Google's",
+            "parameters",
+            "Google's",
+            "with USB 3",
+            "Google's",
+        ),
+        [_costs(entry) for entry in models if entry["ours"] and entry["google"]],
+    )
+    text += "\n### Random models\n\n"
+    tally = results["random"]
+    mapped = sum(tally["mapped"].values())
+    text += (
+        f"{tally['models']:,} models, {tally['segments']:,} parts with {mapped:,} operators of "
+        f"{len(tally['mapped'])} kinds, {tally['bytes']:,} bytes compared: "
+        f"**{len(tally['failures'])} parts fail or differ**; the verifier of programs objects to "
+        f"{len({seed for seed, _ in tally['unordered']})} more.\n\n"
+    )
+    text += _table(
+        ("operator", "on the chip"),
+        [(f"`{name}`", f"{count:,}") for name, count in sorted(tally["mapped"].items())],
+    )
+    if tally["refused"]:
+        text += "\nWhat stayed on the host:\n\n"
+        text += _table(
+            ("how often", "reason"),
+            [(str(count), reason) for reason, count in sorted(tally["refused"].items())],
+        )
+    if tally["failures"]:
+        text += "\n"
+        text += _table(("seed", "fault"), [(str(seed), fault) for seed, fault in tally["failures"]])
+    apart = results["apart"]
+    runs = apart["runs"]
+    digests = {digest for run in runs for digest in run["digest"].split()}
+    text += (
+        f"\n### Time and memory\n\n`{apart['model']}` in {len(runs)} processes of their own, each "
+        f"with another seed of hashes, imports not counted: "
+        f"{min(run['seconds'] for run in runs):.2f} s for the first compilation (bound "
+        f"{bounds['seconds']:g} s), {min(run['again'] for run in runs):.2f} s for the second; the "
+        f"process holds {max(run['peak'] for run in runs) / 1e6:.0f} MB at its peak (bound "
+        f"{bounds['bytes'] / 1e6:.0f} MB), {max(run['baseline'] for run in runs) / 1e6:.0f} MB of "
+        f"them before it begins. {len(digests)} different result"
+        f"{'s' if len(digests) > 1 else ''} of {2 * len(runs)} compilations.\n"
+    )
+    return f"{text}\n{_machine(results)}\n\n{page[end:]}"
+
+
+def _costs(entry: Json) -> tuple[str, ...]:
+    ours, google = entry["ours"], entry["google"]
+    same = ours["operators"] == google["operators"]
+    ratio = f"{ours['cycles'] / google['cycles']:.3f}"
+    return (
+        f"`{entry['model']}`",
+        str(ours["operators"]) if same else f"{ours['operators']}, Google's {google['operators']}",
+        f"{ours['cycles']:,.0f}",
+        f"{google['cycles']:,.0f}",
+        ratio if entry["comparable"] else f"({ratio})",
+        f"{ours['computing']:,.0f}",
+        f"{google['computing']:,.0f}",
+        f"{ours['computing'] / google['computing']:.3f}",
+        f"{ours['steps']:,}",
+        f"{google['steps']:,}",
+        f"{ours['steps'] / google['steps']:.3f}" if google["steps"] else "",
+        f"{ours['instructions']:,} B",
+        f"{google['instructions']:,} B",
+        f"{ours['parameters']:,} B",
+        f"{google['parameters']:,} B",
+        f"{ours['milliseconds']:.3f} ms",
+        f"{google['milliseconds']:.3f} ms",
+    )
+
+
 def _simulator_differs(entry: Json) -> bool:
     return bool(entry["litert"]["differing"] or entry["reference"]["differing"])
 
@@ -440,5 +588,6 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "conformance.md": (conformance, ("conformance",)),
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
     "timing.md": (timing, ("timing",)),
+    "edgetpu_compiler.md": (edgetpu_compiler, ("edgetpu_compiler",)),
 }
 """How each page is rendered, and from which results."""
