@@ -10,7 +10,7 @@ import numpy as np
 
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY, TILES
-from fitzroy.compiler.targets.edgetpu.codegen.sync import Phase, Tokens
+from fitzroy.compiler.targets.edgetpu.codegen.sync import Tokens
 from fitzroy.formats.object_file import Condition, Fixup, Part, Symbol, SymbolKind, Text
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
@@ -75,13 +75,11 @@ class Builder:
     """A program under construction.
 
     Attributes:
-        phase: counts of the flags of the phase.
         tokens: turns on the ring.
         staging: first row of wide memory that phases may use for data.
     """
 
     def __init__(self) -> None:
-        self.phase = Phase()
         self.tokens = Tokens()
         self.staging = WIDE_ROWS
         self._sections = [_Section()]
@@ -127,13 +125,11 @@ class Builder:
     def barrier(self) -> None:
         """A new phase: all earlier work is done on each tile, flags count from zero."""
         self.fence(reset=PHASE_FLAGS)
-        self.phase = Phase()
 
     def sync(self) -> None:
         """A new phase, which begins on all tiles at the same time."""
         self.fence(reset=PHASE_FLAGS, signal=True)
         self.wait_for_tiles()
-        self.phase = Phase()
 
     def wait_for_tiles(
         self, *, streams: int = 1 << StreamEngine.INFEED | 1 << StreamEngine.OUTFEED

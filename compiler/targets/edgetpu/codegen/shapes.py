@@ -24,7 +24,6 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.targets.edgetpu.codegen.copies import Assembly, Run, Section, runs
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import (
-    PLAIN,
     Pointwise,
     VectorPointwise,
 )
@@ -54,11 +53,6 @@ def keeps_bytes(before: TensorType, after: TensorType) -> bool:
         and before.quantization.scale == after.quantization.scale
         and unsigned_zero_point(before) == unsigned_zero_point(after)
     )
-
-
-def stage_between(before: TensorType, after: TensorType) -> OutputStage:
-    """The output stage of a copy from one quantization to another."""
-    return PLAIN if keeps_bytes(before, after) else copy_stage(before, after)
 
 
 def image_shape(legalizer: Legalizer, name: str) -> tuple[int, int, int]:

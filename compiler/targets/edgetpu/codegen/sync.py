@@ -1,9 +1,8 @@
 """Flags, credits and tokens: the one place where thresholds are computed.
 
 Within a phase, flags 0 to 16 count from zero. An operator says what it waits for in terms of what
-others produce: the n-th slot of a buffer being full, or free again. `Phase` knows how often each
-flag has counted for the instructions emitted so far, and gives the thresholds. Ring tokens run
-through the whole program.
+others produce: the n-th slot of a buffer being full, or free again. Ring tokens run through the
+whole program.
 """
 
 from __future__ import annotations
@@ -18,27 +17,6 @@ SLOTS = 2
 
 FIFO_WORDS = BEAGLE.scalar.fifo_words
 """Words of the scalar core's fifo."""
-
-
-@dataclass(slots=True)
-class Phase:
-    """Counts of the flags of a phase, equal on all tiles that take part in them.
-
-    Attributes:
-        counted: how often instructions so far will have made each flag count.
-    """
-
-    counted: dict[TileFlag, int] = field(default_factory=dict)
-
-    def before(self, flag: TileFlag) -> int:
-        """How often a flag will have counted by all instructions emitted so far."""
-        return self.counted.get(flag, 0)
-
-    def produce(self, flag: TileFlag, count: int) -> int:
-        """An instruction will make a flag count; returns how often others did before."""
-        before = self.before(flag)
-        self.counted[flag] = before + count
-        return before
 
 
 def full(
