@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.hw_models.instruction_fields import narrow, units, wait, waits, wide
 
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
@@ -32,7 +33,6 @@ from fitzroy.hw_models.isa.fields import (
     StreamEngine,
     TileEngine,
     TileFlag,
-    Watcher,
 )
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.mesh import Mesh
@@ -49,34 +49,11 @@ from fitzroy.hw_models.isa.scalar import (
     Store,
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
-from fitzroy.hw_models.isa.traversal import Prefix, Traversal, traversal
+from fitzroy.hw_models.isa.traversal import Prefix, traversal
 
 ALL = 0xFFFF
 SEEDS = (None, 1, 2, 3)
 EACH = Producer(0)
-
-
-def wide(base: int, *dims: tuple[int, int], **more: Any) -> Traversal:
-    return traversal(base, list(dims), rank=4, **more)
-
-
-def narrow(base: int, *dims: tuple[int, int], **more: Any) -> Traversal:
-    return traversal(base, list(dims), rank=6, **more)
-
-
-def units(base: int, count: int) -> Traversal:
-    return traversal(base, [(count, 1)], rank=3)
-
-
-def wait(
-    flag: int, level: int, threshold: int, increment: int = 0, *, side: Side = Side.READ
-) -> Watcher:
-    return Watcher(flag, level, threshold, increment, side=side)
-
-
-def waits(*watchers: Watcher, count: int) -> tuple[Watcher | None, ...]:
-    return (*watchers, *(None,) * (count - len(watchers)))
-
 
 # --- programs ---------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.hw_models.instruction_fields import narrow, units, wide
 from tests.hw_models.test_edgetpu_engines import (
     ALL,
     DONE,
@@ -19,12 +20,9 @@ from tests.hw_models.test_edgetpu_engines import (
     RESET,
     Memory,
     descriptor,
-    narrow,
     prepared,
     program,
     to_host,
-    units,
-    wide,
 )
 from tests.hw_models.timing_oracle import Oracle
 from tests.support import corpus

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.hw_models.instruction_fields import narrow, units, wait, waits, wide
 from tests.hw_models.verifier_mutations import mutants
 
 from fitzroy.base.diagnostics import Severity
@@ -28,7 +29,6 @@ from fitzroy.hw_models.isa.fields import (
     Side,
     StreamEngine,
     TileFlag,
-    Watcher,
 )
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.mesh import Mesh
@@ -45,35 +45,13 @@ from fitzroy.hw_models.isa.scalar import (
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.tensor import Resize
-from fitzroy.hw_models.isa.traversal import Traversal, traversal
+from fitzroy.hw_models.isa.traversal import traversal
 
 ALL = 0xFFFF
 ROWS = 6
 ROW_BYTES = 256
 UNITS = ROWS * ROW_BYTES // 8
 CREDIT = 32764
-
-
-def wide(base: int, *dims: tuple[int, int], **more: Any) -> Traversal:
-    return traversal(base, list(dims), rank=4, **more)
-
-
-def narrow(base: int, *dims: tuple[int, int], **more: Any) -> Traversal:
-    return traversal(base, list(dims), rank=6, **more)
-
-
-def units(base: int, count: int) -> Traversal:
-    return traversal(base, [(count, 1)], rank=3)
-
-
-def wait(
-    flag: int, level: int, threshold: int, increment: int = 0, *, side: Side = Side.READ
-) -> Watcher:
-    return Watcher(flag, level, threshold, increment, side=side)
-
-
-def waits(*watchers: Watcher, count: int) -> tuple[Watcher | None, ...]:
-    return (*watchers, *(None,) * (count - len(watchers)))
 
 
 def descriptor(tag: DescriptorTag, address: int, size: int) -> list[Instruction]:
