@@ -26,6 +26,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.layers import Step
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.compiler.targets.edgetpu.codegen.memory import NARROW_BYTES, Live, allocate_narrow
+from fitzroy.compiler.targets.edgetpu.codegen.options import Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import Axis, Image, Vector, hull
 from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
 from fitzroy.compiler.targets.edgetpu.codegen.strips import Segment
@@ -176,7 +177,7 @@ def test_strips_give_what_whole_layers_give(name: str) -> None:
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
     for limit, seed in zip(limits(name), [1, None, 2], strict=False):
         assert any(step.whole is not None for step in plan_of(graph, limit).steps)
-        (package,) = link([lower(graph, narrow_bytes=limit)])
+        (package,) = link([lower(graph, Options(narrow_bytes=limit))])
         found = SimulatedDevice(seed=seed).run(package, raw)
         for output in graph.outputs:
             np.testing.assert_array_equal(
@@ -189,7 +190,7 @@ def test_strips_give_what_whole_layers_give(name: str) -> None:
 @pytest.mark.parametrize("name", ["separable-int8", "wide", "max-pool"])
 def test_programs_obey_the_rules_of_the_chip(name: str) -> None:
     graph = GRAPHS[name]()
-    (package,) = link([lower(graph, narrow_bytes=limits(name)[0])])
+    (package,) = link([lower(graph, Options(narrow_bytes=limits(name)[0]))])
     streams = package.main.instruction_bitstreams or ()
     chunks = [disassemble(np.asarray(stream.bitstream).tobytes()) for stream in streams]
     assert [str(finding) for finding in verify(record(chunks), chunks)] == []
@@ -197,13 +198,13 @@ def test_programs_obey_the_rules_of_the_chip(name: str) -> None:
 
 def test_the_same_graph_gives_the_same_program() -> None:
     graph, limit = GRAPHS["separable-int8"](), limits("separable-int8")[0]
-    one, other = (write_object(lower(graph, narrow_bytes=limit)) for _ in range(2))
+    one, other = (write_object(lower(graph, Options(narrow_bytes=limit))) for _ in range(2))
     assert one == other
 
 
 def test_weights_are_kept_once_and_sent_for_every_strip() -> None:
     graph, limit = GRAPHS["separable-int8"](), limits("separable-int8")[0]
-    plain, small = lower(graph), lower(graph, narrow_bytes=limit)
+    plain, small = lower(graph), lower(graph, Options(narrow_bytes=limit))
     names = [[item.name for item in found.operands or ()] for found in (plain, small)]
     assert names[0] == names[1]
     uses = [sum(len(text.fixups or ()) for text in found.text or ()) for found in (plain, small)]
@@ -327,7 +328,7 @@ def test_what_cannot_fit_is_refused() -> None:
     graph = chain(DType.INT8, (64, 64, 4))
     grow(graph, "conv_2d", 32, (1, 1))
     with pytest.raises(CapacityError, match="takes 8192 bytes of every tile"):
-        lower(graph, narrow_bytes=8192)
+        lower(graph, Options(narrow_bytes=8192))
 
 
 # --- narrow memory -------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.windows import explicit_padding
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights
+from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import Reach
 from fitzroy.compiler.targets.edgetpu.operands import FilterOperand, operands
 from fitzroy.compiler.targets.edgetpu.requantization import output_stage
@@ -43,6 +44,7 @@ class Legalizer:
 
     Attributes:
         graph: the graph.
+        options: what the program may use of the chip.
         layers: layers so far.
         aliases: values that are the same bytes in the same place as another value.
         types: types of values that no node of the graph makes.
@@ -50,6 +52,7 @@ class Legalizer:
     """
 
     graph: Graph
+    options: Options = DEFAULT
     layers: list[Layer] = field(default_factory=list)
     aliases: dict[str, str] = field(default_factory=dict)
     types: dict[str, TensorType] = field(default_factory=dict)

@@ -28,13 +28,13 @@ from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.codegen.memory import (
-    NARROW_BYTES,
     WIDE_ROWS,
     Live,
     Piece,
     WideRows,
     allocate_narrow,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
     EVERY,
@@ -92,18 +92,19 @@ def lowerings() -> Mapping[str, Rule]:
     return RULES
 
 
-def lower(graph: Graph, *, narrow_bytes: int = NARROW_BYTES) -> ObjectFile:
+def lower(graph: Graph, options: Options = DEFAULT) -> ObjectFile:
     """The program of a graph, for the linker.
 
     Args:
         graph: the graph.
-        narrow_bytes: bytes of narrow memory that may be used.
+        options: what it may use of the chip.
 
     Raises:
         UnsupportedError: a node has no lowering.
         CapacityError: the chip's memories are too small.
     """
-    legalizer = Legalizer(graph)
+    narrow_bytes = options.narrow_bytes
+    legalizer = Legalizer(graph, options)
     legalizer.run()
     layers = legalizer.layers
     plan = _plan(legalizer, narrow_bytes)

@@ -14,15 +14,16 @@ from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.partition import Placement, Target, partition
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lowerings
+from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 
 NAME = "edgetpu"
 
 _RULE = "edgetpu-lowering"
 
 
-def refusals(graph: Graph) -> dict[str, Reject]:
+def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Reject]:
     """Why the code generator cannot map nodes where they are, by the name of each such node."""
-    legalizer, found = Legalizer(graph), dict[str, Reject]()
+    legalizer, found = Legalizer(graph, options), dict[str, Reject]()
     for node in graph.nodes():
         rule = lowerings().get(node.op)
         if rule is None:
@@ -61,9 +62,9 @@ class Segment:
     nodes: tuple[Node, ...]
 
 
-def divide(graph: Graph) -> tuple[list[Segment], list[Placement]]:
+def divide(graph: Graph, options: Options = DEFAULT) -> tuple[list[Segment], list[Placement]]:
     """The parts of a graph that go to the chip, and all groups of nodes in order."""
-    refused = refusals(graph)
+    refused = refusals(graph, options)
     chip = Target(
         NAME,
         lambda operator, call: iter([refused[call.node.name]] if call.node.name in refused else []),
@@ -79,7 +80,9 @@ def divide(graph: Graph) -> tuple[list[Segment], list[Placement]]:
             return segments, placements
         # What comes from the host or goes there may lie otherwise than in the whole graph.
         found = {
-            name: reject for segment in segments for name, reject in refusals(segment.graph).items()
+            name: reject
+            for segment in segments
+            for name, reject in refusals(segment.graph, options).items()
         }
         if not found:
             return segments, placements
