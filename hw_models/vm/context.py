@@ -1,0 +1,317 @@
+"""Modules that are linked together, and calls of their functions from outside."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fitzroy.formats.bytecode_module import BytecodeModule, FunctionSignatureDef
+from fitzroy.hw_models.vm.interpreter import (
+    STEP_BUDGET,
+    Body,
+    Call,
+    NativeFunction,
+    Target,
+    Thread,
+    Trace,
+    banks,
+    invoke_native,
+)
+from fitzroy.hw_models.vm.objects import (
+    BYTE_BUFFER,
+    MUTABLE_BYTE_BUFFER,
+    ByteBuffer,
+    Object,
+    Value,
+    clear,
+    take,
+    wrap,
+)
+from fitzroy.hw_models.vm.opcodes import Dialect
+from fitzroy.hw_models.vm.operands import Function
+from fitzroy.hw_models.vm.status import Status, VmError, VmTrap
+
+INITIALIZER = "__init"
+DEINITIALIZER = "__deinit"
+
+REF_TYPES = frozenset({BYTE_BUFFER, MUTABLE_BYTE_BUFFER})
+"""Types of references that the VM itself has."""
+
+_GLOBAL_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NativeModule:
+    """Functions of the host that modules may import.
+
+    Attributes:
+        name: name of the module.
+        functions: functions by name.
+    """
+
+    name: str
+    functions: Mapping[str, NativeFunction]
+
+
+def check_types(module: BytecodeModule, registered: Collection[str] = REF_TYPES) -> None:
+    """Check that all types of a module are known.
+
+    Raises:
+        VmError: one is not.
+    """
+    for name in module.type_names:
+        if name != "i32" and not (name.startswith("!") and name[1:] in registered):
+            raise VmError(
+                Status.INVALID_ARGUMENT,
+                f"the type {name!r} is not registered",
+                where=module.name or "",
+                hint=f"known are i32, {', '.join('!' + item for item in sorted(registered))}",
+            )
+
+
+@dataclass(eq=False)
+class Instance:
+    """A module with its state and the functions that it imports.
+
+    Attributes:
+        module: the module.
+        dialect: which opcodes it has.
+        imports: what its imports are.
+        globals: 32-bit globals, as bytes.
+        refs: global references.
+        rodata: its read-only segments.
+    """
+
+    module: BytecodeModule
+    dialect: Dialect = Dialect.B
+    imports: list[Target] = field(default_factory=list)
+    globals: bytearray = field(init=False)
+    refs: list[Object | None] = field(init=False)
+    rodata: list[Object | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        state = self.module.module_state
+        size = 0 if state is None else max(0, state.global_bytes_capacity)
+        self.globals = bytearray(size)
+        self.refs = [None] * (0 if state is None else max(0, state.global_ref_count))
+        self.rodata = [
+            ByteBuffer(b"" if item.data is None else memoryview(item.data))
+            for item in self.module.rodata_segments or ()
+        ]
+        self._bodies: dict[int, Body] = {}
+
+    @property
+    def name(self) -> str:
+        """Name of the module."""
+        return self.module.name or ""
+
+    @property
+    def type_names(self) -> tuple[str, ...]:
+        """Names of its types."""
+        return self.module.type_names
+
+    @property
+    def global_step(self) -> int:
+        """Bytes from one number of a 32-bit global to the next: the first dialect counts slots."""
+        return _GLOBAL_BYTES if self.dialect is Dialect.A else 1
+
+    def body(self, ordinal: int) -> Body:
+        """An internal function."""
+        if ordinal not in self._bodies:
+            self._bodies[ordinal] = Body(self, ordinal)
+        return self._bodies[ordinal]
+
+    def target(self, function: Function) -> Target:
+        """What a call calls.
+
+        Raises:
+            VmTrap: nothing.
+        """
+        if function.imported:
+            if function.ordinal < len(self.imports):
+                return self.imports[function.ordinal]
+            raise VmTrap(f"import {function.ordinal} of {len(self.imports)}")
+        count = len(self.module.internal_functions or ())
+        if function.ordinal >= count:
+            raise VmTrap(f"internal function {function.ordinal} of {count}")
+        return Target(self.body(function.ordinal))
+
+    def export(self, name: str) -> int | None:
+        """The internal function of an export; of several with that name the first."""
+        for item in self.module.exported_functions or ():
+            if item.local_name == name:
+                return item.internal_ordinal
+        return None
+
+    def signature(self, ordinal: int) -> FunctionSignatureDef:
+        """Signature of an internal function."""
+        found = (self.module.internal_functions or [])[ordinal].signature
+        assert found is not None
+        return found
+
+    def released(self) -> None:
+        """The state goes."""
+        clear(self.refs, len(self.refs))
+        clear(self.rodata, len(self.rodata))
+
+
+class Context:
+    """Modules in order: each may import from those before it.
+
+    Args:
+        modules: modules of the host, and modules with their dialect.
+        trace: collects what is executed, if given.
+        budget: most instructions of a call.
+
+    Raises:
+        VmError: an import that nothing provides.
+    """
+
+    def __init__(
+        self,
+        modules: Sequence[NativeModule | BytecodeModule | tuple[BytecodeModule, Dialect]],
+        *,
+        trace: Trace | None = None,
+        budget: int = STEP_BUDGET,
+    ) -> None:
+        self._modules: list[NativeModule | Instance] = []
+        self._trace = trace
+        self._budget = budget
+        self.steps = 0
+        for item in modules:
+            if isinstance(item, NativeModule):
+                self._modules.append(item)
+                continue
+            module, dialect = item if isinstance(item, tuple) else (item, Dialect.B)
+            instance = Instance(module, dialect)
+            for imported in module.imported_functions or ():
+                instance.imports.append(self._resolved(imported.full_name or ""))
+            self._modules.append(instance)
+            self._run_if_present(instance, INITIALIZER)
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Run the ends of all modules, the last first, and release their states."""
+        while self._modules:
+            item = self._modules[-1]
+            if isinstance(item, Instance):
+                self._run_if_present(item, DEINITIALIZER)
+                item.released()
+            self._modules.pop()
+
+    def _run_if_present(self, instance: Instance, name: str) -> None:
+        ordinal = instance.export(name)
+        if ordinal is None:
+            return
+        try:
+            self._invoke(Target(instance.body(ordinal)), [])
+        except VmError as error:
+            # The VM drops the outcome; what it would not have survived is none.
+            if isinstance(error, VmTrap):
+                raise
+
+    def _find(self, module: str, function: str) -> Target | None:
+        """A function of a module; of several modules with that name the last."""
+        for item in reversed(self._modules):
+            if item.name != module:
+                continue
+            full = f"{module}.{function}"
+            if isinstance(item, NativeModule):
+                native = item.functions.get(function)
+                return None if native is None else Target(native=native, name=full)
+            ordinal = item.export(function)
+            return None if ordinal is None else Target(item.body(ordinal), name=full)
+        return None
+
+    def _resolved(self, name: str) -> Target:
+        module, dot, function = name.partition(".")
+        if not dot:
+            raise VmError(Status.INVALID_ARGUMENT, f"the import {name!r} names no module")
+        found = self._find(module, function)
+        if found is None:
+            raise VmError(
+                Status.NOT_FOUND,
+                f"nothing provides the import {name!r}",
+                hint="register the module that exports it before",
+            )
+        return found
+
+    def invoke(self, name: str, arguments: Sequence[Value] = ()) -> list[Value]:
+        """Call an exported function.
+
+        Args:
+            name: ``module.function``, or a function of the last module.
+            arguments: its arguments, of which the caller keeps its references.
+
+        Returns:
+            Its results; their references are the caller's.
+
+        Raises:
+            VmError: with the status of the call.
+        """
+        target = self._find(*name.split(".", 1)) if "." in name else None
+        if target is None and self._modules:
+            target = self._find(self._modules[-1].name, name)
+        if target is None:
+            raise VmError(Status.NOT_FOUND, f"no module exports {name!r}")
+        return self._invoke(target, arguments)
+
+    def _invoke(self, target: Target, arguments: Sequence[Value]) -> list[Value]:
+        ticks = iter(range(self._budget))
+        thread = Thread(ticks, trace=self._trace)
+        try:
+            if target.body is None:
+                for value in arguments:
+                    if isinstance(value, Object):
+                        value.retain()
+                return list(invoke_native(thread, target, Call(list(arguments))))
+            return _run(target.body, thread, arguments)
+        finally:
+            self.steps = self._budget - operator.length_hint(ticks)
+
+
+def _run(body: Body, thread: Thread, arguments: Sequence[Value]) -> list[Value]:
+    """Call a function of a module from outside."""
+    _check(body, arguments)
+    i, r = banks()
+    integers = [wrap(value) for value in arguments if isinstance(value, int)]
+    references = [value for value in arguments if not isinstance(value, int)]
+    if len(references) > body.refs:
+        raise VmTrap(f"{len(references)} references for {body.refs} registers", where=body.name)
+    i[: len(integers)] = integers
+    for number, value in enumerate(references):
+        if value is not None:
+            value.retain()
+        r[number] = value
+    try:
+        returned = body.run(thread, i, r)
+        return [
+            take(r, register.number, register.move) if register.is_ref else i[register.number]
+            for register in returned
+        ]
+    finally:
+        clear(r, body.refs)
+
+
+def _check(body: Body, arguments: Sequence[Value]) -> None:
+    """Arguments have the number and the banks of the signature.
+
+    Raises:
+        VmError: they have not.
+    """
+    instance = body.instance
+    wanted = instance.signature(body.ordinal).arguments
+    names = instance.type_names
+    banks_wanted = [names[kind] != "i32" if kind < len(names) else True for kind in wanted]
+    if [not isinstance(value, int) for value in arguments] != banks_wanted:
+        raise VmError(
+            Status.INVALID_ARGUMENT,
+            f"{len(arguments)} arguments for {body.name}",
+            where=f"it takes ({', '.join(names[k] for k in wanted if k < len(names))})",
+        )
