@@ -96,7 +96,7 @@ class Instance:
         self.globals = bytearray(size)
         self.refs = [None] * (0 if state is None else max(0, state.global_ref_count))
         self.rodata = [
-            ByteBuffer(b"" if item.data is None else memoryview(item.data))
+            ByteBuffer(b"" if item.data is None else item.data.data)
             for item in self.module.rodata_segments or ()
         ]
         self._bodies: dict[int, Body] = {}

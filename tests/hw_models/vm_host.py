@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from fitzroy.hw_models.vm.context import NativeModule
@@ -43,13 +43,13 @@ class Host:
         return found
 
     def modules(self) -> list[NativeModule]:
-        shared = {
+        shared: dict[str, Callable[[Any], Any]] = {
             "sum_variadic": self._sum_variadic,
             "divmod": _divmod,
             "log": self._log,
             "buffer.length": _length,
         }
-        test = {
+        test: dict[str, Callable[[Any], Any]] = {
             **shared,
             "add1": lambda call: [call.arguments[0] + 1],
             "mul_add": lambda call: [call.arguments[0] * call.arguments[1] + call.arguments[2]],
@@ -59,7 +59,7 @@ class Host:
             "obj.new": lambda call: [Logged(self, call.arguments[0])],
             "obj.value": lambda call: [call.arguments[0].value],
         }
-        cc = {
+        cc: dict[str, Callable[[Any], Any]] = {
             **shared,
             "sum_variadic": _sum_variadic,
             "sum_lens": _sum_lens,
@@ -70,8 +70,8 @@ class Host:
             "buffer.length": _typed_length,
         }
         return [
-            NativeModule("test", test),  # type: ignore[arg-type]
-            NativeModule("cc", cc),  # type: ignore[arg-type]
+            NativeModule("test", test),
+            NativeModule("cc", cc),
             NativeModule("darwinn", {"execute": self._execute}),
         ]
 
@@ -157,6 +157,7 @@ def _typed_length(call: Call) -> Sequence[Value]:
 def _load(call: Call) -> Sequence[Value]:
     buffer, offset = call.arguments
     assert isinstance(buffer, ByteBuffer)
+    assert isinstance(offset, int)
     return list(struct.unpack_from("<i", buffer.data, offset))
 
 

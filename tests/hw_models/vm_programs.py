@@ -305,7 +305,7 @@ def _computed(name: str, inputs: list[Any]) -> Any:
             return np.right_shift(value, np.int32(count))
         kind = np.left_shift if name == "shl.i32" else np.right_shift
         return kind(value.astype(np.uint32), np.uint32(count)).astype(np.int32)
-    narrow = {
+    narrow: dict[str, Callable[[Any], Any]] = {
         "not.i32": np.invert,
         "trunc.i8": lambda x: x.astype(np.uint8),
         "trunc.i16": lambda x: x.astype(np.uint16),
