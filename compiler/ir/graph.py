@@ -357,6 +357,33 @@ class Graph:
         other.prune()
         return other
 
+    def part(self, nodes: Sequence[Node]) -> Graph:
+        """Some nodes as a graph: what they read from others comes in, what others read goes out.
+
+        Args:
+            nodes: nodes of this graph, producers before consumers.
+        """
+        other = Graph(self.name)
+        own = {node.name for node in nodes}
+        made = {name for node in nodes for name in node.outputs}
+        read = (name for node in nodes for name in node.inputs if name is not None)
+        for name in dict.fromkeys(read):
+            value = self.value(name)
+            if value.is_constant:
+                other.add_value(value)
+            elif name not in made:
+                other.add_input(name, value.type)
+        for node in nodes:
+            other.add_node(node, [self.type(name) for name in node.outputs])
+        other.outputs = [
+            name
+            for node in nodes
+            for name in node.outputs
+            if name in self.outputs
+            or any(reader.name not in own for reader in self.consumers(name))
+        ]
+        return other
+
     # --- checking --------------------------------------------------------------------------------
 
     def verify_structure(self) -> None:

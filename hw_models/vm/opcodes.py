@@ -61,7 +61,7 @@ _EARLIER = (
     Opcode(0x03, "global.store.ref", "YTS", "write a global reference"),
     Opcode(0x04, "global.reset.ref", "Y", "make a global reference null"),
 )
-_COMMON = (
+COMMON = (
     Opcode(0x08, "const.i32.zero", "d", "0"),
     Opcode(0x09, "const.i32", "Id", "a number"),
     Opcode(0x0A, "const.ref.zero", "D", "null"),
@@ -112,8 +112,8 @@ _COMMON = (
 )
 
 OPCODES: dict[Dialect, dict[int, Opcode]] = {
-    Dialect.B: {item.code: item for item in (*_LATER, *_COMMON)},
-    Dialect.A: {item.code: item for item in (*_EARLIER, *_COMMON)},
+    Dialect.B: {item.code: item for item in (*_LATER, *COMMON)},
+    Dialect.A: {item.code: item for item in (*_EARLIER, *COMMON)},
 }
 """Opcodes by their byte."""
 

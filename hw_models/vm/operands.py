@@ -185,7 +185,8 @@ class RegisterOperand:
     def meaning(self) -> str:
         """Bank, and what happens to it."""
         bank = "ref register" if self.is_ref else "i32 register"
-        return f"{bank} that is {'written' if self.written else 'read'}"
+        taken = "; ! takes the reference away" if self.takes else ""
+        return f"{bank} that is {'written' if self.written else 'read'}{taken}"
 
     def _checked(self, value: Register) -> Register:
         if value.is_ref != self.is_ref:

@@ -185,6 +185,14 @@ _COMMENT = re.compile(r'^((?:[^";]|"(?:[^"\\]|\\.)*")*);.*$')
 _LABEL = re.compile(r"([A-Za-z_][\w.]*):")
 
 
+def is_module(text: str) -> bool:
+    """Whether a text is that of a module: its first directive is ``.module``."""
+    words = (line.split() for line in text.splitlines())
+    return next((word[0] for word in words if word and not word[0].startswith(";")), "") == (
+        ".module"
+    )
+
+
 @dataclass
 class _Function:
     """A function that is being read."""
@@ -224,12 +232,12 @@ class _Reader:
             imported_functions=[],
             exported_functions=[],
             internal_functions=[],
-            rodata_segments=[],
             rwdata_segments=[],
         )
         self.dialect = Dialect.B
         self.functions: list[_Function] = []
         self.loose: list[tuple[int, bytes]] = []
+        self.segments: list[list[bytes]] = []
         self.signature: FunctionSignatureDef | None = None
 
     def line(self, number: int, line: str) -> None:
@@ -261,26 +269,29 @@ class _Reader:
 
     def finished(self, path: str) -> BytecodeModule:
         """The module."""
-        module, pieces, descriptors, end = self.module, list(self.loose), [], 0
+        module, placed, descriptors, end = self.module, list(self.loose), [], 0
         for function in self.functions:
             code = self._assembled(function, path)
             at = end if function.at is None else function.at
             length = len(code) if function.length is None else function.length
             if code:
-                pieces.append((at, code))
+                placed.append((at, code))
                 end = at + len(code)
             descriptors.append(FunctionDescriptor(at, length, function.i32, function.ref))
-        size = max((at + len(code) for at, code in pieces), default=0)
+        size = max((at + len(code) for at, code in placed), default=0)
         if size > _MOST_CODE:
             raise FormatError(f"{size} bytes of code, at most {_MOST_CODE} are read", path=path)
         data = np.zeros(size, np.uint8)
-        for at, code in pieces:
+        for at, code in placed:
             data[at : at + len(code)] = np.frombuffer(code, np.uint8)
         module.function_descriptors = pack_descriptors(descriptors)
         module.bytecode_data = data
         # As writers of that time do: what is empty is not there, but for types.
         module.imported_functions = module.imported_functions or None
-        module.rodata_segments = module.rodata_segments or None
+        module.rodata_segments = [
+            RodataSegmentDef(data=np.frombuffer(b"".join(pieces), np.uint8))
+            for pieces in self.segments
+        ] or None
         module.rwdata_segments = module.rwdata_segments or None
         return module
 
@@ -413,17 +424,13 @@ def _read_import(reader: _Reader, tokens: Sequence[str]) -> None:
 
 
 def _read_rodata(reader: _Reader, tokens: Sequence[str]) -> None:
-    assert reader.module.rodata_segments is not None
-    data = np.frombuffer(_hex(_one(tokens) if tokens else ""), np.uint8)
-    reader.module.rodata_segments.append(RodataSegmentDef(data=data))
+    reader.segments.append([_hex(_one(tokens))] if tokens else [])
 
 
 def _read_data(reader: _Reader, tokens: Sequence[str]) -> None:
-    segments = reader.module.rodata_segments
-    if not segments or segments[-1].data is None:
+    if not reader.segments:
         raise FormatError(".data before the first .rodata")
-    more = np.frombuffer(_hex(_one(tokens)), np.uint8)
-    segments[-1].data = np.concatenate([segments[-1].data, more])
+    reader.segments[-1].append(_hex(_one(tokens)))
 
 
 def _read_rwdata(reader: _Reader, tokens: Sequence[str]) -> None:

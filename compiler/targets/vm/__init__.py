@@ -1,0 +1,1 @@
+"""Host programs: bytecode modules that call accelerators."""
