@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +12,9 @@ from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
-from fitzroy.compiler.ops.catalog import OPS, TFLITE
+from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.custom import CustomAttributes
-from fitzroy.compiler.ops.definition import Call, TypeRuleError
+from fitzroy.compiler.ops.definition import Call, Operator, TypeRuleError
 from fitzroy.compiler.reference import check
 from fitzroy.formats import tflite
 from fitzroy.formats.flat import ints
@@ -155,34 +156,49 @@ class _Importer:
             raise TypeRuleError("the operator has no output")
         origin = Origin(self.path, self.index, number)
         node = Node(outputs[0], "custom", inputs, outputs, NO_ATTRIBUTES, origin)
+        options: Any = operator.builtin_options
+        known = TFLITE.get(name)
         if tflite.builtin_code(code) is tflite.BuiltinOperator.CUSTOM:
-            options = operator.custom_options
-            raw = b"" if options is None else options.tobytes()
-            node = replace(node, attributes=CustomAttributes(name, raw, code.version))
-        else:
-            known = TFLITE.get(name)
-            if known is None:
-                raise UnsupportedError(
-                    f"no operator for {name}",
-                    hint="supported operators are listed in docs/operators.md",
-                )
-            call = Call.of(self.result, replace(node, op=known.name))
-            try:
-                imported = known.from_tflite(name, operator.builtin_options, call)
-            except (AttributeError, IndexError, ValueError) as error:
-                # Options of another operator's type, or parameters of the wrong length.
-                raise TypeRuleError(f"options or parameters do not fit {name}: {error}") from None
-            operands = inputs
-            if imported.operands is not None:
-                if max(imported.operands, default=-1) >= len(inputs):
-                    raise TypeRuleError(f"{len(inputs)} operands are too few")
-                operands = tuple(inputs[i] for i in imported.operands)
-            while operands and operands[-1] is None:
-                operands = operands[:-1]
-            node = replace(node, op=known.name, inputs=operands, attributes=imported.attributes)
+            raw = operator.custom_options
+            options, known = b"" if raw is None else raw.tobytes(), CUSTOM.get(name)
+            node = replace(node, attributes=CustomAttributes(name, options, code.version))
+        elif known is None:
+            raise UnsupportedError(
+                f"no operator for {name}",
+                hint="supported operators are listed in docs/operators.md",
+            )
+        if known is not None:
+            node = self.known(known, name, options, node)
         # Checked before it becomes part of the graph, so that one bad operator is one diagnostic.
         check(self.result, node)
         self.result.add_node(node)
+
+    def known(self, known: Operator, name: str, options: Any, node: Node) -> Node:
+        """A node of a declared operator, from TFLite's operands and options."""
+        call = Call.of(self.result, replace(node, op=known.name))
+        try:
+            imported = known.from_tflite(name, options, call)
+        except (AttributeError, IndexError, ValueError) as error:
+            # Options of another operator's type, or parameters of the wrong length.
+            raise TypeRuleError(f"options or parameters do not fit {name}: {error}") from None
+        operands = node.inputs
+        if imported.operands is not None:
+            if max(imported.operands, default=-1) >= len(operands):
+                raise TypeRuleError(f"{len(operands)} operands are too few")
+            operands = tuple(operands[i] for i in imported.operands)
+        while operands and operands[-1] is None:
+            operands = operands[:-1]
+        node = replace(node, op=known.name, inputs=operands, attributes=imported.attributes)
+        if known.custom:
+            self.settle(known, node)
+        return node
+
+    def settle(self, known: Operator, node: Node) -> None:
+        """Give results the types that only the operator knows; files leave them open."""
+        call = Call.of(self.result, node)
+        for value, found in zip(call.outputs, known.infer(call), strict=False):
+            type = TensorType(found.shape, found.dtype or value.type.dtype)
+            self.result.set_value(Value(value.name, type))
 
 
 # --- export --------------------------------------------------------------------------------------
@@ -247,14 +263,6 @@ class _Exporter:
     def operator(self, node: Node) -> tflite.Operator:
         call = Call.of(self.graph, node)
         outputs = np.array([self.tensor(value) for value in call.outputs], np.int32)
-        if isinstance(node.attributes, CustomAttributes):
-            a = node.attributes
-            return tflite.Operator(
-                opcode_index=self.code("CUSTOM", a.version, a.code),
-                inputs=np.array([self.operand(v) for v in call.inputs], np.int32),
-                outputs=outputs,
-                custom_options=np.frombuffer(a.options, np.uint8) if a.options else None,
-            )
         exported = OPS[node.op].to_tflite(call)
         order = range(len(call.inputs)) if exported.operands is None else exported.operands
         inputs = [
@@ -263,8 +271,16 @@ class _Exporter:
             else self.parameter(node, position, item)
             for position, item in enumerate(order)
         ]
+        if isinstance(exported.options, bytes):
+            raw = exported.options
+            return tflite.Operator(
+                opcode_index=self.code("CUSTOM", exported.version or 1, exported.builtin),
+                inputs=np.array(inputs, np.int32),
+                outputs=outputs,
+                custom_options=np.frombuffer(raw, np.uint8) if raw else None,
+            )
         is_int8 = any(v is not None and v.type.dtype is DType.INT8 for v in call.inputs)
-        version = _INT8_VERSIONS.get(exported.builtin, 1) if is_int8 else 1
+        version = exported.version or (_INT8_VERSIONS.get(exported.builtin, 1) if is_int8 else 1)
         return tflite.Operator(
             opcode_index=self.code(exported.builtin, version),
             inputs=np.array(inputs, np.int32),

@@ -3,27 +3,32 @@
 from fitzroy.compiler.ops import (
     convolution,
     custom,
+    detection,
     elementwise,
     matmul,
     normalization,
     pooling,
+    pose,
     recurrent,
     reduction,
     resize,
     shape,
 )
-from fitzroy.compiler.ops.definition import OPS, TFLITE, attributes_of
+from fitzroy.compiler.ops.definition import CUSTOM, OPS, TFLITE, attributes_of
 
 __all__ = [
+    "CUSTOM",
     "OPS",
     "TFLITE",
     "attributes_of",
     "convolution",
     "custom",
+    "detection",
     "elementwise",
     "matmul",
     "normalization",
     "pooling",
+    "pose",
     "recurrent",
     "reduction",
     "resize",

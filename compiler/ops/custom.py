@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
-from fitzroy.compiler.ops.definition import Arrays, Call, Expected, Operator, Reject, define
+from fitzroy.compiler.ops.definition import (
+    Arrays,
+    Call,
+    Expected,
+    Exported,
+    Imported,
+    Operator,
+    Reject,
+    TypeRuleError,
+    define,
+    demand,
+)
+from fitzroy.formats import flexbuffer
 from fitzroy.hw_models.numerics import Arithmetic
 
 
@@ -49,6 +63,10 @@ class Custom(Operator):
             hint=cut_hint(call),
         )
 
+    def to_tflite(self, call: Call) -> Exported:
+        a = call.attributes(CustomAttributes)
+        return Exported(a.code, a.options, version=a.version)
+
     def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
         yield Reject(
             "custom-operator", f"custom operator {self._code(call)} is opaque", cut_hint(call)
@@ -56,6 +74,45 @@ class Custom(Operator):
 
     def reject_portable(self, call: Call) -> Iterator[Reject]:
         yield from self.reject_xnnpack(call)
+
+
+class PostProcessing(Operator):
+    """Base of custom operators that are published; their users run them on the host.
+
+    Options are a flexbuffer map whose keys are the attributes, which are numbers.
+    """
+
+    results = None
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        found = flexbuffer.decode(options) if options else {}
+        if not isinstance(found, dict):
+            raise TypeRuleError("the options are no map")
+        values = {}
+        for item in fields(self.attributes):
+            value = found.get(item.name, None if item.default is MISSING else item.default)
+            kinds = int | float if item.type == "float" else int
+            demand(
+                isinstance(value, kinds) and math.isfinite(value),
+                f"the options have no number {item.name}",
+            )
+            values[item.name] = _CASTS[item.type](value)
+        return Imported(self.attributes(**values))
+
+    def to_tflite(self, call: Call) -> Exported:
+        return Exported(self.custom, flexbuffer.encode(asdict(call.attributes(self.attributes))))
+
+    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
+        yield Reject(
+            "post-processing", f"XNNPACK and ExecuTorch have no {self.custom}", cut_hint(call)
+        )
+
+    def reject_portable(self, call: Call) -> Iterator[Reject]:
+        yield from self.reject_xnnpack(call)
+
+
+_CASTS: dict[Any, Callable[[Any], object]] = {"int": int, "float": float, "bool": bool}
+"""How an option becomes an attribute, by the attribute's annotation."""
 
 
 def cut_hint(call: Call) -> str:

@@ -134,15 +134,17 @@ class Exported:
     """How a node is written as a TFLite operator.
 
     Attributes:
-        builtin: name of the builtin operator.
-        options: its options table, or None.
+        builtin: name of the builtin operator, or of the custom one.
+        options: its options table, or None; custom operators have bytes.
         operands: operands of the node by index, and constants to make tensors of; None stands
             for all operands of the node.
+        version: version of the operator, None for the first that has the types.
     """
 
     builtin: str
     options: Any = None
     operands: tuple[int | Array, ...] | None = None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,7 @@ class Operator:
         attributes: the attribute dataclass.
         results: number of outputs, or None if it depends on the attributes.
         tflite: names of the TFLite builtin operators that import as this one.
+        custom: name of the TFLite custom operator that imports as this one; empty if none does.
         channel_axis: axis of output channels of the filter, operand 1; None without a filter.
         moves: whether results hold elements of the operands, so that both are quantized or neither.
         elementwise: whether outputs depend on corresponding (broadcast) elements only.
@@ -172,6 +175,7 @@ class Operator:
     attributes: ClassVar[type[Attributes]] = Attributes
     results: ClassVar[int | None] = 1
     tflite: ClassVar[tuple[str, ...]] = ()
+    custom: ClassVar[str] = ""
     channel_axis: ClassVar[int | None] = None
     moves: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
@@ -202,8 +206,8 @@ class Operator:
         """Attributes and operands from a TFLite operator.
 
         Args:
-            builtin: name of the builtin operator.
-            options: its options table, or None.
+            builtin: name of the builtin operator, or of the custom one.
+            options: its options table, or None; the bytes of the options of a custom operator.
             call: TFLite's operands; the node has no attributes yet.
 
         Raises:
@@ -254,6 +258,9 @@ OPS: dict[str, Operator] = {}
 TFLITE: dict[str, Operator] = {}
 """Operators by the TFLite builtin operator they are imported from."""
 
+CUSTOM: dict[str, Operator] = {}
+"""Operators by the TFLite custom operator they are imported from."""
+
 T = TypeVar("T", bound=type[Operator])
 
 
@@ -270,6 +277,8 @@ def define(cls: T) -> T:
     for builtin in operator.tflite:
         if TFLITE.setdefault(builtin, operator) is not operator:
             raise InternalError(f"TFLite's {builtin} is claimed twice")
+    if operator.custom and CUSTOM.setdefault(operator.custom, operator) is not operator:
+        raise InternalError(f"the custom operator {operator.custom} is claimed twice")
     return cls
 
 

@@ -107,7 +107,7 @@ class UncompressedDataDef(Table):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class RodataSegmentDef(Table):
-    """Read-only data; the VM does not look at the compression."""
+    """Read-only data; there was one kind of compression, which is none."""
 
     compression_type: UncompressedDataDef | UnknownMember | None = union(
         (UncompressedDataDef,), opaque=True
@@ -276,6 +276,10 @@ def _faults(module: BytecodeModule) -> Iterator[tuple[str, str]]:
     for number, function in enumerate(functions):
         if function.signature is None:
             yield f"internal_functions[{number}]", "a function lacks its signature"
+    for number, segment in enumerate(module.rodata_segments or ()):
+        if isinstance(segment.compression_type, UnknownMember):
+            code = segment.compression_type.code
+            yield f"rodata_segments[{number}]", f"data is compressed in an unknown way, {code}"
     size = 0 if module.bytecode_data is None else len(module.bytecode_data)
     raw = module.function_descriptors
     for number, place in enumerate(descriptors):

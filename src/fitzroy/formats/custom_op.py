@@ -19,6 +19,7 @@ from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.formats import darwinn, flat, flexbuffer, tflite
 from fitzroy.formats.darwinn import DataType, Executable, Layer, PackageFile
+from fitzroy.formats.submodel import rebuilt
 
 CUSTOM_CODE = "edgetpu-custom-op"
 """Name of the operator."""
@@ -260,8 +261,7 @@ def embed(model: tflite.Model, segments: Sequence[Segment]) -> tflite.Model:
     Raises:
         UsageError: a segment reads what depends on its own outputs, or an unknown tensor.
     """
-    subgraphs = list(model.subgraphs or ())
-    main = subgraphs[0]
+    main = (model.subgraphs or [])[0]
     tensors, operators = list(main.tensors or ()), list(main.operators or ())
     names = {tensor.name: index for index, tensor in enumerate(tensors)}
     codes = list(model.operator_codes or ())
@@ -278,51 +278,8 @@ def embed(model: tflite.Model, segments: Sequence[Segment]) -> tflite.Model:
         taken |= segment.operators
     steps += [(index, item) for index, item in enumerate(operators) if index not in taken]
     ordered = _ordered([item for _, item in sorted(steps, key=lambda step: step[0])])
-    used = _used(main, ordered)
-    numbers = {old: new for new, old in enumerate(used)}
-    subgraphs[0] = dataclasses.replace(
-        main,
-        tensors=[tensors[index] for index in used],
-        inputs=_renumbered(main.inputs, numbers),
-        outputs=_renumbered(main.outputs, numbers),
-        operators=[
-            dataclasses.replace(
-                item,
-                inputs=_renumbered(item.inputs, numbers),
-                outputs=_renumbered(item.outputs, numbers),
-                intermediates=_renumbered(item.intermediates, numbers),
-            )
-            for item in ordered
-        ],
-    )
-    signatures = None
-    if model.signature_defs is not None:
-        signatures = [_renamed_signature(item, numbers) for item in model.signature_defs]
-    return _without_unused_buffers(
-        dataclasses.replace(
-            model,
-            subgraphs=subgraphs,
-            operator_codes=[*codes, own],
-            signature_defs=signatures,
-        )
-    )
-
-
-def _renamed_signature(
-    signature: tflite.SignatureDef, numbers: Mapping[int, int]
-) -> tflite.SignatureDef:
-    """A signature of the main subgraph with other numbers of tensors."""
-    if signature.subgraph_index:
-        return signature
-
-    def renamed(maps: list[tflite.TensorMap] | None) -> list[tflite.TensorMap] | None:
-        if maps is None:
-            return None
-        return [dataclasses.replace(item, tensor_index=numbers[item.tensor_index]) for item in maps]
-
-    return dataclasses.replace(
-        signature, inputs=renamed(signature.inputs), outputs=renamed(signature.outputs)
-    )
+    codes.append(own)
+    return rebuilt(dataclasses.replace(model, operator_codes=codes), ordered)
 
 
 def _carrier(segment: Segment, names: Mapping[str | None, int], code: int) -> tflite.Operator:
@@ -367,49 +324,6 @@ def _ordered(operators: Sequence[tflite.Operator]) -> list[tflite.Operator]:
         made.difference_update(flat.ints(ready.outputs))
         found.append(ready)
     return found
-
-
-def _used(main: tflite.SubGraph, operators: Sequence[tflite.Operator]) -> list[int]:
-    """Indices of tensors that something refers to, in order."""
-    found = {*flat.ints(main.inputs), *flat.ints(main.outputs)}
-    for item in operators:
-        for indices in (item.inputs, item.outputs, item.intermediates):
-            found.update(index for index in flat.ints(indices) if index >= 0)
-    return sorted(found)
-
-
-def _renumbered(indices: Array | None, numbers: Mapping[int, int]) -> Array | None:
-    if indices is None:
-        return None
-    return np.array([numbers.get(index, -1) for index in flat.ints(indices)], np.int32)
-
-
-def _without_unused_buffers(model: tflite.Model) -> tflite.Model:
-    """A model without the buffers that no tensor and no metadata refer to; 0 stays, empty."""
-    tensors = [item for graph in model.subgraphs or () for item in graph.tensors or ()]
-    kept = {0, *(item.buffer for item in tensors), *(m.buffer for m in model.metadata or ())}
-    kept.update(flat.ints(model.metadata_buffer))
-    order = sorted(kept)
-    numbers = {old: new for new, old in enumerate(order)}
-    buffers = model.buffers or [tflite.Buffer()]
-    return dataclasses.replace(
-        model,
-        buffers=[buffers[index] for index in order],
-        metadata_buffer=_renumbered(model.metadata_buffer, numbers),
-        metadata=None
-        if model.metadata is None
-        else [dataclasses.replace(m, buffer=numbers[m.buffer]) for m in model.metadata],
-        subgraphs=[
-            dataclasses.replace(
-                graph,
-                tensors=[
-                    dataclasses.replace(item, buffer=numbers[item.buffer])
-                    for item in graph.tensors or ()
-                ],
-            )
-            for graph in model.subgraphs or ()
-        ],
-    )
 
 
 def layer_type(layer: Layer) -> TensorType:

@@ -108,9 +108,10 @@ class DataType(IntEnum):
     @property
     def signed(self) -> bool:
         """Whether elements are two's complement integers, which the driver biases."""
-        return self.name.startswith("SIGNED_")
+        return self in _SIGNED
 
 
+_SIGNED = frozenset(kind for kind in DataType if kind.name.startswith("SIGNED_"))
 _ITEMSIZES = {
     DataType.FIXED_POINT8: 1, DataType.FIXED_POINT16: 2, DataType.SIGNED_FIXED_POINT32: 4,
     DataType.BFLOAT: 2, DataType.HALF: 2, DataType.SINGLE: 4,
