@@ -1,11 +1,10 @@
 """Where elements of inputs and outputs lie in the host's buffers.
 
-`ownership` makes the tables of outputs from what each tile computes, `relayout` turns the bytes
-that tiles send into tensors and back, `host` adds padding and the bias of signed types.
+`relayout` turns the bytes that tiles send into tensors and back, `host` adds padding and the bias
+of signed types; `hw_models.ownership` makes the tables of outputs from what each tile computes.
 """
 
-from fitzroy.linker.layouts.host import decode_output, encode_input, encode_output, flip_signs
-from fitzroy.linker.layouts.ownership import (
+from fitzroy.hw_models.ownership import (
     Ownership,
     default_ownership,
     output_layout,
@@ -13,6 +12,7 @@ from fitzroy.linker.layouts.ownership import (
     ownership_of,
     split,
 )
+from fitzroy.linker.layouts.host import decode_output, encode_input, encode_output, flip_signs
 from fitzroy.linker.layouts.relayout import GridMap, OutputMap, SliceMap, output_map
 
 __all__ = [

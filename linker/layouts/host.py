@@ -15,7 +15,7 @@ import numpy as np
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import Layer
-from fitzroy.linker.layouts.relayout import Bytes, octets, output_map
+from fitzroy.linker.layouts.relayout import Bytes, OutputMap, octets, output_map
 
 _SIGN = 0x80
 
@@ -60,17 +60,20 @@ def encode_input(layer: Layer, data: Bytes) -> Array:
             f"{len(content)} bytes, expected {executions} of {size} bytes in {layer.size_bytes}",
             table=f"layer {layer.name!r}",
         )
+    if size == layer.size_bytes:
+        return np.array(_signs(layer, content))
     buffer = np.zeros((executions, layer.size_bytes), np.uint8)
     buffer[:, :size] = _signs(layer, content).reshape(executions, size)
     return buffer.reshape(-1)
 
 
-def decode_output(layer: Layer, data: Bytes) -> Array:
+def decode_output(layer: Layer, data: Bytes, places: OutputMap | None = None) -> Array:
     """The elements of an output, from what the device sent.
 
     Args:
         layer: the output.
         data: executions * size_bytes in tile order.
+        places: `output_map` of the layer, for those who decode again and again.
 
     Returns:
         uint8, elements of all executions in y, x, z order, packed.
@@ -78,9 +81,10 @@ def decode_output(layer: Layer, data: Bytes) -> Array:
     Raises:
         FormatError: the size of the data is wrong, or elements are not inside the buffer.
     """
-    places = output_map(layer)
+    places = places or output_map(layer)
     parts = _executions(layer, octets(data), layer.size_bytes)
-    return _signs(layer, np.concatenate([places.unpack(part) for part in parts]))
+    unpacked = [places.unpack(part) for part in parts]
+    return _signs(layer, unpacked[0] if len(unpacked) == 1 else np.concatenate(unpacked))
 
 
 def encode_output(layer: Layer, data: Bytes) -> Array:

@@ -64,6 +64,9 @@ class GridMap:
             FormatError: there are fewer bytes.
         """
         buffer = _sized(data, self.size_bytes)
+        if self.offsets.size == 1:
+            first = self.offsets.item()
+            return buffer[first : first + self.z_bytes].copy()
         return self._items(buffer)[self._index].view(np.uint8)
 
     def pack(self, data: Bytes) -> Array:

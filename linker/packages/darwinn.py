@@ -56,7 +56,7 @@ from fitzroy.hw_models.isa.program import (
     renumbered,
 )
 from fitzroy.hw_models.isa.scalar import Halt, Scalar
-from fitzroy.linker.layouts.ownership import output_layout
+from fitzroy.hw_models.ownership import output_layout
 from fitzroy.linker.objects.symbols import Reference, field_of
 from fitzroy.linker.resolve.caching import (
     CachingProgram,
@@ -388,7 +388,7 @@ def _script(executable: Executable, where: str, budget: int) -> Script:
         LinkError: a transfer outside its buffer or of broken units, or not one interrupt at the
             end.
     """
-    script = derive_executable(executable, budget=budget)
+    script = derive_executable(executable, fences=True, budget=budget)
     inputs, outputs = executable.inputs, executable.outputs
     for step in script.steps:
         match step:

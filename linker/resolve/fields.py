@@ -96,6 +96,20 @@ def address_fields(executable: Executable) -> tuple[AddressField, ...]:
     )
 
 
+SPACING = 40
+"""Buffers begin at multiples of this power of two, so that addresses tell them apart."""
+
+
+def buffer_addresses(executable: Executable) -> dict[Buffer, int]:
+    """Addresses for all buffers that an executable refers to; they mean nothing to the device.
+
+    Raises:
+        LinkError: a field that does not say of which buffer it is.
+    """
+    buffers = dict.fromkeys(field.buffer for field in address_fields(executable))
+    return {buffer: number + 1 << SPACING for number, buffer in enumerate(buffers)}
+
+
 def _bytes_of(data: bytes | bytearray | memoryview, bit: int, width: int) -> tuple[int, int]:
     """First byte of a buffer that holds the `width` bits at a bit, and the one behind the last.
 

@@ -3,14 +3,15 @@
 Tiles send their parts in order of their linear ids: id modulo 16 is the tile, and an output that
 is computed in several passes goes on with id 16. A part has its rows in order, each with its
 columns in order, each with its channels padded to whole words of 32 bits; parts follow each other
-without gaps, and the whole buffer is padded to 8 bytes. Vectors, 1 x 1 x C, lie in blocks of 64
-channels on consecutive tiles.
+without gaps, and every pass is padded to 8 bytes. Vectors, 1 x 1 x C, lie in blocks of 64 channels
+on consecutive tiles.
 
 Facts: all output layouts of compiled models are made this way.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -78,12 +79,11 @@ def output_layout(
         LinkError: the ownership does not fit the extent, or gives two parts to one id.
     """
     parts = _Parts.of(extent, itemsize, ownership)
-    ends = np.cumsum(parts.sizes)
     ids = parts.ownership
     layout = OutputLayout(
         y_coordinate_to_linear_tile_id_map=_table(ids.rows),
         x_coordinate_to_linear_tile_id_map=_table(ids.columns),
-        linearized_tile_byte_offset=_table(ends - parts.sizes),
+        linearized_tile_byte_offset=_table(parts.starts),
         x_coordinate_to_local_byte_offset=_table(parts.local_x * parts.pitch),
         y_coordinate_to_local_y_offset=_table(parts.local_y),
         x_coordinate_to_local_y_row_size=_table(parts.row_sizes),
@@ -102,7 +102,7 @@ def output_shape_info(
         LinkError: as `output_layout`, or a tile owns rows or columns that are not adjacent.
     """
     parts = _Parts.of(extent, itemsize, ownership)
-    starts = (np.cumsum(parts.sizes) - parts.sizes).tolist()
+    starts = parts.starts.tolist()
     layouts, offsets = [], []
     for index, box, strides in parts.boxes():
         layouts.append(
@@ -113,6 +113,38 @@ def output_shape_info(
         offsets.append(starts[index] * itemsize)
     info = OutputShapeInfo(slice_layout=layouts, slice_offset=_table(offsets))
     return info, parts.size_bytes
+
+
+def element_offsets(
+    extent: tuple[int, int, int], itemsize: int, ownership: Ownership | None = None
+) -> tuple[Array, int]:
+    """Where the elements of an output begin: int64[y, x] in elements, and the size of its buffer.
+
+    Raises:
+        LinkError: as `output_layout`.
+    """
+    parts = _Parts.of(extent, itemsize, ownership)
+    rows, columns = np.array(parts.ownership.rows), np.array(parts.ownership.columns)
+    offsets: Array = parts.starts[rows[:, None] + columns]
+    offsets += parts.local_y[:, None] * parts.row_sizes + parts.local_x * parts.pitch
+    return offsets, parts.size_bytes
+
+
+def listed_layout(offsets: Array) -> OutputLayout:
+    """The layout of an output whose elements in y, of one x, lie anywhere: each is a part.
+
+    Args:
+        offsets: where each y begins, in elements.
+    """
+    nothing = np.zeros(len(offsets), np.int64)
+    return OutputLayout(
+        y_coordinate_to_linear_tile_id_map=_table(np.arange(len(offsets))),
+        x_coordinate_to_linear_tile_id_map=_table([0]),
+        linearized_tile_byte_offset=_table(offsets),
+        x_coordinate_to_local_byte_offset=_table([0]),
+        y_coordinate_to_local_y_offset=_table(nothing),
+        x_coordinate_to_local_y_row_size=_table([0]),
+    )
 
 
 def ownership_of(layout: OutputLayout) -> Ownership:
@@ -145,6 +177,7 @@ class _Parts:
         local_x: column of each x in its part.
         row_sizes: distance of rows in the parts of each x.
         sizes: size of the part of each linear id.
+        starts: where it begins.
         size_bytes: size of the buffer.
     """
 
@@ -155,6 +188,7 @@ class _Parts:
     local_x: Array
     row_sizes: Array
     sizes: Array
+    starts: Array
     size_bytes: int
 
     @classmethod
@@ -187,8 +221,9 @@ class _Parts:
                         raise LinkError(f"two parts of an output on linear tile {row + column}")
                     sizes[row + column] = height * width * pitch
             row_sizes = np.array([widths[column] * pitch for column in ids.columns])
-        size_bytes = _up(int(sizes.sum()) * itemsize, _UNIT_BYTES)
-        return cls(ids, extent, pitch, local_y, local_x, row_sizes, sizes, size_bytes)
+        starts, size = _starts(sizes, _UNIT_BYTES // math.gcd(itemsize, _UNIT_BYTES))
+        size_bytes = size * itemsize
+        return cls(ids, extent, pitch, local_y, local_x, row_sizes, sizes, starts, size_bytes)
 
     def boxes(self) -> list[tuple[int, list[tuple[int, int]], tuple[int, int, int, int]]]:
         """Linear id, first and last y, x and z, and strides of each part, in order of ids."""
@@ -211,6 +246,16 @@ class _Parts:
                 strides = (int(self.sizes[row + column]), line, self.pitch, 1)
                 boxes.append((row + column, [ys, xs, (0, z - 1)], strides))
         return sorted(boxes)
+
+
+def _starts(sizes: Array, unit: int) -> tuple[Array, int]:
+    """Where parts begin, if every pass is filled up to whole units, and where the last one ends."""
+    passes = np.zeros((-(-len(sizes) // TILES), TILES), np.int64)
+    passes.reshape(-1)[: len(sizes)] = sizes
+    ends = np.cumsum(-(-passes.sum(axis=1) // unit) * unit)
+    inside = np.cumsum(passes, axis=1) - passes
+    starts = inside + np.concatenate([[0], ends[:-1]])[:, None]
+    return starts.reshape(-1)[: len(sizes)], int(ends[-1])
 
 
 def _up(value: int, unit: int) -> int:
