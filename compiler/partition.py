@@ -1,14 +1,13 @@
 """Partitioning: which target runs which node.
 
 Targets are tried in order for every node; the first that has no objection takes it. Nodes of one
-target are then gathered into as few groups as the dataflow permits: a node's level is the number
-of changes of target on the way to it, so that nodes of equal level never wait for one another
-across a group's border.
+target are then gathered into as few groups as the dataflow permits: groups run in slots that go
+round the targets, and nodes of one slot never wait for one another across its border.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fitzroy.base.diagnostics import Diagnostic, Severity
@@ -70,32 +69,70 @@ def partition(graph: Graph, targets: Sequence[Target] = (XNNPACK, PORTABLE)) -> 
     Nodes that no target takes form groups with an empty target name; the caller decides whether
     that is an error.
     """
-    levels: dict[str, int] = {}
-    groups: dict[tuple[int, int], list[Node]] = {}
-    reasons: dict[tuple[int, int], list[Diagnostic]] = {}
-    choices: dict[str, int] = {}
+    choices, rejects = _chosen(graph, targets)
+    slots = _slots(graph, choices, len(targets) + 1)
+    groups: dict[int, list[Node]] = {}
     for node in graph.nodes():
-        choice, rejects = len(targets), []
+        groups.setdefault(slots[node.name], []).append(node)
+    found = []
+    for slot in sorted(groups):
+        nodes = tuple(groups[slot])
+        choice = choices[nodes[0].name]
+        found.append(
+            Placement(
+                targets[choice].name if choice < len(targets) else "",
+                nodes,
+                tuple(reject for node in nodes for reject in rejects[node.name]),
+            )
+        )
+    return found
+
+
+def _chosen(
+    graph: Graph, targets: Sequence[Target]
+) -> tuple[dict[str, int], dict[str, list[Diagnostic]]]:
+    """The target of every node by its number, and why the ones before do not take it."""
+    choices: dict[str, int] = {}
+    rejects: dict[str, list[Diagnostic]] = {}
+    for node in graph.nodes():
+        choices[node.name], rejects[node.name] = len(targets), []
         for index, target in enumerate(targets):
             found = diagnose(graph, node, target)
             if not found:
-                choice = index
+                choices[node.name] = index
                 break
-            rejects += [reject for reject in found if reject not in rejects]
-        level = 0
-        for name in node.inputs:
-            producer = None if name is None else graph.producer(name)
-            if producer is not None:
-                change = choices[producer.name] != choice
-                level = max(level, levels[producer.name] + change)
-        levels[node.name], choices[node.name] = level, choice
-        groups.setdefault((level, choice), []).append(node)
-        reasons.setdefault((level, choice), []).extend(rejects)
-    return [
-        Placement(
-            targets[choice].name if choice < len(targets) else "",
-            tuple(groups[level, choice]),
-            tuple(reasons[level, choice]),
-        )
-        for level, choice in sorted(groups)
-    ]
+            rejects[node.name] += [item for item in found if item not in rejects[node.name]]
+    return choices, rejects
+
+
+def _slots(graph: Graph, choices: Mapping[str, int], count: int) -> dict[str, int]:
+    """In which slot each node runs; slots go round the choices, the first choice last.
+
+    Nodes run as early as they can, which makes as few groups as the longest way has. One whose
+    result is only read later is put off if what it reads is no more than what it writes: then
+    less is kept, or moved between targets.
+    """
+    slots: dict[str, int] = {}
+    for node in graph.nodes():
+        producers = [graph.producer(name) for name in node.inputs if name is not None]
+        earliest = max((slots[item.name] for item in producers if item is not None), default=0)
+        slots[node.name] = earliest + (count - 1 - choices[node.name] - earliest) % count
+    for node in reversed(graph.nodes()):
+        readers = [reader for name in node.outputs for reader in graph.consumers(name)]
+        if not readers or any(name in graph.outputs for name in node.outputs):
+            continue
+        latest = min(slots[reader.name] for reader in readers)
+        latest -= (latest - (count - 1 - choices[node.name])) % count
+        if latest > slots[node.name] and _read(graph, node) <= _written(graph, node):
+            slots[node.name] = latest
+    return slots
+
+
+def _read(graph: Graph, node: Node) -> int:
+    """Bytes that a node reads of other nodes and of inputs."""
+    names = {name for name in node.inputs if name is not None}
+    return sum(graph.type(name).nbytes for name in names if not graph.value(name).is_constant)
+
+
+def _written(graph: Graph, node: Node) -> int:
+    return sum(graph.type(name).nbytes for name in node.outputs)

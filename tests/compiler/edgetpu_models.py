@@ -20,7 +20,11 @@ from tests.compiler.edgetpu_reference import evaluate_on_device
 from fitzroy.base.errors import CapacityError, FitzroyError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node, print_graph
-from fitzroy.compiler.ops.convolution import ConvAttributes, TransposeConvAttributes
+from fitzroy.compiler.ops.convolution import (
+    ConvAttributes,
+    TransposeConvAttributes,
+    transpose_conv_padding,
+)
 from fitzroy.compiler.ops.elementwise import (
     ActivationAttributes,
     ClampAttributes,
@@ -28,7 +32,7 @@ from fitzroy.compiler.ops.elementwise import (
     GeluAttributes,
     LeakyReluAttributes,
 )
-from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
+from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
@@ -40,6 +44,7 @@ from fitzroy.compiler.ops.shape import (
     ReshapeAttributes,
     SplitAttributes,
     StridedSliceAttributes,
+    TransposeAttributes,
 )
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme, output_extent
 from fitzroy.compiler.reference import verify
@@ -154,6 +159,12 @@ class Model:
             quantization = Quantization(scales, (0,) * shape[axis], axis)
         return self.graph.add_constant("w", data, quantization), about
 
+    def constant(self, shape: tuple[int, ...], about: float) -> str:
+        """A constant of any bytes."""
+        low, high = self.dtype.limits
+        data = self.rng.integers(low, high, shape, self.dtype.numpy, endpoint=True)
+        return self.graph.add_constant("c", data, self.quantization(about))
+
     def bias(self, count: int, taps: int) -> str | None:
         """Biases of the size of sums, or none."""
         if self.chance(0.25):
@@ -264,10 +275,7 @@ def _sum(model: Model, x: str) -> list[str]:
     if others and model.chance(0.8):
         other = others[int(model.rng.integers(len(others)))]
     elif model.chance(0.5):
-        low, high = model.dtype.limits
-        shape = (1,) if model.chance(0.5) else (before.shape[-1],)
-        data = model.rng.integers(low, high, shape, model.dtype.numpy, endpoint=True)
-        other = model.graph.add_constant("c", data, model.quantization(model.unit(x)))
+        other = model.constant(_repeatable(model, before.shape), model.unit(x))
     else:
         other = model.emit("quantize", [x], model.type(before.shape, model.unit(x)))
     about = model.unit(x) + model.unit(other)
@@ -277,6 +285,32 @@ def _sum(model: Model, x: str) -> list[str]:
     plain = op in ("maximum", "minimum")
     attributes = NO_ATTRIBUTES if plain else ActivationAttributes(model.activation())
     return [model.emit(op, order, model.type(before.shape, about), attributes)]
+
+
+def _repeatable(model: Model, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape of which some axes are to be repeated, or missing."""
+    kept = [extent if model.chance(0.6) else 1 for extent in shape]
+    return tuple(kept[model.number(0, len(shape) - 1) :]) if model.chance(0.5) else tuple(kept)
+
+
+def _broadcast(model: Model, x: str) -> list[str]:
+    """A part of a value, repeated to another one's shape."""
+    before = model.of(x)
+    if before.size > 20_000:
+        return []
+    begin = tuple(model.number(0, extent - 1) for extent in before.shape)
+    size = tuple(
+        extent if first == 0 and model.chance(0.6) else 1
+        for extent, first in zip(before.shape, begin, strict=True)
+    )
+    attributes = StridedSliceAttributes(begin, size, (1,) * len(size))
+    part = model.emit(
+        "strided_slice", [x], TensorType(size, before.dtype, before.quantization), attributes
+    )
+    op, about = ("add", 2 * model.unit(x)) if model.chance(0.5) else ("maximum", model.unit(x))
+    attributes_of = NO_ATTRIBUTES if op == "maximum" else ActivationAttributes(model.activation())
+    order = [x, part] if model.chance(0.5) else [part, x]
+    return [model.emit(op, order, model.type(before.shape, about), attributes_of)]
 
 
 def _function(model: Model, x: str) -> list[str]:
@@ -363,6 +397,47 @@ def _fully_connected(model: Model, x: str) -> list[str]:
     return [model.emit("fully_connected", [x, w, model.bias(out, size)], type, attributes)]
 
 
+def _rows(model: Model, x: str) -> list[str]:
+    """A matrix product of every row."""
+    before = model.of(x)
+    depth, out = before.shape[-1], model.number(1, 100)
+    positions = before.size // depth
+    if positions < 2 or positions * depth * out > _MOST_PRODUCTS or before.size > 20_000:
+        return []
+    scale = _SPREAD * math.sqrt(depth)
+    if model.chance(0.3) and len(before.shape) > 1:
+        turned = model.chance(0.5)
+        w = model.constant((out, depth) if turned else (depth, out), 1 / scale)
+        type = model.type((*before.shape[:-1], out), model.unit(x) * model.unit(w) * scale)
+        return [model.emit("batch_matmul", [x, w], type, BatchMatMulAttributes(False, turned))]
+    w, about = model.weights((out, depth), 0, depth)
+    keeps = len(before.shape) > 2
+    shape = (*(before.shape[:-1] if keeps else (positions,)), out)
+    attributes = FullyConnectedAttributes(model.activation(), keeps)
+    type = model.type(shape, model.unit(x) * about * scale)
+    return [model.emit("fully_connected", [x, w, model.bias(out, depth)], type, attributes)]
+
+
+def _transpose(model: Model, x: str) -> list[str]:
+    before = model.of(x)
+    rank = len(before.shape)
+    perm = tuple(int(axis) for axis in model.rng.permutation(rank))
+    if rank == 4:
+        perm = (0, *(int(axis) + 1 for axis in model.rng.permutation(3)))
+    shape = tuple(before.shape[axis] for axis in perm)
+    if before.size > 20_000 or shape[-1] > _MOST_CHANNELS:
+        return []
+    type = TensorType(shape, before.dtype, before.quantization)
+    return [model.emit("transpose", [x], type, TransposeAttributes(perm))]
+
+
+def _l2_normalization(model: Model, x: str) -> list[str]:
+    before = model.of(x)
+    middle = sum(model.dtype.limits) + 1 >> 1
+    type = TensorType(before.shape, model.dtype, Quantization.per_tensor(1 / 128, middle))
+    return [model.emit("l2_normalization", [x], type)]
+
+
 def _softmax(model: Model, x: str) -> list[str]:
     before = model.of(x)
     if before.size != before.shape[-1]:
@@ -420,7 +495,7 @@ def _slice(model: Model, x: str) -> list[str]:
     if len(before.shape) != 4:
         return []
     begin = [model.number(0, (extent - 1) // 2) for extent in before.shape]
-    stride = [1, model.number(1, 2), model.number(1, 2), 1]
+    stride = [1, model.number(1, 2), model.number(1, 2), 1 + int(model.chance(0.1))]
     size = [
         model.number(1, -(-(extent - first) // step))
         for extent, first, step in zip(before.shape, begin, stride, strict=True)
@@ -470,6 +545,8 @@ def _resize(model: Model, x: str) -> list[str]:
     bilinear = model.chance(0.5)
     sampling = tuple(Sampling)[model.number(0, len(Sampling) - 1)]
     size = before.shape[1] * factors[0], before.shape[2] * factors[1]
+    if model.chance(0.5):
+        size = model.number(1, 60), model.number(1, 60)
     op = "resize_bilinear" if bilinear else "resize_nearest_neighbor"
     type = TensorType((1, *size, before.shape[3]), before.dtype, before.quantization)
     return [model.emit(op, [x], type, ResizeAttributes(size, sampling))]
@@ -506,16 +583,27 @@ def _transpose_conv(model: Model, x: str) -> list[str]:
     if len(shape) != 4 or model.of(x).size > 20_000:
         return []
     stride = (model.number(1, 3), model.number(1, 3))
-    kernel = tuple(step + model.number(0, 2) for step in stride)
-    size = shape[1] * stride[0], shape[2] * stride[1]
-    cut = [(k - s) // 2 for k, s in zip(kernel, stride, strict=True)]
-    edges = (cut[0], kernel[0] - stride[0] - cut[0], cut[1], kernel[1] - stride[1] - cut[1])
-    out = model.number(1, 20)
-    taps = math.prod(kernel) * shape[3] // math.prod(stride)
-    w, about = model.weights((out, *kernel, shape[3]), 0, max(1, taps))
-    type = model.type((1, *size, out), model.unit(x) * about * _SPREAD * math.sqrt(max(1, taps)))
-    attributes = TransposeConvAttributes(stride, edges, size)
-    return [model.emit("transpose_conv", [x, w], type, attributes)]
+    kernel = (model.number(1, 5), model.number(1, 5))
+    image = shape[1], shape[2]
+    if model.chance(0.5):
+        padding = PaddingScheme.SAME
+        size = image[0] * stride[0], image[1] * stride[1]
+    else:
+        padding = PaddingScheme.VALID
+        rows, columns = (
+            (extent - 1) * step + max(window, step)
+            for extent, step, window in zip(image, stride, kernel, strict=True)
+        )
+        size = rows, columns
+    edges = transpose_conv_padding(padding, image, kernel, stride, size)
+    out = model.number(1, 20) if model.chance(0.8) else model.number(60, 140)
+    taps = max(1, math.prod(kernel) * shape[3] // math.prod(stride))
+    if math.prod(size) * max(out, taps) > _MOST_PRODUCTS:
+        return []
+    w, about = model.weights((out, *kernel, shape[3]), 0, taps)
+    type = model.type((1, *size, out), model.unit(x) * about * _SPREAD * math.sqrt(taps))
+    attributes = TransposeConvAttributes(stride, edges, size, model.activation())
+    return [model.emit("transpose_conv", [x, w, model.bias(out, taps)], type, attributes)]
 
 
 _WEIGHTED: dict[Callable[[Model, str], list[str]], int] = {
@@ -536,7 +624,11 @@ _WEIGHTED: dict[Callable[[Model, str], list[str]], int] = {
     _resize: 5,
     _block: 3,
     _retype: 2,
-    _transpose_conv: 2,
+    _transpose_conv: 4,
+    _broadcast: 3,
+    _rows: 3,
+    _transpose: 3,
+    _l2_normalization: 2,
 }
 _GROWERS = tuple(_WEIGHTED)
 _SHARES = np.array(list(_WEIGHTED.values())) / sum(_WEIGHTED.values())

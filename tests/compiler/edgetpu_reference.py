@@ -22,11 +22,22 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.recurrent import (
+    BIASES,
+    CELL_STATE,
+    INPUT,
+    INPUT_WEIGHTS,
+    RECURRENT_WEIGHTS,
+    LstmAttributes,
+)
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
 from fitzroy.compiler.ops.windows import explicit_padding
+from fitzroy.compiler.targets.edgetpu.codegen import normalization
+from fitzroy.compiler.targets.edgetpu.codegen.gates import tanh_table
 from fitzroy.compiler.targets.edgetpu.requantization import (
     LARGEST,
     SIGNED_OFFSET,
@@ -63,7 +74,9 @@ def evaluate_on_device(
                 None if value is None else values[value.name] if value.data is None else value.data
                 for value in call.inputs
             ]
-            if node.op in _OPERATORS:
+            if node.op == "unidirectional_sequence_lstm":
+                results = _lstm(call, arrays)
+            elif node.op in _OPERATORS:
                 results = _OPERATORS[node.op](call, [x for x in arrays if x is not None])
             elif OPS[node.op].moves:
                 results = _moved(call, arrays)
@@ -231,7 +244,10 @@ def _prelu(call: Call, arrays: Operands) -> list[Array]:
 
 
 def _resize_bilinear(call: Call, arrays: Operands) -> list[Array]:
-    """Interpolated with exact weights, where the reference has 11 fractional bits; ties go up."""
+    """Interpolated with weights that are exact if they fit bytes; the reference has 11 bits.
+
+    The factor of the sums is larger than the reciprocal of their weights, so that ties go up.
+    """
     attributes, before, after = call.attributes(ResizeAttributes), call.type(), call.result.type
     x, unit = stored_unsigned(arrays[0], before), 1
     for axis in (1, 2):
@@ -243,9 +259,54 @@ def _resize_bilinear(call: Call, arrays: Operands) -> list[Array]:
         share = weight.reshape(shape)
         x = x.take(lower, axis) * (whole - share) + x.take(upper, axis) * share
         unit *= whole
-    found = (2 * x + unit) // (2 * unit)
-    found -= SIGNED_OFFSET if before.dtype is DType.INT8 else 0
+    found = finished(x, OutputStage(scale=(1 + 2.0**-22) / unit), before)
     return [converted(found, before, after)]
+
+
+def _batch_matmul(call: Call, arrays: Operands) -> list[Array]:
+    attributes, before, after = (
+        call.attributes(BatchMatMulAttributes),
+        call.type(),
+        call.result.type,
+    )
+    x, y = (
+        stored_unsigned(array, call.type(index)) - unsigned_zero_point(call.type(index))
+        for index, array in enumerate(arrays)
+    )
+    x = x.swapaxes(-1, -2) if attributes.adj_x else x
+    y = y.swapaxes(-1, -2) if attributes.adj_y else y
+    stage = product_stage(before, call.type(1), after)
+    return [finished(np.matmul(x, y), stage, after)]
+
+
+def _l2_normalization(call: Call, arrays: Operands) -> list[Array]:
+    """Reciprocals of lengths are the sum of two with 16 bits, for lengths of more and less than 64.
+
+    They come from a table of the non-linear unit.
+    """
+    before, after = call.type(), call.result.type
+    x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
+    squares = np.square(x).sum(axis=-1, keepdims=True).astype(np.float32)
+    one = normalization.ONE
+    fine = _reciprocal_root(np.maximum(squares / 4096, 1))
+    coarse = _reciprocal_root(squares.clip(1, 4096))
+    stage = copy_stage(after, after)
+    assert after.quantization is not None
+    scale = float(np.float32(1 / (64 * one * after.quantization.scale[0])))
+    return [finished(x * (fine + 64 * coarse - one), replace(stage, scale=scale), after)]
+
+
+def _reciprocal_root(x: Array) -> Integers:
+    """What the non-linear unit gives: powers of four are taken out of the argument."""
+    power = np.floor(np.log2(x) / 2).astype(np.int32)
+    x = np.ldexp(x, -2 * power)
+    table = normalization.RECIPROCAL_ROOT
+    segment = np.searchsorted(np.array(table.breakpoints, np.float32), x, side="right")
+    factors = np.array(table.coefficients, np.float32)[segment]
+    root = factors[..., -1]
+    for degree in reversed(range(factors.shape[-1] - 1)):
+        root = root * x + factors[..., degree]
+    return np.asarray(np.rint(np.ldexp(root, -power)).astype(np.int64))
 
 
 def _neighbours(before: int, after: int, sampling: Sampling) -> tuple[Integers, Integers, int]:
@@ -260,7 +321,85 @@ def _neighbours(before: int, after: int, sampling: Sampling) -> tuple[Integers, 
     else:
         unit = after
         place = places * before
-    return place // unit, place % unit, unit
+    weights = place % unit
+    common = int(np.gcd.reduce(weights, initial=unit))
+    whole, weights = unit // common, weights // common
+    if whole > LARGEST:
+        # Weights are bytes.
+        weights, whole = (2 * LARGEST * weights + whole) // (2 * whole), LARGEST
+    return place // unit, weights, whole
+
+
+# --- long short-term memory ----------------------------------------------------------------------
+
+_MIDDLE = 1 << 15
+"""Zero of numbers of 16 bits; all others are as in `gates.py`."""
+
+
+def _lstm(call: Call, arrays: Sequence[Array | None]) -> list[Array]:
+    """Sums of gates in units of 2^-12, gates in 16 bits, the state in its own; rounded each."""
+    before, after = call.type(INPUT), call.result.type
+    attributes = call.attributes(LstmAttributes)
+    unit = _unit(call.operand(CELL_STATE).type)
+    zero = unsigned_zero_point(after)
+    x = stored_unsigned(np.asarray(arrays[INPUT]), before).reshape(-1, before.shape[2])
+    x -= unsigned_zero_point(before)
+    largest = _MIDDLE - 1
+    clip = round(attributes.cell_clip / unit) if attributes.cell_clip else _MIDDLE
+
+    def half(values: Integers, gate: int, first: int, source: TensorType) -> Integers:
+        sums: Integers = values @ np.asarray(arrays[first + gate]).astype(np.int64).T
+        bias = arrays[BIASES + gate]
+        if first == INPUT_WEIGHTS and bias is not None:
+            sums = sums + bias.astype(np.int64)
+        weights = np.asarray([_unit(call.type(first + gate))])
+        return _saturated(sums, effective_scale(_unit(source), weights, 2.0**-12)[0])
+
+    inputs = [half(x, gate, INPUT_WEIGHTS, before) for gate in range(4)]
+    hidden = np.zeros(after.shape[2], np.int64)
+    cell = np.zeros_like(hidden)
+    outputs = []
+    for step in range(len(x)):
+        sums = [
+            inputs[gate][step] + half(hidden, gate, RECURRENT_WEIGHTS, after) for gate in range(4)
+        ]
+        opened, kept, shown = (
+            np.clip(_tanh(sums[gate], 2.0**-13) + _MIDDLE, 0, 2 * _MIDDLE - 1) for gate in (0, 1, 3)
+        )
+        candidate = np.clip(_tanh(sums[2], 2.0**-12), -_MIDDLE, largest)
+        added = _saturated(opened * candidate, np.float32(2.0**-31 / unit))
+        total = _saturated(kept * cell, 2.0**-16) + added
+        cell = total.clip(max(-_MIDDLE, -clip), min(largest, clip))
+        squashed = np.clip(_tanh(cell, unit), -_MIDDLE, largest)
+        scale = np.float32(2.0**-31) * (np.float32(1) / np.float32(_unit(after)))
+        real = (shown * squashed).astype(np.float32) * scale
+        hidden = np.rint(real).astype(np.int64).clip(-zero, LARGEST - zero)
+        outputs.append(hidden + zero - SIGNED_OFFSET)
+    return [np.stack(outputs).astype(np.int8).reshape(after.shape)]
+
+
+def _unit(type: TensorType) -> float:
+    assert type.quantization is not None
+    return type.quantization.scale[0]
+
+
+def _saturated(sums: Integers, scale: float | np.float32) -> Integers:
+    """Sums as numbers of 16 bits."""
+    real = sums.astype(np.float32) * np.float32(scale)
+    return np.asarray(np.rint(real).astype(np.int64).clip(-_MIDDLE, _MIDDLE - 1))
+
+
+def _tanh(numbers: Integers, unit: float) -> Integers:
+    """2^15 times the hyperbolic tangent, which is odd, by the table's polynomials."""
+    table = tanh_table()
+    low, high = -_MIDDLE * np.float32(unit), (_MIDDLE - 1) * np.float32(unit)
+    x = (numbers.astype(np.float32) * np.float32(unit)).clip(low, high).clip(-8, 8)
+    segment = np.searchsorted(np.array(table.breakpoints, np.float32), np.abs(x), side="right")
+    factors = np.array(table.coefficients, np.float32)[segment]
+    value = factors[..., 4]
+    for degree in (3, 2, 1, 0):
+        value = value * np.abs(x) + factors[..., degree]
+    return np.asarray(np.rint(np.where(x < 0, -value, value)).astype(np.int64))
 
 
 _OPERATORS: dict[str, Callable[[Call, Operands], list[Array]]] = {
@@ -275,5 +414,7 @@ _OPERATORS: dict[str, Callable[[Call, Operands], list[Array]]] = {
     "minimum": _extremum,
     "prelu": _prelu,
     "resize_bilinear": _resize_bilinear,
+    "batch_matmul": _batch_matmul,
+    "l2_normalization": _l2_normalization,
 }
 """Operators whose results are rounded in another way than the reference semantics do."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY, TILES
+from fitzroy.compiler.targets.edgetpu.codegen.spelling import spelled
 from fitzroy.compiler.targets.edgetpu.codegen.sync import Tokens
 from fitzroy.formats.object_file import Condition, Fixup, Part, Symbol, SymbolKind, Text
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -25,6 +26,7 @@ from fitzroy.hw_models.isa.scalar import (
     Scalar,
     Store,
 )
+from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory
 from fitzroy.hw_models.isa.text import field_place
 
 T = TypeVar("T", bound=TileInstruction)
@@ -34,9 +36,16 @@ PHASE_FLAGS = (1 << TileFlag.RING_PRODUCER_A) - 1
 """Flags that count from zero in every phase."""
 
 ALL_FLAGS = (1 << len(TileFlag)) - 1
+RING_STREAMS = 1 << StreamEngine.INFEED | 1 << StreamEngine.OUTFEED
+"""Stream engines on the ring."""
+
 WIDE_ROWS = BEAGLE.memories.wide.elements
 _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 """Bundles of a chunk, with room for its end."""
+
+
+_LOW, _HIGH = 5, 4
+"""Registers of the two words of an address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +93,23 @@ class Builder:
         self.staging = WIDE_ROWS
         self._sections = [_Section()]
         self._chunk = 0
+        self._streamed = False
+        self._begun = False
+        self._sent: dict[tuple[SymbolKind, str], int] = {}
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Chunk of the next instruction, and its bundle behind the chunk's START."""
+        return sum(section.ends_chunk for section in self._sections), self._chunk
 
     def emit(self, instruction: Instruction, *references: Reference) -> None:
-        """Append an instruction."""
+        """Append an instruction, in a form of published programs where it has one."""
+        instruction = spelled(instruction)
+        self._begun = False
         section = self._sections[-1]
         section.items.append((instruction, references))
+        if isinstance(instruction, Infeed) and instruction.memory is InfeedMemory.PARAMETER:
+            self._streamed = True
         section.bundles += instruction.bundles()
         self._chunk += instruction.bundles()
 
@@ -123,41 +144,86 @@ class Builder:
         self.emit(TileFence(tiles=EVERY, idle=idle, set=reset, signal=signal))
 
     def barrier(self) -> None:
-        """A new phase: all earlier work is done on each tile, flags count from zero."""
-        self.fence(reset=PHASE_FLAGS)
+        """A new phase: all earlier work is done on each tile, flags count from zero.
+
+        Behind parameters from the host, which have no turn on the ring, it begins on all tiles at
+        the same time. Nothing is needed where one has just begun.
+        """
+        if self._begun:
+            return
+        if self._streamed:
+            self.sync()
+        else:
+            self.fence(reset=PHASE_FLAGS)
+            self._begun = True
 
     def sync(self) -> None:
         """A new phase, which begins on all tiles at the same time."""
         self.fence(reset=PHASE_FLAGS, signal=True)
         self.wait_for_tiles()
+        self._streamed = False
+        self._begun = True
 
-    def wait_for_tiles(
-        self, *, streams: int = 1 << StreamEngine.INFEED | 1 << StreamEngine.OUTFEED
-    ) -> None:
+    def wait_for_tiles(self, *, streams: int = RING_STREAMS) -> None:
         """The scalar core waits for the signals of all tiles, and for stream engines."""
         self.emit(ScalarFence(clear=EVERY, wait_tiles=True, tiles=EVERY, idle=streams))
 
     def set_scalar(self, flags: Iterable[ScalarFlag], value: int) -> None:
-        """Set flags of the scalar core."""
-        self.emit(ScalarFence(set=sum(1 << flag for flag in flags), value=value))
+        """Set flags of the scalar core, when stream engines do not use them."""
+        self.emit(ScalarFence(set=sum(1 << flag for flag in flags), value=value, idle=RING_STREAMS))
 
     # --- scalar core -----------------------------------------------------------------------------
 
     def descriptor(
-        self, tag: DescriptorTag, size: int, kind: SymbolKind | None = None, name: str = ""
+        self,
+        tag: DescriptorTag,
+        size: int,
+        kind: SymbolKind | None = None,
+        name: str = "",
+        offset: int = 0,
+        operand: str = "",
     ) -> None:
-        """Ask the host for a transfer at the address of a symbol, or for an interrupt.
+        """Ask the host for a transfer some bytes behind the address of a symbol, or to be told.
 
         The parts are moved one bundle before they are stored, as compiled programs do.
+
+        Args:
+            tag: what is asked for.
+            size: bytes.
+            kind: whose address it is; None for no address.
+            name: name of the symbol.
+            offset: bytes behind the address.
+            operand: a streamed operand from whose first byte on the offset counts.
         """
-        for register, part in ((5, Part.LOW), (4, Part.HIGH)):
+        for register, part in ((_LOW, Part.LOW), (_HIGH, Part.HIGH)):
             references = () if kind is None else (Reference("immediate", kind, name, part),)
             self.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=register), *references)
-        self.emit(_store(DescriptorSlot.ADDRESS_LOW, 5))
-        self.emit(_move(8, size, DescriptorSlot.ADDRESS_HIGH, 4))
+        if offset or operand:
+            place = Reference("immediate", SymbolKind.OPERAND, operand, Part.OFFSET, offset)
+            for item in _added(offset):
+                moved = operand and item.alu is Alu.ADD and item.to != _HIGH
+                self.emit(item, *([place] if moved else []))
+        self.emit(_store(DescriptorSlot.ADDRESS_LOW, _LOW))
+        self.emit(_move(8, size, DescriptorSlot.ADDRESS_HIGH, _HIGH))
         self.emit(_move(9, tag, DescriptorSlot.SIZE, 8))
         self.emit(_store(DescriptorSlot.TAG, 9))
         self.emit(Scalar(store=Store.ISSUE))
+
+    def output(self, size: int, kind: SymbolKind, name: str = "") -> int:
+        """Ask the host to take the next bytes of an output, or of the scratch buffer.
+
+        Returns:
+            Their offset.
+        """
+        offset = self._sent.get((kind, name), 0)
+        self._sent[kind, name] = offset + size
+        self.descriptor(DescriptorTag.OUTPUT, size, kind, name, offset)
+        return offset
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Size of the host's scratch buffer."""
+        return self._sent.get((SymbolKind.SCRATCH, ""), 0)
 
     # --- begin, chunks, end ----------------------------------------------------------------------
 
@@ -192,7 +258,6 @@ class Builder:
 
     def end(self) -> None:
         """Wait for everything, leave the ring's tokens at zero, and interrupt the host."""
-        self.fence(reset=PHASE_FLAGS)
         tokens = self.tokens.ring
         channels = [channel for channel in (0, 1) if tokens[channel]]
         flags = [ScalarFlag.PRODUCER_A + channel for channel in channels]
@@ -201,9 +266,17 @@ class Builder:
             thresholds[flag] = (tokens[channel] + 0x8000 & 0xFFFF) - 0x8000
         mask = sum(1 << flag for flag in flags)
         if mask:
-            self.emit(ScalarFence(clear=EVERY, set=mask, thresholds=tuple(thresholds), wait=mask))
+            self.emit(
+                ScalarFence(
+                    clear=EVERY,
+                    set=mask,
+                    thresholds=tuple(thresholds),
+                    wait=mask,
+                    idle=RING_STREAMS,
+                )
+            )
         rings = sum(1 << TileFlag.RING_PRODUCER_A + channel for channel in channels)
-        self.emit(TileFence(tiles=EVERY, set=rings, signal=True))
+        self.fence(reset=rings, signal=True)
         self.wait_for_tiles()
         self.emit(TileFence(tiles=EVERY, idle=ALL_ENGINES, signal=True, end=3))
         self.wait_for_tiles()
@@ -248,12 +321,37 @@ class Builder:
                     ends_chunk=section.ends_chunk,
                 )
             )
-        names = [Symbol(kind=int(kind), name=name, batch=group) for kind, name, group in symbols]
+        names = [
+            Symbol(kind=int(kind), name=name or None, batch=group) for kind, name, group in symbols
+        ]
         return found, names
 
 
 def _store(slot: DescriptorSlot, register: int) -> Scalar:
     return Scalar(store=Store.DESCRIPTOR, store_address=slot, store_from=register)
+
+
+def _with(alu: Alu, to: int, a: int, value: int) -> Scalar:
+    """A bundle that computes with an immediate."""
+    return Scalar(alu=alu, immediate_b=True, to=to, a=a, immediate=value)
+
+
+def _added(offset: int) -> list[Scalar]:
+    """Add an offset of less than 31 bits to an address, as compiled programs do.
+
+    Predicate 0 is the highest bit of the low word, predicate 1 the carry, which needs that bit and
+    one out of the others.
+    """
+    partial, carries = 8, 1
+    return [
+        _with(Alu.LT, 0, _LOW, 0),
+        Scalar(alu=Alu.NE, to=carries, a=_LOW, immediate=_LOW),
+        _with(Alu.AND, partial, _LOW, 0x7FFF_FFFF),
+        replace(_with(Alu.ADD, partial, partial, offset), predicated=True, sense=True),
+        replace(_with(Alu.LT, carries, partial, 0), predicated=True, sense=True),
+        _with(Alu.ADD, _LOW, _LOW, offset),
+        replace(_with(Alu.ADD, _HIGH, _HIGH, 1), predicated=True, predicate=carries, sense=True),
+    ]
 
 
 def _move(to: int, value: int, slot: DescriptorSlot, register: int) -> Scalar:

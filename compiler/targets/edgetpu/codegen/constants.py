@@ -10,8 +10,8 @@ import numpy as np
 
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Value
-from fitzroy.compiler.targets.edgetpu.codegen.builder import Reference, mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import padded, rows_at
+from fitzroy.compiler.targets.edgetpu.codegen.builder import mask_of
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import padded, rows_at, send
 from fitzroy.compiler.targets.edgetpu.codegen.layers import (
     Context,
     Layer,
@@ -38,10 +38,10 @@ from fitzroy.compiler.targets.edgetpu.requantization import (
     SIGNED_OFFSET,
     unsigned_zero_point,
 )
-from fitzroy.formats.object_file import OperandKind, Part, SymbolKind
+from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.isa.conversion import WideToNarrow
 from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag
-from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
+from fitzroy.hw_models.isa.ring import RingConsume
 from fitzroy.hw_models.isa.traversal import NARROW, traversal
 
 
@@ -95,24 +95,8 @@ class Constant(Layer):
         (operand,) = self.weights
         begin = 0
         for tile, count in enumerate(rows):
-            at = 0
-            for group, piece in enumerate(context.pieces[operand.name]):
-                low, high = max(begin, at), min(begin + count, at + piece.words)
-                if low < high:
-                    builder.emit(
-                        RingProduce(
-                            tiles=1 << piece.tile,
-                            wide=rows_at(piece.row + low - at, [(high - low, 1)]),
-                            token=Producer(0),
-                            wait=padded([builder.tokens.turn(1, 1, high - low)], 2),
-                            channel=1,
-                            destination=mask_of([tile]),
-                        ),
-                        Reference(
-                            "wide.base", SymbolKind.OPERAND, operand.name, Part.ROW, low - at, group
-                        ),
-                    )
-                at += piece.words
+            words = range(begin, begin + count)
+            send(builder, operand.name, context.pieces[operand.name], mask_of([tile]), words)
             begin += count
 
 

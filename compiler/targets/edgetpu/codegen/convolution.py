@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference, mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.halo import Blocks
-from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Window
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights, Window
 from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece
+from fitzroy.compiler.targets.edgetpu.codegen.options import FASTEST, Recipes
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
     TILES,
     WORD,
     Image,
+    Interval,
     Placed,
     Reach,
     round_up,
@@ -46,6 +50,9 @@ SLOT = 32
 BIASES = 64
 """First entry of scaling memory for biases."""
 
+REST_ROWS = 1
+"""Rows below those of vectors that take what nobody needs."""
+
 _STAGED_ROWS = 128
 """Rows of wide memory for weights in staging, unless a single tap takes more."""
 
@@ -63,6 +70,7 @@ class Convolution(Layer):
         rows: what it reads along rows.
         columns: what it reads along columns.
         stage: constants of the output stage.
+        recipes: ways to compute it.
     """
 
     layout: ConvolutionLayout
@@ -70,6 +78,9 @@ class Convolution(Layer):
     rows: Reach
     columns: Reach
     stage: OutputStage
+    recipes: Recipes = FASTEST
+
+    streams: ClassVar[bool] = True
 
     def windows(self, index: int) -> Window:
         """The kernel."""
@@ -81,15 +92,41 @@ class Convolution(Layer):
         assert isinstance(result, Image)
         return _Plan.of(self, result).rows
 
-    def completes(self, tensors: Mapping[str, Placed]) -> Blocks:
-        """Blocks of 64 channels."""
+    def positions(self, result: Image, tile: int) -> tuple[Interval, Interval]:
+        """Numbers of the windows down and across whose results a tile owns."""
+        rows, columns = result.owned(tile)
+        return self.rows.numbers(rows), self.columns.numbers(columns)
+
+    def area(self, result: Image, tile: int) -> tuple[int, int]:
+        """Number of these windows, down and across."""
+        (top, bottom), (left, right) = self.positions(result, tile)
+        return bottom - top, right - left
+
+    def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
+        """Blocks of 64 channels, unless only some are computed in the last phase."""
+        if len(self.weights) > 1:
+            return None
         blocks = -(-self.channels // LANES)
         return Blocks(blocks, min(LANES, round_up(self.channels, WORD)) // WORD)
 
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
+        whole, first = _Plan.of(self, context.image(self.writes)), 0
+        if len(self.weights) == 1:
+            self._emit(context, whole, self.weights[0], first)
+            return
+        for item in self.weights:
+            if first:
+                context.builder.barrier()
+            last = whole.last if first + item.blocks == whole.blocks else whole.lanes
+            lanes = whole.lanes if item.blocks > 1 else last
+            plan = replace(whole, blocks=item.blocks, lanes=lanes, last=last)
+            self._emit(context, plan, item, first)
+            first += item.blocks
+
+    def _emit(self, context: Context, plan: _Plan, weights: Weights, first: int) -> None:
+        """The blocks from one on of which there are weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
-        plan = _Plan.of(self, result)
         stream = WeightStream(
             staged=plan.staged,
             slots=plan.slots,
@@ -100,13 +137,14 @@ class Convolution(Layer):
             scales=self.layout.prefix.scales,
             lanes=self.layout.lanes,
             top=context.builder.staging,
+            channel=0 if context.streamed(weights.name) else 1,
         )
         convolve(
             context,
-            self.weights[0].name,
+            weights,
             result,
             stream,
-            lambda tile: _operation(self, source, result, tile, plan, stream),
+            lambda tile: _operation(self, source, result, tile, plan, stream, first),
         )
 
 
@@ -142,8 +180,8 @@ class _Plan:
         taps = layer.rows.kernel * layer.columns.kernel
         blocks = -(-layer.channels // LANES)
         depth = round_up(layer.channels, WORD)
-        positions = max(a * b for a, b in map(result.area, range(TILES)))
-        options = []
+        positions = max(math.prod(layer.area(result, tile)) for tile in range(TILES))
+        options, most = [], layer.recipes.slots
         for chunks in range(1, groups + 1):
             chunk = groups // chunks
             staged = chunk * taps
@@ -163,7 +201,7 @@ class _Plan:
                     LANES if blocks > 1 else depth,
                     depth - LANES * (blocks - 1),
                 )
-                for slots in range(SLOTS, max(SLOTS, _STAGED_ROWS // staged) + 1)
+                for slots in range(SLOTS, max(SLOTS, min(most, _STAGED_ROWS // staged)) + 1)
                 if slots == SLOTS or chunks % slots == 0
             ]
         fitting = [plan for plan in options if plan.slots * plan.staged <= _STAGED_ROWS]
@@ -366,6 +404,19 @@ class WeightStream:
             )
         )
 
+    def receive_rest(self, builder: Builder, tiles: int, weights: Weights) -> None:
+        """Tiles take what fills up the last unit of weights that come from the host."""
+        used = self.blocks * (self.prefix + self.chunks * self.staged)
+        rest = len(weights.data) // (WORD * self.lanes) - used
+        if rest:
+            builder.emit(
+                RingConsume(
+                    op=Opcode.RING_CONSUME_A,
+                    tiles=tiles,
+                    wide=rows_at(self.vector_rows - REST_ROWS, [(rest, 0)]),
+                )
+            )
+
     def waits(self, chunk: int, block: int) -> list[Watcher]:
         """What a tensor operation waits for before its loops over chunks and blocks."""
         weights = full(self.delivered, chunk)
@@ -399,49 +450,80 @@ class Sent:
 
 def convolve(
     context: Context,
-    name: str,
+    weights: Weights,
     result: Image,
     stream: WeightStream,
-    operation: Callable[[int], TensorOp],
+    operation: Callable[[int], TensorOp | None],
     sender: Callable[[Builder, WeightStream, Sent], None] | None = None,
 ) -> None:
     """Consumers of weights first, then the operations, then the owners of the weights.
 
     Args:
         context: where things are.
-        name: name of the weights.
+        weights: the weights.
         result: what is computed; tiles that own nothing of it take no part.
         stream: the weights.
-        operation: the operation of a tile.
-        sender: how the weights are sent, `send_rows` by default.
+        operation: the operation of a tile, None if it computes nothing.
+        sender: how owners send the weights, `send_rows` by default.
     """
     builder = context.builder
-    active = [tile for tile in range(TILES) if result.active(tile)]
+    operations = {tile: operation(tile) for tile in range(TILES) if result.active(tile)}
+    active = [tile for tile, found in operations.items() if found is not None]
+    if not active:
+        return
+    if stream.channel == 0:
+        # Between other rows on this channel and these, and of one fifo the next.
+        builder.sync()
     stream.receive(builder, mask_of(active))
-    builder.on_tiles(operation, active)
-    sent = Sent(name, context.pieces[name], mask_of(active))
+    builder.on_tiles(operations.get, active)
+    if context.streamed(weights.name):
+        stream.receive_rest(builder, mask_of(active), weights)
+        context.host.send(builder, weights.units, mask_of(active), stream.lanes)
+        return
+    sent = Sent(weights.name, context.pieces[weights.name], mask_of(active))
     (sender or send_rows)(builder, stream, sent)
 
 
 def send_rows(builder: Builder, stream: WeightStream, sent: Sent) -> None:
     """Owners send words on channel B, a row each."""
-    for group, piece in enumerate(sent.pieces):
-        send(builder, sent.name, group, piece, sent.destination)
+    send(builder, sent.name, sent.pieces, sent.destination)
 
 
-def send(builder: Builder, name: str, group: int, piece: Piece, destination: int) -> None:
-    """An owner sends words of an operand on channel B."""
-    builder.emit(
-        RingProduce(
-            tiles=1 << piece.tile,
-            wide=rows_at(piece.row, [(piece.words, 1)]),
-            token=Producer(0),
-            wait=padded([builder.tokens.turn(1, 1, piece.words)], 2),
-            channel=1,
-            destination=destination,
-        ),
-        Reference("wide.base", SymbolKind.OPERAND, name, Part.ROW, 0, group),
-    )
+def send(
+    builder: Builder,
+    name: str,
+    pieces: Sequence[Piece],
+    destination: int,
+    words: range | None = None,
+) -> None:
+    """Owners send words of an operand on channel B.
+
+    Args:
+        builder: the program.
+        name: name of the operand.
+        pieces: where its words lie.
+        destination: tiles that receive them.
+        words: which of them, all by default.
+    """
+    at = 0
+    for piece in pieces:
+        low, high = 0, piece.words
+        if words is not None:
+            low, high = max(low, words.start - at), min(high, words.stop - at)
+        at += piece.words
+        if low >= high:
+            continue
+        builder.emit(
+            RingProduce(
+                tiles=1 << piece.tile,
+                wide=rows_at(piece.row + low, [(high - low, 1)]),
+                token=Producer(0),
+                wait=padded([builder.tokens.turn(1, 1, high - low)], 2),
+                channel=1,
+                destination=destination,
+            ),
+            Reference("wide.base", SymbolKind.OPERAND, name, Part.ROW, low, piece.group),
+        )
 
 
 def _operation(
@@ -451,10 +533,13 @@ def _operation(
     tile: int,
     plan: _Plan,
     stream: WeightStream,
-) -> TensorOp:
-    """The tensor operation of one tile."""
-    height, width = result.area(tile)
-    (top, _), (left, _) = result.owned(tile)
+    first: int,
+) -> TensorOp | None:
+    """The tensor operation of one tile, for the blocks from one on."""
+    height, width = layer.area(result, tile)
+    if not height * width:
+        return None
+    (top, _), (left, _) = layer.positions(result, tile)
     rows, columns = layer.rows, layer.columns
     chunk, chunks, staged, blocks = plan.chunk, plan.chunks, plan.staged, plan.blocks
     positions = width * height
@@ -491,11 +576,16 @@ def _operation(
         loops=loops_of(loops),
         a=bytes_at(start, a),
         b=bytes_at(
-            result.address(tile, top, left),
+            result.address(
+                tile,
+                top * rows.phases + rows.phase,
+                left * columns.phases + columns.phase,
+                LANES * first,
+            ),
             [
                 (plan.lanes // WORD, WORD),
-                (width, result.depth),
-                (height, result.pitch),
+                (width, result.depth * columns.phases),
+                (height, result.pitch * rows.phases),
                 (blocks, LANES),
             ],
             part=(plan.last // WORD, 3) if plan.last != plan.lanes and blocks > 1 else None,

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
     QUARTER,
+    REST_ROWS,
     Sent,
     WeightStream,
     bytes_at,
@@ -54,7 +56,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.legalize import (
     plain_convolution,
     reach,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS
+from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options, Recipes
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
     LANES,
@@ -76,7 +78,7 @@ from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, traversal
-from fitzroy.hw_models.parameters import Prefix, WordKind, ZeroBias, effective_scale, prefix_for
+from fitzroy.hw_models.parameters import Prefix, WordKind, effective_scale, prefix_for
 
 _GROUPS = LANES // WORD
 """Groups of four lanes."""
@@ -217,6 +219,7 @@ class Depthwise(Layer):
         columns: what it reads along columns.
         stage: constants of the output stage.
         patch: what lanes compute; chosen by `choose_patches`.
+        fewest_rows: rows of wide memory that parameters take with any patch, at least.
     """
 
     in_channels: int
@@ -228,10 +231,19 @@ class Depthwise(Layer):
     columns: Reach
     stage: OutputStage
     patch: Patch = field(init=False)
+    fewest_rows: int = field(init=False)
+
+    streams: ClassVar[bool] = True
 
     def windows(self, index: int) -> Window:
         """The kernel."""
         return self.rows, self.columns
+
+    @property
+    def compact(self) -> bool:
+        """Whether no patch takes fewer rows of wide memory."""
+        rows = self.patch.parameter_rows(self.in_channels, len(self.vectors))
+        return rows <= self.fewest_rows
 
     @property
     def multiplier(self) -> int:
@@ -267,6 +279,10 @@ class Depthwise(Layer):
         """Slots of weights and of vectors."""
         return self.patch.slots * (self.patch.staged + len(self.vectors))
 
+    def streaming_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """A unit may hold more than the last of packed words."""
+        return self.staging_rows(tensors) + REST_ROWS
+
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """What patches read behind the operand for positions that do not count."""
         source, result = tensors[self.reads[0]], tensors[self.writes]
@@ -294,9 +310,6 @@ class Depthwise(Layer):
         source, result = context.image(self.reads[0]), context.image(self.writes)
         (operand,) = self.weights
         packed = self.patch.packed
-        if packed:
-            # Between what the host sends on the same channel and this, and of one fifo the next.
-            context.builder.sync()
         stream = WeightStream(
             staged=self.patch.staged,
             slots=self.patch.slots,
@@ -307,11 +320,11 @@ class Depthwise(Layer):
             scales=self.stage.scale_in_memory,
             lanes=_FIFO_LANES if packed else operand.lanes,
             top=context.builder.staging,
-            channel=0 if packed else 1,
+            channel=0 if packed or context.streamed(operand.name) else 1,
         )
         convolve(
             context,
-            operand.name,
+            operand,
             result,
             stream,
             lambda tile: _operation(self, source, result, tile, stream),
@@ -530,7 +543,12 @@ class Overlap(IntEnum):
     NONE = 2
 
 
-def choose_patches(steps: Iterable[Step], staging: int, overlap: Overlap = Overlap.ALL) -> float:
+def choose_patches(
+    steps: Iterable[Step],
+    staging: int,
+    overlap: Overlap = Overlap.ALL,
+    options: Options = DEFAULT,
+) -> float:
     """Choose the patches of all depthwise convolutions, and make room around their results.
 
     Larger patches have fewer steps and more weights. Every layer starts with the fewest rows of
@@ -540,6 +558,7 @@ def choose_patches(steps: Iterable[Step], staging: int, overlap: Overlap = Overl
         steps: all steps of the program.
         staging: rows at the top of wide memory that others use for data.
         overlap: whose patches may reach beyond what tiles own.
+        options: what the program may use of the chip.
 
     Returns:
         Estimated cycles of the depthwise convolutions.
@@ -558,22 +577,25 @@ def choose_patches(steps: Iterable[Step], staging: int, overlap: Overlap = Overl
     if not wanted:
         return 0.0
     # The weights of a layer that runs several times are sent as often.
-    options = [
+    choices = [
         [
             replace(option, cycles=option.cycles * len(images))
-            for option in _allowed(layer, images, overlap)
+            for option in _allowed(layer, images, overlap, options.recipes)
         ]
         for layer, images in results.items()
     ]
+    fewest = {
+        layer: min(one.rows for one in some) for layer, some in zip(wanted, choices, strict=True)
+    }
     found: list[tuple[float, list[_Option]]] = []
     for most in _MOST_ROWS:
         fitting = [
             [one for one in some if one.held <= most]
             or [min(some, key=lambda one: (one.held, one.cycles))]
-            for some in options
+            for some in choices
         ]
         held = max(one.held for some in fitting for one in some)
-        room = int(_SPARE * TILES * (WIDE_ROWS - max(staging, held))) - taken
+        room = int(_SPARE * options.free_rows(max(staging, held))) - taken
         chosen = _knapsack(fitting, room)
         rows = sum(one.rows for one in chosen)
         # What does not fit comes last, in the order of how much is missing.
@@ -581,6 +603,7 @@ def choose_patches(steps: Iterable[Step], staging: int, overlap: Overlap = Overl
     _, best = min(found, key=lambda item: item[0])
     for layer, option in zip(wanted, best, strict=True):
         layer.patch = option.patch
+        layer.fewest_rows = fewest[layer]
         for image in results[layer]:
             _make_room(layer, image)
     return sum(option.cycles for option in best)
@@ -593,10 +616,12 @@ def pack_weights(patches: Mapping[Depthwise, Patch]) -> None:
         layer.weights = (_weights(layer),)
 
 
-def _allowed(layer: Depthwise, images: Sequence[Image], overlap: Overlap) -> Sequence[_Option]:
+def _allowed(
+    layer: Depthwise, images: Sequence[Image], overlap: Overlap, recipes: Recipes
+) -> Sequence[_Option]:
     """The patches that a layer may use; if all reach beyond what tiles own, all."""
     areas = _areas(images)
-    options = layer.patches(areas)
+    options = _following(layer.patches(areas), recipes)
     if overlap is Overlap.ALL or (overlap is Overlap.WHOLE and len(images) == 1):
         return options
     return [
@@ -608,6 +633,15 @@ def _allowed(layer: Depthwise, images: Sequence[Image], overlap: Overlap) -> Seq
             for height, width in areas
         )
     ] or options
+
+
+def _following(options: Sequence[_Option], recipes: Recipes) -> Sequence[_Option]:
+    """The patches that recipes allow; the first, which has a single position, if there are none."""
+    return [
+        one
+        for one in options
+        if one.patch.slots <= recipes.slots and (recipes.patches or one.patch.packed)
+    ] or options[:1]
 
 
 def _areas(results: Iterable[Image]) -> list[tuple[int, int]]:
@@ -785,7 +819,7 @@ def _convolution(legalizer: Legalizer, call: Call) -> None:
     if call.node.op == "depthwise_conv_2d":
         kernel = kernel.transpose(3, 1, 2, 0)
     channels, height, width, depth = kernel.shape
-    prefix, vectors = _vectors(call, zero_points)
+    prefix, vectors = _vectors(call, zero_points, legalizer.options.recipes)
     rows, columns = _reach(legalizer, call, (height, width))
     legalizer.layers.append(
         Dense(
@@ -816,7 +850,7 @@ def _dense_options(legalizer: Legalizer, call: Call) -> list[_Option]:
         depth = 1
     if 2 * channels > LANES or height * width == 1 or depth != call.type(0).shape[3]:
         return []
-    if one_position(legalizer, call):
+    if one_position(legalizer, call) or not legalizer.options.recipes.patches:
         return []
     area = (-(-down // ROWS), -(-across // COLUMNS))
     rows, columns = _reach(legalizer, call, (height, width))
@@ -840,7 +874,7 @@ def _depthwise(legalizer: Legalizer, call: Call) -> None:
             hint="split it by channels",
         )
     kernel, zero_points = _unsigned(weights)
-    prefix, vectors = _vectors(call, zero_points)
+    prefix, vectors = _vectors(call, zero_points, legalizer.options.recipes)
     margin = legalizer.padding_of(call.node.inputs[0] or "")
     rows, columns = reach(call, (height, width), margin)
     legalizer.layers.append(
@@ -871,7 +905,7 @@ def _unsigned(value: Value) -> tuple[Array, Array]:
     return data.view(np.uint8) ^ np.uint8(SIGNED_OFFSET), moved.astype(np.uint8)
 
 
-def _vectors(call: Call, zero_points: Array) -> tuple[Prefix, list[Array]]:
+def _vectors(call: Call, zero_points: Array, recipes: Recipes) -> tuple[Prefix, list[Array]]:
     """What precedes the weights of each block."""
     weights, bias = call.operand(1), call.optional(2)
     source, result = call.type(0).quantization, call.result.type.quantization
@@ -883,9 +917,10 @@ def _vectors(call: Call, zero_points: Array) -> tuple[Prefix, list[Array]]:
     scales = effective_scale(source.scale[0], np.array(quantization.scale), result.scale[0])
     biases = None if bias is None or bias.data is None else bias.data.reshape(-1)
     per_channel = not quantization.is_per_tensor
-    prefix = prefix_for(scales, biases, per_channel=per_channel, zero_bias=ZeroBias.DROP)
-    # The instruction holds a zero point that all weights have.
-    prefix = replace(prefix, zero_points=len(set(zero_points.tolist())) > 1)
+    prefix = prefix_for(scales, biases, per_channel=per_channel, zero_bias=recipes.zero_bias)
+    if recipes.shared_zero_points:
+        # The instruction holds a zero point that all weights have.
+        prefix = replace(prefix, zero_points=len(set(zero_points.tolist())) > 1)
     values = {
         WordKind.SCALE: np.asarray(scales, np.float32),
         WordKind.BIAS: None if biases is None else np.asarray(biases, np.int32),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
@@ -24,6 +24,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     TILES,
     WORD,
     Image,
+    Interval,
     Placed,
     Vector,
     round_up,
@@ -102,14 +103,16 @@ def identity(builder: Builder, row: int, words: int) -> None:
     builder.barrier()
 
 
-def receive_image(builder: Builder, image: Image, row: int, buffer: int) -> None:
-    """Take an image from the host and spread it over the tiles.
+def receive_image(builder: Builder, image: Image, name: str, row: int, buffer: int) -> None:
+    """Take what tiles own of an image from the host, and spread it over them.
 
     Every tile of a row of the grid gets the packed image rows of that row, and copies its columns.
+    The host sends rows again that several rows of the grid own.
 
     Args:
         builder: the program.
         image: where it goes.
+        name: the input.
         row: wide row of the identity matrix.
         buffer: byte address of the row buffer, of `buffer_bytes`.
     """
@@ -121,50 +124,39 @@ def receive_image(builder: Builder, image: Image, row: int, buffer: int) -> None
         builder.on_tiles(lambda tile: _cleared(feed.end(tile)))
     builder.sync()
     builder.on_tiles(lambda tile: feed.copy(tile, rest=False))
-    _pop(builder, feed.units, image.name)
+    _pop(builder, feed.pieces, name)
     builder.on_tiles(feed.unpack)
     for part in range(ROWS):
         feed.send(builder, part)
-    builder.barrier()
-    if builder.on_tiles(lambda tile: feed.copy(tile, rest=True)):
-        builder.barrier()
+    # Tiles send on the same channel of the ring as the infeed.
+    builder.sync()
+    builder.on_tiles(lambda tile: feed.copy(tile, rest=True))
 
 
 def _cleared(words: Traversal) -> Mesh:
     return Mesh(op=Opcode.MESH_NORTHWARD, receive=words, received=Producer(1), fill=True)
 
 
-def _pop(builder: Builder, units: int, name: str) -> None:
-    """Ask the host for an input."""
+def _pop(
+    builder: Builder,
+    pieces: Sequence[Interval],
+    name: str = "",
+    kind: SymbolKind = SymbolKind.INPUT,
+) -> None:
+    """Ask the host for units of an input, or of the scratch buffer, one piece after another."""
     builder.set_scalar([ScalarFlag.AVDATA_INFEED], _CREDIT)
     builder.set_scalar([ScalarFlag.AVDATA_POP], 0)
     builder.emit(
         Pop(
             memory=PopMemory.ACTIVATION,
-            buffer=_popped(units),
+            buffer=_popped(sum(end - begin for begin, end in pieces)),
             popped=Producer(0),
             wait=(Watcher(ScalarFlag.AVDATA_INFEED, 0, 0, 1),),
         )
     )
-    builder.descriptor(DescriptorTag.INPUT, units * UNIT, SymbolKind.INPUT, name)
-
-
-def receive(context: Context, tensor: Placed) -> None:
-    """Take an input from the host."""
-    if isinstance(tensor, Image):
-        receive_image(context.builder, tensor, context.identity, context.scratch)
-    else:
-        _receive_vector(context, tensor)
-    # Tiles send on the same channel of the ring as the infeed.
-    context.builder.sync()
-
-
-def send(context: Context, tensor: Placed, name: str) -> None:
-    """Send an output to the host."""
-    if isinstance(tensor, Image):
-        send_image(context.builder, tensor, name)
-    elif not tensor.sent:
-        _send_vector(context.builder, tensor, name)
+    for begin, end in pieces:
+        size = (end - begin) * UNIT
+        builder.descriptor(DescriptorTag.INPUT, size, kind, name, begin * UNIT)
 
 
 def staging_rows(tensor: Placed) -> int:
@@ -199,6 +191,33 @@ def _slot_words(image: Image) -> tuple[int, int]:
     return rows, rows * row_bytes // WORD
 
 
+def _units(image: Image, part: int) -> Interval:
+    """Units of the host's buffer with the image rows of a row of the grid."""
+    row_bytes = image.columns.extent * image.channels
+    begin, end = (bound * row_bytes for bound in image.rows.owned[part])
+    return begin // UNIT, max(-(-end // UNIT), begin // UNIT)
+
+
+def _pieces(image: Image) -> tuple[tuple[Interval, ...], tuple[int, ...]]:
+    """Units that the host sends, and where those of each row of the grid are among them.
+
+    The last unit of a row of the grid may also be the first one of the next: the infeed can read
+    it again.
+    """
+    pieces: list[Interval] = []
+    positions, sent = [], 0
+    for part in range(ROWS):
+        begin, end = _units(image, part)
+        again = pieces[-1][1] - begin if pieces else -1
+        if begin == end or not 0 <= again <= 1:
+            again = 0
+            pieces.append((begin, begin))
+        positions.append(sent - again)
+        sent += end - begin - again
+        pieces[-1] = pieces[-1][0], end
+    return tuple(piece for piece in pieces if piece[0] < piece[1]), tuple(positions)
+
+
 @dataclass(frozen=True, slots=True)
 class _Feed:
     """How an image comes in.
@@ -212,7 +231,8 @@ class _Feed:
         rows: image rows of a slot.
         slot: words of a slot.
         staged: wide rows of a slot.
-        units: units that the host sends.
+        pieces: units of the input that the host sends, one piece after another.
+        positions: for each row of the grid, units that the host sends before its first one.
     """
 
     image: Image
@@ -223,22 +243,24 @@ class _Feed:
     rows: int
     slot: int
     staged: int
-    units: int
+    pieces: tuple[Interval, ...]
+    positions: tuple[int, ...]
 
     @classmethod
     def of(cls, image: Image, identity: int, buffer: int, top: int) -> _Feed:
         rows, slot = _slot_words(image)
         staged = -(-slot // LANES)
+        pieces, positions = _pieces(image)
         row_bytes = image.columns.extent * image.channels
-        units = -(-image.rows.extent * row_bytes // UNIT)
-        return cls(image, identity, buffer, top - 2 * staged, row_bytes, rows, slot, staged, units)
+        return cls(
+            image, identity, buffer, top - 2 * staged, row_bytes, rows, slot, staged, pieces,
+            positions,
+        )  # fmt: skip
 
     def stream(self, part: int) -> tuple[int, int, int]:
         """First unit, number of units, and bytes to skip, of the rows of a row of the grid."""
-        begin, end = self.image.rows.owned[part]
-        first = begin * self.row_bytes // UNIT
-        skip = begin * self.row_bytes % UNIT
-        return first, -(-(skip + (end - begin) * self.row_bytes) // UNIT), skip
+        begin, end = _units(self.image, part)
+        return begin, end - begin, self.image.rows.owned[part][0] * self.row_bytes % UNIT
 
     def offset(self, tile: int) -> tuple[int, int]:
         """Words that a tile drops, and bytes of the next one that are not its own."""
@@ -289,7 +311,8 @@ class _Feed:
         begin, end = self.image.rows.owned[part]
         if begin == end:
             return
-        first, units, _ = self.stream(part)
+        _, units, _ = self.stream(part)
+        first = self.positions[part]
         across = range(part * COLUMNS, (part + 1) * COLUMNS)
         tiles = mask_of([tile for tile in across if self.image.active(tile)])
         rows = -(-units * UNIT // WORD // LANES)
@@ -303,16 +326,7 @@ class _Feed:
                 ring_read=Producer(1),
             )
         )
-        builder.emit(
-            Infeed(
-                memory=InfeedMemory.ACTIVATION,
-                buffer=traversal(first, [(units, 1)], rank=INFEED_BUFFER.rank),
-                infed=Producer(0),
-                wait=padded([full(ScalarFlag.AVDATA_POP, 0, before=signed16(first))], 2),
-                destination=tiles,
-                row_words=LANES,
-            )
-        )
+        builder.emit(_infeed(first, units, tiles))
 
     def copy(self, tile: int, *, rest: bool) -> TensorOp | None:
         """Copies the tile's columns out of whole slots, or out of the rows that are left."""
@@ -478,24 +492,18 @@ def takers(vector: Vector, row: int) -> int:
     return mask_of([vector.owner(block) for block in blocks])
 
 
-def _receive_vector(context: Context, vector: Vector) -> None:
+def receive_vector(context: Context, vector: Vector) -> None:
+    """Take a vector from the host."""
     builder = context.builder
     builder.sync()
     units = -(-vector.channels // UNIT)
-    _pop(builder, units, vector.name)
+    _pop(builder, [(0, units)], vector.name)
     spread(context, vector, range(vector.blocks))
     size = ROW_BLOCKS * LANES // UNIT
     for row, first in enumerate(range(0, units, size)):
-        builder.emit(
-            Infeed(
-                memory=InfeedMemory.ACTIVATION,
-                buffer=traversal(first, [(min(size, units - first), 1)], rank=INFEED_BUFFER.rank),
-                infed=Producer(0),
-                wait=padded([full(ScalarFlag.AVDATA_POP, 0, before=signed16(first))], 2),
-                destination=takers(vector, row),
-                row_words=LANES,
-            )
-        )
+        builder.emit(_infeed(first, min(size, units - first), takers(vector, row)))
+    # Tiles send on the same channel of the ring as the infeed.
+    builder.sync()
 
 
 def collect(
@@ -506,7 +514,7 @@ def collect(
     blocks: range,
     base: int,
     width: int = 1,
-    request: Callable[[], None] | None = None,
+    request: Callable[[], object] | None = None,
 ) -> None:
     """Tiles send their blocks of a vector to the outfeed, in order; a phase has begun.
 
@@ -568,7 +576,8 @@ def collect(
 _BLOCK_BUNDLES = 8
 
 
-def _send_vector(builder: Builder, vector: Vector, name: str) -> None:
+def send_vector(builder: Builder, vector: Vector, name: str) -> None:
+    """Send a vector to the host."""
     size = round_up(vector.channels, UNIT)
 
     def take(block: int) -> Outfeed:
@@ -586,56 +595,65 @@ def _send_vector(builder: Builder, vector: Vector, name: str) -> None:
         take,
         blocks=range(vector.blocks),
         base=vector.base,
-        request=lambda: builder.descriptor(DescriptorTag.OUTPUT, size, SymbolKind.OUTPUT, name),
+        request=lambda: builder.output(size, SymbolKind.OUTPUT, name),
     )
+    builder.tokens.outfed += vector.blocks
 
 
 # --- outputs -------------------------------------------------------------------------------------
 
 
-def send_image(builder: Builder, image: Image, name: str) -> None:
-    """Send what every tile owns of an image to the host."""
-    staging = builder.staging - 2
+SENT_ROWS = 2
+"""Wide rows that an output takes on its way."""
+
+
+def send_image(
+    builder: Builder, image: Image, sent: Image, request: Callable[[int], object]
+) -> None:
+    """Send a part of an image to the host, which gets whole units.
+
+    Args:
+        builder: the program.
+        image: the image.
+        sent: what of it goes to the host from every tile, which has it.
+        request: asks the host to take so many bytes.
+    """
+    staging = builder.staging - SENT_ROWS
     builder.sync()
-    tiles = [tile for tile in range(TILES) if image.active(tile)]
+    tiles = [tile for tile in range(TILES) if sent.active(tile)]
 
     def pack(tile: int) -> NarrowToWide | None:
-        if not image.active(tile):
+        if not sent.active(tile):
             return None
-        height, width = image.area(tile)
-        (top, _), (left, _) = image.owned(tile)
+        height, width = sent.area(tile)
+        (top, _), (left, _) = sent.owned(tile)
         return NarrowToWide(
             narrow=traversal(
                 image.address(tile, top, left) // WORD,
                 [(width * image.depth // WORD, 1), (height, image.pitch // WORD)],
                 rank=NARROW.rank,
             ),
-            wide=rows_at(staging, [(_rows(image, tile), 0)], ping_pong=(0, 1)),
+            wide=rows_at(staging, [(_rows(sent, tile), 0)], ping_pong=(0, 1)),
             narrow_to_wide=Producer(0),
             wait=padded([free(TileFlag.RING_WRITE, 0)], 5),
             pack_level=2,
         )
 
     builder.on_tiles(pack)
-    words = sum(_words(image, tile) for tile in tiles)
+    words = sum(_words(sent, tile) for tile in tiles)
     size = round_up(WORD * words, UNIT)
-    builder.descriptor(DescriptorTag.OUTPUT, size, SymbolKind.OUTPUT, name)
+    request(size)
     # The outfeed sends units of 8 bytes, but parts follow each other without gaps.
-    direct = all(WORD * _words(image, tile) % UNIT == 0 for tile in tiles[:-1])
+    direct = all(WORD * _words(sent, tile) % UNIT == 0 for tile in tiles[:-1])
     for tile in tiles:
         if direct:
-            builder.emit(
-                Outfeed(
-                    buffer=_popped_words(-(-WORD * _words(image, tile) // UNIT)),
-                    outfed=Producer(1),
-                    to_host=True,
-                    row_words=LANES,
-                )
-            )
+            taken = _popped_words(-(-WORD * _words(sent, tile) // UNIT))
+            builder.emit(Outfeed(buffer=taken, outfed=Producer(1), to_host=True, row_words=LANES))
+            builder.tokens.outfed += math.prod(dim.count for dim in taken.dims[1:])
         builder.emit(
             RingProduce(
                 tiles=1 << tile,
-                wide=rows_at(staging, [(1, 1), (_rows(image, tile), 0)], ping_pong=(1, 1)),
+                wide=rows_at(staging, [(1, 1), (_rows(sent, tile), 0)], ping_pong=(1, 1)),
                 ring_write=Producer(1),
                 token=Producer(2),
                 wait=padded([builder.tokens.turn(0, 2, 1), full(TileFlag.NARROW_TO_WIDE, 1)], 2),
@@ -643,9 +661,103 @@ def send_image(builder: Builder, image: Image, name: str) -> None:
             )
         )
         if not direct:
-            _push(builder, _words(image, tile))
+            _push(builder, _words(sent, tile))
     if not direct:
         builder.emit_all([Scalar(store=Store.PUSH, store_from=_PUSHED[0])] * (size // WORD - words))
+
+
+# --- the host's scratch buffer -------------------------------------------------------------------
+
+Kept = Sequence[tuple[Image, int]]
+"""Parts of an image that tiles have sent to the scratch buffer, and where each part begins."""
+
+FETCHED_ROWS = SLOTS
+"""Wide rows that an image takes on its way back."""
+
+
+def kept_whole(image: Image) -> bool:
+    """Whether rows of all tiles are whole units, so that any rows can come back."""
+    return all((end - begin) * image.depth % UNIT == 0 for begin, end in image.columns.owned)
+
+
+def fetch_image(builder: Builder, image: Image, kept: Kept) -> None:
+    """Take what tiles own of an image back from the scratch buffer."""
+    staging = builder.staging - FETCHED_ROWS
+    pieces = {tile: _kept_units(image, kept, tile) for tile in range(TILES) if image.active(tile)}
+
+    def rows(tile: int) -> Traversal:
+        return _slots(staging, _rows(image, tile), 1, WIDE.rank)
+
+    def unpack(tile: int) -> WideToNarrow:
+        height, width = image.area(tile)
+        (top, _), (left, _) = image.owned(tile)
+        return WideToNarrow(
+            wide=rows(tile),
+            narrow=traversal(
+                image.address(tile, top, left) // WORD,
+                [(width * image.depth // WORD, 1), (height, image.pitch // WORD)],
+                rank=NARROW.rank,
+            ),
+            wide_to_narrow=Producer(0),
+            wait=padded([full(TileFlag.RING_READ_A, 1)], 2),
+            pack_level=2,
+        )
+
+    def consume(tile: int) -> RingConsume:
+        return RingConsume(
+            op=Opcode.RING_CONSUME_A,
+            wide=rows(tile),
+            wait=padded([free(TileFlag.WIDE_TO_NARROW, 1, step=LANES)], 1),
+            ring_read=Producer(1),
+        )
+
+    builder.sync()
+    _pop(builder, [piece for some in pieces.values() for piece in some], kind=SymbolKind.SCRATCH)
+    builder.on_tiles(unpack, pieces)
+    builder.on_tiles(consume, pieces)
+    position = 0
+    for tile, some in pieces.items():
+        units = sum(end - begin for begin, end in some)
+        builder.emit(_infeed(position, units, 1 << tile))
+        position += units
+    # Tiles send on the same channel of the ring as the infeed.
+    builder.sync()
+
+
+def _kept_units(image: Image, kept: Kept, tile: int) -> list[Interval]:
+    """Units of the scratch buffer with the rows that a tile owns, from the first on."""
+    (top, bottom), (left, right) = image.owned(tile)
+    row_bytes = (right - left) * image.depth
+    found: list[tuple[int, Interval]] = []
+    for sent, offset in kept:
+        begin = offset
+        for other in range(TILES):
+            (first, last), across = sent.owned(other)
+            low, high = max(first, top), min(last, bottom)
+            if across == (left, right) and low < high:
+                start = begin + (low - first) * row_bytes
+                units = start // UNIT, (start + (high - low) * row_bytes) // UNIT
+                found.append((low, units))
+            begin += WORD * _words(sent, other)
+    pieces: list[Interval] = []
+    for _, (begin, end) in sorted(found):
+        if pieces and pieces[-1][1] == begin:
+            pieces[-1] = pieces[-1][0], end
+        else:
+            pieces.append((begin, end))
+    return pieces
+
+
+def _infeed(position: int, units: int, tiles: int) -> Infeed:
+    """Rows for tiles from units of a stream that has been asked for."""
+    return Infeed(
+        memory=InfeedMemory.ACTIVATION,
+        buffer=traversal(position, [(units, 1)], rank=INFEED_BUFFER.rank),
+        infed=Producer(0),
+        wait=padded([full(ScalarFlag.AVDATA_POP, 0, before=signed16(position))], 2),
+        destination=tiles,
+        row_words=LANES,
+    )
 
 
 _READ = 6
@@ -677,7 +789,6 @@ def _push(builder: Builder, words: int) -> None:
         builder.emit(
             Outfeed(
                 buffer=traversal(0, [(count, 1)], rank=BUFFER.rank),
-                outfed=Producer(1),
                 row_words=LANES,
             )
         )

@@ -1,18 +1,22 @@
 """Fully connected layers: every tile gathers the whole input and computes blocks of channels.
 
 Tiles have the weights of their blocks in their own wide memory. Blocks that are too long for that
-are spread over all tiles, and come over the ring like those of convolutions.
+are spread over all tiles, and come over the ring like those of convolutions; so do blocks for which
+there is no room, from the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import ClassVar
 
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Reference
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
     BIASES,
@@ -36,6 +40,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Placed,
     Vector,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.positions import multiplied_rows
 from fitzroy.compiler.targets.edgetpu.codegen.sync import free, full
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import (
     gather,
@@ -44,7 +49,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.vectors import (
     linear_bytes,
 )
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage, output_stage
-from fitzroy.formats.object_file import OperandKind, Part, SymbolKind
+from fitzroy.formats.object_file import UNIT_BYTES, OperandKind, Part, SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.conversion import WideToNarrow
 from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag
@@ -57,47 +62,65 @@ from fitzroy.hw_models.parameters import ConvolutionLayout, WordOrder, pack
 class FullyConnected(Layer):
     """A product of a matrix with all values of a tensor.
 
+    Weights are read in place, those of a block of every tile in a pass, or come over the ring, from
+    their owners or from the host. There are weights for consecutive blocks, whose number is that
+    of all tiles if they are read in place and others follow.
+
     Attributes:
-        layout: layout of its only weights, in the order of a linear copy of the operand.
+        layout: layout of all weights, in the order of a linear copy of the operand.
         stage: constants of the output stage.
     """
 
     layout: ConvolutionLayout
     stage: OutputStage
 
-    makes_vector = True
-    gathers = True
+    makes_vector: ClassVar[bool] = True
+    gathers: ClassVar[bool] = True
+    streams: ClassVar[bool] = True
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Those of the gather."""
+        """Those of the gather, and of weights that come over the ring."""
+        if any(item.kind is not OperandKind.FULLY_CONNECTED for item in self.weights):
+            return self.streaming_rows(tensors)
         return gather_rows(tensors[self.reads[0]])
+
+    def streaming_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Those of the gather, and later two slots of weights and vectors."""
+        return max(gather_rows(tensors[self.reads[0]]), -self._stream(1, 0).vector_rows)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """The gathered operand."""
         return linear_bytes(tensors[self.reads[0]])
 
     def emit(self, context: Context) -> None:
-        """The gather, then the tensor operations, block after block of every tile."""
+        """The gather, then the blocks in their order."""
         result = context.vector(self.writes)
         gather(context, context.tensors[self.reads[0]], context.scratch, result.tiles)
-        for number in range(-(-result.blocks // TILES)):
-            context.builder.barrier()
-            self._pass(context, result, number)
+        first = 0
+        for channel, items in groupby(self.weights, lambda item: _channel(context, item)):
+            if channel is None:
+                for item in items:
+                    context.builder.barrier()
+                    self._pass(context, result, first // TILES, item)
+                    first += item.blocks
+                continue
+            some = list(items)
+            self._relay(context, result, first, some, channel)
+            first += sum(item.blocks for item in some)
 
-    def _pass(self, context: Context, result: Vector, number: int) -> None:
-        """Operations of one block of every tile."""
+    def _pass(self, context: Context, result: Vector, number: int, item: Weights) -> None:
+        """Operations of one block of every tile, which has its weights."""
         builder, layout = context.builder, self.layout
         prefix, stage = layout.prefix, self.stage
         vectors = int(prefix.scales) + int(prefix.biases)
-        blocks = range(TILES * number, min(TILES * (number + 1), result.blocks))
         widths: dict[int, int] = {}
-        for block in blocks:
+        for block in range(TILES * number, TILES * number + item.blocks):
             lanes = result.lanes(block)
             widths[lanes] = widths.get(lanes, 0) | 1 << result.owner(block)
-        group = context.pieces[self.weights[0].name][blocks[0]].group
+        group = context.pieces[item.name][0].group
 
         def row(place: str, part: Part, addend: int) -> Reference:
-            return Reference(place, SymbolKind.OPERAND, self.weights[0].name, part, addend, group)
+            return Reference(place, SymbolKind.OPERAND, item.name, part, addend, group)
 
         if vectors:
             builder.emit(
@@ -151,19 +174,7 @@ class FullyConnected(Layer):
                 *references,
             )
 
-
-_STAGED = 64
-"""Weight rows that are staged at a time, at most."""
-
-_RESIDENT = BEAGLE.memories.wide.elements * 7 // 8
-"""Rows of the longest blocks that tiles have themselves."""
-
-
-@dataclass(eq=False, kw_only=True)
-class StreamedFullyConnected(FullyConnected):
-    """A product with weights that come over the ring; there is one operand for each block."""
-
-    def _stream(self, blocks: int, top: int) -> WeightStream:
+    def _stream(self, blocks: int, top: int, channel: int = 1) -> WeightStream:
         layout = self.layout
         steps = layout.weight_words
         staged = max(part for part in range(1, _STAGED + 1) if steps % part == 0)
@@ -176,40 +187,66 @@ class StreamedFullyConnected(FullyConnected):
             scales=layout.prefix.scales,
             lanes=layout.lanes,
             top=top,
+            channel=channel,
         )
 
-    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Those of the gather, and later two slots of weights and vectors."""
-        return max(gather_rows(tensors[self.reads[0]]), -self._stream(1, 0).vector_rows)
-
-    def emit(self, context: Context) -> None:
-        """The gather, then consumers, operations, and the owners of the weights."""
-        builder, result = context.builder, context.vector(self.writes)
-        gather(context, context.tensors[self.reads[0]], context.scratch, result.tiles)
-        builder.barrier()
+    def _relay(
+        self,
+        context: Context,
+        result: Vector,
+        first: int,
+        items: Sequence[Weights],
+        channel: int,
+    ) -> None:
+        """Consumers, operations, and then the senders, of blocks that come over the ring."""
+        builder = context.builder
+        if channel == 0:
+            # The gather used the same channel.
+            builder.sync()
+        else:
+            builder.barrier()
+        blocks = range(first, first + sum(item.blocks for item in items))
+        mine = {tile: [b for b in result.held(tile) if b in blocks] for tile in result.tiles}
         counts: dict[int, int] = {}
-        for tile in result.tiles:
-            held = len(result.held(tile))
-            counts[held] = counts.get(held, 0) | 1 << tile
-        for held, tiles in counts.items():
-            self._stream(held, builder.staging).receive(builder, tiles)
-        builder.on_tiles(lambda tile: self._operation(context, result, tile), result.tiles)
-        for block, item in enumerate(self.weights):
-            builder.room(_MOST_BUNDLES)
-            for group, piece in enumerate(context.pieces[item.name]):
-                send(builder, item.name, group, piece, 1 << result.owner(block))
+        for tile, some in mine.items():
+            if some:
+                counts[len(some)] = counts.get(len(some), 0) | 1 << tile
+        streams = {count: self._stream(count, builder.staging, channel) for count in counts}
+        for count, tiles in counts.items():
+            streams[count].receive(builder, tiles)
 
-    def _operation(self, context: Context, result: Vector, tile: int) -> TensorOp:
-        held = result.held(tile)
+        def operation(tile: int) -> TensorOp | None:
+            some = mine[tile]
+            return self._operation(context, result, streams[len(some)], some) if some else None
+
+        builder.on_tiles(operation, result.tiles)
+        for item in items:
+            for number in range(item.blocks):
+                builder.room(_MOST_BUNDLES)
+                self._send(context, item, number, 1 << result.owner(first + number))
+            first += item.blocks
+
+    def _send(self, context: Context, item: Weights, number: int, tile: int) -> None:
+        """Send a block of weights to its tile."""
+        words, lanes = self.layout.block_words, self.layout.lanes
+        if context.streamed(item.name):
+            context.host.send(context.builder, words * WORD * lanes // UNIT_BYTES, tile, lanes)
+        else:
+            some = range(words * number, words * (number + 1))
+            send(context.builder, item.name, context.pieces[item.name], tile, some)
+
+    def _operation(
+        self, context: Context, result: Vector, stream: WeightStream, held: Sequence[int]
+    ) -> TensorOp:
+        """The operation of a tile on the blocks that it gets."""
         blocks, lanes, last = len(held), result.lanes(held[0]), result.lanes(held[-1])
-        stream = self._stream(blocks, context.builder.staging)
         staged, chunks = stream.staged, stream.chunks
         return TensorOp(
             op=Opcode.MAC,
             loops=loops_of([staged, chunks, blocks]),
             a=bytes_at(context.scratch, [(staged, WORD), (chunks, WORD * staged), (blocks, 0)]),
             b=bytes_at(
-                result.base,
+                result.base + LANES * (held[0] // TILES),
                 [(lanes // WORD, WORD), (blocks, LANES)],
                 part=(last // WORD, 1) if last != lanes else None,
             ),
@@ -233,8 +270,21 @@ class StreamedFullyConnected(FullyConnected):
         )
 
 
+_STAGED = 64
+"""Weight rows that are staged at a time, at most."""
+
+_RESIDENT = BEAGLE.memories.wide.elements * 7 // 8
+"""Rows of the longest blocks that tiles have themselves."""
+
 _MOST_BUNDLES = 4 * TILES
 """Bundles that send a block."""
+
+
+def _channel(context: Context, item: Weights) -> int | None:
+    """Channel of the ring on which weights come, None if they are read in place."""
+    if context.streamed(item.name):
+        return 0
+    return None if item.kind is OperandKind.FULLY_CONNECTED else 1
 
 
 def _layer(legalizer: Legalizer, call: Call) -> FullyConnected:
@@ -256,17 +306,17 @@ def _layer(legalizer: Legalizer, call: Call) -> FullyConnected:
     )
     data = np.frombuffer(pack(layout, parameters), np.uint8)
     name, lanes, prefix = call.node.name, layout.lanes, layout.prefix_words
-    resident = layout.block_words <= _RESIDENT
-    if resident:
-        kind = OperandKind.FULLY_CONNECTED
-        weights = [Weights(name, kind, lanes, prefix, data, layout.word_count, layout.blocks)]
-    else:
-        kind, words = OperandKind.CONVOLUTION, layout.block_words
-        weights = [
-            Weights(f"{name}/{block}", kind, lanes, prefix, part, words)
-            for block, part in enumerate(np.split(data, layout.blocks))
-        ]
-    return (FullyConnected if resident else StreamedFullyConnected)(
+    words, blocks = layout.block_words, layout.blocks
+    resident = words <= _RESIDENT
+    step = TILES if resident else blocks
+    kind = OperandKind.FULLY_CONNECTED if resident else OperandKind.CONVOLUTION
+    weights = []
+    for number, first in enumerate(range(0, blocks, step)):
+        count = min(step, blocks - first)
+        part = data[len(data) // blocks * first :][: len(data) // blocks * count]
+        title = name if step >= blocks else f"{name}/{number}"
+        weights.append(Weights(title, kind, lanes, prefix, part, words * count, count))
+    return FullyConnected(
         name=name,
         reads=(source,),
         writes=call.node.outputs[0],
@@ -278,10 +328,13 @@ def _layer(legalizer: Legalizer, call: Call) -> FullyConnected:
 
 @legalizes("fully_connected")
 def _fully_connected(legalizer: Legalizer, call: Call) -> None:
-    rows = call.result.type.size // call.type(1).shape[0]
-    if rows != 1:
-        raise UnsupportedError(
-            f"{call.node.op} {call.node.name!r} multiplies {rows} rows, the Edge TPU takes one",
-            hint="give the model a batch of one",
-        )
+    attributes = call.node.attributes
+    # Convolutions whose window is the whole image come here too, and have one row.
+    if isinstance(attributes, FullyConnectedAttributes):
+        weights = call.operand(1).data
+        if weights is None:
+            raise UnsupportedError(f"{call.node.name!r} has weights that are not constant")
+        if call.result.type.size != len(weights):
+            multiplied_rows(legalizer, call, weights, attributes.activation)
+            return
     legalizer.layers.append(_layer(legalizer, call))

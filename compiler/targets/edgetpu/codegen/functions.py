@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, TensorType
-from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.reference import evaluate_node
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
@@ -63,16 +63,15 @@ class Fit:
     stage: OutputStage
 
 
-def codes(graph: Graph, node: Node) -> npt.NDArray[np.int64]:
+def codes(call: Call) -> npt.NDArray[np.int64]:
     """The stored result of an operator for each stored argument, both unsigned, int64[256].
 
     All of its operands are that argument.
     """
-    call = Call.of(graph, node)
-    source = call.type()
+    node, source = call.node, call.type()
     offset = SIGNED_OFFSET if source.dtype is DType.INT8 else 0
     stored = (np.arange(CODES) - offset).astype(source.dtype.numpy)
-    single = Graph(graph.name)
+    single = Graph(node.name)
     name = single.add_input("x", TensorType((CODES,), source.dtype, source.quantization))
     after = call.result.type
     result = single.emit(
@@ -214,7 +213,7 @@ def _function(legalizer: Legalizer, call: Call) -> None:
     for value in (call.operand(0), call.result):
         if value.type.quantization is None or value.type.dtype not in (DType.INT8, DType.UINT8):
             raise UnsupportedError(f"{node.op} {node.name!r}: {value.type} is not 8-bit quantized")
-    wanted = codes(legalizer.graph, node)
+    wanted = codes(call)
     fit = fitted(wanted, unsigned_zero_point(call.type()), unsigned_zero_point(call.result.type))
     if fit is None:
         raise UnsupportedError(

@@ -15,7 +15,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Interval,
     hull,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.sync import full, once
+from fitzroy.compiler.targets.edgetpu.codegen.sync import full
 from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag, Watcher
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.traversal import WIDE, Traversal, traversal
@@ -179,11 +179,13 @@ class _Sweep:
     def moved(self, tile: int, extent: Interval) -> Traversal | None:
         """Words of a tile that are sent or received."""
         row, column = divmod(tile, COLUMNS)
-        image, blocks = self.image, self.blocks
         if self.vertical:
-            rows, columns = extent, image.columns.owned[column]
-        else:
-            rows, columns = image.rows.window[row], extent
+            return self.words(tile, extent, self.image.columns.owned[column])
+        return self.words(tile, self.image.rows.window[row], extent)
+
+    def words(self, tile: int, rows: Interval, columns: Interval) -> Traversal | None:
+        """Words of a rectangle of the window, block by block."""
+        image, blocks = self.image, self.blocks
         if blocks is None:
             return _whole(image, tile, rows, columns)
         if not (_some(rows) and _some(columns)):
@@ -207,8 +209,8 @@ class _Sweep:
         image, extent = self.image, self.beyond(way, self.place(tile))
         if self.vertical:
             # The corners come with the columns.
-            return _whole(image, tile, extent, image.columns.owned[column])
-        return _whole(image, tile, image.rows.window[row], extent)
+            return self.words(tile, extent, image.columns.owned[column])
+        return self.words(tile, image.rows.window[row], extent)
 
     def fill(self, way: _Way, tile: int) -> Mesh | None:
         """Fills what lies beyond the border if the tile receives on the same way too."""
@@ -245,10 +247,13 @@ class _Sweep:
 
     def arrivals(self, tile: int, way: _Way) -> list[Watcher]:
         """What a tile waits for to have what it gets on a way."""
-        fills = int(self.filled(tile, way) is not None)
-        if self.moved(tile, self.missing(way, self.place(tile))) is not None:
-            return [full(way.received, self.level, before=fills)]
-        return [once(way.received, self.level, fills)] if fills else []
+        fills = self.filled(tile, way) is not None
+        receives = self.moved(tile, self.missing(way, self.place(tile))) is not None
+        if not (fills or receives):
+            return []
+        # Every block counts, and those that are filled come first.
+        blocks = 1 if self.blocks is None else self.blocks.count
+        return [full(way.received, self.level, before=blocks if fills and receives else 0)]
 
     def mesh(
         self,
@@ -267,7 +272,6 @@ class _Sweep:
             op=way.opcode,
             send=send,
             receive=target,
-            sent=None if send is None else Producer(self.level),
             received=received,
             wait=(*waits, *[None] * (_WAITS - len(waits)))
             if send is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +19,8 @@ from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
 from fitzroy.compiler.targets.edgetpu.codegen.halo import Blocks
 from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece
 from fitzroy.compiler.targets.edgetpu.codegen.placement import Image, Placed, Reach, Vector
-from fitzroy.formats.object_file import OperandKind
+from fitzroy.compiler.targets.edgetpu.codegen.streaming import HostStream
+from fitzroy.formats.object_file import UNIT_BYTES, OperandKind
 
 Window = tuple[Reach, Reach]
 """What an operator reads along rows and along columns."""
@@ -39,7 +40,8 @@ class Weights:
         prefix: words of scales, biases and zero points in front of every block.
         data: the words, uint8; filled up to 64 bytes.
         words: how many words.
-        blocks: words of the blocks that each go to a tile of their own, if they do.
+        blocks: blocks of channels, all of which have as many words; of fully connected layers, each
+            goes to a tile of its own.
     """
 
     name: str
@@ -50,6 +52,30 @@ class Weights:
     words: int
     blocks: int = 1
 
+    @property
+    def units(self) -> int:
+        """Units of the data."""
+        return len(self.data) // UNIT_BYTES
+
+    def divided(self, count: int) -> tuple[Weights, Weights]:
+        """The first blocks, and the others; neither is read in place."""
+        words, nbytes = self.words // self.blocks * count, len(self.data) // self.blocks * count
+        first = replace(
+            self,
+            name=f"{self.name}[:{count}]",
+            kind=OperandKind.CONVOLUTION,
+            data=self.data[:nbytes],
+            words=words,
+            blocks=count,
+        )
+        return first, replace(
+            first,
+            name=f"{self.name}[{count}:]",
+            data=self.data[nbytes:],
+            words=self.words - words,
+            blocks=self.blocks - count,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -58,9 +84,10 @@ class Context:
     Attributes:
         builder: the program.
         tensors: places of tensors by name.
-        pieces: where the words of each weights lie, by name.
+        pieces: where the words of each weights lie, by name; those without come from the host.
         identity: wide row of the 4 x 4 identity matrix, on every tile.
         scratch: byte address of narrow memory for the layer's own use.
+        host: what comes from the host while the program runs.
     """
 
     builder: Builder
@@ -68,6 +95,11 @@ class Context:
     pieces: Mapping[str, Sequence[Piece]]
     identity: int
     scratch: int
+    host: HostStream
+
+    def streamed(self, name: str) -> bool:
+        """Whether weights come from the host."""
+        return name not in self.pieces
 
     def image(self, name: str) -> Image:
         """The place of an image."""
@@ -98,8 +130,14 @@ class Layer(ABC):
     gathers: ClassVar[bool] = False
     """Whether vectors that it reads may begin on any tile, and the one that it makes too."""
 
+    remote: ClassVar[bool] = False
+    """Whether the result is in the host's memory."""
+
     spreads: ClassVar[bool] = False
     """Whether a vector that it makes comes from the infeed, and begins on the first tile."""
+
+    streams: ClassVar[bool] = False
+    """Whether weights may come from the host: all, or the blocks from any on."""
 
     name: str
     reads: tuple[str, ...]
@@ -124,6 +162,10 @@ class Layer(ABC):
     @abstractmethod
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows at the top of wide memory that it uses for data."""
+
+    def streaming_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """These rows if weights come from the host."""
+        return self.staging_rows(tensors)
 
     @abstractmethod
     def emit(self, context: Context) -> None:

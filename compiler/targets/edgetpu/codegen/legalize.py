@@ -12,15 +12,15 @@ from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.windows import explicit_padding
+from fitzroy.compiler.ops.windows import Activation, explicit_padding
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution
-from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights
-from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights, Window
+from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options, Recipes
 from fitzroy.compiler.targets.edgetpu.codegen.placement import Reach
 from fitzroy.compiler.targets.edgetpu.operands import FilterOperand, operands
 from fitzroy.compiler.targets.edgetpu.requantization import output_stage
 from fitzroy.formats.object_file import OperandKind
-from fitzroy.hw_models.parameters import ConvolutionLayout, Parameters, WordOrder, ZeroBias, pack
+from fitzroy.hw_models.parameters import ConvolutionLayout, Parameters, WordOrder, pack
 
 Rule = Callable[["Legalizer", Call], None]
 
@@ -49,6 +49,9 @@ class Legalizer:
         aliases: values that are the same bytes in the same place as another value.
         types: types of values that no node of the graph makes.
         margins: rows and columns of padding in front of an alias that its place does not have.
+        origins: name of the node that each layer comes from.
+        views: places whose elements, one after the other, are those of a value that has no place
+            unless one is needed.
     """
 
     graph: Graph
@@ -57,6 +60,8 @@ class Legalizer:
     aliases: dict[str, str] = field(default_factory=dict)
     types: dict[str, TensorType] = field(default_factory=dict)
     margins: dict[str, tuple[int, int]] = field(default_factory=dict)
+    origins: list[str] = field(default_factory=list)
+    views: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Legalize all nodes.
@@ -67,13 +72,48 @@ class Legalizer:
         for node in self.graph.nodes():
             if node.op not in RULES:
                 raise UnsupportedError(f"{node.op} {node.name!r} has no lowering for the Edge TPU")
-            RULES[node.op](self, Call.of(self.graph, node))
+            self.legalize(node)
+            del self.origins[len(self.layers) :]
+            self.origins += [node.name] * (len(self.layers) - len(self.origins))
+
+    def legalize(self, node: Node) -> None:
+        """Add the layers of a node whose operator has a rule.
+
+        Raises:
+            UnsupportedError: the rule refuses it.
+        """
+        # Views are made by rules, whose modules need this one.
+        from fitzroy.compiler.targets.edgetpu.codegen.views import apply_to_parts
+
+        call = Call.of(self.graph, node)
+        if not apply_to_parts(self, call):
+            RULES[node.op](self, call)
 
     def place(self, name: str) -> str:
-        """The value that holds the bytes of a value."""
+        """The value that holds the bytes of a value; a view gets a place."""
+        from fitzroy.compiler.targets.edgetpu.codegen.views import put
+
+        if name in self.views and name not in self.aliases:
+            put(self, name)
         while name in self.aliases:
             name = self.aliases[name]
         return name
+
+    def parts(self, name: str) -> tuple[str, ...]:
+        """Places whose elements, one after the other, are those of a value."""
+        return self.views.get(name) or (self.place(name),)
+
+    def split(self) -> Legalizer:
+        """A copy that goes another way."""
+        return replace(
+            self,
+            layers=list(self.layers),
+            aliases=dict(self.aliases),
+            types=dict(self.types),
+            margins=dict(self.margins),
+            origins=list(self.origins),
+            views=dict(self.views),
+        )
 
     def padding_of(self, name: str) -> tuple[int, int]:
         """Rows and columns of padding that lie in front of a value and its place does not have."""
@@ -91,7 +131,8 @@ class Legalizer:
 
 def filter_operand(legalizer: Legalizer, node: Node) -> FilterOperand:
     """The weights of an operator in the layout of compiled models."""
-    (found,) = operands(legalizer.graph, zero_bias=ZeroBias.DROP, nodes=[node])
+    zero_bias = legalizer.options.recipes.zero_bias
+    (found,) = operands(legalizer.graph, zero_bias=zero_bias, nodes=[node])
     assert isinstance(found, FilterOperand)
     return found
 
@@ -121,14 +162,14 @@ _PACKED = 4
 """Up to so many output channels, words share rows of wide memory, and could not be sent as rows."""
 
 
-def rows_of(operand: FilterOperand) -> tuple[ConvolutionLayout, Parameters]:
+def rows_of(operand: FilterOperand, recipes: Recipes) -> tuple[ConvolutionLayout, Parameters]:
     """The layout of a convolution's weights with a row for each word, and what it holds."""
     layout, parameters = operand.layout, operand.parameters
     assert isinstance(layout, ConvolutionLayout)
     layout = replace(layout, order=WordOrder.IC_OUTER)
     zero_points = parameters.zero_points
     assert zero_points is not None
-    if layout.prefix.zero_points and np.ptp(zero_points) == 0:
+    if recipes.shared_zero_points and layout.prefix.zero_points and np.ptp(zero_points) == 0:
         # The instruction holds a zero point that all weights have.
         layout = replace(layout, prefix=replace(layout.prefix, zero_points=False))
         parameters = replace(parameters, zero_points=zero_points[:1])
@@ -175,34 +216,79 @@ def image_operand(legalizer: Legalizer, call: Call) -> str:
     return pixel(legalizer, legalizer.place(call.node.inputs[0] or ""))
 
 
+def as_convolution(
+    legalizer: Legalizer, call: Call, name: str, weights: Array, activation: Activation
+) -> tuple[Legalizer, Call]:
+    """An operator with weights and biases as a convolution, in a graph of its own.
+
+    Args:
+        legalizer: the graph of the operator.
+        call: the operator.
+        name: name of the convolution.
+        weights: the weights [O,kh,kw,I], in the quantization of the operator's.
+        activation: fused clamp.
+    """
+    graph = Graph(name)
+    channels, depth = weights.shape[0], weights.shape[3]
+    names: list[str | None] = [
+        graph.add_input("image", replace(call.type(), shape=(1, 1, 1, depth))),
+        graph.add_constant("filter", weights, call.type(1).quantization),
+    ]
+    bias = call.optional(2)
+    if bias is not None:
+        graph.add_value(bias)
+        names.append(bias.name)
+    attributes = ConvAttributes(activation=activation)
+    node = Node(name, "conv_2d", tuple(names), ("result",), attributes)
+    graph.add_node(node, [replace(call.result.type, shape=(1, 1, 1, channels))])
+    return Legalizer(graph, legalizer.options), Call.of(graph, node)
+
+
+def convolution_of(
+    legalizer: Legalizer, call: Call, source: str, result: str, window: Window
+) -> Convolution:
+    """The layer of a convolution.
+
+    Args:
+        legalizer: the graph of the convolution.
+        call: the convolution.
+        source: place of its image.
+        result: what the layer writes.
+        window: what it reads along rows and columns.
+    """
+    layout, parameters = rows_of(filter_operand(legalizer, call.node), legalizer.options.recipes)
+    rows, columns = window
+    return Convolution(
+        name=call.node.name,
+        reads=(source,),
+        writes=result,
+        weights=(
+            Weights(
+                call.node.name,
+                OperandKind.CONVOLUTION,
+                layout.lanes,
+                len(layout.prefix.kinds),
+                np.frombuffer(pack(layout, parameters), np.uint8),
+                layout.word_count,
+                layout.blocks,
+            ),
+        ),
+        layout=layout,
+        channels=call.result.type.shape[-1],
+        rows=rows,
+        columns=columns,
+        stage=output_stage(call, layout.prefix),
+        recipes=legalizer.options.recipes,
+    )
+
+
 def plain_convolution(legalizer: Legalizer, call: Call) -> None:
     """A convolution that computes one position at a time."""
     if one_position(legalizer, call):
         RULES["fully_connected"](legalizer, call)
         return
-    operand = filter_operand(legalizer, call.node)
-    layout, parameters = rows_of(operand)
+    _, height, width, _ = call.type(1).shape
     margin = legalizer.padding_of(call.node.inputs[0] or "")
-    rows, columns = reach(call, layout.kernel, margin)
-    legalizer.layers.append(
-        Convolution(
-            name=call.node.name,
-            reads=(image_operand(legalizer, call),),
-            writes=call.node.outputs[0],
-            weights=(
-                Weights(
-                    call.node.name,
-                    OperandKind.CONVOLUTION,
-                    layout.lanes,
-                    len(layout.prefix.kinds),
-                    np.frombuffer(pack(layout, parameters), np.uint8),
-                    layout.word_count,
-                ),
-            ),
-            layout=layout,
-            channels=call.result.type.shape[-1],
-            rows=rows,
-            columns=columns,
-            stage=output_stage(call, layout.prefix),
-        )
-    )
+    window = reach(call, (height, width), margin)
+    source = image_operand(legalizer, call)
+    legalizer.layers.append(convolution_of(legalizer, call, source, call.node.outputs[0], window))

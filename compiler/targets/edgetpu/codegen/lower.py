@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import CapacityError
-from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.codegen import (
     depthwise,
@@ -15,14 +16,20 @@ from fitzroy.compiler.targets.edgetpu.codegen import (
     functions,
     global_pool,
     halo,
+    lstm,
+    normalization,
     pools,
-    reshape,
+    ports,
+    positions,
     resize,
     shapes,
     softmax,
+    spilling,
     strips,
     sums,
-    vectors,
+    transpose,
+    transposed,
+    views,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step, Weights
@@ -35,6 +42,12 @@ from fitzroy.compiler.targets.edgetpu.codegen.memory import (
     allocate_narrow,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.codegen.parameters import (
+    Demand,
+    Placement,
+    place_all,
+    place_some,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
     EVERY,
@@ -43,24 +56,25 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Axis,
     Image,
     Placed,
+    Remote,
     Vector,
     split,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.stages import (
+    Allocated,
+    Emitted,
+    Legalized,
+    Mark,
+    Observer,
+    Parameters,
+    kind_of,
+)
+from fitzroy.compiler.targets.edgetpu.codegen.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.requantization import unsigned_zero_point
-from fitzroy.formats.darwinn import (
-    DataType,
-    InputLayer,
-    NumericsConstants,
-    OutputLayer,
-)
-from fitzroy.formats.darwinn import (
-    Layer as Port,
-)
 from fitzroy.formats.object_file import (
     UNIT_BYTES,
     ObjectFile,
     Operand,
-    OperandKind,
     Reserved,
     Resources,
     Run,
@@ -72,12 +86,17 @@ RULE_MODULES = (
     fully_connected,
     functions,
     global_pool,
+    lstm,
+    normalization,
     pools,
-    reshape,
+    positions,
     resize,
     shapes,
     softmax,
     sums,
+    transpose,
+    transposed,
+    views,
 )
 """Modules that declare how operators are lowered."""
 
@@ -92,65 +111,107 @@ def lowerings() -> Mapping[str, Rule]:
     return RULES
 
 
-def lower(graph: Graph, options: Options = DEFAULT) -> ObjectFile:
+def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = None) -> ObjectFile:
     """The program of a graph, for the linker.
 
     Args:
         graph: the graph.
         options: what it may use of the chip.
+        observe: is shown every form that the program takes.
 
     Raises:
         UnsupportedError: a node has no lowering.
         CapacityError: the chip's memories are too small.
     """
     narrow_bytes = options.narrow_bytes
-    legalizer = Legalizer(graph, options)
-    legalizer.run()
+    legalizer = legalized(graph, options)
     layers = legalizer.layers
+    if observe is not None:
+        observe(Legalized(graph, layers, legalizer.origins, legalizer.aliases))
     plan = _plan(legalizer, narrow_bytes)
     tensors, steps = plan.tensors, plan.steps
     depthwise.pack_weights(plan.patches)
-    staging = 1 + max(
-        [step.layer.staging_rows(step.tensors) for step in steps]
-        + [edges.staging_rows(tensors[legalizer.place(name)]) for name in graph.inputs]
-        + [2]
-    )
-    pieces = _parameters(layers, tensors, WIDE_ROWS - staging)
+    placement, staging = _parameters(legalizer, plan)
+    if not placement.complete and not all(layer.compact for layer in plan.patches):
+        # Patches take as few rows as they can before anything comes from the host.
+        fewest = replace(legalizer, options=replace(options, parameter_rows=0))
+        plan = _plan(fewest, narrow_bytes)
+        tensors, steps = plan.tensors, plan.steps
+        depthwise.pack_weights(plan.patches)
+        placement, staging = _parameters(legalizer, plan)
+    for layer, weights in placement.weights.items():
+        layer.weights = weights
+    pieces = placement.pieces
+    if observe is not None:
+        lives = _lives(steps)
+        observe(Allocated(lives, steps, plan.scratch, narrow_bytes))
+        items = [item for layer in layers for item in layer.weights]
+        observe(Parameters(items, pieces, options.taken, WIDE_ROWS - staging))
     builder = Builder()
     builder.staging = _IDENTITY
-    context = Context(builder, tensors, pieces, _IDENTITY, narrow_bytes - plan.scratch[0])
+    marks: list[Mark] = []
+    host = HostStream(
+        [
+            (item.name, item.units)
+            for step in steps
+            for item in step.layer.weights
+            if item.name not in pieces
+        ]
+    )
+    scratch = narrow_bytes - plan.scratch[0]
+    context = Context(builder, tensors, pieces, _IDENTITY, scratch, host)
     builder.begin()
     edges.identity(builder, _IDENTITY, context.scratch // WORD)
-    for name in graph.inputs:
-        place = tensors[legalizer.place(name)]
-        edges.receive(context, place)
-        _exchange(builder, place)
     for step, scratch in zip(steps, plan.scratch[1:], strict=True):
         builder.room(_MOST_BUNDLES)
+        title = f"{kind_of(step.layer)} {step.layer.name}"
+        name = "" if isinstance(step.layer, ports.Receive | ports.Send) else step.layer.name
+        marks.append(Mark(title, name, *builder.position))
+        if not isinstance(step.layer, ports.Receive):
+            host.prefetch(builder)
         step.layer.emit(replace(context, tensors=step.tensors, scratch=narrow_bytes - scratch))
         blocks = None if step.whole else step.layer.completes(step.tensors)
-        if blocks is None:
+        # The end of the program waits for the last step.
+        if blocks is None and step is not steps[-1]:
             builder.barrier()
         if step.complete:
             _exchange(builder, step.whole or step.result, blocks)
-    for name in graph.outputs:
-        edges.send(context, tensors[legalizer.place(name)], name)
+    marks.append(Mark("end", "", *builder.position))
     builder.end()
+    assert host.complete
+    if observe is not None:
+        observe(Emitted(marks))
     text, symbols = builder.sections()
     return ObjectFile(
         name=graph.name,
         chip="beagle",
         producer=PRODUCER,
         text=text,
-        operands=[_operand(item, pieces[item.name]) for layer in layers for item in layer.weights],
+        operands=[
+            _operand(item, pieces.get(item.name, ())) for layer in layers for item in layer.weights
+        ],
         symbols=symbols,
-        inputs=[_port(graph, name, InputLayer()) for name in graph.inputs],
-        outputs=[_port(graph, name, OutputLayer()) for name in graph.outputs],
+        inputs=[ports.input_port(graph, name) for name in graph.inputs],
+        outputs=[ports.output_port(graph, name, steps) for name in graph.outputs],
         resources=Resources(
             narrow_bytes=plan.used,
+            scratch_bytes=builder.scratch_bytes,
             staging=[Reserved(tiles=EVERY, row=WIDE_ROWS - staging, rows=staging)],
+            estimated_cycles=round(plan.cycles),
         ),
     )
+
+
+def legalized(graph: Graph, options: Options = DEFAULT) -> Legalizer:
+    """All layers of a graph, with those that take its inputs and send its outputs.
+
+    Raises:
+        UnsupportedError: a node has no lowering.
+    """
+    legalizer = Legalizer(graph, options)
+    legalizer.run()
+    ports.attach(legalizer)
+    return legalizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +221,7 @@ class _Plan:
     Attributes:
         tensors: places of tensors by name, without those of intermediate images of segments.
         steps: layers in the order in which they run.
-        scratch: bytes at the top that inputs, and then each step, use for themselves.
+        scratch: bytes at the top that the identity matrix, and then each step, use for themselves.
         used: bytes used from the bottom.
         patches: patches of depthwise convolutions.
         cycles: estimated cycles.
@@ -175,6 +236,20 @@ class _Plan:
 
 
 def _plan(legalizer: Legalizer, narrow_bytes: int) -> _Plan:
+    """Places for all tensors; some may be with the host for a while.
+
+    Raises:
+        CapacityError: they do not fit.
+    """
+    while True:
+        try:
+            return _planned(legalizer, narrow_bytes)
+        except CapacityError:
+            if not spilling.spill(legalizer):
+                raise
+
+
+def _planned(legalizer: Legalizer, narrow_bytes: int) -> _Plan:
     """Places for all tensors.
 
     Strips are as cheap as they can be in all of narrow memory. If addresses cannot be found then,
@@ -185,14 +260,13 @@ def _plan(legalizer: Legalizer, narrow_bytes: int) -> _Plan:
     """
     whole = _placed(legalizer)
     steps = strips.steps(legalizer, [], whole)
-    lives = _lives(legalizer, whole, steps)
-    scratch = _scratch(legalizer, whole, steps, patches=False)
+    search = strips.Search.of(legalizer, _lives(steps), _scratch(steps, patches=False))
     first: CapacityError | None = None
     found: dict[depthwise.Overlap, _Plan] = {}
     tried: list[strips.Segment] | None = None
     for capacity in strips.capacities(narrow_bytes):
         try:
-            segments = strips.choose(legalizer, lives, scratch, capacity)
+            segments = search.choose(capacity)
         except CapacityError as error:
             first = first or error
             break
@@ -227,22 +301,19 @@ def _allocated(
     Raises:
         CapacityError: they do not fit.
     """
-    graph = legalizer.graph
     tensors = _placed(legalizer, segments)
     steps = strips.steps(legalizer, segments, tensors)
-    lives = _lives(legalizer, tensors, steps)
+    lives = _lives(steps)
     # Patches, which take long to choose, only add to what tensors and layers take.
-    scratch = _scratch(legalizer, tensors, steps, patches=False)
+    scratch = _scratch(steps, patches=False)
     allocate_narrow(lives, reserved=scratch, nbytes=narrow_bytes)
-    inputs = [tensors[legalizer.place(name)] for name in graph.inputs]
-    staging = max([*map(edges.staging_rows, inputs), 2])
-    cycles = depthwise.choose_patches(steps, staging, overlap)
+    cycles = depthwise.choose_patches(steps, 0, overlap, legalizer.options)
     cycles += sum(strips.cycles(step.layer, step.result) for step in steps)
     strips.widen(steps)
     pools.align(steps)
     sums.align(steps)
     strips.bind(steps)
-    scratch = _scratch(legalizer, tensors, steps)
+    scratch = _scratch(steps)
     used = allocate_narrow(lives, reserved=scratch, nbytes=narrow_bytes)
     strips.bind(steps)
     patches = {
@@ -251,24 +322,15 @@ def _allocated(
     return _Plan(tensors, steps, scratch, used, patches, cycles)
 
 
-def _scratch(
-    legalizer: Legalizer,
-    tensors: Mapping[str, Placed],
-    steps: Sequence[Step],
-    *,
-    patches: bool = True,
-) -> list[int]:
-    """Narrow memory that inputs, and then each step, use for themselves.
+def _scratch(steps: Sequence[Step], *, patches: bool = True) -> list[int]:
+    """Narrow memory that the identity matrix, and then each step, use for themselves.
 
     Args:
-        legalizer: the layers.
-        tensors: places of tensors.
         steps: the steps.
         patches: whether patches have been chosen; if not, what they need does not count.
     """
-    inputs = (tensors[legalizer.place(name)] for name in legalizer.graph.inputs)
     return [
-        max([_IDENTITY_BYTES, *map(edges.buffer_bytes, inputs)]),
+        _IDENTITY_BYTES,
         *[
             step.layer.scratch_bytes(step.tensors)
             if patches or not isinstance(step.layer, depthwise.Depthwise)
@@ -294,29 +356,28 @@ def _placed(legalizer: Legalizer, segments: Sequence[strips.Segment] = ()) -> di
     inner = {name for segment in segments for name in segment.inner(legalizer)}
     stripped = {id(layer) for segment in segments for layer in segment.layers(legalizer)}
     regions = [strips.windows(legalizer, segment) for segment in segments]
-    inputs = [legalizer.place(name) for name in legalizer.graph.inputs]
-    vectors = {name: len(legalizer.type(name).shape) < 4 for name in inputs}
-    vectors |= {layer.writes: layer.makes_vector for layer in legalizer.layers}
     found: dict[str, Placed] = {}
-    for name, is_vector in vectors.items():
+    for layer in legalizer.layers:
+        name = layer.writes
         if name in inner:
             continue
         type = legalizer.type(name)
         zero = unsigned_zero_point(type)
-        if is_vector:
+        if layer.makes_vector:
             found[name] = Vector(name, type.size, zero)
             continue
-        _, height, width, channels = type.shape
+        shape = type.shape if len(type.shape) == 4 else (1, 1, 1, type.size)
+        _, height, width, channels = shape
         needed = [region[name] for region in regions if name in region]
         rows, columns = [one for one, _ in needed], [one for _, one in needed]
-        for layer, index in readers.get(name, []):
-            if layer.makes_vector or id(layer) in stripped:
+        for reader, index in readers.get(name, []):
+            if reader.makes_vector or id(reader) in stripped:
                 continue
-            result = legalizer.type(layer.writes).shape
-            reach = layer.windows(index)
+            result = legalizer.type(reader.writes).shape
+            reach = reader.windows(index)
             rows.append(tuple(map(reach[0].needs, split(result[1], ROWS))))
             columns.append(tuple(map(reach[1].needs, split(result[2], COLUMNS))))
-        found[name] = Image(
+        found[name] = (Remote if layer.remote else Image)(
             name,
             halo.relayed(Axis.of(height, ROWS, rows)),
             halo.relayed(Axis.of(width, COLUMNS, columns)),
@@ -326,52 +387,71 @@ def _placed(legalizer: Legalizer, segments: Sequence[strips.Segment] = ()) -> di
     return found
 
 
-def _lives(
-    legalizer: Legalizer, tensors: Mapping[str, Placed], steps: Sequence[Step]
-) -> list[Live]:
-    born = {tensors[legalizer.place(name)]: 0 for name in legalizer.graph.inputs}
-    last = dict(born)
+def _lives(steps: Sequence[Step]) -> list[Live]:
+    born, last = dict[Placed, int](), dict[Placed, int]()
     for number, step in enumerate(steps, 1):
         result = step.whole or step.result
         born.setdefault(result, number)
         last[result] = number
         for name in step.layer.reads:
             last[step.tensors[name]] = number
-    for name in legalizer.graph.outputs:
-        last[tensors[legalizer.place(name)]] = len(steps) + 1
     return [Live(tensor, begin, last[tensor]) for tensor, begin in born.items()]
 
 
-def _parameters(
-    layers: Sequence[Layer], tensors: Mapping[str, Placed], limit: int
-) -> dict[str, list[Piece]]:
-    """Rows of wide memory for all parameters, and with them the tiles where vectors begin.
+def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:
+    """Rows of wide memory, of all tiles, that a program needs to have all its parameters there.
+
+    Depthwise convolutions then compute no more positions at a time than takes the fewest rows.
+
+    Args:
+        graph: the graph.
+        options: what the program may use of the chip, whatever they say about rows.
 
     Raises:
-        CapacityError: they do not fit.
+        UnsupportedError: a node has no lowering.
+        CapacityError: narrow memory is too small.
     """
-    rows = WideRows(limit=limit)
-    found = {}
-    families = vectors.families(layers, tensors)
-    # Blocks of a pass need the same rows on all of their tiles: they come first.
-    for layer in layers:
-        for item in layer.weights:
-            if item.kind is OperandKind.FULLY_CONNECTED:
-                family = families.pop(layer.writes, [])
-                origin = rows.origin(item.blocks)
-                for vector in family:
-                    vector.first = origin
-                    families.pop(vector.name, None)
-                result = tensors[layer.writes]
-                origin = result.first if isinstance(result, Vector) else 0
-                found[item.name] = rows.blocks(item.words // item.blocks, item.blocks, origin)
-    items = [item for layer in layers for item in layer.weights]
-    # Then those that must not be divided.
-    for item in [item for item in items if item.kind is OperandKind.PACKED]:
-        found[item.name] = rows.anywhere(item.words, whole=True)
-    for item in [item for item in items if item.kind is OperandKind.CONVOLUTION]:
-        found[item.name] = rows.anywhere(item.words)
-    return found
+    legalizer = legalized(graph, replace(options, parameter_rows=0))
+    plan = _plan(legalizer, options.narrow_bytes)
+    depthwise.pack_weights(plan.patches)
+    return _words(legalizer.layers)
+
+
+def _words(layers: Iterable[Layer]) -> int:
+    return sum(item.words for layer in layers for item in layer.weights)
+
+
+def _staging(plan: _Plan, *, streaming: bool = False) -> int:
+    """Rows at the top of wide memory for data, if parameters come from the host or if none do."""
+    return 1 + max(
+        (
+            step.layer.streaming_rows(step.tensors)
+            if streaming and step.layer.streams
+            else step.layer.staging_rows(step.tensors)
+            for step in plan.steps
+        ),
+        default=0,
+    )
+
+
+def _parameters(legalizer: Legalizer, plan: _Plan) -> tuple[Placement, int]:
+    """Rows of wide memory for parameters that stay on the chip, and how many are for data.
+
+    Raises:
+        CapacityError: parameters that cannot come from the host do not fit.
+    """
+    options, layers, tensors = legalizer.options, legalizer.layers, plan.tensors
+    shared = options.parameter_rows is not None
+    staging = max(_staging(plan), options.staging)
+    if _words(layers) <= options.free_rows(staging):
+        with suppress(CapacityError):
+            rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
+            return place_all(layers, tensors, rows), staging
+    staging = max(_staging(plan, streaming=True), options.staging)
+    rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
+    runs = Counter(id(step.layer) for step in plan.steps)
+    demands = [Demand(layer, runs[id(layer)]) for layer in layers]
+    return place_some(demands, tensors, rows, options.free_rows(staging)), staging
 
 
 def _operand(item: Weights, pieces: Sequence[Piece]) -> Operand:
@@ -384,7 +464,7 @@ def _operand(item: Weights, pieces: Sequence[Piece]) -> Operand:
         runs.append(
             Run(tile=piece.tile, row=piece.row, words=piece.words, units=units, group=piece.group)
         )
-    if left:
+    if runs and left:
         raise CapacityError(f"{left} units of {item.name!r} have no rows")
     return Operand(
         name=item.name,
@@ -393,24 +473,4 @@ def _operand(item: Weights, pieces: Sequence[Piece]) -> Operand:
         prefix=item.prefix,
         data=item.data,
         runs=runs,
-    )
-
-
-def _port(graph: Graph, name: str, kind: InputLayer | OutputLayer) -> Port:
-    type = graph.type(name)
-    y, x, z = (1, 1, type.size) if len(type.shape) < 4 else type.shape[1:]
-    quantization = type.quantization
-    assert quantization is not None
-    signed = type.dtype is DType.INT8
-    return Port(
-        name=name,
-        size_bytes=-(-y * x * z // 8) * 8,
-        y_dim=y,
-        x_dim=x,
-        z_dim=z,
-        numerics=NumericsConstants(
-            zero_point=unsigned_zero_point(type), dequantization_factor=quantization.scale[0]
-        ),
-        data_type=int(DataType.SIGNED_FIXED_POINT8 if signed else DataType.FIXED_POINT8),
-        any_layer=kind,
     )

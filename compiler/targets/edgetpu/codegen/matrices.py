@@ -145,6 +145,7 @@ def moves(
     lanes: int = WORD,
     rows_ping_pong: tuple[int, int] = (0, 0),
     halfwords: bool = False,
+    output16: bool = False,
     **more: object,
 ) -> TensorOp:
     """A tensor operation that makes words of a result out of words and rows.
@@ -160,16 +161,18 @@ def moves(
         lanes: lanes, of which each four make a word.
         rows_ping_pong: `fifo_dim` and `fifo_step` of the matrices, in quarters.
         halfwords: whether matrices hold 16-bit factors.
+        output16: whether results have 16 bits.
         more: further fields.
     """
     taps, places = list(taps) or [(1, 0, 0)], list(places)
     count = len(taps)
     loops = [tap[0] for tap in taps] + [place[0] for place in places]
-    words = [(lanes // WORD, WORD)] if lanes > WORD else []
+    size = lanes * (2 if output16 else 1)
+    words = [(size // WORD, WORD)] if size > WORD else []
     fields: dict[str, object] = {
-        "avdata": Producer(3),
         "accumulate": True,
         "c16": halfwords,
+        "output16": output16,
         **stage_fields(stage),
         **more,
     }

@@ -108,6 +108,10 @@ class Piece:
     group: int = 0
 
 
+_LEAST_ROWS = 64
+"""An operand is not divided into smaller pieces, because every owner needs instructions."""
+
+
 @dataclass(slots=True)
 class WideRows:
     """Rows of wide memory from the bottom, by tile.
@@ -115,13 +119,20 @@ class WideRows:
     Attributes:
         used: rows taken on each tile.
         limit: rows that may be taken.
+        groups: number of groups of pieces.
+        holes: rows below those taken that blocks have left free: tile, first row, number of rows.
+        level: whether operands are divided so that about as many rows are taken on all tiles:
+            other programs then find the same rows on all tiles for blocks.
     """
 
     used: list[int] = field(default_factory=lambda: [0] * TILES)
     limit: int = WIDE_ROWS
+    groups: int = 0
+    holes: tuple[tuple[int, int, int], ...] = ()
+    level: bool = False
 
     def anywhere(self, words: int, *, whole: bool = False) -> list[Piece]:
-        """Rows for words that their owner sends, on the emptiest tiles.
+        """Rows for words that their owner sends, in the smallest hole or on the emptiest tiles.
 
         Args:
             words: how many rows.
@@ -132,17 +143,35 @@ class WideRows:
         """
         pieces: list[Piece] = []
         while words:
-            tile = min(range(TILES), key=lambda candidate: self.used[candidate])
-            count = min(words, self.limit - self.used[tile])
+            tile, row, room = self._room(words)
+            if self.level and not whole and row == self.used[tile]:
+                mean = -(-(sum(self.used) + words) // TILES)
+                room = min(room, max(mean - row, _LEAST_ROWS))
+            count = min(words, room)
             if count <= 0 or (whole and count < words):
                 raise CapacityError(
                     f"{words} rows of parameters do not fit in wide memory",
                     reason=f"{self.limit} rows of every tile are for parameters",
                 )
-            pieces.append(Piece(tile, self.used[tile], count, len(pieces)))
-            self.used[tile] += count
+            pieces.append(Piece(tile, row, count, self.groups))
+            self.groups += 1
+            if row == self.used[tile]:
+                self.used[tile] += count
+            else:
+                rest = (tile, row + count, room - count)
+                self.holes = tuple(rest if hole[:2] == (tile, row) else hole for hole in self.holes)
             words -= count
         return pieces
+
+    def _room(self, words: int) -> tuple[int, int, int]:
+        """Where words had best begin: tile, first row, number of rows that are free there."""
+        fits = [hole for hole in self.holes if hole[2] >= words]
+        if fits:
+            return min(fits, key=lambda hole: (hole[2], hole))
+        tile = min(range(TILES), key=lambda candidate: self.used[candidate])
+        above = (tile, self.used[tile], self.limit - self.used[tile])
+        # The largest hole takes a part of what is too much for all tiles.
+        return max([above, *self.holes], key=lambda room: room[2]) if above[2] <= 0 else above
 
     def origin(self, count: int) -> int:
         """The tile from which on so many tiles have most room for blocks."""
@@ -171,6 +200,9 @@ class WideRows:
                     reason=f"{self.limit - row} rows are free on all of {len(tiles)} tiles",
                 )
             for tile in tiles:
+                if self.used[tile] < row:
+                    self.holes = (*self.holes, (tile, self.used[tile], row - self.used[tile]))
                 self.used[tile] = row + words
-                pieces.append(Piece(tile, row, words, first // TILES))
+                pieces.append(Piece(tile, row, words, self.groups))
+            self.groups += 1
         return pieces

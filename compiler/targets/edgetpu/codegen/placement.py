@@ -52,17 +52,26 @@ class Reach:
         stride: distance of windows.
         dilation: distance of the elements of a window.
         before: elements of padding in front of the first.
+        phases: distance of the results that there are windows for.
+        phase: the first of these results, less than `phases`.
     """
 
     kernel: int = 1
     stride: int = 1
     dilation: int = 1
     before: int = 0
+    phases: int = 1
+    phase: int = 0
+
+    def numbers(self, interval: Interval) -> Interval:
+        """Numbers of the windows whose results lie in an interval."""
+        begin, end = (-(-(bound - self.phase) // self.phases) for bound in interval)
+        return begin, end
 
     def needs(self, interval: Interval) -> Interval:
         """Elements that an interval of the result reads; may lie outside of the image."""
-        begin, end = interval
-        if begin == end:
+        begin, end = self.numbers(interval)
+        if begin >= end:
             return (0, 0)
         first = begin * self.stride - self.before
         return first, (end - 1) * self.stride - self.before + (self.kernel - 1) * self.dilation + 1
@@ -187,6 +196,15 @@ class Image:
         """Byte address of an element on a tile; it must lie in the window, or in its padding."""
         (top, _), (left, _) = self.window(tile)
         return self.base + (y - top) * self.pitch + (x - left) * self.depth + channel
+
+
+class Remote(Image):
+    """An image in the host's memory, which takes nothing of the chip's."""
+
+    @property
+    def nbytes(self) -> int:
+        """None."""
+        return 0
 
 
 @dataclass(eq=False, slots=True)

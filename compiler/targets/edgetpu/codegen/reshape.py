@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir.graph import unused_name
-from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.codegen.builder import mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
     QUARTER,
@@ -17,7 +15,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
     stage_fields,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
-from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import PLAIN, moves
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
@@ -58,15 +56,15 @@ def assembly(
         part: bytes of the innermost loop in the last iteration of another, and that one.
         tiles: mask of tiles.
     """
-    words = math.prod(count for count, _ in target[1])
+    idle = [(count, 0) for count, _ in target[1]]
     return TensorOp(
         op=Opcode.MAC,
         tiles=tiles,
         loops=loops_of([steps, *[count for count, _ in target[1]]]),
         a=bytes_at(*source, part=part),
         b=bytes_at(*target),
-        c=quarters_at(QUARTER * identity, [(steps, 1), (words, 0)]),
-        d=quarters_at(0, [(steps, 0), (words, 0)], ping_pong=(1, QUARTER)),
+        c=quarters_at(QUARTER * identity, [(steps, 1), *idle]),
+        d=quarters_at(0, [(steps, 0), *idle], ping_pong=(1, QUARTER)),
         avdata=Producer(len(target[1])),
         accumulate=True,
         idle_multipliers=(True,) * 3,
@@ -78,8 +76,11 @@ def assembly(
     )
 
 
-_MOST_VALUES = WORD << 14
-"""Values of a tensor that can be moved: words of one loop of a tensor operation."""
+_MOST_WORDS = 1 << 14
+"""Iterations of a loop of a tensor operation."""
+
+_MOST_SCRATCH = 0.85
+"""Part of narrow memory that copies of a whole tensor may take; the tensor has some itself."""
 
 
 class _Reshape(Layer):
@@ -93,9 +94,7 @@ class _Reshape(Layer):
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """The linear copy, and a packed one if it is not; whole blocks are read."""
-        source = tensors[self.reads[0]]
-        packed = _packed(source)
-        return linear_bytes(source) + (0 if packed is None else round_up(packed, WORD)) + LANES
+        return _copy_bytes(tensors[self.reads[0]])
 
     def flat(self, context: Context, receivers: Sequence[int]) -> int:
         """Byte address of a packed copy on some tiles; a phase has begun after it was made."""
@@ -133,6 +132,28 @@ class ToVector(_Reshape):
         context.builder.on_tiles(copy, result.tiles)
 
 
+class Joined(ToVector):
+    """Vectors, and images of whole words, become a vector one after the other."""
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Those of the gathers."""
+        return max(gather_rows(tensors[name]) for name in self.reads)
+
+    def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
+        """The linear copies; whole blocks are read."""
+        return sum(linear_bytes(tensors[name]) for name in self.reads) + LANES
+
+    def flat(self, context: Context, receivers: Sequence[int]) -> int:
+        """Byte address of the copies one after the other."""
+        place = context.scratch
+        for name in self.reads:
+            source = context.tensors[name]
+            gather(context, source, place, receivers)
+            context.builder.barrier()
+            place += linear_bytes(source)
+        return context.scratch
+
+
 class ToImage(_Reshape):
     """A vector becomes an image."""
 
@@ -162,6 +183,11 @@ class ToImage(_Reshape):
             context.builder.on_tiles(lambda tile: copy(tile, WORD * whole, 1, rest), tiles)
 
 
+def _copy_bytes(tensor: Placed) -> int:
+    """Bytes of the linear copy of a tensor, and of a packed one."""
+    return linear_bytes(tensor) + round_up(_packed(tensor) or 0, WORD) + LANES
+
+
 def _packed(tensor: Placed) -> int | None:
     """Bytes of a packed copy of a tensor; None if a linear copy is one."""
     if isinstance(tensor, Vector) or tensor.channels == tensor.depth:
@@ -180,13 +206,16 @@ def _pack(context: Context, image: Image, count: int, tiles: int) -> int:
         pixel, channel = divmod(index, channels)
         return context.scratch + pixel * depth + channel
 
-    if whole:
-        last = whole * WORD % channels
+    # As many words as end with a pixel.
+    most = _MOST_WORDS // channels * channels
+    for first in range(0, whole, most):
+        words = min(most, whole - first)
+        last = words * WORD % channels
         builder.emit(
             assembly(
                 context.identity,
-                (context.scratch, [(channels, 1), (-(-whole * WORD // channels), depth)]),
-                (target, [(whole, WORD)]),
+                (address(first * WORD), [(channels, 1), (-(-words * WORD // channels), depth)]),
+                (target + first * WORD, [(words, WORD)]),
                 part=(last, 1) if last else None,
                 tiles=tiles,
             )
@@ -218,40 +247,44 @@ def as_vector(legalizer: Legalizer, name: str) -> str:
         return place
     result = unused_name(f"{place}.vector", legalizer.graph.values, legalizer.types)
     legalizer.types[result] = legalizer.type(place)
-    _move(legalizer, ToVector, result, place, result)
+    move(legalizer, ToVector, result, place, result)
     return result
 
 
-def _move(legalizer: Legalizer, kind: type[_Reshape], name: str, source: str, result: str) -> None:
-    size = legalizer.type(source).size
-    if size > _MOST_VALUES:
-        raise UnsupportedError(
-            f"{name!r} moves {size} values, {_MOST_VALUES} can be moved at a time"
-        )
+def move(legalizer: Legalizer, kind: type[_Reshape], name: str, source: str, result: str) -> None:
+    """Add a layer that makes a vector of an image, or an image of a vector."""
+    _check_copies(legalizer, name, [source])
     legalizer.layers.append(kind(name=name, reads=(source,), writes=result))
 
 
-@legalizes("reshape")
-def _reshape(legalizer: Legalizer, call: Call) -> None:
-    source, result = legalizer.place(call.node.inputs[0] or ""), call.node.outputs[0]
-    before, after = call.type(), call.result.type
-    if (before.dtype, before.quantization) != (after.dtype, after.quantization):
-        raise UnsupportedError(f"reshape {call.node.name!r} changes the quantization")
-    shape = after.shape
-    to_vector = len(shape) < 4 or math.prod(shape[:-1]) == 1
-    graph = legalizer.graph
-    if is_vector(legalizer, source):
-        if to_vector:
-            legalizer.aliases[result] = source
-        else:
-            _move(legalizer, ToImage, call.node.name, source, result)
-        return
-    readers = graph.consumers(result)
-    # Fully connected layers read images in any shape.
-    anywhere = result not in graph.outputs and {node.op for node in readers} == {"fully_connected"}
-    if legalizer.type(source).shape == shape or (to_vector and anywhere):
-        legalizer.aliases[result] = source
-    elif to_vector:
-        _move(legalizer, ToVector, call.node.name, source, result)
-    else:
-        _move(legalizer, ToImage, call.node.name, as_vector(legalizer, source), result)
+def join_words(legalizer: Legalizer, name: str, parts: Sequence[str], result: str) -> bool:
+    """Add a layer that joins values to a vector, if all but the last end with a word."""
+    types = [legalizer.type(part) for part in parts]
+    whole = all(
+        is_vector(legalizer, part) or type.shape[-1] % WORD == 0
+        for part, type in zip(parts, types, strict=True)
+    )
+    if not whole or any(type.size % WORD for type in types[:-1]):
+        return False
+    _check_copies(legalizer, name, parts)
+    legalizer.layers.append(Joined(name=name, reads=tuple(parts), writes=result))
+    return True
+
+
+def _check_copies(legalizer: Legalizer, name: str, sources: Sequence[str]) -> None:
+    """Refuse to copy whole tensors that do not fit narrow memory.
+
+    Raises:
+        UnsupportedError: they do not.
+    """
+    nbytes = 0
+    for source in sources:
+        type = legalizer.type(source)
+        nbytes += round_up(type.size, WORD)
+        if not is_vector(legalizer, source) and type.shape[-1] % WORD:
+            nbytes += type.size // type.shape[-1] * round_up(type.shape[-1], WORD)
+    most = int(_MOST_SCRATCH * legalizer.options.narrow_bytes)
+    if nbytes > most:
+        raise UnsupportedError(
+            f"{name!r} copies {nbytes} bytes to every tile, at most {most} can be copied"
+        )

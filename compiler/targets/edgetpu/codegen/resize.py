@@ -1,28 +1,33 @@
-"""Bilinear resizing by whole factors.
+"""Bilinear resizing.
 
-Along an axis, results come in periods of as many as the factor; all periods use the same weights,
-of neighbours that move on by one. Where both neighbours would be the first or the last element,
-they are read twice. Every pair of phases of a period, down and across, has four matrices.
+Places of results among the elements of an axis advance by a fraction, so that weights of neighbours
+repeat with a period; weights that do not fit bytes are rounded to 1/255. Results whose weights and
+neighbours advance regularly make a piece. Where both neighbours would be the first or the last
+element, it is read twice. If their products are few and small, every pair of phases, down and
+across, has matrices of its four neighbours. Otherwise rows are interpolated first, to sums of 16
+bits, and then columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby, product
+from typing import TypeVar
 
 import numpy as np
 
-from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.resize import ResizeAttributes
-from fitzroy.compiler.targets.edgetpu.codegen.builder import Reference, mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER, padded, rows_at
+from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER, padded, rows_at, send
 from fitzroy.compiler.targets.edgetpu.codegen.copies import Run, Section
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights, Window, filled
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
-from fitzroy.compiler.targets.edgetpu.codegen.matrices import diagonal, moves
+from fitzroy.compiler.targets.edgetpu.codegen.matrices import PLAIN, Row, diagonal, moves
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     TILES,
     WORD,
@@ -40,18 +45,20 @@ from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     temporary,
 )
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage, copy_stage
-from fitzroy.formats.object_file import OperandKind, Part, SymbolKind
+from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.isa.fields import Opcode, Producer
-from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
+from fitzroy.hw_models.isa.ring import RingConsume
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.numerics import Sampling
+
+T = TypeVar("T")
 
 _ROW_LANES = 16
 """Lanes of a row of parameters with a matrix, the fewest that there are."""
 
 _LARGEST_WEIGHT = 255
 _MOST_OPERATION_BUNDLES = 600
-_UP = 1 + 2.0**-20
+_UP = 1 + 2.0**-22
 """Lifts exact halves, which are rounded up, above what is rounded to even."""
 
 
@@ -62,10 +69,11 @@ class _Piece:
     Attributes:
         first: the first result.
         phase: its place in a period.
-        phases: results of every period.
-        periods: number of periods.
-        lower: lower neighbour of the first period.
-        step: how far neighbours move on with each period.
+        phases: results that follow it, itself included, with the same neighbours.
+        periods: how often that repeats.
+        stride: results from one time to the next.
+        lower: lower neighbour the first time.
+        step: how far neighbours move on each time.
         reach: distance of the neighbours.
     """
 
@@ -73,6 +81,7 @@ class _Piece:
     phase: int
     phases: int
     periods: int
+    stride: int
     lower: int
     step: int
     reach: int
@@ -84,85 +93,127 @@ class Scaling:
 
     Attributes:
         before: elements.
-        after: results.
-        factor: results of a period.
+        step: elements from one result to the next.
         shift: places in its period that the first result is behind.
-        offset: lower neighbour of the first period.
-        weights: of the lower and the upper neighbour, by phase.
+        origin: where a result at the first place of that period would be.
     """
 
     before: int
-    after: int
-    factor: int
-    shift: int
-    offset: int
-    weights: tuple[tuple[int, int], ...]
+    step: Fraction
+    shift: int = 0
+    origin: Fraction = Fraction(0)
 
     @classmethod
-    def of(cls, before: int, after: int, sampling: Sampling) -> Scaling | None:
-        """The scaling of an axis; None if the factor is not whole."""
+    def of(cls, before: int, after: int, sampling: Sampling) -> Scaling:
+        """The scaling of an axis."""
         if before in (1, after):
-            return cls(before, after, 1, 0, 0, ((1, 0),))
-        inset = int(sampling is Sampling.ALIGN_CORNERS)
-        factor = Fraction(after - inset, before - inset)
-        if factor.denominator != 1:
-            return None
-        size = int(factor)
-        start = Fraction(1 - size, 2 * size) if sampling is Sampling.HALF_PIXEL else Fraction(0)
-        lower = start.numerator // start.denominator
-        # Results in front of the first would have weights of their own in the same period.
-        shift = int((start - lower) * size)
-        rest = (start - lower) - Fraction(shift, size)
-        unit = Fraction(1, size) if not rest else Fraction(1, 2 * size)
-        whole = int(1 / unit)
-        upper = [int((Fraction(phase, size) + rest) / unit) for phase in range(size)]
-        return cls(
-            before, after, size, shift, lower, tuple((whole - weight, weight) for weight in upper)
-        )
+            return cls(before, Fraction(int(before > 1)))
+        inset = int(sampling is Sampling.ALIGN_CORNERS and after > 1)
+        step = Fraction(before - inset, after - inset)
+        start = (step - 1) / 2 if sampling is Sampling.HALF_PIXEL else Fraction(0)
+        # Places that round down to the same element have consecutive phases.
+        shift = int(start % 1 / step)
+        return cls(before, step, shift, start - shift * step)
+
+    @property
+    def _denominator(self) -> int:
+        """Common denominator of all places."""
+        return math.lcm(self.origin.denominator, self.step.denominator)
+
+    @property
+    def rounded(self) -> bool:
+        """Whether weights are rounded to bytes."""
+        return self._denominator > _LARGEST_WEIGHT
 
     @property
     def unit(self) -> int:
         """Sum of the weights of both neighbours."""
-        return sum(self.weights[0])
+        return min(self._denominator, _LARGEST_WEIGHT)
 
-    def lowers(self, interval: Interval) -> list[tuple[int, int]]:
-        """Unclamped lower neighbour and phase of results."""
-        return [
-            (self.offset + place // self.factor, place % self.factor)
-            for place in range(interval[0] + self.shift, interval[1] + self.shift)
-        ]
+    @property
+    def weights(self) -> list[tuple[int, int]]:
+        """Of the lower and the upper neighbour, by phase."""
+        if self.rounded:
+            return [(self.unit - weight, weight) for weight in range(self.unit + 1)]
+        places = (self.origin + self.step * phase for phase in range(self.step.denominator))
+        upper = [int(place % 1 * self.unit) for place in places]
+        return [(self.unit - weight, weight) for weight in upper]
+
+    def phase(self, place: int) -> int:
+        """Number of the weights of a result."""
+        number = place + self.shift
+        if self.rounded:
+            return int((self.origin + self.step * number) % 1 * self.unit + Fraction(1, 2))
+        return number % self.step.denominator
+
+    def lower(self, place: int) -> int:
+        """Lower neighbour of a result; may lie outside of the axis."""
+        return int((self.origin + self.step * (place + self.shift)) // 1)
 
     def needs(self, interval: Interval) -> Interval:
         """Elements that results read."""
         if interval[0] == interval[1]:
             return (0, 0)
-        if self.factor == 1:
-            return interval if self.before > 1 else (0, 1)
-        last = self.before - 1
-        lows = [max(0, min(lower, last)) for lower, _ in self.lowers(interval)]
-        return lows[0], min(lows[-1] + 1, last) + 1
+        last, reach = self.before - 1, int(self.unit > 1)
+        first, end = (
+            max(0, min(self.lower(place), last)) for place in (interval[0], interval[1] - 1)
+        )
+        return first, min(end + reach, last) + 1
 
     def pieces(self, interval: Interval) -> list[_Piece]:
         """Results of an interval, in as few pieces as possible."""
-        begin, end = interval
-        if self.factor == 1:
-            step = int(self.before > 1)
-            return [_Piece(begin, 0, 1, end - begin, begin * step, step, 0)]
+        by_phase = self._by_phase(interval)
+        if self.rounded or not self.step:
+            return by_phase
+        return min(self._grouped(interval), by_phase, key=len)
+
+    def _piece(self, first: int, phases: int, periods: int, stride: int) -> _Piece:
+        lower, last = self.lower(first), self.before - 1
+        inside = self.unit > 1 and 0 <= lower < last
+        return _Piece(
+            first,
+            self.phase(first),
+            phases,
+            periods,
+            stride,
+            max(0, min(lower, last)),
+            self.step.numerator,
+            int(inside),
+        )
+
+    def _grouped(self, interval: Interval) -> list[_Piece]:
+        """Pieces of consecutive results with the same neighbours."""
         found: list[_Piece] = []
-        first = begin
-        for lower, group in groupby(self.lowers(interval), key=lambda item: item[0]):
-            phases = [phase for _, phase in group]
-            place = max(0, min(lower, self.before - 1))
-            inside = int(0 <= lower < self.before - 1)
-            piece = _Piece(first, phases[0], len(phases), 1, place, 1, inside)
-            first += len(phases)
-            if found:
-                last = found[-1]
-                if (last.phases, last.reach, piece.phases, inside) == (self.factor, 1) * 2:
-                    found[-1] = replace(last, periods=last.periods + 1)
-                    continue
-            found.append(piece)
+        for _, group in groupby(range(*interval), key=self.lower):
+            places = list(group)
+            piece = self._piece(places[0], len(places), 1, len(places))
+            last = found[-1] if found else None
+            if (
+                last is not None
+                and self.step.denominator == last.phases == piece.phases
+                and last.reach == piece.reach == 1
+            ):
+                found[-1] = replace(last, periods=last.periods + 1)
+            else:
+                found.append(piece)
         return found
+
+    def _by_phase(self, interval: Interval) -> list[_Piece]:
+        """Pieces of results of one phase."""
+        found: list[_Piece] = []
+        (begin, end), period = interval, self.step.denominator
+        for first in range(begin, min(begin + period, end)):
+            places = range(first, end, period)
+            for _, group in groupby(places, key=lambda place: self._regular(self.lower(place))):
+                run = list(group)
+                found.append(self._piece(run[0], 1, len(run), period))
+        return found
+
+    def _regular(self, lower: int) -> int:
+        """Which results may share a piece: those with two neighbours, or each by itself."""
+        if self.unit == 1 or 0 <= lower < self.before - 1:
+            return -1
+        return abs(lower)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +247,18 @@ class Bilinear(Layer):
         """The neighbours."""
         return _Neighbours(scaling=self.rows), _Neighbours(scaling=self.columns)
 
+    @property
+    def stage(self) -> OutputStage:
+        """Constants of the last output stage."""
+        return OutputStage(scale=_UP / (self.rows.unit * self.columns.unit))
+
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """The matrices."""
         return self.weights[0].words
 
     def emit(self, context: Context) -> None:
-        """Matrices to all tiles, then a tensor operation for every two pieces."""
-        builder = context.builder
-        source, result = context.image(self.reads[0]), context.image(self.writes)
+        """Matrices to all tiles, then the tensor operations."""
+        builder, result = context.builder, context.image(self.writes)
         (operand,) = self.weights
         first = builder.staging - operand.words
         active = [tile for tile in range(TILES) if result.active(tile)]
@@ -217,89 +272,180 @@ class Bilinear(Layer):
                 ring_read=Producer(1),
             )
         )
-        for group, piece in enumerate(pieces):
-            builder.emit(
-                RingProduce(
-                    tiles=1 << piece.tile,
-                    wide=rows_at(piece.row, [(piece.words, 1)]),
-                    token=Producer(0),
-                    wait=padded([builder.tokens.turn(1, 1, piece.words)], 2),
-                    channel=1,
-                    destination=mask_of(active),
-                ),
-                Reference("wide.base", SymbolKind.OPERAND, operand.name, Part.ROW, 0, group),
-            )
+        send(builder, operand.name, pieces, mask_of(active))
         builder.barrier()
-        boxes = {tile: self._boxes(result, tile) for tile in active}
-        for index in range(max(map(len, boxes.values()))):
-            builder.room(_MOST_OPERATION_BUNDLES)
-            builder.on_tiles(
-                lambda tile, index=index: self._operation(  # type: ignore[misc]
-                    source, result, tile, boxes[tile][index], first
-                ),
-                [tile for tile, mine in boxes.items() if index < len(mine)],
-            )
+        self.interpolate(context, first)
 
-    def _boxes(self, result: Image, tile: int) -> list[tuple[_Piece, _Piece]]:
-        rows, columns = result.owned(tile)
-        return list(product(self.rows.pieces(rows), self.columns.pieces(columns)))
+    @abstractmethod
+    def interpolate(self, context: Context, first: int) -> None:
+        """Append the tensor operations, with matrices from a row of wide memory on."""
 
-    def _operation(
-        self, source: Image, result: Image, tile: int, box: tuple[_Piece, _Piece], first: int
-    ) -> TensorOp:
-        down, across = box
-        halves = _halves(self.rows, self.columns)
-        row = QUARTER * (2 if halves else 1)
-        line = 4 * row * self.columns.factor
-        taps = [
-            (2, source.depth * across.reach, row),
-            (2, source.pitch * down.reach, 2 * row),
-        ]
-        if halves:
-            taps.insert(0, (2, 2, QUARTER))
-        return moves(
-            source.address(tile, down.lower, across.lower),
-            result.address(tile, down.first, across.first),
-            first + (line * down.phase + 4 * row * across.phase) // QUARTER,
-            taps,
-            [
-                (result.depth // WORD, WORD, WORD, 0),
-                (across.phases, 0, result.depth, 4 * row),
-                (across.periods, source.depth * across.step, result.depth * across.phases, 0),
-                (down.phases, 0, result.pitch, line),
-                (down.periods, source.pitch * down.step, result.pitch * down.phases, 0),
-            ],
-            OutputStage(scale=_UP / (self.rows.unit * self.columns.unit)),
-            halfwords=halves,
+
+def on_pieces(
+    builder: Builder,
+    pieces: Mapping[int, Sequence[T]],
+    operation: Callable[[int, T], TensorOp],
+) -> None:
+    """An operation for each piece of each tile."""
+    for index in range(max(map(len, pieces.values()), default=0)):
+        builder.room(_MOST_OPERATION_BUNDLES)
+        builder.on_tiles(
+            lambda tile, index=index: operation(tile, pieces[tile][index]),  # type: ignore[misc]
+            [tile for tile, mine in pieces.items() if index < len(mine)],
         )
 
 
-def _halves(rows: Scaling, columns: Scaling) -> bool:
-    """Whether products of weights take 16 bits."""
-    most = max(map(max, rows.weights)) * max(map(max, columns.weights))
-    return most > _LARGEST_WEIGHT
+class Direct(Bilinear):
+    """A resize with matrices for all four neighbours."""
+
+    def interpolate(self, context: Context, first: int) -> None:
+        """A tensor operation for every two pieces."""
+        source, result = context.image(self.reads[0]), context.image(self.writes)
+        line = _FOUR * len(self.columns.weights)
+
+        def operation(tile: int, box: tuple[_Piece, _Piece]) -> TensorOp:
+            down, across = box
+            return moves(
+                source.address(tile, down.lower, across.lower),
+                result.address(tile, down.first, across.first),
+                first + line * down.phase + _FOUR * across.phase,
+                [
+                    (2, source.depth * across.reach, QUARTER),
+                    (2, source.pitch * down.reach, 2 * QUARTER),
+                ],
+                [
+                    (result.depth // WORD, WORD, WORD, 0),
+                    (across.phases, 0, result.depth, QUARTER * _FOUR),
+                    (across.periods, source.depth * across.step, result.depth * across.stride, 0),
+                    (down.phases, 0, result.pitch, QUARTER * line),
+                    (down.periods, source.pitch * down.step, result.pitch * down.stride, 0),
+                ],
+                self.stage,
+            )
+
+        boxes = {}
+        for tile in filter(result.active, range(TILES)):
+            rows, columns = result.owned(tile)
+            boxes[tile] = list(product(self.rows.pieces(rows), self.columns.pieces(columns)))
+        on_pieces(context.builder, boxes, operation)
 
 
-def _matrices(rows: Scaling, columns: Scaling) -> list[tuple[int, ...]]:
-    """Of every phase down and across, of the upper left, right, lower left and right neighbours."""
-    found = []
-    for down, across in product(rows.weights, columns.weights):
-        for y, x in product(down, across):
-            if not _halves(rows, columns):
-                found.append(diagonal(y * x))
-                continue
-            for half in (0, 2):
-                found.append(
-                    tuple(
-                        y * x << 16 * (lane - half) if lane - half in (0, 1) else 0
-                        for lane in range(WORD)
-                    )
-                )
-    return found
+_STRIP_BYTES = 48 << 10
+"""Most narrow memory for interpolated rows, unless a single one takes more."""
 
+_SUM = 2
+"""Bytes of a sum."""
+
+
+class Separable(Bilinear):
+    """A resize of rows, whose sums of 16 bits are exact, and then of columns."""
+
+    def _line(self, result: Image) -> int:
+        """Bytes of a row of sums."""
+        needed = map(self.columns.needs, result.columns.owned)
+        return _SUM * result.depth * max(end - begin for begin, end in needed)
+
+    def _height(self, result: Image) -> int:
+        """Rows of sums of a strip."""
+        most = max(end - begin for begin, end in result.rows.owned)
+        return max(1, min(most, _STRIP_BYTES // max(1, self._line(result))))
+
+    def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
+        """Sums of a strip."""
+        result = tensors[self.writes]
+        assert isinstance(result, Image)
+        return self._height(result) * self._line(result)
+
+    def interpolate(self, context: Context, first: int) -> None:
+        """Strip by strip, an operation for every piece of its rows, then of columns."""
+        result = context.image(self.writes)
+        height = self._height(result)
+        most = max(end - begin for begin, end in result.rows.owned)
+        for start in range(0, most, height):
+            strips = {}
+            for tile in filter(result.active, range(TILES)):
+                (top, bottom), _ = result.owned(tile)
+                if top + start < bottom:
+                    strips[tile] = (top + start, min(top + start + height, bottom))
+            if start:
+                context.builder.barrier()
+            self._rows(context, strips, first)
+            context.builder.barrier()
+            self._columns(context, strips, first + 2 * len(self.rows.weights))
+
+    def _rows(self, context: Context, strips: Mapping[int, Interval], first: int) -> None:
+        source, result = context.image(self.reads[0]), context.image(self.writes)
+        line = self._line(result)
+
+        def operation(tile: int, piece: _Piece) -> TensorOp:
+            begin, end = self.columns.needs(result.owned(tile)[1])
+            return moves(
+                source.address(tile, piece.lower, begin),
+                context.scratch + line * (piece.first - strips[tile][0]),
+                first + 2 * piece.phase,
+                [(2, source.pitch * piece.reach, QUARTER)],
+                [
+                    (source.depth // WORD * (end - begin), WORD, _SUM * WORD, 0),
+                    (piece.phases, 0, line, 2 * QUARTER),
+                    (piece.periods, source.pitch * piece.step, line * piece.stride, 0),
+                ],
+                PLAIN,
+                output16=True,
+            )
+
+        pieces = {tile: self.rows.pieces(rows) for tile, rows in strips.items()}
+        on_pieces(context.builder, pieces, operation)
+
+    def _columns(self, context: Context, strips: Mapping[int, Interval], first: int) -> None:
+        result = context.image(self.writes)
+        line, pixel = self._line(result), _SUM * result.depth
+
+        def operation(tile: int, piece: _Piece) -> TensorOp:
+            top, bottom = strips[tile]
+            begin, _ = self.columns.needs(result.owned(tile)[1])
+            return moves(
+                context.scratch + pixel * (piece.lower - begin),
+                result.address(tile, top, piece.first),
+                first + 2 * piece.phase,
+                [
+                    # A step takes two of the four factors of a matrix.
+                    (2, WORD, QUARTER // 2),
+                    (2, pixel * piece.reach, QUARTER),
+                ],
+                [
+                    (result.depth // WORD, _SUM * WORD, WORD, 0),
+                    (piece.phases, 0, result.depth, 2 * QUARTER),
+                    (piece.periods, pixel * piece.step, result.depth * piece.stride, 0),
+                    (bottom - top, line, result.pitch, 0),
+                ],
+                self.stage,
+                a16=True,
+            )
+
+        pieces = {tile: self.columns.pieces(result.owned(tile)[1]) for tile in strips}
+        on_pieces(context.builder, pieces, operation)
+
+
+_FOUR = 4
+"""Matrices of a phase down and across: upper left and right, lower left and right."""
 
 _MOST_MATRICES = 512
-"""Matrices, which lie in wide memory once as parameters and once where they are used."""
+"""Matrices of all phases down and across, to have some for each."""
+
+
+def _planned(rows: Scaling, columns: Scaling) -> tuple[type[Bilinear], list[Row]]:
+    """The way to resize, and its matrices."""
+    if (
+        rows.unit * columns.unit <= _LARGEST_WEIGHT
+        and _FOUR * len(rows.weights) * len(columns.weights) <= _MOST_MATRICES
+    ):
+        phases = product(rows.weights, columns.weights)
+        return Direct, [
+            diagonal(y * x) for down, across in phases for y, x in product(down, across)
+        ]
+    return Separable, [
+        diagonal(weight) for axis in (rows, columns) for pair in axis.weights for weight in pair
+    ]
 
 
 @legalizes("resize_bilinear")
@@ -320,26 +466,14 @@ def _resize_bilinear(legalizer: Legalizer, call: Call) -> None:
         return
     rows = Scaling.of(height, size[0], attributes.sampling)
     columns = Scaling.of(width, size[1], attributes.sampling)
-    if rows is None or columns is None:
-        raise UnsupportedError(
-            f"{node.name!r} resizes {height} x {width} to {size[0]} x {size[1]}, "
-            f"not by whole factors",
-            hint="choose sizes that are multiples, or with aligned corners multiples less one",
-        )
-    matrices = _matrices(rows, columns)
-    if len(matrices) > _MOST_MATRICES:
-        raise UnsupportedError(
-            f"{node.name!r} resizes by {rows.factor} x {columns.factor}, which takes "
-            f"{len(matrices)} matrices of at most {_MOST_MATRICES}",
-            hint="resize in two steps",
-        )
+    kind, matrices = _planned(rows, columns)
     data = np.zeros((len(matrices), _ROW_LANES), np.uint32)
     data[:, :WORD] = matrices
     resized = result
     if not keeps_bytes(before, after):
         resized = temporary(legalizer, f"{result}.resized", replace(before, shape=after.shape))
     legalizer.layers.append(
-        Bilinear(
+        kind(
             name=node.name,
             reads=(source,),
             writes=resized,

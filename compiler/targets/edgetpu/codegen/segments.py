@@ -1,49 +1,65 @@
 """Which part of a model the Edge TPU computes.
 
-A node goes to the chip if the code generator has a rule for it that does not object. The rest stays
-with the host, with the reason.
+A node goes to the chip if the code generator has a rule for it that does not object, and if moving
+its operands there does not cost more than it saves. The rest stays with the host, with the reason.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.ops.definition import Reject
 from fitzroy.compiler.partition import Placement, Target, partition
+from fitzroy.compiler.targets.edgetpu.codegen.costs import (
+    COSTS,
+    Costs,
+    balanced,
+    gain,
+    profitable,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lowerings
+from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES
+from fitzroy.compiler.targets.edgetpu.codegen.stages import kind_of
+from fitzroy.hw_models.chips.beagle import BEAGLE
 
 NAME = "edgetpu"
 
 _RULE = "edgetpu-lowering"
+_COSTS = "edgetpu-transfers"
 
 
 def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Reject]:
     """Why the code generator cannot map nodes where they are, by the name of each such node."""
     legalizer, found = Legalizer(graph, options), dict[str, Reject]()
     for node in graph.nodes():
-        rule = lowerings().get(node.op)
-        if rule is None:
-            found[node.name] = Reject(_RULE, f"{node.op} has no lowering for the Edge TPU")
+        if node.op not in lowerings():
+            what = f"{node.op} has no lowering for the Edge TPU"
+            found[node.name] = Reject(_RULE, what, _hint(graph, node))
             continue
-        trial = replace(
-            legalizer,
-            layers=list(legalizer.layers),
-            aliases=dict(legalizer.aliases),
-            types=dict(legalizer.types),
-            margins=dict(legalizer.margins),
-        )
+        trial = legalizer.split()
         try:
-            rule(trial, Call.of(graph, node))
+            trial.legalize(node)
         except UnsupportedError as error:
             reason = error.what + (f": {error.reason}" if error.reason else "")
-            found[node.name] = Reject(_RULE, reason, error.hint)
+            found[node.name] = Reject(_RULE, reason, error.hint or _hint(graph, node))
         else:
             legalizer = trial
     return found
+
+
+def _hint(graph: Graph, node: Node) -> str:
+    """What can be done about a node that has to stay on the host."""
+    types = [graph.type(name) for name in (*node.inputs, *node.outputs) if name is not None]
+    if any(type.dtype is DType.FLOAT32 for type in types):
+        return "quantize the model to 8 bits, its inputs and outputs too"
+    return "express it by operators that the Edge TPU computes, or let it come first or last"
 
 
 HOST = Target("host", lambda operator, call: iter(()))
@@ -62,17 +78,24 @@ class Segment:
     nodes: tuple[Node, ...]
 
 
-def divide(graph: Graph, options: Options = DEFAULT) -> tuple[list[Segment], list[Placement]]:
-    """The parts of a graph that go to the chip, and all groups of nodes in order."""
+def divide(
+    graph: Graph, options: Options = DEFAULT, costs: Costs | None = None
+) -> tuple[list[Segment], list[Placement]]:
+    """The parts of a graph that go to the chip, and all groups of nodes in order.
+
+    Args:
+        graph: the graph.
+        options: what programs may use of the chip.
+        costs: what operators and transfers cost; None to map all that can be mapped.
+    """
     refused = refusals(graph, options)
-    chip = Target(
-        NAME,
-        lambda operator, call: iter([refused[call.node.name]] if call.node.name in refused else []),
-    )
     while True:
-        placements = partition(graph, (chip, HOST))
+        rejects = dict(refused)
+        if costs is not None and refused:
+            rejects |= _unprofitable(graph, refused, costs)
+        placements = _placements(graph, rejects)
         segments = [
-            Segment(_part(graph, placement.nodes), placement.nodes)
+            Segment(graph.part(placement.nodes), placement.nodes)
             for placement in placements
             if placement.target == NAME
         ]
@@ -89,23 +112,86 @@ def divide(graph: Graph, options: Options = DEFAULT) -> tuple[list[Segment], lis
         refused.update(found)
 
 
-def _part(graph: Graph, nodes: tuple[Node, ...]) -> Graph:
-    """Some nodes as a graph: what they read from others comes in, what others read goes out."""
-    part = Graph(graph.name)
-    own = {node.name for node in nodes}
-    made = {name for node in nodes for name in node.outputs}
-    for name in dict.fromkeys(name for node in nodes for name in node.inputs if name is not None):
-        value = graph.value(name)
-        if value.is_constant:
-            part.add_value(value)
-        elif name not in made:
-            part.add_input(name, value.type)
-    for node in nodes:
-        part.add_node(node, [graph.type(name) for name in node.outputs])
-    part.outputs = [
-        name
-        for node in nodes
-        for name in node.outputs
-        if name in graph.outputs or any(reader.name not in own for reader in graph.consumers(name))
+def _placements(graph: Graph, rejects: Mapping[str, Reject]) -> list[Placement]:
+    """All groups of nodes, given why some cannot, or shall not, be on the chip."""
+    chip = Target(
+        NAME,
+        lambda operator, call: iter([rejects[call.node.name]] if call.node.name in rejects else []),
+    )
+    return partition(graph, (chip, HOST))
+
+
+def _unprofitable(graph: Graph, refused: Mapping[str, Reject], costs: Costs) -> dict[str, Reject]:
+    """Nodes that the chip could compute and had better not, with the reason.
+
+    One part at least stays on the chip.
+    """
+    mappable = [node.name for node in graph.nodes() if node.name not in refused]
+    on_chip = profitable(graph, mappable, costs) or set(mappable)
+    found = {
+        name: _too_dear(graph, graph.node(name), costs) for name in mappable if name not in on_chip
+    }
+    while True:
+        parts = [
+            placement.nodes
+            for placement in _placements(graph, {**refused, **found})
+            if placement.target == NAME
+        ]
+        if len(parts) < 2:
+            return found
+        gains = [gain(graph, part, costs) for part in parts]
+        worst = min(range(len(parts)), key=lambda number: gains[number])
+        if gains[worst] >= 0:
+            return found
+        found |= {node.name: _too_dear(graph, node, costs) for node in parts[worst]}
+
+
+def _too_dear(graph: Graph, node: Node, costs: Costs) -> Reject:
+    return Reject(
+        _COSTS,
+        f"{node.op} takes about {costs.host.time(graph, node):.0f} µs on the host; "
+        "moving its operands to the chip and back would cost more than it saves",
+        "map it all the same: --partition all",
+    )
+
+
+def layers_of(graph: Graph, options: Options = DEFAULT) -> dict[str, list[str]]:
+    """What the nodes of a part become, by their names; nothing if they are others' bytes.
+
+    Raises:
+        UnsupportedError: a node has no lowering.
+    """
+    legalizer = Legalizer(graph, options)
+    legalizer.run()
+    found: dict[str, list[str]] = {node.name: [] for node in graph.nodes()}
+    for layer, origin in zip(legalizer.layers, legalizer.origins, strict=True):
+        found[origin].append(kind_of(layer))
+    return found
+
+
+def consecutive(
+    graph: Graph,
+    count: int,
+    options: Options = DEFAULT,
+    costs: Costs = COSTS,
+    times: Mapping[str, float] | None = None,
+) -> list[Segment]:
+    """A graph cut into consecutive segments for as many chips.
+
+    Args:
+        graph: the graph.
+        count: how many.
+        options: what programs may use of each chip.
+        costs: what operators, parameters and transfers cost.
+        times: microseconds of operators of which they are known better, by name.
+
+    Raises:
+        UsageError: there are not so many operators for the chip.
+    """
+    refused = refusals(graph, options)
+    mappable = {node.name for node in graph.nodes()} - refused.keys()
+    held = TILES * WIDE_ROWS * BEAGLE.memories.wide.element_bytes
+    return [
+        Segment(graph.part(nodes), nodes)
+        for nodes in balanced(graph, count, mappable, held, costs, times)
     ]
-    return part

@@ -22,6 +22,7 @@ from fitzroy.compiler.ops.shape import (
     StridedSliceAttributes,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.copies import Assembly, Run, Section, runs
+from fitzroy.compiler.targets.edgetpu.codegen.elements import distances, take_elements
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import (
     Pointwise,
@@ -164,31 +165,34 @@ def as_image(legalizer: Legalizer, name: str) -> str:
     return pixel(legalizer, place) if len(legalizer.type(place).shape) == 4 else place
 
 
-def _join(
-    legalizer: Legalizer, call: Call, index: int, parts: Sequence[tuple[str, int, int]]
+def join(
+    legalizer: Legalizer,
+    name: str,
+    result: str,
+    after: TensorType,
+    parts: Sequence[tuple[str, int, int]],
 ) -> None:
     """Parts of vectors, from an element on, make a result one after another."""
-    result, after = call.outputs[index].name, call.outputs[index].type
     if after.size > _MOST_JOINED or any(
-        legalizer.type(name).size > _MOST_JOINED for name, _, _ in parts
+        legalizer.type(part).size > _MOST_JOINED for part, _, _ in parts
     ):
         raise UnsupportedError(
-            f"{call.node.name!r} moves vectors of more than {_MOST_JOINED} elements, "
+            f"{name!r} moves vectors of more than {_MOST_JOINED} elements, "
             "which one tile takes for that"
         )
     sections, target = [], 0
-    for name, begin, count in parts:
-        source = pixel(legalizer, name)
+    for part, begin, count in parts:
+        source = pixel(legalizer, part)
         height, width, _ = image_shape(legalizer, source)
         if (height, width) != (1, 1):
             raise UnsupportedError(
-                f"{call.node.name!r} joins {name!r}, an image of {height} x {width}, to vectors",
+                f"{name!r} joins {part!r}, an image of {height} x {width}, to vectors",
                 hint="reshape it to a vector",
             )
         sections.append((source, Section(Run(1), Run(1), count, target, begin)))
         target += count
     if len(after.shape) == 4:
-        assemble(legalizer, f"{call.node.name}.{index}", result, after, sections)
+        assemble(legalizer, name, result, after, sections)
         return
     type = replace(after, shape=(1, 1, 1, after.size))
     joined = temporary(legalizer, f"{result}.image", type)
@@ -255,29 +259,13 @@ def _pad(legalizer: Legalizer, call: Call) -> None:
     assemble(legalizer, node.name, result, after, [(source, section)], fill=stored)
 
 
-_CHANNEL_AXIS = 3
-
-
-@legalizes("concatenation")
-def _concatenation(legalizer: Legalizer, call: Call) -> None:
+def concatenate(legalizer: Legalizer, call: Call) -> None:
+    """Images side by side, one below the other, or with their channels together."""
     axis = call.attributes(ConcatenationAttributes).axis
-    vectors = any(
-        value.data is None and is_vector(legalizer, value.name)
-        for value in call.inputs
-        if value is not None
-    )
-    if len(call.result.type.shape) != 4 or (vectors and axis == _CHANNEL_AXIS):
-        if math.prod(call.result.type.shape[:axis]) != 1:
-            raise UnsupportedError(f"{call.node.name!r} interleaves vectors")
-        names = [legalizer.place(name or "") for name in call.node.inputs]
-        _join(legalizer, call, 0, [(name, 0, legalizer.type(name).size) for name in names])
-        return
     height, width, channels = result_image(call)
     parts, offset = [], [0, 0, 0, 0]
     for index, name in enumerate(call.node.inputs):
         source = legalizer.place(name or "")
-        if call.operand(index).data is not None:
-            raise UnsupportedError(f"{call.node.name!r} takes a constant, {name!r}")
         if is_vector(legalizer, source):
             source = pixel(legalizer, source)
         height, width, channels = image_shape(legalizer, source)
@@ -309,18 +297,18 @@ def _box(
         shape = call.type().shape
         cut = [axis for axis, size in enumerate(shape) if after.shape[axis] != size]
         if set(stride) != {1} or math.prod(after.shape[: max(cut, default=0)]) != 1:
-            raise UnsupportedError(f"{call.node.name!r} takes single elements of a vector")
+            _single(legalizer, call, index, begin, stride)
+            return
         strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         start = sum(first * step for first, step in zip(begin, strides, strict=True))
-        _join(legalizer, call, index, [(source, start, after.size)])
+        name = f"{call.node.name}.{index}"
+        join(legalizer, name, result, after, [(source, start, after.size)])
         return
     height, width, channels = result_image(call, index)
     image_shape(legalizer, source)
     if stride[3] != 1:
-        raise UnsupportedError(
-            f"{call.node.name!r} takes every {stride[3]}th channel: "
-            f"channels are moved in words of consecutive ones",
-        )
+        _single(legalizer, call, index, begin, stride)
+        return
     section = Section(
         Run(height, source=begin[1], stride=stride[1]),
         Run(width, source=begin[2], stride=stride[2]),
@@ -329,6 +317,25 @@ def _box(
     )
     name = call.node.name if len(call.outputs) == 1 else f"{call.node.name}.{index}"
     assemble(legalizer, name, result, after, [(source, section)])
+
+
+def _single(
+    legalizer: Legalizer, call: Call, index: int, begin: Sequence[int], stride: Sequence[int]
+) -> None:
+    """Every stride-th element of a box, where elements are not next to each other."""
+    source = legalizer.place(call.node.inputs[0] or "")
+    result = call.outputs[index]
+    if not keeps_bytes(legalizer.type(source), result.type):
+        raise UnsupportedError(f"{call.node.name!r} changes the quantization of single elements")
+    steps = distances(legalizer, source, call.type().shape)
+    take_elements(
+        legalizer,
+        call.node.name,
+        source,
+        (result.name, result.type),
+        sum(first * step for first, step in zip(begin, steps, strict=True)),
+        [step * distance for step, distance in zip(steps, stride, strict=True)],
+    )
 
 
 @legalizes("split")
@@ -354,8 +361,17 @@ def _resize_nearest(legalizer: Legalizer, call: Call) -> None:
     chosen = resize_nearest(numbers, attributes.size, attributes.sampling)[0, :, :, 0]
     rows = runs((chosen[:, 0] // width).tolist())
     columns = runs((chosen[0] % width).tolist())
+    name, result, after = call.node.name, call.node.outputs[0], call.result.type
+    if len(rows) * len(columns) > _MOST_SECTIONS:
+        # Rows first: there may be few sections along each axis.
+        before = legalizer.type(source)
+        type = replace(before, shape=(1, attributes.size[0], width, channels))
+        tall = temporary(legalizer, f"{result}.rows", type)
+        parts = [(source, Section(row, Run(width), channels)) for row in rows]
+        assemble(legalizer, tall, tall, type, parts)
+        source, rows = tall, [Run(attributes.size[0])]
     parts = [(source, Section(row, column, channels)) for row in rows for column in columns]
-    assemble(legalizer, call.node.name, call.node.outputs[0], call.result.type, parts)
+    assemble(legalizer, name, result, after, parts)
 
 
 @legalizes("space_to_depth")

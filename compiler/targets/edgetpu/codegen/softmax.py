@@ -19,8 +19,7 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
-from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import bytes_at
+from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder
 from fitzroy.compiler.targets.edgetpu.codegen.edges import (
     ROW_BLOCKS,
     SPREAD_BYTES,
@@ -228,9 +227,7 @@ def _widened(context: Context, vector: Vector, tile: int) -> TensorOp:
     size = _WIDTH * WORD
     stage = replace(PLAIN, output_zero_point=_TABLE)
     places = [(first, WORD, size, 0), (len(held), LANES, _WIDTH * LANES, 0)]
-    operation = moves(vector.base, context.scratch, context.identity, [], places, stage)
-    target = [(size // WORD, WORD), *[(count, step) for count, _, step, _ in places]]
-    return replace(operation, b=bytes_at(context.scratch, target), output16=True)
+    return moves(vector.base, context.scratch, context.identity, [], places, stage, output16=True)
 
 
 def _take(context: Context, vector: Vector, blocks: range) -> None:
@@ -243,13 +240,11 @@ def _take(context: Context, vector: Vector, blocks: range) -> None:
             buffer=traversal(
                 _VALUES + _BLOCK * (block - blocks[0]), [(count, 1)], rank=BUFFER.rank
             ),
-            outfed=Producer(1),
             row_words=LANES,
         )
 
     builder.sync()
     collect(builder, vector, outfeed, blocks=blocks, base=context.scratch, width=_WIDTH)
-    builder.tokens.outfed += len(blocks)
     builder.barrier()
     builder.emit(ScalarFence(idle=1 << StreamEngine.OUTFEED))
 
@@ -279,7 +274,7 @@ def _return(context: Context, result: Vector, blocks: range, count: int) -> None
         )
         builder.tokens.ring[0] += 1
         builder.tokens.infed += words
-        builder.emit(ScalarFence(idle=1 << StreamEngine.INFEED))
+        builder.emit(ScalarFence(idle=RING_STREAMS))
 
 
 # --- loops ---------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ the rows that it owns of the segment's result into strips, and runs all layers o
 one strip after the other. Of each intermediate image it then keeps what a strip needs, halo
 included, which it computes by itself even if its neighbours do too: an image whose parts overlap.
 Only what the segment reads is exchanged, with windows for all strips. Weights are sent to the
-tiles once for every strip.
+tiles once for every strip. A segment may begin with an input, of which the host then sends what a
+strip needs, and end with an output, which goes to the host strip by strip.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from __future__ import annotations
 import math
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution
+from fitzroy.compiler.targets.edgetpu.codegen.copies import Assembly
 from fitzroy.compiler.targets.edgetpu.codegen.depthwise import Dense, Depthwise
+from fitzroy.compiler.targets.edgetpu.codegen.halo import relayed
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Step
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import Pointwise
 from fitzroy.compiler.targets.edgetpu.codegen.memory import Live
+from fitzroy.compiler.targets.edgetpu.codegen.normalization import Normalization
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
     LANES,
@@ -37,15 +41,38 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     split,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.pools import AveragePool, MaxPool
+from fitzroy.compiler.targets.edgetpu.codegen.ports import Fetch, Keep, Receive, Send
 from fitzroy.compiler.targets.edgetpu.codegen.products import Product
-from fitzroy.compiler.targets.edgetpu.codegen.sums import Sum
+from fitzroy.compiler.targets.edgetpu.codegen.resize import Direct, Separable
+from fitzroy.compiler.targets.edgetpu.codegen.sums import Channels, Sum
+from fitzroy.compiler.targets.edgetpu.codegen.transposed import TransposedConvolution
 from fitzroy.compiler.targets.edgetpu.requantization import unsigned_zero_point
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
-_TAPS: dict[type[Pointwise] | type[Sum] | type[Product], int] = {Pointwise: 1, Sum: 2, Product: 6}
-"""Layers that compute elements from those at the same place: steps for a word, estimated."""
+_TAPS: dict[type[Layer], int] = {
+    Assembly: 1,
+    Channels: 1,
+    Pointwise: 1,
+    Sum: 2,
+    Separable: 3,
+    Direct: 4,
+    Product: 6,
+    Normalization: 13,
+}
+"""Layers that take as long for every word: steps for one, estimated."""
 
-_STRIPPED = (Convolution, Depthwise, AveragePool, MaxPool, *_TAPS)
+_STRIPPED: tuple[type[Layer], ...] = (
+    Convolution,
+    TransposedConvolution,
+    Depthwise,
+    AveragePool,
+    MaxPool,
+    Fetch,
+    Keep,
+    Receive,
+    Send,
+    *_TAPS,
+)
 """Layers that compute any rectangle of an image from windows of others."""
 
 _MOST_LAYERS = 16
@@ -55,6 +82,9 @@ _ATTEMPTS = 24
 _ATTEMPT = 96
 """When addresses cannot be found, part of narrow memory that strips are to leave free the next
 time: one of so many."""
+
+_MOVED = 80
+"""Estimated cycles of a word that a tile gets from the host or sends there."""
 
 _PHASE_CYCLES = 700
 """Estimated cycles of a phase besides its steps: barriers, and the latency of the first weights."""
@@ -73,12 +103,19 @@ class Segment:
     Attributes:
         first: number of the first layer.
         end: number behind the last one.
-        strips: how many strips.
+        strips: how many strips of rows.
+        across: how many parts of their columns, if these are many.
     """
 
     first: int
     end: int
     strips: int
+    across: int = 1
+
+    @property
+    def parts(self) -> list[tuple[int, int]]:
+        """Numbers of the strips, and of the parts of their columns, in order."""
+        return [(strip, band) for strip in range(self.strips) for band in range(self.across)]
 
     def layers(self, legalizer: Legalizer) -> list[Layer]:
         """The layers."""
@@ -86,7 +123,15 @@ class Segment:
 
     def inner(self, legalizer: Legalizer) -> list[str]:
         """Names of the intermediate images."""
-        return [layer.writes for layer in self.layers(legalizer)[:-1]]
+        return [layer.writes for layer in self.layers(legalizer)[:-1] if not layer.remote]
+
+    def results(self, legalizer: Legalizer) -> list[str]:
+        """Names of its result, and of what goes to the host before."""
+        return [
+            layer.writes
+            for layer in self.layers(legalizer)
+            if layer.remote or layer is legalizer.layers[self.end - 1]
+        ]
 
 
 # --- geometry ------------------------------------------------------------------------------------
@@ -95,25 +140,64 @@ class Segment:
 def regions(legalizer: Legalizer, segment: Segment) -> Iterator[dict[str, Region]]:
     """For each strip, what tiles need of the images of a segment.
 
-    Of its result that is what they compute in this strip.
+    Of its results that is what they compute in this strip.
     """
-    layers = segment.layers(legalizer)
-    result = layers[-1].writes
-    _, height, width, _ = legalizer.type(result).shape
-    across = split(width, COLUMNS)
-    cuts = [
-        [(begin + first, begin + last) for first, last in split(end - begin, segment.strips)]
-        for begin, end in split(height, ROWS)
-    ]
-    for rows in zip(*cuts, strict=True):
-        needed: dict[str, Region] = {result: (rows, across)}
-        for layer in reversed(layers):
-            owned = _inside(legalizer, layer.writes, needed[layer.writes])
-            for index, name in enumerate(layer.reads):
-                down, right = layer.windows(index)
-                region = tuple(map(down.needs, owned[0])), tuple(map(right.needs, owned[1]))
-                needed[name] = _hulls(needed[name], region) if name in needed else region
-        yield needed
+    across = [columns(legalizer, segment, band) for band in range(segment.across)]
+    for strip, band in segment.parts:
+        down = rows(legalizer, segment, strip)
+        yield {name: (down[name], across[band][name]) for name in down}
+
+
+def rows(legalizer: Legalizer, segment: Segment, strip: int) -> dict[str, Intervals]:
+    """Rows of the images of a segment that tiles need in a strip."""
+    results = {
+        name: tuple(
+            _part(interval, strip, segment.strips)
+            for interval in split(legalizer.type(name).shape[1], ROWS)
+        )
+        for name in segment.results(legalizer)
+    }
+    return _needed(legalizer, segment, 0, results)
+
+
+def columns(legalizer: Legalizer, segment: Segment, band: int) -> dict[str, Intervals]:
+    """Columns of the images of a segment that tiles need in any strip."""
+    results = {
+        name: tuple(
+            _part(interval, band, segment.across)
+            for interval in split(legalizer.type(name).shape[2], COLUMNS)
+        )
+        for name in segment.results(legalizer)
+    }
+    for layer in segment.layers(legalizer):
+        if isinstance(layer, Fetch):
+            results[layer.writes] = split(legalizer.type(layer.writes).shape[2], COLUMNS)
+    return _needed(legalizer, segment, 1, results)
+
+
+def _needed(
+    legalizer: Legalizer, segment: Segment, axis: int, results: Mapping[str, Intervals]
+) -> dict[str, Intervals]:
+    """What tiles need of images along an axis to compute parts of results."""
+    needed = dict(results)
+    for layer in reversed(segment.layers(legalizer)):
+        extent = legalizer.type(layer.writes).shape[1 + axis]
+        owned = [_clipped(interval, extent) for interval in needed[layer.writes]]
+        for index, name in enumerate(layer.reads):
+            own = tuple(map(layer.windows(index)[axis].needs, owned))
+            needed[name] = tuple(map(_hull, needed[name], own)) if name in needed else own
+    return needed
+
+
+def _hull(one: Interval, other: Interval) -> Interval:
+    return hull((one, other))
+
+
+def _part(interval: Interval, number: int, count: int) -> Interval:
+    """One of the parts that an interval is split into."""
+    begin, end = interval
+    first, last = (-(-(end - begin) * bound // count) for bound in (number, number + 1))
+    return begin + first, begin + last
 
 
 def _inside(legalizer: Legalizer, name: str, region: Region) -> Region:
@@ -132,11 +216,8 @@ def _clipped(interval: Interval, extent: int) -> Interval:
 
 
 def _hulls(one: Region, other: Region) -> Region:
-    rows, columns = (
-        tuple(hull(pair) for pair in zip(mine, yours, strict=True))
-        for mine, yours in zip(one, other, strict=True)
-    )
-    return rows, columns
+    down, across = (tuple(map(_hull, *pair)) for pair in zip(one, other, strict=True))
+    return down, across
 
 
 def _extents(region: Region) -> tuple[int, int]:
@@ -154,7 +235,7 @@ def windows(legalizer: Legalizer, segment: Segment) -> dict[str, Region]:
     """What all strips need of the images that a segment reads."""
     inner = segment.inner(legalizer)
     # Together strips need what a single one would.
-    (needed,) = regions(legalizer, replace(segment, strips=1))
+    (needed,) = regions(legalizer, replace(segment, strips=1, across=1))
     return {
         name: needed[name]
         for layer in segment.layers(legalizer)
@@ -174,123 +255,160 @@ def capacities(nbytes: int) -> list[int]:
 def choose(
     legalizer: Legalizer, lives: Sequence[Live], scratch: Sequence[int], capacity: int
 ) -> list[Segment]:
-    """The segments that take the fewest additional cycles of those that make everything fit.
+    """The segments that make everything fit; see `Search.choose`."""
+    return Search.of(legalizer, lives, scratch).choose(capacity)
 
-    Args:
-        legalizer: the layers.
-        lives: all tensors as they are without segments; layer k runs in step k + 1.
-        scratch: bytes that inputs, and then each layer, use for themselves.
-        capacity: bytes of narrow memory.
 
-    Raises:
-        CapacityError: nothing fits.
-    """
-    layers = legalizer.layers
-    taken = [
-        own + sum(live.tensor.nbytes for live in lives if live.begin <= step <= live.end)
-        for step, own in enumerate(scratch)
-    ]
-    full = [nbytes > capacity for nbytes in taken]
-    if not any(full):
-        return []
-    search = _Search.of(legalizer, lives, scratch, capacity)
-    best: list[tuple[float, list[Segment]] | None] = [(0.0, [])]
-    for end in range(1, len(layers) + 1):
-        before = best[end - 1]
-        options = [] if full[end] or before is None else [before]
-        for first in range(end - 1, max(-1, end - _MOST_LAYERS - 1), -1):
-            if not isinstance(layers[first], _STRIPPED) or layers[first].makes_vector:
-                break
-            before = best[first]
-            if before is None or not any(full[first + 1 : end + 1]):
-                continue
-            found = search.cheapest(first, end)
-            if found is not None:
-                cycles, segment = found
-                options.append((before[0] + cycles, [*before[1], segment]))
-        best.append(min(options, key=lambda one: one[0], default=None))
-    if best[-1] is None:
-        step = full.index(True)
-        most = max(
-            (live.tensor for live in lives if live.begin <= step <= live.end),
-            key=lambda tensor: tensor.nbytes,
-        )
-        raise CapacityError(
-            f"tensor {most.name!r} takes {most.nbytes} bytes of every tile",
-            reason=f"of {capacity} bytes of narrow memory, and no layers can run in strips instead",
-        )
-    return best[-1][1]
+_ACROSS = (1, 2, 4, 8)
+"""Parts of the columns of strips; the more, the more is computed several times."""
+
+
+def _sample(segment: Segment) -> list[tuple[int, int]]:
+    """Parts that stand for all: the first are the largest, those in the middle have halos."""
+
+    def some(count: int) -> list[int]:
+        return sorted({0, min(1, count - 1), count // 2, count - 1})
+
+    return [(strip, band) for strip in some(segment.strips) for band in some(segment.across)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class Search:
     """What segments are chosen by.
 
     Attributes:
         legalizer: the layers.
-        lives: as in `choose`.
-        scratch: as in `choose`.
-        capacity: as in `choose`.
-        readers: for each tensor, numbers of the layers that read it; those behind the last layer
-            stand for what is sent to the host.
+        lives: all tensors as they are without segments; layer k runs in step k + 1.
+        scratch: bytes that the identity matrix, and then each layer, use for themselves.
+        readers: for each tensor, numbers of the layers that read it.
     """
 
     legalizer: Legalizer
     lives: Sequence[Live]
     scratch: Sequence[int]
-    capacity: int
     readers: Mapping[str, Sequence[int]]
+    _peaks: dict[tuple[Segment, int, int], int] = field(default_factory=dict)
+    _costs: dict[Segment, float] = field(default_factory=dict)
+    _columns: dict[tuple[int, int, int, int], dict[str, Intervals]] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        legalizer: Legalizer,
-        lives: Sequence[Live],
-        scratch: Sequence[int],
-        capacity: int,
-    ) -> _Search:
+    def of(cls, legalizer: Legalizer, lives: Sequence[Live], scratch: Sequence[int]) -> Search:
+        """A search in all layers."""
         readers: dict[str, list[int]] = {}
         for number, layer in enumerate(legalizer.layers):
             for name in layer.reads:
                 readers.setdefault(name, []).append(number)
-        for name in legalizer.graph.outputs:
-            readers.setdefault(legalizer.place(name), []).append(len(legalizer.layers))
-        return cls(legalizer, lives, scratch, capacity, readers)
+        return cls(legalizer, lives, scratch, readers)
 
-    def cheapest(self, first: int, end: int) -> tuple[float, Segment] | None:
+    def choose(self, capacity: int) -> list[Segment]:
+        """The segments that take the fewest additional cycles of those that make everything fit.
+
+        Args:
+            capacity: bytes of narrow memory.
+
+        Raises:
+            CapacityError: nothing fits.
+        """
+        layers = self.legalizer.layers
+        full = [nbytes > capacity for nbytes in self.taken()]
+        if not any(full):
+            return []
+        best: list[tuple[float, list[Segment]] | None] = [(0.0, [])]
+        for end in range(1, len(layers) + 1):
+            before = best[end - 1]
+            options = [] if full[end] or before is None else [before]
+            for first in range(end - 1, max(-1, end - _MOST_LAYERS - 1), -1):
+                if not isinstance(layers[first], _STRIPPED) or layers[first].makes_vector:
+                    break
+                before = best[first]
+                if before is None or not any(full[first + 1 : end + 1]):
+                    continue
+                found = self.cheapest(first, end, capacity)
+                if found is not None:
+                    cycles, segment = found
+                    options.append((before[0] + cycles, [*before[1], segment]))
+            best.append(min(options, key=lambda one: one[0], default=None))
+        if best[-1] is None:
+            raise self.too_large(full.index(True), capacity)
+        return best[-1][1]
+
+    def taken(self) -> list[int]:
+        """Bytes that the identity matrix, and then each layer, and all tensors take."""
+        return [
+            own + sum(live.tensor.nbytes for live in self.lives if live.begin <= step <= live.end)
+            for step, own in enumerate(self.scratch)
+        ]
+
+    def too_large(self, step: int, capacity: int) -> CapacityError:
+        """Says what does not fit."""
+        most = max(
+            (live.tensor for live in self.lives if live.begin <= step <= live.end),
+            key=lambda tensor: tensor.nbytes,
+        )
+        return CapacityError(
+            f"tensor {most.name!r} takes {most.nbytes} bytes of every tile",
+            reason=f"of {capacity} bytes of narrow memory, and no layers can run in strips instead",
+        )
+
+    def cheapest(self, first: int, end: int, capacity: int) -> tuple[float, Segment] | None:
         """A segment of some layers that fits, and its additional cycles."""
         layers = self.legalizer.layers[first:end]
-        if not all(
-            first <= reader < end
+        readers = (
+            reader
             for layer in layers[:-1]
+            if not layer.remote
             for reader in self.readers.get(layer.writes, [end])
+        )
+        if not all(first <= reader < end for reader in readers):
+            return None
+        for across in _ACROSS:
+            if across > 1 and any(isinstance(layer, Keep) for layer in layers):
+                break
+            segment = self.fewest(Segment(first, end, 2, across), capacity)
+            if segment is not None:
+                return self.cycles(segment) - sum(
+                    self.cycles(Segment(number, number + 1, 1)) for number in range(first, end)
+                ), segment
+        return None
+
+    def fewest(self, segment: Segment, capacity: int) -> Segment | None:
+        """The segment with as few strips as fit."""
+        _, height, width, _ = self.legalizer.type(
+            self.legalizer.layers[segment.end - 1].writes
+        ).shape
+        low, high = segment.strips, -(-height // ROWS)
+        room = capacity - self.outside(segment)
+
+        def fits(count: int) -> bool:
+            return self.peak(replace(segment, strips=count)) <= room
+
+        # A strip in the middle shows early what cannot fit.
+        middle = replace(segment, strips=high)
+        if (
+            high < low
+            or segment.across > -(-width // COLUMNS)
+            or self.peak_of(middle, high // 2, segment.across // 2) > room
         ):
             return None
-        height = self.legalizer.type(layers[-1].writes).shape[1]
-        low, high = 2, -(-height // ROWS)
-        if high < low or not self.fits(Segment(first, end, high)):
+        count = low
+        while count < high and not fits(count):
+            low, count = count + 1, min(2 * count, high)
+        high = count
+        if low > high or not fits(high):
             return None
         while low < high:
-            middle = (low + high) // 2
-            if self.fits(Segment(first, end, middle)):
-                high = middle
+            count = (low + high) // 2
+            if fits(count):
+                high = count
             else:
-                low = middle + 1
-        segment = Segment(first, end, high)
-        whole = [self.regions_of(Segment(number, number + 1, 1)) for number in range(first, end)]
-        return self.cycles(segment, self.regions_of(segment)) - sum(
-            self.cycles(Segment(first + place, first + place + 1, 1), one)
-            for place, one in enumerate(whole)
-        ), segment
+                low = count + 1
+        return replace(segment, strips=high)
 
-    def regions_of(self, segment: Segment) -> list[dict[str, Region]]:
-        return list(regions(self.legalizer, segment))
-
-    def fits(self, segment: Segment) -> bool:
-        """Whether all that lives during a segment fits, wherever it lies."""
+    def outside(self, segment: Segment) -> int:
+        """Bytes of what lives during a segment and is none of its intermediate images."""
         inner = set(segment.inner(self.legalizer))
         wider = windows(self.legalizer, segment)
-        free = self.capacity
+        taken = 0
         for live in self.lives:
             tensor = live.tensor
             if tensor.name in inner or live.begin > segment.end or live.end <= segment.first:
@@ -298,23 +416,41 @@ class _Search:
             region = wider.get(tensor.name)
             if region is not None and isinstance(tensor, Image):
                 region = _hulls(region, (tensor.rows.window, tensor.columns.window))
-                free -= _nbytes(self.legalizer, tensor.name, region)
+                taken += _nbytes(self.legalizer, tensor.name, region)
             else:
-                free -= tensor.nbytes
-        if free < 0:
-            return False
-        numbers = range(segment.first, segment.end)
-        for needed in regions(self.legalizer, segment):
+                taken += tensor.nbytes
+        return taken
+
+    def needed(self, segment: Segment, strip: int, band: int) -> dict[str, Region]:
+        """What tiles need of the images of a segment in a part of a strip."""
+        key = segment.first, segment.end, segment.across, band
+        if key not in self._columns:
+            self._columns[key] = columns(self.legalizer, segment, band)
+        across = self._columns[key]
+        down = rows(self.legalizer, segment, strip)
+        return {name: (down[name], across[name]) for name in down}
+
+    def peak(self, segment: Segment) -> int:
+        """Bytes of intermediate images and of what layers use for themselves, at most."""
+        return max(self.peak_of(segment, *part) for part in _sample(segment))
+
+    def peak_of(self, segment: Segment, strip: int, band: int) -> int:
+        """These bytes in a part of a strip."""
+        key = segment, strip, band
+        if key not in self._peaks:
+            needed = self.needed(segment, strip, band)
+            inner = set(segment.inner(self.legalizer))
             sizes = {name: _nbytes(self.legalizer, name, needed[name]) for name in inner}
-            for number in numbers:
-                taken = sum(
-                    sizes[name]
-                    for name, born in zip(segment.inner(self.legalizer), numbers, strict=False)
-                    if born <= number <= max(self.readers[name])
+            numbers = range(segment.first, segment.end)
+            born = {self.legalizer.layers[number].writes: number for number in numbers}
+            self._peaks[key] = max(
+                self.own(number, needed)
+                + sum(
+                    sizes[name] for name in inner if born[name] <= number <= max(self.readers[name])
                 )
-                if taken + self.own(number, needed) > free:
-                    return False
-        return True
+                for number in numbers
+            )
+        return self._peaks[key]
 
     def own(self, number: int, needed: dict[str, Region]) -> int:
         """Bytes that a layer uses for itself in a strip; less than for all rows, if any."""
@@ -328,15 +464,17 @@ class _Search:
             }
         )
 
-    def cycles(self, segment: Segment, strips: Sequence[dict[str, Region]]) -> float:
+    def cycles(self, segment: Segment) -> float:
         """Estimated cycles of the tiles that have most to do."""
-        cycles = 0.0
-        for layer in segment.layers(self.legalizer):
-            groups = -(-self.legalizer.type(layer.writes).shape[3] // WORD)
-            for needed in strips:
-                region = _inside(self.legalizer, layer.writes, needed[layer.writes])
-                cycles += _cycles(layer, _extents(region), groups)
-        return cycles
+        if segment not in self._costs:
+            cycles, sample = 0.0, _sample(segment)
+            for needed in (self.needed(segment, *part) for part in sample):
+                for layer in segment.layers(self.legalizer):
+                    groups = -(-self.legalizer.type(layer.writes).shape[3] // WORD)
+                    region = _inside(self.legalizer, layer.writes, needed[layer.writes])
+                    cycles += _cycles(layer, _extents(region), groups)
+            self._costs[segment] = cycles * len(segment.parts) / len(sample)
+        return self._costs[segment]
 
 
 def _cycles(layer: Layer, area: tuple[int, int], groups: int) -> float:
@@ -354,6 +492,15 @@ def _cycles(layer: Layer, area: tuple[int, int], groups: int) -> float:
         )
         words = taps * (-(-layer.in_channels // WORD) if dense else groups)
         return max(patches, BEAGLE.timing.ring_row) * words + _PHASE_CYCLES
+    if isinstance(layer, Fetch | Keep | Receive | Send):
+        return height * width * groups * _MOVED + 2 * _PHASE_CYCLES
+    if isinstance(layer, TransposedConvolution):
+        return sum(
+            _cycles(
+                part, (-(-height // part.rows.phases), -(-width // part.columns.phases)), groups
+            )
+            for part in layer.parts
+        )
     if isinstance(layer, Convolution):
         # A tile takes as long to write a word as to add one up.
         words = sum(item.words for item in layer.weights)
@@ -406,25 +553,29 @@ def steps(
 def _strips(
     legalizer: Legalizer, segment: Segment, tensors: Mapping[str, Placed]
 ) -> Iterator[Step]:
-    layers = segment.layers(legalizer)
-    whole = tensors[layers[-1].writes]
-    assert isinstance(whole, Image)
-    for strip, needed in enumerate(regions(legalizer, segment), 1):
+    results = {name: tensors[name] for name in segment.results(legalizer)}
+    last = len(segment.parts) - 1
+    for number, needed in enumerate(regions(legalizer, segment)):
         local: dict[str, Placed] = {
             name: _image(legalizer, name, needed[name]) for name in segment.inner(legalizer)
         }
-        rows, _ = needed[whole.name]
-        local[whole.name] = Image(
-            whole.name,
-            replace(whole.rows, owned=rows),
-            whole.columns,
-            whole.channels,
-            whole.zero_point,
-        )
+        for layer in segment.layers(legalizer):
+            image = local.get(layer.writes)
+            if isinstance(layer, Fetch) and isinstance(image, Image):
+                fetched = Axis.of(image.columns.extent, COLUMNS, [image.columns.window])
+                image.columns = relayed(fetched)
+        for name, whole in results.items():
+            assert isinstance(whole, Image)
+            down, across = (
+                replace(axis, owned=owned)
+                for axis, owned in zip((whole.rows, whole.columns), needed[name], strict=True)
+            )
+            local[name] = Image(name, down, across, whole.channels, whole.zero_point)
         places = ChainMap(local, dict(tensors))
-        for layer in layers[:-1]:
-            yield Step(layer, places)
-        yield Step(layers[-1], places, whole, complete=strip == segment.strips)
+        for layer in segment.layers(legalizer):
+            result = results.get(layer.writes)
+            assert result is None or isinstance(result, Image)
+            yield Step(layer, places, result, complete=result is None or number == last)
 
 
 def _image(legalizer: Legalizer, name: str, region: Region) -> Image:
@@ -459,5 +610,5 @@ def bind(steps: Iterable[Step]) -> None:
             whole, part = step.whole, step.result
             assert isinstance(part, Image)
             part.rows = replace(whole.rows, owned=part.rows.owned)
-            part.columns = whole.columns
+            part.columns = replace(whole.columns, owned=part.columns.owned)
             part.base = whole.base

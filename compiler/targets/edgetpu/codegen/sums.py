@@ -7,14 +7,15 @@ their scales.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import DType
+from fitzroy.base.types import DType, TensorType
+from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.codegen.constants import constant, scalar_of
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER
@@ -25,8 +26,9 @@ from fitzroy.compiler.targets.edgetpu.codegen.layers import (
     Layer,
     Step,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, Rule, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import (
+    PLAIN,
     Row,
     diagonal,
     matrices,
@@ -41,11 +43,11 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     covered,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.products import Product, VectorProduct
+from fitzroy.compiler.targets.edgetpu.codegen.reshape import ToImage, ToVector, as_vector, move
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     assemble,
     image_shape,
     keeps_bytes,
-    pixel,
     pointwise,
     temporary,
 )
@@ -167,6 +169,43 @@ def align(steps: Iterable[Step]) -> None:
                     changed = True
 
 
+class Channels(Layer):
+    """An image of one channel, with many of the same."""
+
+    def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
+        """The matrix on its way."""
+        return narrow_bytes([_FIRST])
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """The matrix."""
+        return 1
+
+    def emit(self, context: Context) -> None:
+        """A tensor operation that reads each word again and again."""
+        builder = context.builder
+        source, result = context.image(self.reads[0]), context.image(self.writes)
+        row = builder.staging - 1
+        matrices(builder, [_FIRST], row, context.scratch)
+        builder.barrier()
+
+        def make(tile: int) -> TensorOp | None:
+            before, after = covered(source, result, tile), result.cover(tile)
+            if before is None or after is None:
+                return None
+            (words, _), *rest = after.dims
+            places = [
+                (count, stride, other, 0)
+                for (count, stride), (_, other) in zip(before.dims[1:], rest, strict=True)
+            ]
+            return moves(before.base, after.base, row, [], [(words, 0, WORD, 0), *places], PLAIN)
+
+        builder.on_tiles(make)
+
+
+_FIRST: Row = (1,) * WORD
+"""The matrix that gives all lanes the first byte of a word."""
+
+
 # --- rules ---------------------------------------------------------------------------------------
 
 
@@ -180,13 +219,81 @@ def _checked(call: Call) -> None:
 
 
 def _in_blocks(legalizer: Legalizer, call: Call) -> bool:
-    """Whether all operands that are computed are vectors of the size of the result."""
-    names = [value.name for value in (call.operand(0), call.operand(1)) if value.data is None]
-    return all(
-        is_vector(legalizer, name)
-        and legalizer.type(legalizer.place(name)).size == call.result.type.size
-        for name in names
+    """Whether the result and all operands that are computed are vectors of one size."""
+    size, shape = call.result.type.size, call.result.type.shape
+    values = call.operand(0), call.operand(1)
+    return (len(shape) < _IMAGE_RANK or math.prod(shape[:-1]) == 1) and all(
+        is_vector(legalizer, value.name)
+        and legalizer.type(legalizer.place(value.name)).size == size
+        for value in values
+        if value.data is None
     )
+
+
+_IMAGE_RANK = 4
+
+
+def _padded(type: TensorType) -> TensorType:
+    """A type in the shape of images."""
+    return replace(type, shape=(1,) * (_IMAGE_RANK - len(type.shape)) + type.shape)
+
+
+def _as_image(legalizer: Legalizer, value: Value) -> Value:
+    """An operand in the shape of an image."""
+    type = _padded(value.type)
+    if value.data is not None:
+        return replace(value, type=type, data=value.data.reshape(type.shape))
+    place = legalizer.place(value.name)
+    if not is_vector(legalizer, place) and legalizer.type(place).shape == type.shape:
+        return replace(value, name=place, type=type)
+    image = temporary(legalizer, f"{value.name}.image", type)
+    move(legalizer, ToImage, image, as_vector(legalizer, place), image)
+    return Value(image, type)
+
+
+def elementwise(op: str) -> Callable[[Rule], Rule]:
+    """Declare the rule for an operator of two operands that are repeated to one shape.
+
+    The rule finds either vectors that need not be repeated, with constants that are not either, or
+    operands and a result in the shape of images.
+    """
+
+    def declare(rule: Rule) -> Rule:
+        def run(legalizer: Legalizer, call: Call) -> None:
+            _checked(call)
+            values: tuple[Value, ...] = call.operand(0), call.operand(1)
+            after = call.result.type
+            if len(after.shape) > _IMAGE_RANK or _padded(after).shape[0] != 1:
+                raise UnsupportedError(
+                    f"{call.node.name!r} has a result of shape {list(after.shape)}, "
+                    "not of one image"
+                )
+            result = call.result
+            if _in_blocks(legalizer, call):
+                values = tuple(_whole(value, after) for value in values)
+            else:
+                found = {value.name: _as_image(legalizer, value) for value in values}
+                values = tuple(found[value.name] for value in values)
+                if len(after.shape) < _IMAGE_RANK:
+                    image = temporary(legalizer, f"{result.name}.image", _padded(after))
+                    result = Value(image, _padded(after))
+            names = tuple(value.name for value in values)
+            node = replace(call.node, inputs=names, outputs=(result.name,))
+            rule(legalizer, replace(call, node=node, inputs=values, outputs=(result,)))
+            if result.name != call.result.name:
+                move(legalizer, ToVector, call.result.name, result.name, call.result.name)
+
+        return legalizes(op)(run)
+
+    return declare
+
+
+def _whole(value: Value, after: TensorType) -> Value:
+    """An operand in blocks; constants are repeated to the shape of the result."""
+    if value.data is None:
+        return value
+    data = np.ascontiguousarray(np.broadcast_to(value.data, after.shape))
+    return replace(value, type=replace(value.type, shape=after.shape), data=data)
 
 
 def _operand(legalizer: Legalizer, call: Call, index: int, *, share: bool = False) -> str:
@@ -198,36 +305,30 @@ def _operand(legalizer: Legalizer, call: Call, index: int, *, share: bool = Fals
         index: which operand.
         share: whether one pixel may stand for all.
     """
-    value, shape = call.operand(index), call.result.type.shape
+    value = call.operand(index)
     vector = _in_blocks(legalizer, call)
     if value.data is not None:
-        if vector and value.type.size not in (1, math.prod(shape)):
-            raise UnsupportedError(f"{call.node.name!r} repeats a constant along a vector")
-        size = math.prod(shape) if vector else shape[-1]
-        name = constant(legalizer, value, vector=vector, channels=size)
+        channels = call.result.type.size if vector else call.result.type.shape[-1]
+        name = constant(legalizer, value, vector=vector, channels=channels)
     else:
         name = legalizer.place(value.name)
-    if vector:
-        return name
-    if is_vector(legalizer, name):
-        name = pixel(legalizer, name)
-    return _repeated(legalizer, call, name, share=share)
+    return name if vector else _repeated(legalizer, call, name, share=share)
 
 
 def _repeated(legalizer: Legalizer, call: Call, name: str, *, share: bool) -> str:
-    """An image whose rows and columns are repeated to the shape of the result."""
+    """An image whose rows, columns and channels are repeated to the shape of the result."""
     shape, type = call.result.type.shape, legalizer.type(name)
     height, width, channels = image_shape(legalizer, name)
-    if (1, height, width, channels) == shape or (share and (height, width) == (1, 1)):
-        return name
     if channels != shape[-1]:
-        raise UnsupportedError(
-            f"{call.node.name!r} repeats {channels} channels to {shape[-1]}",
-            hint="repeat them with a concatenation",
-        )
+        wide = replace(type, shape=(*type.shape[:-1], shape[-1]))
+        spread = temporary(legalizer, f"{name}.channels", wide)
+        legalizer.layers.append(Channels(name=spread, reads=(name,), writes=spread))
+        name, type = spread, wide
+    if (1, height, width, shape[-1]) == shape or (share and (height, width) == (1, 1)):
+        return name
     result = temporary(legalizer, f"{name}.repeated", replace(type, shape=shape))
     section = Section(
-        Run(shape[1], stride=int(height > 1)), Run(shape[2], stride=int(width > 1)), channels
+        Run(shape[1], stride=int(height > 1)), Run(shape[2], stride=int(width > 1)), shape[-1]
     )
     assemble(legalizer, result, result, legalizer.type(result), [(name, section)])
     return result
@@ -273,7 +374,6 @@ def _weighted(
 
 
 def _sum_of(legalizer: Legalizer, call: Call, sign: int) -> None:
-    _checked(call)
     stage = output_stage(call)
     types = call.type(0), call.type(1)
     scales = [float(np.float32(type.quantization.scale[0])) for type in types if type.quantization]
@@ -302,19 +402,18 @@ def _sum_of(legalizer: Legalizer, call: Call, sign: int) -> None:
     add_sum(legalizer, node.name, reads, result, stage, weights, background)
 
 
-@legalizes("add")
+@elementwise("add")
 def _add(legalizer: Legalizer, call: Call) -> None:
     _sum_of(legalizer, call, 1)
 
 
-@legalizes("sub")
+@elementwise("sub")
 def _sub(legalizer: Legalizer, call: Call) -> None:
     _sum_of(legalizer, call, -1)
 
 
-@legalizes("mul")
+@elementwise("mul")
 def _mul(legalizer: Legalizer, call: Call) -> None:
-    _checked(call)
     stage, node, result = output_stage(call), call.node, call.node.outputs[0]
     for index in (0, 1):
         code = scalar_of(call.operand(index))
@@ -333,7 +432,7 @@ def _mul(legalizer: Legalizer, call: Call) -> None:
         return
     if node.inputs[0] == node.inputs[1]:
         zero = unsigned_zero_point(call.type(0))
-        fit = fitted(codes(legalizer.graph, node), zero, unsigned_zero_point(call.result.type))
+        fit = fitted(codes(call), zero, unsigned_zero_point(call.result.type))
         if fit is not None:
             name = legalizer.place(node.inputs[0] or "")
             pointwise(legalizer, node.name, name, result, fit.stage, table=fit.table)
@@ -373,11 +472,10 @@ _DIFFERENCE = OutputStage(scale=1.0, minimum=0.0, maximum=float(LARGEST), c_zero
 _TOTAL = OutputStage(scale=1.0, minimum=0.0, maximum=float(LARGEST))
 
 
-@legalizes("maximum")
-@legalizes("minimum")
+@elementwise("maximum")
+@elementwise("minimum")
 def _extremum(legalizer: Legalizer, call: Call) -> None:
     """The second operand and what the first exceeds it by, or the first less that."""
-    _checked(call)
     node, after = call.node, call.result.type
     for index in (0, 1):
         value, other = call.operand(index), legalizer.place(node.inputs[1 - index] or "")
@@ -409,10 +507,9 @@ def _extremum(legalizer: Legalizer, call: Call) -> None:
         add_sum(legalizer, node.name, (one, excess), node.outputs[0], _DIFFERENCE, (2, 0), 1)
 
 
-@legalizes("prelu")
+@elementwise("prelu")
 def _prelu(legalizer: Legalizer, call: Call) -> None:
     """What is positive, and what is negative times its slope: one of them is always zero."""
-    _checked(call)
     node, before, after = call.node, call.type(0), call.result.type
     source = _operand(legalizer, call, 0)
     slope = _operand(legalizer, call, 1, share=True)

@@ -66,6 +66,14 @@ def free(
     return Watcher(flag, level, before + step * (1 - slots), step, side=side)
 
 
+def counted(flag: ScalarFlag, position: int) -> Watcher:
+    """Wait, before unit i of a stream instruction, until a flag has counted up to position + i.
+
+    Positions run through the whole program, and flags wrap.
+    """
+    return Watcher(flag, 0, signed16(position), 1)
+
+
 @dataclass(slots=True)
 class Tokens:
     """Turns of the senders on the channels of the ring, and of the scalar core's fifo.

@@ -1,0 +1,288 @@
+"""What it costs to compute operators on the chip or on the host, and to move their operands.
+
+The figures are those of a small host on USB 3 (`BEAGLE.hosts`), rounded: they only have to tell a
+convolution from a copy. What a model itself takes and gives crosses to the chip and back in any
+case and does not count, so that a model of which everything can be mapped is mapped as a whole.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from fitzroy.base.errors import UsageError
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir.flow import Edge, source_side
+
+_CHIP, _HOST = "chip", "host"
+_SCALE = 1000
+"""Capacities are whole nanoseconds."""
+
+_SLACK = 1.02
+"""How much slower than the fastest a way to cut a model may be for being more even."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast something computes.
+
+    Attributes:
+        overhead: microseconds that every operator takes besides.
+        macs: products per microsecond.
+        elements: elements per microsecond that come in and go out.
+    """
+
+    overhead: float
+    macs: float
+    elements: float
+
+    def time(self, graph: Graph, node: Node) -> float:
+        """Microseconds of an operator."""
+        return self.overhead + macs(graph, node) / self.macs + elements(graph, node) / self.elements
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What decides where operators run.
+
+    Attributes:
+        host: speed of the host.
+        chip: speed of the chip.
+        part: microseconds that every part on the chip takes besides, most of them on the host.
+        into: bytes per microsecond from the host to the chip.
+        out: bytes per microsecond from the chip to the host.
+        tensor: microseconds that every tensor between them takes besides.
+        parameters: bytes per microsecond of parameters that are streamed.
+    """
+
+    host: Speed = Speed(overhead=5, macs=5_000, elements=500)
+    chip: Speed = Speed(overhead=2, macs=300_000, elements=10_000)
+    part: float = 300
+    into: float = 320
+    out: float = 32
+    tensor: float = 20
+    parameters: float = 400
+
+    def take(self, graph: Graph, name: str) -> float:
+        """Microseconds in which a value moves from the host to the chip."""
+        return self.tensor + graph.type(name).nbytes / self.into
+
+    def give(self, graph: Graph, name: str) -> float:
+        """Microseconds in which a value moves from the chip to the host."""
+        return self.tensor + graph.type(name).nbytes / self.out
+
+
+COSTS = Costs()
+
+
+def macs(graph: Graph, node: Node) -> int:
+    """Products of an operator with trained weights, 0 for others."""
+    shapes = [graph.type(name).shape for name in node.inputs if name is not None]
+    weights = sum(
+        graph.type(name).size
+        for name in node.inputs
+        if name is not None and graph.value(name).is_constant and len(graph.type(name).shape) > 1
+    )
+    if not weights:
+        return 0
+    # Every position of the image, or every row of a matrix, meets all weights.
+    shape = graph.type(node.outputs[0]).shape
+    if node.op == "transpose_conv":
+        shape = max(shapes[:1] + shapes[-1:], key=len)
+    positions = 1
+    for extent in shape[:-1]:
+        positions *= extent
+    return positions * weights
+
+
+def elements(graph: Graph, node: Node) -> int:
+    """Elements that an operator reads and writes, constants left out."""
+    read = {n for n in node.inputs if n is not None and not graph.value(n).is_constant}
+    return sum(graph.type(name).size for name in (*read, *node.outputs))
+
+
+def profitable(graph: Graph, mappable: Collection[str], costs: Costs) -> set[str]:
+    """Nodes that the chip had better compute if every further part were free.
+
+    The cheapest of all divisions: a minimum cut between chip and host, where a node that is cut off
+    from either costs what it takes on the other side, and a value that crosses costs its transfer.
+
+    Args:
+        graph: the graph.
+        mappable: names of the nodes that the chip can compute.
+        costs: what decides.
+    """
+    found = source_side(_network(graph, mappable, costs), _CHIP, _HOST)
+    return {name for name in mappable if name in found}
+
+
+def _network(graph: Graph, mappable: Collection[str], costs: Costs) -> Iterator[Edge]:
+    for node in graph.nodes():
+        able = node.name in mappable
+        host, chip = costs.host.time(graph, node), costs.chip.time(graph, node)
+        yield _CHIP, node.name, round(host * _SCALE) if able else 0
+        yield node.name, _HOST, round(chip * _SCALE) if able else None
+        for name in node.outputs:
+            given, taken = costs.give(graph, name), costs.take(graph, name)
+            yield node.name, ("out", name), round(given * _SCALE)
+            yield ("in", name), node.name, round(taken * _SCALE)
+            for reader in graph.consumers(name):
+                yield ("out", name), reader.name, None
+                yield reader.name, ("in", name), None
+
+
+def gain(graph: Graph, part: Sequence[Node], costs: Costs) -> float:
+    """Microseconds that a part on the chip saves, compared with its nodes on the host.
+
+    Args:
+        graph: the graph.
+        part: nodes of the part.
+        costs: what decides.
+    """
+    own = {node.name for node in part}
+    saved = -costs.part
+    for node in part:
+        saved += costs.host.time(graph, node) - costs.chip.time(graph, node)
+    for name in _touched(graph, part):
+        producer = graph.producer(name)
+        if producer is None:
+            continue
+        readers = {reader.name for reader in graph.consumers(name)}
+        # What other parts give and take does not depend on where this part is.
+        if producer.name not in own:
+            saved -= costs.take(graph, name)
+        elif readers - own:
+            saved -= costs.give(graph, name)
+    return saved
+
+
+def _touched(graph: Graph, part: Sequence[Node]) -> list[str]:
+    """Values that nodes read or write, without constants, each once."""
+    names = (name for node in part for name in (*node.inputs, *node.outputs) if name is not None)
+    return [name for name in dict.fromkeys(names) if not graph.value(name).is_constant]
+
+
+# --- consecutive segments ------------------------------------------------------------------------
+
+
+def balanced(
+    graph: Graph,
+    count: int,
+    mappable: Collection[str],
+    capacity: int,
+    costs: Costs = COSTS,
+    known: Mapping[str, float] | None = None,
+) -> list[tuple[Node, ...]]:
+    """Cut a graph into consecutive segments for as many chips, the slowest as fast as can be.
+
+    A segment takes the time of its operators, of the parameters beyond those that a chip holds, and
+    of the tensors that it takes and gives.
+
+    Args:
+        graph: the graph.
+        count: how many segments.
+        mappable: names of the nodes that the chip can compute; every segment has one.
+        capacity: bytes of parameters that a chip holds.
+        costs: what decides.
+        known: microseconds of nodes of which they are known better, by name.
+
+    Raises:
+        UsageError: there are not so many operators.
+    """
+    nodes = graph.nodes()
+    able = [node.name in mappable for node in nodes]
+    if not 1 <= count <= sum(able):
+        raise UsageError(
+            f"{count} segments of a model with {sum(able)} operators for the Edge TPU",
+            hint="give fewer segments",
+        )
+    estimates = {
+        node.name: (costs.chip if ok else costs.host).time(graph, node)
+        for node, ok in zip(nodes, able, strict=True)
+    }
+    estimates |= known or {}
+    times = [estimates[node.name] for node in nodes]
+    spent = [0.0, *accumulate(times)]
+    mapped = [0, *accumulate(map(int, able))]
+    held = [0, *accumulate(_parameter_bytes(graph, node) for node in nodes)]
+    taken = _crossing(graph, nodes, costs.take)
+    given = _crossing(graph, nodes, costs.give)
+
+    def time(begin: int, end: int) -> float:
+        if mapped[begin] == mapped[end]:
+            return float("inf")
+        streamed = max(0, held[end] - held[begin] - capacity)
+        return spent[end] - spent[begin] + streamed / costs.parameters + taken[begin] + given[end]
+
+    table = {
+        (begin, end): time(begin, end)
+        for begin in range(len(nodes))
+        for end in range(begin + 1, len(nodes) + 1)
+    }
+    slowest = max(table[cut] for cut in _cheapest(table, len(nodes), count, max))
+    # Of all ways that are about as fast, the most even one.
+    even = {cut: cost * cost for cut, cost in table.items() if cost <= _SLACK * slowest}
+    cuts = _cheapest(even, len(nodes), count, operator.add)
+    return [tuple(nodes[begin:end]) for begin, end in cuts]
+
+
+def _cheapest(
+    table: Mapping[tuple[int, int], float],
+    length: int,
+    count: int,
+    joined: Callable[[float, float], float],
+) -> list[tuple[int, int]]:
+    """The cheapest way to cut a sequence into consecutive pieces.
+
+    Args:
+        table: cost of the pieces that there may be, by begin and end.
+        length: of the sequence.
+        count: how many pieces.
+        joined: cost of pieces together, of those before and one more.
+    """
+    # By end: cost, and where the last piece begins.
+    best: list[dict[int, tuple[float, int]]] = [{0: (0.0, 0)}]
+    for _ in range(count):
+        found: dict[int, tuple[float, int]] = {}
+        for (begin, end), cost in table.items():
+            if begin in best[-1]:
+                candidate = joined(best[-1][begin][0], cost), begin
+                found[end] = min(found.get(end, candidate), candidate)
+        best.append(found)
+    pieces = []
+    end = length
+    for found in reversed(best[1:]):
+        begin = found[end][1]
+        pieces.append((begin, end))
+        end = begin
+    return pieces[::-1]
+
+
+def _parameter_bytes(graph: Graph, node: Node) -> int:
+    return sum(
+        graph.type(name).nbytes
+        for name in node.inputs
+        if name is not None and graph.value(name).is_constant
+    )
+
+
+def _crossing(
+    graph: Graph, nodes: Sequence[Node], cost: Callable[[Graph, str], float]
+) -> list[float]:
+    """Cost of the values that cross in front of every node, and behind the last one."""
+    places = {node.name: place for place, node in enumerate(nodes)}
+    change = [0.0] * (len(nodes) + 2)
+    for name, value in graph.values.items():
+        if value.is_constant:
+            continue
+        producer = graph.producer(name)
+        first = 0 if producer is None else places[producer.name] + 1
+        last = max((places[reader.name] + 1 for reader in graph.consumers(name)), default=first)
+        if name in graph.outputs:
+            change[len(nodes)] += cost(graph, name)
+            last = min(last, len(nodes))
+        change[first] += cost(graph, name)
+        change[last] -= cost(graph, name)
+    return [max(0.0, value) for value in accumulate(change[: len(nodes) + 1])]

@@ -1,0 +1,306 @@
+"""L2 normalization: every pixel divided by the length of its channels.
+
+Squares, of 16 bits, are a function of each element. Their sum S goes through a table of reciprocal
+square roots, once as ``fine = 64 ONE / sqrt(max(S, 4096))`` and once as ``coarse = ONE /
+sqrt(min(S, 4096))``. Both have 16 bits, and one of them always is what it is for 4096, so that
+``fine - OFFSET + 64 (coarse - OFFSET)`` is the reciprocal of the length with the precision that
+small and large lengths need. They become diagonal matrices in wide memory, with which elements of
+a pixel, and 64 times these, are multiplied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER, padded, rows_at
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.codegen.matrices import (
+    Row,
+    matrices,
+    moves,
+    narrow_bytes,
+)
+from fitzroy.compiler.targets.edgetpu.codegen.placement import (
+    EVERY,
+    TILES,
+    WORD,
+    Image,
+    Interval,
+    Placed,
+)
+from fitzroy.compiler.targets.edgetpu.codegen.positions import as_positions, from_positions
+from fitzroy.compiler.targets.edgetpu.requantization import (
+    OutputStage,
+    copy_stage,
+)
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.conversion import NarrowToWide
+from fitzroy.hw_models.isa.fields import Producer
+from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
+from fitzroy.hw_models.isa.traversal import NARROW, traversal
+
+GAIN = 64
+"""What is between both reciprocals; they meet for a length of as much."""
+
+OFFSET = 960
+"""Zero point of both reciprocals."""
+
+ONE = OFFSET * (GAIN + 1)
+"""The coarse reciprocal of a length of one: the one of `GAIN` is as far above `OFFSET` as it has
+to be for both zero points to take away what the other reciprocal is too much."""
+
+_CENTRE = 1 << 15
+"""Zero point of elements of 16 bits."""
+
+_HALF = 2
+"""Bytes of a square, of an element and of a reciprocal."""
+
+_ROOT = _HALF * WORD
+"""Bytes of a reciprocal of a pixel, which is in all of four lanes."""
+
+_KINDS = 2
+"""Reciprocals: fine and coarse."""
+
+_FACTORS = 2
+"""Matrices of a reciprocal: for the first and the last two bytes of words."""
+
+_SPREAD_LANES = _FACTORS * WORD * 2
+
+_STRIP_BYTES = 48 << 10
+"""Narrow memory for the pixels of a strip, unless a single row takes more."""
+
+_MOST_PIXELS = 256
+"""Pixels of a strip, unless a single row has more, for matrices in wide memory."""
+
+_MOST_CHANNELS = 1 << 12
+
+_SPREAD: Row = tuple(
+    int(lane // 2 % WORD == lane // (2 * WORD) * 2 + lane % 2) for lane in range(_SPREAD_LANES)
+)
+"""Halfword b of lane l of matrix m is the reciprocal if l = 2 m + b, else zero."""
+
+_BUNDLES = 1000
+
+
+def _table(coefficients: list[tuple[float, ...]], breakpoints: list[float]) -> NluTable:
+    segments = BEAGLE.compute.nlu_segments
+    return NluTable(
+        tiles=EVERY,
+        coefficients=tuple(coefficients + coefficients[-1:] * (segments - len(coefficients))),
+        breakpoints=tuple(breakpoints + [math.inf] * (segments - 1 - len(breakpoints))),
+    )
+
+
+SQUARE = _table([(0.0, 0.0, 1.0, 0.0, 0.0)], [])
+"""The square of any integer of 9 bits, exactly."""
+
+
+def _reciprocal_root() -> NluTable:
+    """`ONE` divided by the square root, for arguments from 1 to 4."""
+    segments, degree = BEAGLE.compute.nlu_segments, 4
+    cuts = [4.0 ** (segment / segments) for segment in range(segments + 1)]
+    coefficients = []
+    for low, high in pairwise(cuts):
+        fit = np.polynomial.chebyshev.Chebyshev.interpolate(
+            lambda x: ONE / np.sqrt(x), degree, domain=[low, high]
+        )
+        series = fit.convert(kind=np.polynomial.Polynomial).coef
+        coefficients.append(tuple(float(np.float32(factor)) for factor in series))
+    return _table(coefficients, [float(np.float32(cut)) for cut in cuts[1:-1]])
+
+
+RECIPROCAL_ROOT = _reciprocal_root()
+
+_ROOTS = (
+    OutputStage(scale=1 / GAIN**2, minimum=1.0, nlu=True),
+    # No length but zero, which is multiplied with zeros, is less than one.
+    OutputStage(scale=1.0, minimum=1.0, maximum=float(GAIN**2), nlu=True),
+)
+"""Constants of the output stages of the sums of squares: fine, and coarse."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Normalization(Layer):
+    """Pixels divided by their lengths.
+
+    Attributes:
+        stage: constants of the last output stage.
+    """
+
+    stage: OutputStage
+
+    def _rows(self, image: Image) -> list[Row]:
+        """The matrix that spreads a reciprocal, then for each word which channels it has."""
+        words = image.depth // WORD
+        rest = image.channels - WORD * (words - 1)
+        ones = [0x01010101] * (words - 1) + [sum(1 << 8 * lane for lane in range(rest))]
+        return [(word,) * _SPREAD_LANES for word in ones]
+
+    def _pixel(self, image: Image) -> int:
+        """Narrow memory for a pixel: its elements, its reciprocals, and their matrices."""
+        return _KINDS * (_HALF * image.depth + _ROOT + _HALF * _SPREAD_LANES)
+
+    def _strip(self, image: Image) -> tuple[int, int]:
+        """Rows of a strip, and most pixels of it."""
+        width = max(end - begin for begin, end in image.columns.owned)
+        height = max(end - begin for begin, end in image.rows.owned)
+        pixels = min(_STRIP_BYTES // self._pixel(image), _MOST_PIXELS)
+        rows = max(1, min(height, pixels // max(1, width)))
+        return rows, rows * width
+
+    def _image(self, tensors: Mapping[str, Placed]) -> Image:
+        image = tensors[self.writes]
+        assert isinstance(image, Image)
+        return image
+
+    def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
+        """Constant matrices on their way, later a strip."""
+        image = self._image(tensors)
+        strip = self._pixel(image) * self._strip(image)[1]
+        return max(narrow_bytes([_SPREAD, *self._rows(image)]), strip)
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Constant matrices, and those of a strip."""
+        image = self._image(tensors)
+        return 1 + len(self._rows(image)) + _KINDS * _FACTORS * self._strip(image)[1]
+
+    def emit(self, context: Context) -> None:
+        """Constant matrices, then strip by strip."""
+        builder, result = context.builder, context.image(self.writes)
+        rows = [_SPREAD, *self._rows(result)]
+        first = builder.staging - len(rows)
+        matrices(builder, rows, first, context.scratch)
+        height = self._strip(result)[0]
+        most = max(end - begin for begin, end in result.rows.owned)
+        for start in range(0, most, height):
+            builder.room(_BUNDLES)
+            builder.barrier()
+            strips = {}
+            for tile in filter(result.active, range(TILES)):
+                (top, bottom), _ = result.owned(tile)
+                if top + start < bottom:
+                    strips[tile] = (top + start, min(top + start + height, bottom))
+            self._normalize(context, strips, first)
+
+    def _normalize(self, context: Context, strips: Mapping[int, Interval], first: int) -> None:
+        """Pixels of some rows of every tile."""
+        builder, source = context.builder, context.image(self.reads[0])
+        result = context.image(self.writes)
+        most = self._strip(result)[1]
+        words, line, group = result.depth // WORD, _HALF * result.depth, _HALF * _SPREAD_LANES
+        # Squares, and elements when they are no longer needed.
+        elements = context.scratch
+        roots = elements + _KINDS * line * most
+        spread = roots + _KINDS * _ROOT * most
+        factors = first - _KINDS * _FACTORS * most
+
+        def area(tile: int) -> tuple[int, int, int, int]:
+            """First row and column, and how many of each."""
+            (top, bottom), (left, right) = strips[tile], result.owned(tile)[1]
+            return top, left, bottom - top, right - left
+
+        def copy(tile: int, target: int, stage: OutputStage) -> TensorOp:
+            top, left, height, width = area(tile)
+            return moves(
+                source.address(tile, top, left), target, context.identity, [],
+                [(words * width, WORD, _ROOT, 0), (height, source.pitch, line * width, 0)],
+                replace(stage, a_zero_point=source.zero_point),
+                output16=True,
+            )  # fmt: skip
+
+        def root(tile: int, kind: int, stage: OutputStage) -> TensorOp:
+            _, _, height, width = area(tile)
+            return moves(
+                elements, roots + _ROOT * kind, first + 1,
+                # A step takes two of the squares of a word.
+                [(2, WORD, QUARTER // 2), (words, _ROOT, QUARTER)],
+                [(height * width, line, _KINDS * _ROOT, 0)],
+                stage, a16=True, output16=True, nlu_rsqrt=True,
+            )  # fmt: skip
+
+        def widen(tile: int) -> TensorOp:
+            _, _, height, width = area(tile)
+            return moves(
+                roots, spread, first, [],
+                [(_KINDS * height * width, _ROOT, group, 0)],
+                OutputStage(scale=1.0, a_zero_point=OFFSET, output_zero_point=OFFSET),
+                lanes=_SPREAD_LANES, a16=True, output16=True,
+            )  # fmt: skip
+
+        def pack(tile: int) -> NarrowToWide:
+            _, _, height, width = area(tile)
+            count = _KINDS * _FACTORS * height * width
+            return NarrowToWide(
+                narrow=traversal(spread // WORD, [(WORD, 1), (count, WORD)], rank=NARROW.rank),
+                wide=rows_at(factors, [(count, 1)]),
+                narrow_to_wide=Producer(1),
+                wait=padded([], 5),
+                pack_level=1,
+            )
+
+        def multiply(tile: int) -> TensorOp:
+            top, left, height, width = area(tile)
+            rows = _KINDS * _FACTORS * QUARTER
+            return moves(
+                elements, result.address(tile, top, left), factors,
+                [(WORD, _HALF, QUARTER // 2), (_KINDS, line * most, _FACTORS * QUARTER)],
+                [
+                    (words, _ROOT, WORD, 0),
+                    (width, line, result.depth, rows),
+                    (height, line * width, result.pitch, rows * width),
+                ],
+                self.stage, halfwords=True, a16=True,
+            )  # fmt: skip
+
+        builder.emit(SQUARE)
+        squares = OutputStage(scale=1.0, nlu=True)
+        builder.on_tiles(lambda tile: copy(tile, elements, squares), strips)
+        builder.barrier()
+        builder.emit(RECIPROCAL_ROOT)
+        for kind, stage in enumerate(_ROOTS):
+            builder.on_tiles(partial(root, kind=kind, stage=stage), strips)
+        builder.barrier()
+        for kind, gain in enumerate((1, GAIN)):
+            stage = OutputStage(scale=gain, output_zero_point=_CENTRE)
+            target = elements + kind * line * most
+            builder.on_tiles(partial(copy, target=target, stage=stage), strips)
+        builder.on_tiles(widen, strips)
+        builder.barrier()
+        builder.on_tiles(pack, strips)
+        builder.barrier()
+        builder.on_tiles(multiply, strips)
+
+
+@legalizes("l2_normalization")
+def _l2_normalization(legalizer: Legalizer, call: Call) -> None:
+    before, after = call.type(), call.result.type
+    channels = before.shape[-1]
+    if channels > _MOST_CHANNELS:
+        raise UnsupportedError(
+            f"l2_normalization {call.node.name!r} of {channels} channels: "
+            f"at most {_MOST_CHANNELS} are summed"
+        )
+    source = as_positions(legalizer, call.node.inputs[0] or "", channels)
+    # A unit of the operand's scale cancels: it is that of the length, too.
+    stage = replace(copy_stage(after, after), a_zero_point=_CENTRE, c_zero_point=OFFSET)
+    assert after.quantization is not None
+    scale = float(np.float32(1 / (GAIN * ONE * after.quantization.scale[0])))
+
+    def layer(result: str) -> Layer:
+        return Normalization(
+            name=call.node.name,
+            reads=(source,),
+            writes=result,
+            stage=replace(stage, scale=scale),
+        )
+
+    from_positions(legalizer, call.result, source, layer)

@@ -1,0 +1,557 @@
+"""Other spellings of instructions, which mean the same and have a form of published programs.
+
+Loops that continue each other may be written as one, loops that run once may be added anywhere, a
+condition that holds from the first iteration on may be asked before any, and an operation whose
+lanes are the same everywhere may call any of its outer loops blocks. Layers write loops as they
+think of them; here they get the nest that compiled programs have, if there is one.
+
+What an engine does in which order, what it counts, and when it waits stay the same: every level
+that is counted at, waited at, or toggles or ends something, keeps its iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations
+from typing import Any, TypeVar
+
+from fitzroy.base.bits import Optional
+from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
+from fitzroy.hw_models.isa.fields import Producer, Side, Watcher
+from fitzroy.hw_models.isa.forms import form, parsed, published, shapes
+from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.mesh import Mesh
+from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
+from fitzroy.hw_models.isa.stream import Infeed, Outfeed, Pop
+from fitzroy.hw_models.isa.tensor import TensorOp
+from fitzroy.hw_models.isa.traversal import Dim, Prefix, Traversal, TraversalCodec, traversal
+
+T = TypeVar("T", bound=Instruction)
+
+_BOTH = (Side.READ, Side.WRITE)
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A traversal, or the loops of a tensor operation, and what counts its levels.
+
+    Attributes:
+        field: the field that holds it.
+        levels: fields with a level of it.
+        sides: sides of wait conditions whose levels are of it.
+    """
+
+    field: str
+    levels: tuple[str, ...] = ()
+    sides: tuple[Side, ...] = ()
+
+
+NESTS: Mapping[type[Instruction], tuple[Nest, ...]] = {
+    TensorOp: (
+        Nest("loops", ("block_level",), _BOTH),
+        Nest("a"),
+        Nest("b", ("avdata",)),
+        Nest("c", ("parameters",)),
+        Nest("d"),
+    ),
+    RingProduce: (Nest("wide", ("prefix", "ring_write", "token"), _BOTH),),
+    RingConsume: (Nest("wide", ("prefix", "ring_read"), _BOTH),),
+    NarrowToWide: (
+        Nest("narrow", ("pack_level",), (Side.READ,)),
+        Nest("wide", ("narrow_to_wide",), (Side.WRITE,)),
+    ),
+    WideToNarrow: (
+        Nest("wide", (), (Side.READ,)),
+        Nest("narrow", ("prefix", "wide_to_narrow", "pack_level"), (Side.WRITE,)),
+    ),
+    Mesh: (Nest("send", ("sent",), (Side.READ,)), Nest("receive", ("received",), (Side.WRITE,))),
+    Pop: (Nest("buffer", ("popped",), _BOTH),),
+    Infeed: (Nest("buffer", ("infed", "token"), _BOTH),),
+    Outfeed: (Nest("buffer", ("outfed",), _BOTH),),
+}
+"""Nests of every instruction that has any."""
+
+
+def spelled(instruction: T) -> T:
+    """The instruction in a form of published programs, or in one that is close to it, if any."""
+    nests = NESTS.get(type(instruction))
+    if nests is None:
+        return instruction
+    text = form(instruction)
+    if text in published() or _fixed(instruction):
+        return instruction
+    own = _Own.of(instruction, nests)
+    key = (text, own.structure)
+    if key not in _CHOICES:
+        _CHOICES[key] = own.choice()
+    choice = _CHOICES[key]
+    found = None if choice is None else own.written(*choice)
+    return instruction if found is None else replace(instruction, **found)
+
+
+Choice = tuple[Mapping[str, str], Set[str]]
+"""A published form, and traversals that have another number of loops."""
+
+_CHOICES: dict[object, Choice | None] = {}
+"""Choices so far, by what they depend on."""
+
+_FREE: tuple[frozenset[str], ...] = tuple(
+    map(frozenset, ((), ("a",), ("b",), ("a", "b"), ("narrow",), ("send",), ("receive",)))
+)
+"""Traversals that may have another number of loops than the form, the closest forms first."""
+
+
+def _fixed(instruction: Instruction) -> bool:
+    """Whether it has partial chunks that say more than that a loop is shorter the last time."""
+    match instruction:
+        case TensorOp() if instruction.loop_part_dim:
+            return True
+        case NarrowToWide() if instruction.transpose is not Transpose.NONE:
+            return True
+    values = (getattr(instruction, nest.field) for nest in NESTS[type(instruction)])
+    return any(
+        isinstance(value, Traversal)
+        and bool(value.part_dim)
+        and 1 in (value.dims[0].count, value.dims[value.part_dim].count)
+        for value in values
+    )
+
+
+# --- forms to choose from ------------------------------------------------------------------------
+
+Modes = tuple[object, ...]
+"""What a spelling cannot change."""
+
+
+def _written(kind: type[Instruction]) -> set[str]:
+    """Fields that a spelling may change."""
+    fields = {"wait"} if any(nest.sides for nest in NESTS[kind]) else set()
+    for nest in NESTS[kind]:
+        fields |= {nest.field, *nest.levels}
+    return fields | ({"reduction"} if kind is TensorOp else set())
+
+
+def _modes(kind: type[Instruction], opcode: str, found: Mapping[str, str]) -> Modes:
+    hidden = _written(kind)
+    absent = [nest.field for nest in NESTS[kind] if _text(kind, found, nest.field) == "none"]
+    rest = [item for item in found.items() if item[0] not in hidden]
+    return (opcode, *rest, *absent)
+
+
+def _loose(modes: Modes) -> Modes:
+    """What concerns the loops of a tensor operation, and not its number formats and constants."""
+    kept = [item for item in modes[1:] if item in _SHAPING or isinstance(item, str)]
+    return ("loose", modes[0], *kept)
+
+
+_SHAPING = (("accumulate", "1"),)
+
+
+def _text(kind: type[Instruction], found: Mapping[str, str], name: str) -> str:
+    """Shape of a nest."""
+    if name in found:
+        return found[name]
+    return "none" if isinstance(kind.field(name).codec, Optional) else "0"
+
+
+@cache
+def _candidates() -> Mapping[Modes, Sequence[Mapping[str, str]]]:
+    """Published forms by what a spelling cannot change, those of most programs first."""
+    kinds = {
+        member.name.lower(): kind
+        for kind in NESTS
+        for member in kind.field("op").codec.members  # type: ignore[attr-defined]
+    }
+    found: dict[Modes, list[Mapping[str, str]]] = {}
+    ranked = sorted(published().items(), key=lambda item: -item[1].programs)
+    for text, _ in ranked:
+        opcode, tokens = parsed(text)
+        if opcode in kinds:
+            modes = _modes(kinds[opcode], opcode, tokens)
+            found.setdefault(modes, []).append(tokens)
+            if kinds[opcode] is TensorOp:
+                found.setdefault(_loose(modes), []).append(tokens)
+    return found
+
+
+# --- loops ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    """A nest without loops that run once, those that continue each other as one.
+
+    Attributes:
+        dims: what is left.
+        marks: whether each of them is a reduction.
+        below: how many of them are below each level.
+    """
+
+    dims: tuple[Dim, ...]
+    marks: tuple[bool, ...]
+    below: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, dims: Sequence[Dim], cuts: Iterable[int], most: int, marks: Sequence[bool]
+    ) -> _Loops:
+        """The loops of a nest.
+
+        Args:
+            dims: all of them.
+            cuts: levels whose iterations count.
+            most: largest count of a loop.
+            marks: what loops must have in common to be one.
+        """
+        cuts = set(cuts)
+        found: list[tuple[Dim, bool]] = []
+        below, cut = [0], True
+        for level, (dim, mark) in enumerate(zip(dims, marks, strict=True)):
+            cut |= level in cuts
+            if dim.count > 1:
+                last = found[-1] if found else None
+                if (
+                    last is not None
+                    and not cut
+                    and last[1] == mark
+                    and dim.stride == last[0].count * last[0].stride
+                    and dim.count * last[0].count <= most
+                ):
+                    found[-1] = (Dim(dim.count * last[0].count, last[0].stride), mark)
+                else:
+                    found.append((dim, mark))
+                cut = False
+            below.append(len(found))
+        return cls(tuple(d for d, _ in found), tuple(m for _, m in found), tuple(below))
+
+    def under(self, level: int) -> int:
+        """How many loops are below a level."""
+        return self.below[min(level, len(self.below) - 1)]
+
+    def places(
+        self, rank: int, levels: Sequence[tuple[int, int]], allowed: Callable[[int, int], bool]
+    ) -> tuple[int, ...] | None:
+        """Positions of the loops in a nest where `rank` loops are in use, the rest running once.
+
+        Args:
+            rank: loops in use.
+            levels: how many loops must be below a level, and that level.
+            allowed: whether a loop may be at a position.
+        """
+        count = len(self.dims)
+        if not count:
+            return () if rank == 0 else None
+        for first in combinations(range(rank - 1), count - 1) if rank >= count else ():
+            places = (*first, rank - 1)
+            if all(
+                sum(place < level for place in places) == below for below, level in levels
+            ) and all(allowed(index, place) for index, place in enumerate(places)):
+                return places
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """An instruction that is to be written in another form.
+
+    Attributes:
+        instruction: the instruction.
+        nests: its nests.
+        modes: what cannot be changed.
+        loops: the loops of each nest, None for those that are absent.
+    """
+
+    instruction: Instruction
+    nests: tuple[Nest, ...]
+    modes: Modes
+    loops: tuple[_Loops | None, ...]
+
+    @classmethod
+    def of(cls, instruction: Instruction, nests: tuple[Nest, ...]) -> _Own:
+        modes = _modes(type(instruction), instruction.op.name.lower(), shapes(instruction))
+        return cls(instruction, nests, modes, tuple(_loops_of(instruction, nest) for nest in nests))
+
+    @property
+    def structure(self) -> object:
+        """What a choice depends on beside the form."""
+        return tuple(None if loops is None else (loops.marks, loops.below) for loops in self.loops)
+
+    def choice(self) -> Choice | None:
+        """The form to write it in."""
+        for modes, frees in ((self.modes, _FREE), (_loose(self.modes), _FREE[:2])):
+            for free in frees:
+                for candidate in _candidates().get(modes, ()):
+                    if self.written(candidate, free) is not None:
+                        return candidate, free
+        return None
+
+    def written(self, form: Mapping[str, str], free: Set[str]) -> dict[str, Any] | None:
+        """The fields that make it an instruction of a form, None if it is not one.
+
+        Args:
+            form: shapes by field.
+            free: traversals that may have any number of loops.
+        """
+        levels: list[list[tuple[int, int]]] = [[] for _ in self.nests]
+        waits = self._waits(form.get("wait", ""), levels, free)
+        if waits is None:
+            return None
+        fields = dict(waits)
+        for nest, loops, wanted in zip(self.nests, self.loops, levels, strict=True):
+            counted = self._counted(nest, loops, form, nest.field in free, wanted)
+            if counted is None:
+                return None
+            fields |= counted
+            if loops is None:
+                continue
+            shape = _text(type(self.instruction), form, nest.field)
+            found = (
+                self._loop_counts(loops, shape, form, wanted)
+                if nest.field == "loops"
+                else self._traversal(nest.field, loops, shape, wanted, nest.field in free)
+            )
+            if found is None:
+                return None
+            fields |= found
+        return fields
+
+    def _counted(
+        self,
+        nest: Nest,
+        loops: _Loops | None,
+        form: Mapping[str, str],
+        free: bool,
+        levels: list[tuple[int, int]],
+    ) -> dict[str, Any] | None:
+        """Fields with a level of a nest, which are added to its levels; None if they do not fit."""
+        fields: dict[str, Any] = {}
+        for name in nest.levels:
+            value, wanted = getattr(self.instruction, name), _level(form.get(name))
+            if _is_level(value):
+                wanted = wanted or 0
+            elif (wanted is None) != _is_absent(value):
+                return None
+            if wanted is None or loops is None:
+                continue
+            below = loops.under(_cut(value))
+            if free:
+                wanted = below - _cut_above(value)
+                if wanted < 0:
+                    return None
+            fields[name] = _with_level(value, wanted)
+            if name != "block_level" or _has_blocks(self.instruction):
+                levels.append((below, _cut(fields[name])))
+        return fields
+
+    def _waits(
+        self, text: str, levels: list[list[tuple[int, int]]], free: Set[str]
+    ) -> dict[str, Any] | None:
+        """Wait conditions with the levels of a form, which are added to those of the nests."""
+        if not any(nest.sides for nest in self.nests):
+            return {}
+        conditions = self.instruction.wait  # type: ignore[attr-defined]
+        codec = type(self.instruction).field("wait").codec.inner  # type: ignore[attr-defined]
+        wanted = [_Condition.of(item) for item in text.split("&") if item]
+        present = [item for item in conditions if item is not None]
+        if len(wanted) != len(present) or not all(item.valid for item in present):
+            return None
+        result: list[Watcher | None] = []
+        for watcher in present:
+            name = codec.text(watcher).partition(">=")[0]
+            key = (name, watcher.side is Side.WRITE)
+            found = next((item for item in wanted if item.key == key), None)
+            if found is None:
+                return None
+            wanted.remove(found)
+            index = next(k for k, nest in enumerate(self.nests) if watcher.side in nest.sides)
+            loops = self.loops[index]
+            if loops is None:
+                return None
+            all_below = len(loops.dims)
+            below = loops.under(watcher.level) if watcher.increment else all_below
+            if not found.grows and below != all_below:
+                # It grows, and there is more than one iteration.
+                return None
+            if self.nests[index].field in free:
+                found = replace(found, level=below)
+            elif found.grows:
+                levels[index].append((below, found.level))
+            increment = (watcher.increment or 1) if found.grows else 0
+            result.append(replace(watcher, level=found.level, increment=increment))
+        return {"wait": (*result, *[None] * (len(conditions) - len(result)))}
+
+    def _loop_counts(
+        self,
+        loops: _Loops,
+        shape: str,
+        form: Mapping[str, str],
+        levels: Sequence[tuple[int, int]],
+    ) -> dict[str, Any] | None:
+        mask = int(form.get("reduction", "0"), 0)
+        rank = int(shape)
+        places = loops.places(
+            rank, levels, lambda index, place: bool(mask >> place & 1) == loops.marks[index]
+        )
+        if places is None:
+            return None
+        counts = [1] * len(self.instruction.loops)  # type: ignore[attr-defined]
+        for place, dim in zip(places, loops.dims, strict=True):
+            counts[place] = dim.count
+        return {"loops": tuple(counts), "reduction": mask}
+
+    def _traversal(
+        self,
+        name: str,
+        loops: _Loops,
+        shape: str,
+        levels: Sequence[tuple[int, int]],
+        free: bool,
+    ) -> dict[str, Any] | None:
+        value: Traversal = getattr(self.instruction, name)
+        rank, ping, part = _parsed_traversal(shape)
+        if free:
+            rank = len(loops.dims)
+            ping = None if ping is None else loops.under(value.fifo_dim)
+            part = None if part is None else loops.under(value.part_dim)
+        constraints = list(levels)
+        if ping is not None:
+            if not value.fifo_step:
+                return None
+            constraints.append((loops.under(value.fifo_dim), ping))
+        elif value.fifo_step and loops.under(value.fifo_dim) < len(loops.dims):
+            return None
+        if (part is None) != (not value.part_dim):
+            return None
+        last = loops.under(value.part_dim)
+
+        def allowed(index: int, place: int) -> bool:
+            return part is None or (
+                (index == 0) == (place == 0) and (index == last) == (place == part)
+            )
+
+        places = loops.places(rank, constraints, allowed)
+        if places is None:
+            return None
+        # A single element at address 0 would be all zero bits, which means that there is none.
+        dims = [(1, 0)] * rank or [(1, 1)]
+        for place, dim in zip(places, loops.dims, strict=True):
+            dims[place] = (dim.count, dim.stride)
+        return {
+            name: traversal(
+                value.base,
+                dims,
+                rank=len(value.dims),
+                ping_pong=(0, 0) if ping is None else (ping, value.fifo_step),
+                part=None if part is None else (value.part_count, part),
+            )
+        }
+
+
+def _loops_of(instruction: Instruction, nest: Nest) -> _Loops | None:
+    value = getattr(instruction, nest.field)
+    if value is None:
+        return None
+    cuts = [
+        _cut(getattr(instruction, name))
+        for name in nest.levels
+        if not _is_absent(getattr(instruction, name))
+        and (name != "block_level" or _has_blocks(instruction))
+    ]
+    if nest.sides:
+        cuts += [
+            item.level
+            for item in instruction.wait  # type: ignore[attr-defined]
+            if item is not None and item.side in nest.sides and item.increment
+        ]
+    codec = type(instruction).field(nest.field).codec
+    if nest.field == "loops":
+        assert isinstance(instruction, TensorOp)
+        marks = [bool(instruction.reduction >> k & 1) for k in range(len(value))]
+        most = 1 << codec.inner.width  # type: ignore[attr-defined]
+        return _Loops.of([Dim(count, 0) for count in value], cuts, most, marks)
+    inner = codec.inner if isinstance(codec, Optional) else codec
+    assert isinstance(inner, TraversalCodec)
+    if value.fifo_step:
+        cuts.append(value.fifo_dim)
+    if value.part_dim:
+        cuts += [1, value.part_dim, value.part_dim + 1]
+    return _Loops.of(value.dims, cuts, 1 << inner.address, [False] * len(value.dims))
+
+
+def _has_blocks(instruction: Instruction) -> bool:
+    """Whether blocks of output channels of a tensor operation differ in anything."""
+    assert isinstance(instruction, TensorOp)
+    return (
+        instruction.bias_in_memory
+        or instruction.scale_in_memory
+        or instruction.zero_points_in_memory
+        or instruction.lanes != instruction.lanes_last
+    )
+
+
+# --- levels in fields and texts ------------------------------------------------------------------
+
+
+def _is_level(value: object) -> bool:
+    """Whether a field is a level as such."""
+    return isinstance(value, int)
+
+
+def _is_absent(value: object) -> bool:
+    return value is None or (isinstance(value, Producer) and not value.valid)
+
+
+def _cut(value: int | Producer | Prefix) -> int:
+    """The level whose iterations a field counts."""
+    match value:
+        case Producer():
+            return value.level
+        case Prefix():
+            return value.level + _cut_above(value)
+    return value
+
+
+def _cut_above(value: int | Producer | Prefix) -> int:
+    """How far the level whose iterations a field counts is above the one in the field."""
+    return int(isinstance(value, Prefix))
+
+
+def _level(text: str | None) -> int | None:
+    """Level in the shape of a producer, a prefix, or a level."""
+    if text is None or not text.lstrip("@")[:1].isdigit():
+        return None
+    return int(text.lstrip("@").partition("/")[0])
+
+
+def _with_level(value: int | Producer | Prefix, level: int) -> int | Producer | Prefix:
+    return level if isinstance(value, int) else replace(value, level=level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """Shape of a wait condition.
+
+    Attributes:
+        key: flag, and whether it is of the write side.
+        grows: whether the threshold does.
+        level: where it waits.
+    """
+
+    key: tuple[str, bool]
+    grows: bool
+    level: int
+
+    @classmethod
+    def of(cls, text: str) -> _Condition:
+        flag, _, rest = text.partition("@")
+        level, _, side = rest.partition(":")
+        return cls((flag.rstrip("+-"), bool(side)), flag.endswith("+"), int(level))
+
+
+def _parsed_traversal(shape: str) -> tuple[int, int | None, int | None]:
+    """Loops in use, and dimensions of ping-pong and of the partial chunk, in the shape of one."""
+    rank, *clauses = shape.split("/")
+    found = {clause.rstrip("0123456789"): int(clause.lstrip("apginrt")) for clause in clauses}
+    return int(rank), found.get("ping"), found.get("part")

@@ -1,0 +1,290 @@
+"""The forms that a program takes between graph and object: as text, and what must hold of each.
+
+`lower` shows each form to an observer as soon as it is there. Texts are deterministic; a form that
+breaks its rules is a fault of the code generator, found where it began.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+from fitzroy.base.errors import InternalError
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Step, Weights
+from fitzroy.compiler.targets.edgetpu.codegen.memory import Live, Piece
+from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, Axis, Image, Placed, Reach
+
+
+class Form(ABC):
+    """A program at one stage."""
+
+    stage: ClassVar[str]
+    """Name of the stage that made it."""
+
+    @abstractmethod
+    def lines(self) -> Iterator[str]:
+        """The form as text, line by line."""
+
+    @abstractmethod
+    def faults(self) -> Iterator[str]:
+        """Every rule that it breaks."""
+
+    def check(self) -> None:
+        """Verify the form.
+
+        Raises:
+            InternalError: it breaks a rule.
+        """
+        for fault in self.faults():
+            raise InternalError(f"{self.stage}: {fault}")
+
+
+Observer = Callable[[Form], None]
+"""What is shown every form."""
+
+
+def kind_of(layer: Layer) -> str:
+    """What a layer is, in words."""
+    name = type(layer).__name__
+    return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+
+
+@dataclass(frozen=True)
+class Legalized(Form):
+    """Machine-level layers.
+
+    Attributes:
+        graph: the graph.
+        layers: the layers in the order in which they run.
+        origins: name of the node that each layer comes from.
+        aliases: values that are the bytes of another value.
+    """
+
+    stage = "legalized"
+
+    graph: Graph
+    layers: Sequence[Layer]
+    origins: Sequence[str]
+    aliases: Mapping[str, str]
+
+    def lines(self) -> Iterator[str]:
+        """Every layer with what it reads and writes."""
+        for number, (layer, origin) in enumerate(zip(self.layers, self.origins, strict=True), 1):
+            yield f"{number:03} {kind_of(layer)} {layer.name!r} of node {origin!r}"
+            for index, name in enumerate(layer.reads):
+                window = ", ".join(map(_reach, layer.windows(index)))
+                yield f"    reads {name!r}: {window}"
+            yield f"    writes {layer.writes!r}{' as a vector' if layer.makes_vector else ''}"
+            for item in layer.weights:
+                yield (
+                    f"    weights {item.name!r}: {item.kind.name.lower()}, {item.words} words of "
+                    f"{item.lanes} lanes, {item.prefix} of prefix, {item.blocks} blocks, "
+                    f"{len(item.data)} B"
+                )
+        for name, other in self.aliases.items():
+            yield f"alias {name!r} = {other!r}"
+
+    def faults(self) -> Iterator[str]:
+        """What layers read that is not there, and weights of one name."""
+        known = set(self.graph.inputs)
+        for layer in self.layers:
+            for name in layer.reads:
+                if self._place(name) not in known:
+                    yield f"layer {layer.name!r} reads {name!r} before it is there"
+            known.add(layer.writes)
+        names = [item.name for layer in self.layers for item in layer.weights]
+        if len(set(names)) != len(names):
+            yield "names of weights repeat"
+
+    def _place(self, name: str) -> str:
+        while name in self.aliases:
+            name = self.aliases[name]
+        return name
+
+
+def _reach(reach: Reach) -> str:
+    if reach == Reach():
+        return "same element"
+    return (
+        f"{reach.kernel} at stride {reach.stride}, dilation {reach.dilation}, {reach.before} before"
+    )
+
+
+@dataclass(frozen=True)
+class Allocated(Form):
+    """Tensors in narrow memory.
+
+    Attributes:
+        lives: tensors with their addresses, and when they are there; step 0 takes the inputs.
+        steps: the steps.
+        scratch: bytes at the top that the inputs, and then each step, use for themselves.
+        narrow_bytes: bytes of narrow memory.
+    """
+
+    stage = "allocated"
+
+    lives: Sequence[Live]
+    steps: Sequence[Step]
+    scratch: Sequence[int]
+    narrow_bytes: int
+
+    def lines(self) -> Iterator[str]:
+        """Every tensor with its bytes, windows and life, then the steps."""
+        for live in sorted(self.lives, key=lambda live: (live.begin, live.tensor.base)):
+            tensor = live.tensor
+            yield (
+                f"{tensor.name!r}: bytes {tensor.base} to {_end(tensor)}, steps {live.begin} to "
+                f"{live.end}"
+            )
+            if isinstance(tensor, Image):
+                yield f"    {tensor.channels} channels, {tensor.depth} B per pixel"
+                yield f"    rows {_axis(tensor.rows)}"
+                yield f"    columns {_axis(tensor.columns)}"
+            else:
+                yield f"    {tensor.channels} channels in {tensor.blocks} blocks from tile " + str(
+                    tensor.first
+                )
+        for number, step in enumerate(self.steps, 1):
+            part = f", part of {step.whole.name!r}" if step.whole is not None else ""
+            yield (
+                f"step {number}: {kind_of(step.layer)} {step.layer.name!r}{part}, "
+                f"{self.scratch[number]} B of scratch"
+            )
+
+    def faults(self) -> Iterator[str]:
+        """Tensors that overlap while both live or leave the memory; windows that lack bytes."""
+        for live in self.lives:
+            limit = self.narrow_bytes - max(self.scratch[live.begin : live.end + 1], default=0)
+            if live.tensor.base < 0 or _end(live.tensor) > limit:
+                yield f"{live.tensor.name!r} is not below byte {limit}"
+        for number, one in enumerate(self.lives):
+            for other in self.lives[number + 1 :]:
+                at_once = one.begin <= other.end and other.begin <= one.end
+                apart = _end(one.tensor) <= other.tensor.base or _end(other.tensor) <= (
+                    one.tensor.base
+                )
+                if at_once and not apart:
+                    yield f"{one.tensor.name!r} and {other.tensor.name!r} overlap"
+        for live in self.lives:
+            if isinstance(live.tensor, Image):
+                for axis in (live.tensor.rows, live.tensor.columns):
+                    yield from _windows(live.tensor.name, axis)
+
+
+def _end(tensor: Placed) -> int:
+    return tensor.base + tensor.nbytes
+
+
+def _axis(axis: Axis) -> str:
+    owned = " ".join(f"{begin}:{end}" for begin, end in axis.owned)
+    window = " ".join(f"{begin}:{end}" for begin, end in axis.window)
+    return f"{axis.extent}, owned {owned}, windows {window}"
+
+
+def _windows(name: str, axis: Axis) -> Iterator[str]:
+    """Tiles own an axis in their order, and keep what they own; those of strips leave gaps."""
+    begins = [begin for begin, end in axis.owned if begin < end]
+    for (begin, end), (first, last) in zip(axis.owned, axis.window, strict=True):
+        if begin < end and not (first <= begin and end <= last):
+            yield f"{name!r}: a tile owns {begin}:{end} and keeps {first}:{last}"
+    if begins != sorted(begins):
+        yield f"{name!r} is not owned in order: {axis.owned}"
+
+
+@dataclass(frozen=True)
+class Parameters(Form):
+    """Parameters in wide memory.
+
+    Attributes:
+        weights: all weights.
+        pieces: rows of each that stay on the chip, by name.
+        taken: rows that others have on each tile.
+        limit: first row that is not for parameters.
+    """
+
+    stage = "parameters"
+
+    weights: Sequence[Weights]
+    pieces: Mapping[str, Sequence[Piece]]
+    taken: Sequence[int]
+    limit: int
+
+    def lines(self) -> Iterator[str]:
+        """The rows of every operand."""
+        yield f"rows {' '.join(map(str, self.taken))} are taken, {self.limit} rows at most"
+        for item in self.weights:
+            pieces = self.pieces.get(item.name, ())
+            held = sum(piece.words for piece in pieces)
+            yield f"{item.name!r}: {held} of {item.words} words on the chip"
+            for piece in pieces:
+                yield (
+                    f"    tile {piece.tile}: rows {piece.row} to {piece.row + piece.words}, "
+                    f"group {piece.group}"
+                )
+
+    def faults(self) -> Iterator[str]:
+        """Rows that two operands share, or that are not for parameters."""
+        held: dict[int, list[tuple[int, int, str]]] = {tile: [] for tile in range(TILES)}
+        for name, pieces in self.pieces.items():
+            for piece in pieces:
+                held[piece.tile].append((piece.row, piece.row + piece.words, name))
+        for tile, rows in held.items():
+            rows.sort()
+            for (_, end, one), (begin, _, other) in pairwise(rows):
+                if begin < end:
+                    yield f"{one!r} and {other!r} share rows of tile {tile}"
+            if rows and (rows[0][0] < self.taken[tile] or rows[-1][1] > self.limit):
+                yield (
+                    f"rows {rows[0][0]} to {rows[-1][1]} of tile {tile} are not between "
+                    f"{self.taken[tile]} and {self.limit}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where the instructions of a step begin.
+
+    Attributes:
+        name: what the step is.
+        layer: name of its layer, empty for inputs and outputs.
+        chunk: number of the chunk.
+        bundle: bundle in the chunk, behind its START.
+    """
+
+    name: str
+    layer: str
+    chunk: int
+    bundle: int
+
+
+@dataclass(frozen=True)
+class Emitted(Form):
+    """Instructions, by the steps that they belong to.
+
+    Attributes:
+        marks: where steps begin.
+    """
+
+    stage = "emitted"
+
+    marks: Sequence[Mark]
+
+    def lines(self) -> Iterator[str]:
+        """Where the instructions of every step begin."""
+        for mark in self.marks:
+            yield f"{mark.chunk}:{mark.bundle} {mark.name}"
+
+    def faults(self) -> Iterator[str]:
+        """Steps out of order."""
+        places = [(mark.chunk, mark.bundle) for mark in self.marks]
+        if places != sorted(places):
+            yield "steps are not in the order of their instructions"
+
+
+def text(lines: Iterable[str]) -> str:
+    """Lines as a file."""
+    return "".join(f"{line}\n" for line in lines)
