@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.cli.support import Run
-from tests.support import corpus
+from tests.compiler.test_codegen_convolution import chain, grow
 
 from fitzroy.base.errors import CapacityError
 from fitzroy.base.types import DType, TensorType
@@ -79,7 +81,13 @@ def test_equal_input_gives_equal_bytes(fitzroy: Run, digits: Path) -> None:
     [
         (["--min-runtime-version", "15"], "no form of programs for runtime 15"),
         (["--target", "edgetpu", "--bundle", "x.npy"], "--bundle is for ExecuTorch programs"),
-        (["--target", "edgetpu", "--dump", "d"], "--dump is for ExecuTorch programs"),
+        (["--report", "r.txt"], "a report is an .html or a .json file"),
+        (["-o", "m.tflite", "--out-dir", "d"], "-o and --out-dir both say where results go"),
+        (["--num-segments", "2", "-o", "m.tflite"], "2 results and one output file"),
+        (["--num-segments", "10"], "10 segments of a model with 9 operators"),
+        (["--target", "xnnpack", "--num-segments", "2"], "--num-segments is for the Edge TPU"),
+        (["--target", "xnnpack", "--out-dir", "d"], "--out-dir is for the Edge TPU"),
+        (["--report", "missing/r.html"], "the directory of the output does not exist"),
     ],
 )
 def test_refused_options(fitzroy: Run, digits: Path, options: list[str], text: str) -> None:
@@ -104,24 +112,180 @@ def test_a_model_without_integers_goes_to_xnnpack(fitzroy: Run, tmp_path: Path) 
     assert "is not 8-bit quantized" in explained.out
 
 
-@pytest.mark.corpus
+def two_parts(path: Path) -> Path:
+    """A model with two parts for the chip, and something between them that it lacks."""
+    graph = chain(DType.INT8, (16, 16, 16))
+    for number in range(2):
+        for _ in range(3):
+            grow(graph, "conv_2d", 96, (3, 3), seed=number)
+        (x,) = graph.outputs
+        real = TensorType(graph.type(x).shape, DType.FLOAT32)
+        y = graph.emit("abs", [graph.emit("dequantize", [x], real)], real)
+        graph.outputs = [graph.emit("quantize", [y], graph.type(x))]
+    path.write_bytes(tflite.write_model(export_model(graph)))
+    return path
+
+
 def test_what_does_not_fit_stays_on_the_host(
-    fitzroy: Run, digits: Path, monkeypatch: pytest.MonkeyPatch
+    fitzroy: Run, tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    path = two_parts(tmp_path / "two.tflite")
+    assert len(fitzroy("compile", path, "--json").json["subgraphs"]) == 2
     calls = []
 
-    def limited(graph: Graph) -> ObjectFile:
+    def limited(graph: Graph, *rest: Any) -> ObjectFile:
         calls.append(graph)
         if len(calls) == 1:
             raise CapacityError("tensor 'x' takes too many bytes", reason="192 KiB are there")
-        return lower(graph)
+        return lower(graph, *rest)
 
     monkeypatch.setattr("fitzroy.edgetpu.lower", limited)
     refused = fitzroy("compile", digits)
     assert refused.code == 5
     assert "tensor 'x' takes too many bytes" in refused.err
-    recurrent = corpus() / "coral" / "keras_lstm_mnist_ptq.tflite"
     calls.clear()
-    document = fitzroy("compile", recurrent, "--json").json
+    document = fitzroy("compile", path, "--json").json
     assert len(document["subgraphs"]) == 1
     assert any("192 KiB" in item["status"] for item in document["operations"])
+
+
+# --- several results -----------------------------------------------------------------------------
+
+
+def test_models_compiled_together(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
+    two = two_parts(tmp_path / "two.tflite")
+    document = fitzroy("compile", digits, two, "--out_dir", "out", "--json").json
+    assert sorted(os.listdir("out")) == ["digits_edgetpu.tflite", "two_edgetpu.tflite"]
+    assert [item["model"] for item in document["models"]] == [str(digits), str(two)]
+    tokens = {part["token"] for item in document["models"] for part in item["subgraphs"]}
+    assert len(tokens) == 1
+    assert tokens != {0}
+    used = [item["cached_bytes"] for item in document["models"]]
+    left = [item["remaining_bytes"] for item in document["models"]]
+    assert left[0] - left[1] == used[1]
+    text = fitzroy("compile", digits, two, "--no-estimate").out
+    assert text.count("Number of Edge TPU subgraphs") == 2
+    assert (tmp_path / "two_edgetpu.tflite").read_bytes() == Path(
+        "out/two_edgetpu.tflite"
+    ).read_bytes()
+
+
+def test_two_models_of_one_name(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
+    (tmp_path / "digits.tflite").write_bytes(digits.read_bytes())
+    result = fitzroy("compile", digits, "digits.tflite")
+    assert result.code == 2
+    assert "two models have the same name" in result.err
+
+
+def test_segments_in_sequence(fitzroy: Run, digits: Path, images: list[Path]) -> None:
+    document = fitzroy("compile", digits, "--num_segments", "3", "--json").json
+    names = [f"digits_segment_{number}_of_3_edgetpu.tflite" for number in range(3)]
+    assert [file["path"] for file in document["files"]] == names
+    assert sum(item["operators"] for item in document["models"]) == 9
+    assert fitzroy("run", digits, "-i", images[0], "-o", "whole.npy", "-q").code == 0
+    value: Path | str = images[0]
+    for number, name in enumerate(names):
+        assert fitzroy("sim", name, "-i", value, "-o", f"{number}.npy", "-q").code == 0
+        value = f"{number}.npy"
+    assert np.array_equal(np.load("2.npy"), np.load("whole.npy"))
+
+
+def test_an_output_directory(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    assert fitzroy("compile", digits, "-o", "there").code == 0
+    assert os.listdir("there") == ["digits_edgetpu.tflite"]
+
+
+def test_all_or_nothing_is_written(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
+    two = two_parts(tmp_path / "two.tflite")
+    refused = fitzroy("compile", digits, two, "--format", "package", "--out-dir", "out", "--log")
+    assert refused.code == 2
+    assert "the model has 2 parts on the Edge TPU" in refused.err
+    assert os.listdir() == ["two.tflite"]
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes(digits.read_bytes()[:500])
+    assert fitzroy("compile", digits, broken, "--out-dir", "out").code == 3
+    assert sorted(os.listdir()) == ["broken.tflite", "two.tflite"]
+
+
+# --- what is said --------------------------------------------------------------------------------
+
+
+def test_estimated_time(fitzroy: Run, digits: Path) -> None:
+    text = fitzroy("compile", digits).out
+    assert "Estimated time of an inference: 0." in text
+    assert "ms on jetson_nano_10w_usb3" in text
+    [part] = fitzroy("compile", digits, "--json").json["subgraphs"]
+    assert part["estimate"]["cycles"] > 1_000
+    assert sum(part["estimate"]["bound"].values()) <= 1.0
+    assert "Estimated" not in fitzroy("compile", digits, "--no-estimate").out
+    [part] = fitzroy("compile", digits, "--no-estimate", "--json").json["subgraphs"]
+    assert part["estimate"] is None
+
+
+def test_explanations(fitzroy: Run, tmp_path: Path) -> None:
+    text = fitzroy("compile", two_parts(tmp_path / "two.tflite"), "--explain").out
+    assert "CONV_2D" in text
+    assert "subgraph 0, convolution" in text
+    assert "subgraph 1, convolution" in text
+    assert "on the host" in text
+    assert "edgetpu-lowering: abs" in text
+    assert "hint: quantize the model to 8 bits" in text
+
+
+def test_explain_names_layers(fitzroy: Run, digits: Path) -> None:
+    text = fitzroy("explain", digits, "--target", "edgetpu").out
+    assert "global average" in text
+    assert "9 operators: 9 on edgetpu" in text
+
+
+def test_partition_all(fitzroy: Run, tmp_path: Path) -> None:
+    graph = chain(DType.INT8, (8, 8, 8))
+    grow(graph, "conv_2d", 64, (3, 3))
+    (x,) = graph.outputs
+    real = TensorType(graph.type(x).shape, DType.FLOAT32)
+    y = graph.emit("abs", [graph.emit("dequantize", [x], real)], real)
+    y = graph.emit("quantize", [y], graph.type(x))
+    graph.outputs = [graph.emit("quantize", [y], graph.type(x))]
+    path = tmp_path / "tail.tflite"
+    path.write_bytes(tflite.write_model(export_model(graph)))
+    by_cost = fitzroy("compile", path, "--json").json
+    assert len(by_cost["subgraphs"]) == 1
+    assert any("would cost more than it saves" in i["status"] for i in by_cost["operations"])
+    everything = fitzroy("compile", path, "--partition", "all", "--json").json
+    assert len(everything["subgraphs"]) == 2
+    assert everything["mapped"] > by_cost["mapped"]
+
+
+def test_logs(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
+    assert fitzroy("compile", digits, "--log", "-q").code == 0
+    log = (tmp_path / "digits_edgetpu.log").read_text()
+    assert "Number of Edge TPU subgraphs: 1\n" in log
+    assert "CONV_2D            4      Mapped to Edge TPU\n" in log
+
+
+def test_reports(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
+    assert fitzroy("compile", digits, "--report", "r.html").code == 0
+    page = (tmp_path / "r.html").read_text()
+    assert "Estimated inference" in page
+    assert "{{" not in page
+    assert page.count("<svg") == 2
+    assert fitzroy("compile", digits, "--report", "r.json").code == 0
+    document = json.loads((tmp_path / "r.json").read_text())
+    [part] = document["subgraphs"]
+    assert part["timing"]["cycles"] == part["estimate"]["cycles"]
+    assert part["narrow"]["tensors"]
+    assert part["layers"]
+
+
+def test_dumps(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
+    assert fitzroy("compile", digits, "--dump", "d", "-q").code == 0
+    names = sorted(os.listdir("d"))
+    assert names[:3] == ["0-graph.ir", "1-parts.txt", "part-0-2-legalized.txt"]
+    first = {name: (tmp_path / "d" / name).read_bytes() for name in names}
+    assert fitzroy("compile", digits, "--dump", "e", "-q").code == 0
+    assert first == {name: (tmp_path / "e" / name).read_bytes() for name in names}
+    listing = tmp_path / "d" / "part-0-6-program.s"
+    compiled = "digits_edgetpu.tflite"
+    assert fitzroy("as", listing, "--like", compiled, "-o", "again.tflite").code == 0
+    assert (tmp_path / "again.tflite").read_bytes() == (tmp_path / compiled).read_bytes()

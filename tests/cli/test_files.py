@@ -8,7 +8,7 @@ from tests.cli.support import Run
 
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.argv import asks_for_json, spread
-from fitzroy.cli.files import check_output, write_file
+from fitzroy.cli.files import check_output, write_file, write_files
 
 
 def test_writing_replaces_a_file_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -72,6 +72,17 @@ def test_outputs_are_refused_before_the_work(tmp_path: Path) -> None:
     check_output(tmp_path / "fresh", [source])
 
 
+def test_several_files_are_written_or_none(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_files([(tmp_path / "a", b"1"), (tmp_path / "none" / "b", b"2")])
+    assert os.listdir(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+    write_files([(tmp_path / "a", b"1"), (tmp_path / "b", b"2")])
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+    assert (tmp_path / "a").read_bytes() == b"1"
+
+
 @pytest.mark.parametrize(
     ("given", "spread_out"),
     [
@@ -82,6 +93,7 @@ def test_outputs_are_refused_before_the_work(tmp_path: Path) -> None:
         ("m --bundle=a b", "m --bundle=a b"),
         ("m --bundle", "m --bundle"),
         ("m -- --bundle a b", "m -- --bundle a b"),
+        ("m --out_dir a_b --num_segments=2 -- --c_d", "m --out-dir a_b --num-segments=2 -- --c_d"),
     ],
 )
 def test_several_values_after_one_option(given: str, spread_out: str) -> None:

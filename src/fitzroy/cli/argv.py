@@ -11,7 +11,8 @@ _GREEDY = frozenset({"--bundle"})
 def spread(arguments: Sequence[str]) -> list[str]:
     """Arguments in which an option that takes several values stands before each of them.
 
-    ``--bundle a b --json`` becomes ``--bundle a --bundle b --json``.
+    ``--bundle a b --json`` becomes ``--bundle a --bundle b --json``. Names of options may have
+    underscores, as those of Google's compiler do: ``--out_dir`` is ``--out-dir``.
     """
     result: list[str] = []
     greedy, fresh = "", False
@@ -19,6 +20,7 @@ def spread(arguments: Sequence[str]) -> list[str]:
         if argument == "--":
             return result + list(arguments[number:])
         if argument.startswith("-") and argument != "-":
+            argument = _dashed(argument)
             greedy, fresh = argument if argument in _GREEDY else "", True
             result.append(argument)
         elif greedy and not fresh:
@@ -27,6 +29,12 @@ def spread(arguments: Sequence[str]) -> list[str]:
             result.append(argument)
             fresh = False
     return result
+
+
+def _dashed(argument: str) -> str:
+    """An option whose name has dashes in the place of underscores."""
+    name, equals, value = argument.partition("=")
+    return name.replace("_", "-") + equals + value if name.startswith("--") else argument
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:

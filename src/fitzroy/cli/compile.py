@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fitzroy.base.errors import UsageError
-from fitzroy.cli.compile_edgetpu import Format
+from fitzroy.base.errors import UnsupportedError, UsageError
+from fitzroy.cli.compile_edgetpu import Format, Partition, Request
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import Json, Outputs, Quiet, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
@@ -18,6 +18,7 @@ from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 if TYPE_CHECKING:
     from fitzroy.api import Compilation
     from fitzroy.base.types import Array
+    from fitzroy.edgetpu import Source
 
 _METHOD = "forward"
 
@@ -55,8 +56,13 @@ Uint8Option = Annotated[
 
 
 def compile_model(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A .tflite model or a graph in text form.")
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            help="A .tflite model or a graph in text form. Several share an Edge TPU: the first "
+            "ones get memory first.",
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -64,9 +70,18 @@ def compile_model(
             "--output",
             "-o",
             metavar="FILE",
-            help="What to write: a .tflite model for the Edge TPU; a .pte program for XNNPACK, or"
-            " .bpte for only its bundle."
+            help="What to write: a .tflite model for the Edge TPU, or the directory for it; a .pte"
+            " program for XNNPACK, or .bpte for only its bundle."
             " [dim]default: MODEL_edgetpu.tflite or MODEL.pte, in the current directory[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--out-dir",
+            metavar="DIR",
+            help="For the Edge TPU: where results go, under the names of the models.",
             show_default=False,
         ),
     ] = None,
@@ -75,7 +90,8 @@ def compile_model(
         Format,
         typer.Option(
             "--format",
-            help="For the Edge TPU: a model, its bare DarwiNN package, or an object for "
+            help="A [b]module[/b] is one file for any target, with all that executes it. For the "
+            "Edge TPU also: a model, its bare DarwiNN package, or an object for "
             "[b]fitzroy link[/b].",
         ),
     ] = Format.TFLITE,
@@ -83,6 +99,7 @@ def compile_model(
         int,
         typer.Option(
             "--min-runtime-version",
+            "-m",
             metavar="N",
             help="For the Edge TPU: oldest runtime that has to run the model.",
         ),
@@ -94,6 +111,60 @@ def compile_model(
             "-s",
             help="For the Edge TPU: list all operators and where they run.",
         ),
+    ] = False,
+    num_segments: Annotated[
+        int,
+        typer.Option(
+            "--num-segments",
+            "-n",
+            metavar="N",
+            min=0,
+            help="For the Edge TPU: cut the model into N segments, each for a chip of its own.",
+            show_default=False,
+        ),
+    ] = 0,
+    partition: Annotated[
+        Partition,
+        typer.Option(
+            "--partition",
+            help="For the Edge TPU: map [b]all[/b] operators that can be, or leave those to the "
+            "host whose transfers would [b]cost[/b] more than the chip saves.",
+        ),
+    ] = Partition.COST,
+    conservative: Annotated[
+        bool,
+        typer.Option(
+            "--conservative",
+            help="For the Edge TPU: keep to forms of instructions that published programs have.",
+        ),
+    ] = False,
+    estimate: Annotated[
+        bool,
+        typer.Option(
+            "--estimate/--no-estimate",
+            help="For the Edge TPU: estimate the time of an inference on the timing model.",
+        ),
+    ] = True,
+    explained: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="For the Edge TPU: say of every operator what it became, or why it stays on the "
+            "host.",
+        ),
+    ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="For the Edge TPU: write a report, .html or .json.",
+            show_default=False,
+        ),
+    ] = None,
+    log: Annotated[
+        bool,
+        typer.Option("--log", help="For the Edge TPU: write a log beside every result."),
     ] = False,
     uint8: Uint8Option = Uint8.EXACT,
     outputs: Outputs = None,
@@ -117,7 +188,7 @@ def compile_model(
     ] = None,
     dump: Annotated[
         Path | None,
-        typer.Option("--dump", metavar="DIR", help="Write the graph after every pass there."),
+        typer.Option("--dump", metavar="DIR", help="Write every intermediate form there."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -125,29 +196,54 @@ def compile_model(
     """Compile a model for the Edge TPU, or to an ExecuTorch program (.pte) for XNNPACK.
 
     For the Edge TPU, the result is the same model with Edge TPU operators in the place of all that
-    the chip can compute; what it cannot compute stays, with the reason.
+    the chip can compute; what it cannot compute stays, with the reason. Several models are compiled
+    for one chip, which keeps the parameters of all; --num-segments cuts one model for several.
 
     For XNNPACK, operators that it lacks run on ExecuTorch's portable kernels. When some operator
     can run nowhere, every reason is given, and nothing is written.
+
+    With --format module, all of a model goes into one bytecode module, which fitzroy run executes;
+    models that have been compiled for the Edge TPU before are taken, too.
     """
     import fitzroy
-    from fitzroy.cli import compile_edgetpu
+    from fitzroy.cli import compile_edgetpu, compile_module
     from fitzroy.cli.models import check_model, resolve_outputs
 
     terminal = Terminal(json=json, quiet=quiet)
-    check_model(model)
-    if _target(model, target, output, format) is Target.EDGETPU:
-        _refuse_for_edgetpu(bundle=bundle, outputs=outputs, dump=dump, mean=mean, std=std)
-        compile_edgetpu.compile_model(
-            terminal,
-            model,
-            output,
-            format,
-            min_runtime_version=min_runtime_version,
-            show_operations=show_operations,
-            quiet=quiet,
-        )
+    for name in models:
+        check_model(name)
+    request = Request(
+        models,
+        output,
+        directory,
+        format,
+        min_runtime_version,
+        num_segments,
+        partition,
+        conservative=conservative,
+        estimated=estimate,
+        operations=show_operations,
+        explained=explained,
+        report=report,
+        log=log,
+        dump=dump,
+    )
+    if format is Format.MODULE and compile_module.are_compiled(models):
+        compile_module.write_compiled(terminal, request)
         return
+    sources = _sources(request, target)
+    if sources is not None:
+        _refuse("edgetpu", bundle=bundle, outputs=outputs, mean=mean, std=std)
+        request.check()
+        compile_edgetpu.compile_models(terminal, request, sources)
+        return
+    _refuse("xnnpack", out_dir=directory, num_segments=num_segments, explain=explained,
+            report=report, log=log, conservative=conservative)  # fmt: skip
+    if len(models) > 1:
+        raise UsageError(
+            f"{len(models)} models for one program", hint="compile them one after the other"
+        )
+    (model,) = models
     cases = list(bundle or ())
     program, bundled = _destinations(model, output, cases)
     for path in filter(None, (program, bundled)):
@@ -167,6 +263,9 @@ def compile_model(
             dump=dump,
             progress=progress,
         )
+        if format is Format.MODULE:
+            compile_module.write_delegated(terminal, request, compilation)
+            return
         files: list[tuple[Path, bytes]] = [] if program is None else [(program, compilation.data)]
         if bundled is not None:
             arrays = [_case(compilation, case, mean, std) for case in cases]
@@ -192,29 +291,46 @@ _ENDINGS = {
 }
 
 
-def _target(model: str, target: Target | None, output: Path | None, format: Format) -> Target:
-    """What to compile for: what was asked for, what the output's name says, or what fits."""
-    if target is not None:
-        return target
-    if output is not None and output.suffix in _ENDINGS:
-        return _ENDINGS[output.suffix]
-    from fitzroy.edgetpu import is_quantized
+def _sources(request: Request, target: Target | None) -> list[Source] | None:
+    """The models, if they are for the Edge TPU; None if not.
 
-    return Target.EDGETPU if format is not Format.TFLITE or is_quantized(model) else Target.XNNPACK
+    They are if that was asked for, if the output's name says so, or if all of them are quantized.
+    """
+    from fitzroy.edgetpu import Source
+
+    if target is None and request.output is not None:
+        target = _ENDINGS.get(request.output.suffix)
+    if target is None and request.format in (Format.PACKAGE, Format.OBJECT):
+        target = Target.EDGETPU
+    if target is Target.XNNPACK:
+        return None
+    try:
+        sources = [Source.read(path) for path in request.models]
+    except UnsupportedError:
+        # Only the Edge TPU needs TFLite's own operators.
+        if target is Target.EDGETPU:
+            raise
+        return None
+    fits = target is Target.EDGETPU or all(source.quantized for source in sources)
+    return sources if fits else None
 
 
-def _refuse_for_edgetpu(**options: object) -> None:
-    """Options that mean nothing for the Edge TPU.
+_OTHERS = {
+    "edgetpu": ("ExecuTorch programs", "add --target xnnpack, or name the output .pte"),
+    "xnnpack": ("the Edge TPU", "add --target edgetpu, or name the output .tflite"),
+}
+
+
+def _refuse(target: str, **options: object) -> None:
+    """Options that mean nothing for a target.
 
     Raises:
         UsageError: one is given.
     """
+    what, hint = _OTHERS[target]
     for name, value in options.items():
         if value:
-            raise UsageError(
-                f"--{name} is for ExecuTorch programs",
-                hint="add --target xnnpack, or name the output .pte",
-            )
+            raise UsageError(f"--{name.replace('_', '-')} is for {what}", hint=hint)
 
 
 def _destinations(model: str, output: Path | None, cases: list[str]) -> tuple[Path | None, ...]:
@@ -340,9 +456,13 @@ compile_command = Verb(
     compile_model,
     (
         "fitzroy compile model.tflite -o model_edgetpu.tflite --show-operations",
+        "fitzroy compile detector.tflite classifier.tflite --out-dir together/",
+        "fitzroy compile model.tflite --num-segments 3 --report model.html",
+        "fitzroy compile model.tflite --explain --dump stages/",
         "fitzroy compile model.tflite --target xnnpack",
         "fitzroy compile model.tflite -o out.pte --bundle one.png two.png",
         "fitzroy compile detector.tflite --outputs boxes,scores -o detector.pte",
         "fitzroy compile old_uint8.tflite --uint8 fast --dump stages/",
+        "fitzroy compile model.tflite --format module -o model.module",
     ),
 )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json as json_text
 import os
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fitzroy.base.errors import UsageError
-from fitzroy.cli.files import check_output, write_file
-from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
+from fitzroy.cli.files import check_output, write_files
+from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
 
 if TYPE_CHECKING:
-    from fitzroy.edgetpu import EdgeTpuCompilation, MappedSegment
+    from fitzroy.edgetpu import EdgeTpuCompilation, Source
+    from fitzroy.report.run import Run
 
 
 class Format(StrEnum):
@@ -23,57 +25,203 @@ class Format(StrEnum):
     TFLITE = "tflite"
     PACKAGE = "package"
     OBJECT = "object"
+    MODULE = "module"
 
 
-SUFFIXES = {Format.TFLITE: "_edgetpu.tflite", Format.PACKAGE: ".dwn", Format.OBJECT: ".fzo"}
+class Partition(StrEnum):
+    """Which operators go to the Edge TPU."""
+
+    COST = "cost"
+    ALL = "all"
+
+
+SUFFIXES = {
+    Format.TFLITE: "_edgetpu.tflite",
+    Format.PACKAGE: ".dwn",
+    Format.OBJECT: ".fzo",
+    Format.MODULE: ".module",
+}
 """What is added to the name of a model."""
 
-_STATUS = "Mapped to Edge TPU"
+_REPORTS = (".html", ".json")
 
 
-def destination(model: str, output: Path | None, format: Format) -> Path:
-    """Where the result goes."""
-    return output if output is not None else Path(Path(model).stem + SUFFIXES[format])
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user wants of the compiler for the Edge TPU.
+
+    Attributes:
+        models: paths of the models.
+        output: file, or an existing directory, for the result.
+        directory: directory for results.
+        format: what to write.
+        runtime: oldest runtime that has to run the results.
+        segments: into how many segments to cut the model; 0 for none.
+        partition: which operators go to the chip.
+        conservative: whether to keep to forms of instructions that published programs have.
+        estimated: whether to estimate the time of an inference.
+        operations: whether to list all operators.
+        explained: whether to say what became of every operator.
+        report: file for a report.
+        log: whether to write a log beside every result.
+        dump: directory for intermediate forms.
+    """
+
+    models: list[str]
+    output: Path | None = None
+    directory: Path | None = None
+    format: Format = Format.TFLITE
+    runtime: int = 14
+    segments: int = 0
+    partition: Partition = Partition.COST
+    conservative: bool = False
+    estimated: bool = True
+    operations: bool = False
+    explained: bool = False
+    report: Path | None = None
+    log: bool = False
+    dump: Path | None = None
+
+    @property
+    def targets(self) -> list[Path]:
+        """Where results go; several models may be functions of one module.
+
+        Raises:
+            UsageError: one file for several results, or two results of one name.
+        """
+        names = [Path(model).stem for model in self.models]
+        if self.segments:
+            names = [
+                f"{name}_segment_{number}_of_{self.segments}"
+                for name in names
+                for number in range(self.segments)
+            ]
+        folder = self.directory
+        if folder is None and self.output is not None and self.output.is_dir():
+            folder = self.output
+        if folder is None and self.output is not None:
+            if self.joins:
+                return [self.output] * len(names)
+            if len(names) > 1:
+                raise UsageError(
+                    f"{len(names)} results and one output file",
+                    where=os.fspath(self.output),
+                    hint="name a directory: --out-dir DIR",
+                )
+            return [self.output]
+        found = [(folder or Path()) / (name + SUFFIXES[self.format]) for name in names]
+        if len(set(found)) < len(found):
+            raise UsageError("two models have the same name", hint="rename one of them")
+        return found
+
+    @property
+    def joins(self) -> bool:
+        """Whether all results go to one module."""
+        one = self.output is not None and not self.output.is_dir() and not self.segments
+        return self.format is Format.MODULE and one
+
+    def check(self) -> None:
+        """Refuse before any work is done what cannot be done.
+
+        Raises:
+            UsageError: options that contradict, or outputs that cannot be written.
+        """
+        if self.output is not None and self.directory is not None:
+            raise UsageError("-o and --out-dir both say where results go", hint="give one of them")
+        if self.segments and len(self.models) > 1:
+            raise UsageError(
+                "--num-segments is for one model",
+                reason="models that are compiled together share one chip",
+            )
+        for path in (self.directory, self.dump):
+            if path is not None and path.exists() and not path.is_dir():
+                raise UsageError("a directory is wanted", where=os.fspath(path))
+        if self.report is not None and self.report.suffix not in _REPORTS:
+            raise UsageError("a report is an .html or a .json file", where=os.fspath(self.report))
+        targets = list(dict.fromkeys(self.targets))
+        outputs = [*targets, *([self.report] if self.report is not None else [])]
+        if self.log:
+            outputs += [path.with_suffix(".log") for path in targets]
+        if len(set(outputs)) < len(outputs):
+            raise UsageError("two outputs have the same name", where=os.fspath(outputs[-1]))
+        for path in outputs:
+            if self.directory is None or path.parent != self.directory or path.parent.exists():
+                check_output(path, self.models)
 
 
-def compile_model(
-    terminal: Terminal,
-    model: str,
-    output: Path | None,
-    format: Format,
-    *,
-    min_runtime_version: int,
-    show_operations: bool,
-    quiet: bool,
-) -> None:
-    """Compile, write, and print a summary or its document.
+def compile_models(terminal: Terminal, request: Request, sources: Sequence[Source]) -> None:
+    """Compile, write, and print a log or its document.
 
     Raises:
         UsageError: an output that cannot be written, a runtime version that does not exist, or
             several parts where one file is wanted.
     """
-    from fitzroy.edgetpu import compile_edgetpu
+    from fitzroy import edgetpu
+    from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS
+    from fitzroy.compiler.targets.edgetpu.codegen.options import Options
     from fitzroy.linker.packages.darwinn import LinkOptions
+
+    options = LinkOptions(generation=_generation(request.runtime))
+    generator = Options(conservative=request.conservative)
+    costs = COSTS if request.partition is Partition.COST else None
+    with terminal.working("compiling") as progress:
+        if request.segments:
+            results = edgetpu.compile_segments(
+                sources[0],
+                request.segments,
+                options=options,
+                generator=generator,
+                costs=costs,
+                progress=progress,
+            )
+        else:
+            results = edgetpu.compile_together(
+                sources, options=options, generator=generator, costs=costs, progress=progress
+            )
+    contents = _contents(request, results)
+    runs: list[list[Run]] = [[] for _ in results]
+    if request.estimated or request.report is not None:
+        with terminal.working("estimating time") as progress:
+            runs = [_timed(result, progress) for result in results]
+    documents = _documents(request, results, contents, runs)
+    _write(request, results, documents, contents, runs)
+    if terminal.json:
+        terminal.document(_joined(documents))
+    elif not terminal.quiet:
+        for number, document in enumerate(documents):
+            if number:
+                terminal.line()
+            _show(terminal, request, document)
+        for path in (request.report, request.dump):
+            if path is not None:
+                terminal.line(f"wrote {path}", style="green")
+
+
+def _generation(runtime: int) -> Any:
+    """The form of programs for a runtime.
+
+    Raises:
+        UsageError: there is none.
+    """
     from fitzroy.linker.resolve.caching import Generation
 
-    target = destination(model, output, format)
-    check_output(target, [model])
     versions = [int(item) for item in Generation]
-    if min_runtime_version not in versions:
+    if runtime not in versions:
         raise UsageError(
-            f"there is no form of programs for runtime {min_runtime_version}",
+            f"there is no form of programs for runtime {runtime}",
             reason=f"there are {', '.join(map(str, versions))}",
         )
-    options = LinkOptions(generation=Generation(min_runtime_version))
-    with terminal.working("compiling") as progress:
-        result = compile_edgetpu(model, options=options, progress=progress)
-    data = _content(result, format)
-    write_file(target, data)
-    document = _document(result, model, target, len(data))
-    if terminal.json:
-        terminal.document(document)
-    elif not quiet:
-        _show(terminal, document, show_operations=show_operations)
+    return Generation(runtime)
+
+
+def _contents(request: Request, results: Sequence[EdgeTpuCompilation]) -> list[bytes]:
+    """What to write for every result."""
+    if request.format is not Format.MODULE:
+        return [_content(result, request.format) for result in results]
+    from fitzroy.modules import modules_of
+
+    models = {result.source.path: result.data for result in results}
+    return modules_of(models, joined=request.joins)
 
 
 def _content(result: EdgeTpuCompilation, format: Format) -> bytes:
@@ -86,112 +234,204 @@ def _content(result: EdgeTpuCompilation, format: Format) -> bytes:
         raise UsageError(
             f"the model has {len(result.segments)} parts on the Edge TPU",
             reason=f"a {format.value} holds one",
+            where=result.source.path,
             hint="write a model: --format tflite",
         )
     (part,) = result.segments
     return write_package(part.package) if format is Format.PACKAGE else write_object(part.object)
 
 
-def _cached(part: MappedSegment) -> int:
-    caching = part.package.caching
-    return 0 if caching is None or caching.parameters is None else len(caching.parameters)
+def _timed(result: EdgeTpuCompilation, progress: Any) -> list[Run]:
+    from fitzroy.estimate import estimate
+
+    found = []
+    for number, part in enumerate(result.segments, 1):
+        progress(f"{result.source.path}, part {number} of {len(result.segments)}")
+        found.append(estimate(part.package, os.path.basename(result.source.path)))
+    return found
 
 
-def _streamed(part: MappedSegment) -> int:
-    held = part.package.main.parameters
-    return 0 if held is None else len(held)
+def _documents(
+    request: Request,
+    results: Sequence[EdgeTpuCompilation],
+    contents: Sequence[bytes],
+    runs: Sequence[Sequence[Run]],
+    *,
+    full: bool = False,
+) -> list[dict[str, Any]]:
+    """What the compiler did, for JSON, logs and reports."""
+    from fitzroy.compilation import document
+
+    documents: list[dict[str, Any]] = []
+    for result, timed, path, content in zip(results, runs, request.targets, contents, strict=True):
+        # Segments have chips of their own.
+        taken = 0 if request.segments else sum(item["cached_bytes"] for item in documents)
+        found = document(result, timed, full=full, taken=taken)
+        found["files"] = [{"path": os.fspath(path), "bytes": len(content)}]
+        documents.append(found)
+    return documents
 
 
-def _instructions(part: MappedSegment) -> int:
-    return sum(
-        0 if stream.bitstream is None else len(stream.bitstream)
-        for stream in part.package.main.instruction_bitstreams or ()
-    )
-
-
-def _document(result: EdgeTpuCompilation, model: str, target: Path, written: int) -> dict[str, Any]:
-    from fitzroy.edgetpu import unmapped
-    from fitzroy.hw_models.chips.beagle import BEAGLE
-
-    chip = BEAGLE.memories.wide.size * BEAGLE.tiles.count
-    cached = sum(map(_cached, result.segments))
+def _joined(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One document; that of a single model as it is."""
+    if len(documents) == 1:
+        return documents[0]
     return {
-        "model": model,
-        "model_bytes": os.path.getsize(model),
-        "files": [{"path": os.fspath(target), "bytes": written}],
         "target": "edgetpu",
-        "operators": len(result.graph.nodes()),
-        "mapped": len(result.mapped),
-        "subgraphs": [
-            {
-                "operators": len(part.segment.nodes),
-                "instruction_bytes": _instructions(part),
-                "chunks": len(part.package.main.instruction_bitstreams or ()),
-                "cached_bytes": _cached(part),
-                "streamed_bytes": _streamed(part),
-                "narrow_bytes": part.package.main.used_narrow_memory_bytes_per_tile,
-            }
-            for part in result.segments
-        ],
-        "cached_bytes": cached,
-        "remaining_bytes": chip - cached,
-        "streamed_bytes": sum(map(_streamed, result.segments)),
-        "operations": _operations(result, unmapped(result.placements)),
-        "seconds": result.seconds,
+        "files": [file for document in documents for file in document["files"]],
+        "models": list(documents),
     }
 
 
-def _operations(result: EdgeTpuCompilation, host: Sequence[Any]) -> list[dict[str, Any]]:
-    """One line per kind of operator and where it runs."""
-    from fitzroy.compiler.partition import title
+def _write(
+    request: Request,
+    results: Sequence[EdgeTpuCompilation],
+    documents: Sequence[dict[str, Any]],
+    contents: Sequence[bytes],
+    runs: Sequence[Sequence[Run]],
+) -> None:
+    """Write everything, or nothing.
 
-    mapped = Counter(node.op for node in result.mapped)
-    left: dict[tuple[str, str], int] = Counter()
-    reasons = {reject.where: reject.what for reject in result.reasons}
-    for node in host:
-        left[node.op, reasons.get(title(node), "")] += 1
+    Raises:
+        UsageError: a file cannot be written.
+    """
+    from fitzroy.compilation import forms
+
+    files = list(dict(zip(request.targets, contents, strict=True)).items())
+    if request.log:
+        logs: dict[Path, str] = {}
+        for path, document in zip(request.targets, documents, strict=True):
+            name = path.with_suffix(".log")
+            logs[name] = "\n".join(filter(None, [logs.get(name), log(document)]))
+        files += [(path, text.encode()) for path, text in logs.items()]
+    if request.report is not None:
+        in_full = _documents(request, results, contents, runs, full=True)
+        files.append((request.report, _report(request.report, in_full, runs)))
+    folders = [request.directory, request.dump]
+    if request.dump is not None:
+        for path, result in zip(request.targets, results, strict=True):
+            folder = request.dump
+            if len(results) > 1:
+                folder /= Path(result.source.path).stem if request.joins else path.stem
+            folders.append(folder)
+            files += [(folder / name, text.encode()) for name, text in forms(result).items()]
+    for made in folders:
+        if made is not None:
+            _make(made)
+    write_files(files)
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            "the directory cannot be made",
+            reason=error.strerror or str(error),
+            where=os.fspath(directory),
+        ) from None
+
+
+def _report(
+    path: Path, documents: Sequence[dict[str, Any]], runs: Sequence[Sequence[Run]]
+) -> bytes:
+    if path.suffix == ".json":
+        text = json_text.dumps(plain(_joined(documents)), indent=2, allow_nan=False)
+        return f"{text}\n".encode()
+    from fitzroy.report.compilation import page
+
+    return page(documents, runs).encode()
+
+
+# --- the log -------------------------------------------------------------------------------------
+
+
+def _summary(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names and values of a log, as those who read logs of compilers for the chip know them."""
+    file = document["files"][0]
+    yield "Input model", document["model"]
+    yield "Input size", size(document["model_bytes"])
+    yield "Output model", file["path"]
+    yield "Output size", size(file["bytes"])
+    yield "On-chip memory used for caching model parameters", size(document["cached_bytes"])
+    yield "On-chip memory remaining for caching model parameters", size(document["remaining_bytes"])
+    yield (
+        "Off-chip memory used for streaming uncached model parameters",
+        size(document["streamed_bytes"]),
+    )
+    yield "Number of Edge TPU subgraphs", str(len(document["subgraphs"]))
+    yield "Total number of operations", str(document["operators"])
+    if document["mapped"] < document["operators"]:
+        left = document["operators"] - document["mapped"]
+        yield "Number of operations that will run on Edge TPU", str(document["mapped"])
+        yield "Number of operations that will run on CPU", str(left)
+    for number, part in enumerate(document["subgraphs"]):
+        if part["estimate"] is not None:
+            name = "Estimated time of an inference"
+            if len(document["subgraphs"]) > 1:
+                name += f", subgraph {number}"
+            yield name, _time(part["estimate"])
+
+
+def _time(estimate: dict[str, Any]) -> str:
+    bound = ", ".join(f"{what} {share:.0%}" for what, share in estimate["bound"].items())
+    return (
+        f"{estimate['total_us'] / 1000:.3f} ms on {estimate['host']}: "
+        f"{estimate['cycles']:,.0f} cycles, bound by {bound}"
+    )
+
+
+_COLUMNS = (Column("Operator"), Column("Count", right=True), Column("Status"))
+
+
+def _operations(document: dict[str, Any]) -> list[list[str]]:
     return [
-        {"operator": op.upper(), "count": number, "status": _STATUS}
-        for op, number in mapped.items()
-    ] + [
-        {"operator": op.upper(), "count": number, "status": reason}
-        for (op, reason), number in left.items()
+        [item["operator"], str(item["count"]), item["status"]] for item in document["operations"]
     ]
 
 
-def _show(terminal: Terminal, document: dict[str, Any], *, show_operations: bool) -> None:
+def log(document: dict[str, Any]) -> str:
+    """The log of a compilation as text."""
+    import fitzroy
+
+    rows = [[column.title for column in _COLUMNS], *_operations(document)]
+    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    table = ["".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    lines = [
+        f"FitzRoy {fitzroy.__version__}, compiler for the Edge TPU",
+        *(f"{name}: {text}" for name, text in _summary(document)),
+        "",
+        *table,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _show(terminal: Terminal, request: Request, document: dict[str, Any]) -> None:
+    left = document["operators"] - document["mapped"]
     terminal.line(f"Model compiled successfully in {seconds(document['seconds'])}.")
     terminal.line()
-    (file,) = document["files"]
-    terminal.fields(
-        [
-            ("Input model", document["model"]),
-            ("Input size", size(document["model_bytes"])),
-            ("Output model", file["path"]),
-            ("Output size", size(file["bytes"])),
-            ("On-chip memory used for caching model parameters", size(document["cached_bytes"])),
-            (
-                "On-chip memory remaining for caching model parameters",
-                size(document["remaining_bytes"]),
-            ),
-            (
-                "Off-chip memory used for streaming uncached model parameters",
-                size(document["streamed_bytes"]),
-            ),
-            ("Number of Edge TPU subgraphs", str(len(document["subgraphs"]))),
-            ("Total number of operations", str(document["operators"])),
-            ("Operations on the Edge TPU", str(document["mapped"])),
-        ]
-    )
-    left = document["operators"] - document["mapped"]
+    for name, text in _summary(document):
+        terminal.line(f"{name}: {text}")
     if left:
         terminal.warn(f"{count(left, 'operation')} will run on the CPU")
-    if show_operations or left:
+    if request.operations or left:
         terminal.line()
-        terminal.table(
-            (Column("Operator"), Column("Count", right=True), Column("Status")),
-            [
-                [item["operator"], str(item["count"]), item["status"]]
-                for item in document["operations"]
-            ],
-        )
+        terminal.table(_COLUMNS, _operations(document))
+    if request.explained:
+        _explain(terminal, document)
+
+
+def _explain(terminal: Terminal, document: dict[str, Any]) -> None:
+    """What became of every operator: its layers, or why it stays and what to do about it."""
+    terminal.heading("operators")
+    for item in document["explanation"]:
+        name = f"{item['index']} {item['operator']} {item['name']!r}"
+        if item["subgraph"] is not None:
+            became = ", ".join(item["layers"]) or "no instructions of its own"
+            terminal.line(f"{name}: subgraph {item['subgraph']}, {became}")
+            continue
+        terminal.line(f"{name}: on the host")
+        for reason in item["reasons"]:
+            terminal.line(f"{reason['code']}: {reason['what']}", indent=2)
+            if reason["hint"]:
+                terminal.line(f"hint: {reason['hint']}", style="green", indent=4)

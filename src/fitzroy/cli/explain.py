@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,7 +85,8 @@ def explain(
     if outputs:
         graph = graph.cut(resolve_outputs(graph, outputs))
     legalized, placements = fitzroy.explain(graph, target=target.value, uint8=uint8.value)
-    rows = explain_rows(graph, legalized, placements)
+    layers = _layers(graph, placements) if target is Target.EDGETPU else {}
+    rows = explain_rows(graph, legalized, placements, layers)
     error = _refusal(rows, model)
     if json:
         entries = [_entry(row) for row in rows]
@@ -102,13 +103,30 @@ def explain(
         raise typer.Exit(error.exit_code)
 
 
-def explain_rows(graph: Graph, legalized: Graph, placements: Sequence[Placement]) -> list[Row]:
+def _layers(graph: Graph, placements: Sequence[Placement]) -> dict[str, list[str]]:
+    """What operators become on the Edge TPU, by the names of their nodes."""
+    from fitzroy.compiler.targets.edgetpu.codegen.segments import NAME, layers_of
+
+    found: dict[str, list[str]] = {}
+    for placement in placements:
+        if placement.target == NAME:
+            found |= layers_of(graph.part(placement.nodes))
+    return found
+
+
+def explain_rows(
+    graph: Graph,
+    legalized: Graph,
+    placements: Sequence[Placement],
+    layers: Mapping[str, Sequence[str]] | None = None,
+) -> list[Row]:
     """One row per operator of the model, then one per node that belongs to none.
 
     Args:
         graph: the model.
         legalized: what the passes made of it.
         placements: where the nodes of `legalized` run.
+        layers: what becomes of nodes, by name, if that is known.
     """
     from fitzroy.compiler.partition import title
 
@@ -131,7 +149,8 @@ def explain_rows(graph: Graph, legalized: Graph, placements: Sequence[Placement]
         if found is None:
             found = _row(legalized, node, None)
             inserted.append(found)
-        found.nodes.append((node.op, targets[node.name]))
+        became = (layers or {}).get(node.name) or [node.op]
+        found.nodes += [(name, targets[node.name]) for name in became]
         found.reasons += [
             reason for reason in reasons.get(title(node), ()) if reason not in found.reasons
         ]
@@ -224,6 +243,7 @@ explain_command = Verb(
     explain,
     (
         "fitzroy explain model.tflite",
+        "fitzroy explain model.tflite --target edgetpu",
         "fitzroy explain model.tflite --outputs scores",
         "fitzroy explain model.tflite --json | jq '.operators[].placed'",
     ),

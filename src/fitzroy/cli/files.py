@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fitzroy.base.errors import UsageError
@@ -56,18 +56,50 @@ def write_file(path: Path, data: bytes | memoryview) -> None:
         raise _refused("the output cannot be written", path, error) from None
 
 
+def write_files(files: Sequence[tuple[Path, bytes]]) -> None:
+    """Write several files: if one cannot be written, none is.
+
+    Raises:
+        UsageError: a file cannot be written; what was there stays.
+    """
+    with contextlib.ExitStack() as stack:
+        drafts = []
+        for path, data in files:
+            try:
+                if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+                    continue
+                target = Path(os.path.realpath(path))
+                drafts.append((stack.enter_context(_draft(target, data)), target, path))
+            except OSError as error:
+                raise _refused("the output cannot be written", path, error) from None
+        for draft, target, path in drafts:
+            try:
+                os.replace(draft, target)
+            except OSError as error:
+                raise _refused("the output cannot be written", path, error) from None
+    for path, data in files:
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            write_file(path, data)
+
+
 def _replace(path: Path, data: bytes | memoryview) -> None:
+    with _draft(path, data) as draft:
+        os.replace(draft, path)
+
+
+@contextlib.contextmanager
+def _draft(path: Path, data: bytes | memoryview) -> Iterator[str]:
+    """A file beside another one with its permissions, which goes away unless it is renamed."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             # mkstemp makes private files; a result has the permissions of any other file.
             os.fchmod(file.fileno(), _permissions(path))
-        os.replace(name, path)
-    except BaseException:
+        yield name
+    finally:
         with contextlib.suppress(OSError):
             os.unlink(name)
-        raise
 
 
 def _permissions(path: Path) -> int:

@@ -86,7 +86,7 @@ class Speed:
         Raises:
             UsageError: there is no such clock or host, or two of the options contradict.
         """
-        from fitzroy.api import CLOCK, HOST
+        from fitzroy.estimate import CLOCK, HOST
         from fitzroy.hw_models.chips.beagle import BEAGLE
 
         if usb is not None and host is not None:

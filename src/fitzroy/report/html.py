@@ -8,8 +8,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 from fitzroy.hw_models.edgetpu.occupancy import Use
@@ -24,6 +22,16 @@ from fitzroy.report.phases import (
     tile_name,
 )
 from fitzroy.report.run import Run
+from fitzroy.report.tables import (
+    Cell,
+    Column,
+    blank_zero,
+    escaped,
+    meter,
+    number,
+    resource,
+    table,
+)
 
 _LINKS = 200
 """Stretches of the critical path that are listed."""
@@ -61,8 +69,8 @@ def page(run: Run) -> str:
             f"One inference on the simulated chip {run.chip.name} · clock {timeline.clock}, "
             f"{timeline.core_mhz:g} MHz · host {timeline.host}"
         ),
-        "style": _resource("page.css"),
-        "script": _resource("page.js"),
+        "style": resource("page.css"),
+        "script": resource("page.js"),
         "figures": _headline(run, figures),
         "notes": _notes(run.notes),
         "phases": _phase_table(run, figures),
@@ -77,11 +85,7 @@ def page(run: Run) -> str:
         "data": _embedded(_data(run, figures)),
     }
     # One pass, so that markers inside of what is filled in stay what they are.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _resource("page.html"))
-
-
-def _resource(name: str) -> str:
-    return resources.files("fitzroy.report").joinpath(name).read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], resource("page.html"))
 
 
 def _embedded(data: object) -> str:
@@ -225,86 +229,18 @@ def _headline(run: Run, figures: Sequence[PhaseFigures]) -> str:
         ),
     ]
     return "\n".join(
-        f"<div><dt>{_e(name)}</dt><dd>{_e(value)}<small>{_e(detail)}</small></dd></div>"
+        f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}<small>{escaped(detail)}</small></dd></div>"
         for name, value, detail in items
     )
 
 
 def _notes(notes: Iterable[str]) -> str:
-    items = "".join(f"<li>{_e(note)}</li>" for note in notes)
+    items = "".join(f"<li>{escaped(note)}</li>" for note in notes)
     return f'<ul class="notes">{items}</ul>' if items else ""
 
 
-def _e(text: object) -> str:
-    return html.escape(str(text))
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """A cell of a table.
-
-    Attributes:
-        shown: HTML.
-        value: what it is sorted by.
-    """
-
-    shown: str
-    value: float | str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A column of a table: heading, whether it holds text, and what the heading means."""
-
-    name: str
-    text: bool = False
-    title: str = ""
-
-
-def _table(
-    columns: Sequence[_Column], rows: Iterable[Sequence[_Cell]], *, id: str = "", sort: bool = False
-) -> str:
-    head = []
-    for column in columns:
-        side = ' class="left"' if column.text else ""
-        title = f' title="{_e(column.title)}"' if column.title else ""
-        kind = f' data-kind="{"text" if column.text else "number"}"' if sort else ""
-        first = ' data-first="ascending"' if sort and (column.text or column.name == "#") else ""
-        label = f'<button type="button">{_e(column.name)}</button>' if sort else _e(column.name)
-        head.append(f'<th scope="col"{side}{title}{kind}{first}>{label}</th>')
-    body = []
-    for number, row in enumerate(rows):
-        cells = []
-        for column, cell in zip(columns, row, strict=True):
-            side = ' class="left"' if column.text else ""
-            value = f' data-value="{_e(cell.value)}"' if sort else ""
-            cells.append(f"<td{side}{value}>{cell.shown}</td>")
-        mark = f' data-phase="{number}"' if sort else ""
-        body.append(f"<tr{mark}>{''.join(cells)}</tr>")
-    name = f' id="{id}"' if id else ""
-    return (
-        f"<table{name}><thead><tr>{''.join(head)}</tr></thead>\n"
-        f"<tbody>{chr(10).join(body)}</tbody></table>"
-    )
-
-
-def _number(value: float, text: str | None = None) -> _Cell:
-    return _Cell(_e(f"{value:,.0f}" if text is None else text), round(value, 6))
-
-
-def _blank_zero(value: float, text: str | None = None) -> _Cell:
-    return _number(value, text) if value else _Cell("", 0)
-
-
-def _meter(part: float, color: str = "op") -> str:
-    width = min(100.0, max(0.0, 100 * part))
-    return (
-        f'<span class="meter"><i style="width:{width:.1f}%;background:var(--{color})"></i></span>'
-    )
-
-
 def _tag(resource: str) -> str:
-    return f'<span class="tag" style="--c:var(--{_color(resource)})">{_e(resource)}</span>'
+    return f'<span class="tag" style="--c:var(--{_color(resource)})">{escaped(resource)}</span>'
 
 
 def _color(resource: str) -> str:
@@ -312,19 +248,19 @@ def _color(resource: str) -> str:
 
 
 _PHASE_COLUMNS = (
-    _Column("#"),
-    _Column("phase", text=True),
-    _Column("time", title="time on the chip"),
-    _Column("share", title="share of the time on the chip"),
-    _Column("cycles"),
-    _Column("op busy", title="share of the time in which the busiest op engine computes"),
-    _Column("MACs", title="products of all tiles, in lanes that are on"),
-    _Column("MAC use", title="share of the products that the chip could do in the time"),
-    _Column("ring rows", title="rows that tiles and the infeed send over the ring"),
-    _Column("mesh words", title="words that tiles send to their neighbours"),
-    _Column("streamed", title="parameters from the host"),
-    _Column("bound by", text=True, title="what most of the critical path goes through"),
-    _Column("op engine waits for", text=True, title="cycles that the busiest op engine waits"),
+    Column("#"),
+    Column("phase", text=True),
+    Column("time", title="time on the chip"),
+    Column("share", title="share of the time on the chip"),
+    Column("cycles"),
+    Column("op busy", title="share of the time in which the busiest op engine computes"),
+    Column("MACs", title="products of all tiles, in lanes that are on"),
+    Column("MAC use", title="share of the products that the chip could do in the time"),
+    Column("ring rows", title="rows that tiles and the infeed send over the ring"),
+    Column("mesh words", title="words that tiles send to their neighbours"),
+    Column("streamed", title="parameters from the host"),
+    Column("bound by", text=True, title="what most of the critical path goes through"),
+    Column("op engine waits for", text=True, title="cycles that the busiest op engine waits"),
 )
 
 
@@ -341,30 +277,31 @@ def _phase_table(run: Run, figures: Sequence[PhaseFigures]) -> str:
         )
         rows.append(
             (
-                _number(item.number),
-                _Cell(f'<button type="button">{_e(item.name)}</button>', item.name),
-                _number(item.cycles, units.time(item.cycles / run.timeline.core_mhz)),
-                _Cell(
-                    _e(units.share(item.cycles / total)) + _meter(item.cycles / total, "scalar"),
+                number(item.number),
+                Cell(f'<button type="button">{escaped(item.name)}</button>', item.name),
+                number(item.cycles, units.time(item.cycles / run.timeline.core_mhz)),
+                Cell(
+                    escaped(units.share(item.cycles / total))
+                    + meter(item.cycles / total, "scalar"),
                     round(item.cycles / total, 6),
                 ),
-                _number(item.cycles),
-                _blank_zero(item.op_busy / cycles, units.share(item.op_busy / cycles)),
-                _blank_zero(item.macs),
-                _Cell(
-                    _e(units.share(item.utilization)) + _meter(item.utilization),
+                number(item.cycles),
+                blank_zero(item.op_busy / cycles, units.share(item.op_busy / cycles)),
+                blank_zero(item.macs),
+                Cell(
+                    escaped(units.share(item.utilization)) + meter(item.utilization),
                     round(item.utilization, 6),
                 )
                 if item.macs
-                else _Cell("", 0),
-                _blank_zero(item.ring_rows),
-                _blank_zero(item.mesh_words),
-                _blank_zero(item.streamed, units.size(item.streamed)),
-                _Cell(_tag(item.bound) if item.bound else "", item.bound),
-                _Cell(_e(shown), shown),
+                else Cell("", 0),
+                blank_zero(item.ring_rows),
+                blank_zero(item.mesh_words),
+                blank_zero(item.streamed, units.size(item.streamed)),
+                Cell(_tag(item.bound) if item.bound else "", item.bound),
+                Cell(escaped(shown), shown),
             )
         )
-    return _table(_PHASE_COLUMNS, rows, id="phases", sort=True)
+    return table(_PHASE_COLUMNS, rows, id="phases", sort=True)
 
 
 def _critical(run: Run, figures: Sequence[PhaseFigures]) -> str:
@@ -377,51 +314,51 @@ def _critical(run: Run, figures: Sequence[PhaseFigures]) -> str:
         by_cause[link.what, link.cause] += link.end - link.begin
     if not by_resource:
         return '<p class="hint">The timeline has no critical path.</p>'
-    summary = _table(
-        (_Column("goes through", text=True), _Column("cycles"), _Column("share")),
+    summary = table(
+        (Column("goes through", text=True), Column("cycles"), Column("share")),
         [
             (
-                _Cell(_tag(what)),
-                _number(cycles),
-                _Cell(_e(units.share(cycles / total)) + _meter(cycles / total, _color(what))),
+                Cell(_tag(what)),
+                number(cycles),
+                Cell(escaped(units.share(cycles / total)) + meter(cycles / total, _color(what))),
             )
             for what, cycles in _most(by_resource)
         ],
     )
-    causes = _table(
+    causes = table(
         (
-            _Column("unit", text=True),
-            _Column("why not earlier", text=True),
-            _Column("cycles"),
-            _Column("share"),
+            Column("unit", text=True),
+            Column("why not earlier", text=True),
+            Column("cycles"),
+            Column("share"),
         ),
         [
             (
-                _Cell(_e(what.replace("_", " "))),
-                _Cell(_e(cause.replace("_", " "))),
-                _number(cycles),
-                _number(cycles, units.share(cycles / total)),
+                Cell(escaped(what.replace("_", " "))),
+                Cell(escaped(cause.replace("_", " "))),
+                number(cycles),
+                number(cycles, units.share(cycles / total)),
             )
             for (what, cause), cycles in _most(by_cause)[:8]
         ],
     )
     longest = sorted(timeline.critical_path, key=lambda link: link.begin - link.end)[:_LINKS]
     count = len(timeline.critical_path)
-    links = _table(
+    links = table(
         (
-            _Column("begins at", title="microseconds from the start of the inference"),
-            _Column("cycles"),
-            _Column("unit", text=True),
-            _Column("instruction", text=True),
-            _Column("why not earlier", text=True),
+            Column("begins at", title="microseconds from the start of the inference"),
+            Column("cycles"),
+            Column("unit", text=True),
+            Column("instruction", text=True),
+            Column("why not earlier", text=True),
         ),
         [
             (
-                _number(link.begin, f"{timeline.microsecond(link.begin):,.1f} µs"),
-                _number(link.end - link.begin),
-                _Cell(_e(link.what.replace("_", " "))),
-                _Cell(_e("" if link.issue is None else timeline.issued[link.issue].name)),
-                _Cell(_e(link.cause.replace("_", " "))),
+                number(link.begin, f"{timeline.microsecond(link.begin):,.1f} µs"),
+                number(link.end - link.begin),
+                Cell(escaped(link.what.replace("_", " "))),
+                Cell(escaped("" if link.issue is None else timeline.issued[link.issue].name)),
+                Cell(escaped(link.cause.replace("_", " "))),
             )
             for link in sorted(longest, key=lambda link: link.begin)
         ],
@@ -436,13 +373,13 @@ def _critical(run: Run, figures: Sequence[PhaseFigures]) -> str:
     )
 
 
-def _most(table: Mapping[Any, float]) -> list[tuple[Any, float]]:
-    return sorted(table.items(), key=lambda item: -item[1])
+def _most(counts: Mapping[Any, float]) -> list[tuple[Any, float]]:
+    return sorted(counts.items(), key=lambda item: -item[1])
 
 
 def _memory_caption(name: str, use: Use, unit: str) -> str:
     most = int(use.peak.max())
-    return _e(
+    return escaped(
         f"{name}: at most {most:,} of {use.capacity:,} {unit} in a tile, "
         f"{units.size(most * use.element_bytes)}"
     )
@@ -452,27 +389,27 @@ def _memory_table(run: Run) -> str:
     occupancy = run.occupancy
     narrow, wide = occupancy.narrow, occupancy.wide
     columns = (
-        _Column("tile", text=True),
-        _Column("narrow words"),
-        _Column("share"),
-        _Column("highest address"),
-        _Column("wide rows"),
-        _Column("share"),
-        _Column("highest address"),
-        _Column("of these cached parameters"),
+        Column("tile", text=True),
+        Column("narrow words"),
+        Column("share"),
+        Column("highest address"),
+        Column("wide rows"),
+        Column("share"),
+        Column("highest address"),
+        Column("of these cached parameters"),
     )
-    return _table(
+    return table(
         columns,
         [
             (
-                _Cell(_e(tile_name(tile, run.chip))),
-                _number(int(narrow.peak[tile])),
-                _number(0, units.share(float(narrow.peak[tile]) / narrow.capacity)),
-                _number(max(0, int(narrow.end[tile]) - 1)),
-                _number(int(wide.peak[tile])),
-                _number(0, units.share(float(wide.peak[tile]) / wide.capacity)),
-                _number(max(0, int(wide.end[tile]) - 1)),
-                _number(int(occupancy.resident[tile])),
+                Cell(escaped(tile_name(tile, run.chip))),
+                number(int(narrow.peak[tile])),
+                number(0, units.share(float(narrow.peak[tile]) / narrow.capacity)),
+                number(max(0, int(narrow.end[tile]) - 1)),
+                number(int(wide.peak[tile])),
+                number(0, units.share(float(wide.peak[tile]) / wide.capacity)),
+                number(max(0, int(wide.end[tile]) - 1)),
+                number(int(occupancy.resident[tile])),
             )
             for tile in range(run.chip.tiles.count)
         ],
@@ -480,23 +417,23 @@ def _memory_table(run: Run) -> str:
 
 
 def _transfers(run: Run) -> str:
-    return _table(
+    return table(
         (
-            _Column("transfer", text=True),
-            _Column("bytes"),
-            _Column("begins at"),
-            _Column("takes"),
-            _Column("MB/s"),
+            Column("transfer", text=True),
+            Column("bytes"),
+            Column("begins at"),
+            Column("takes"),
+            Column("MB/s"),
         ),
         [
             (
-                _Cell(_e(item.kind)),
-                _number(item.size),
-                _number(item.begin, f"{item.begin:,.1f} µs"),
-                _number(item.end - item.begin, units.time(item.end - item.begin)),
-                _number(item.size / (item.end - item.begin) if item.end > item.begin else 0)
+                Cell(escaped(item.kind)),
+                number(item.size),
+                number(item.begin, f"{item.begin:,.1f} µs"),
+                number(item.end - item.begin, units.time(item.end - item.begin)),
+                number(item.size / (item.end - item.begin) if item.end > item.begin else 0)
                 if item.end > item.begin and item.kind != "interrupt"
-                else _Cell(""),
+                else Cell(""),
             )
             for item in run.timeline.transfers
         ],
@@ -511,9 +448,9 @@ def _package(run: Run) -> str:
         *((f"input {name}", size) for name, size in run.inputs.items()),
         *((f"output {name}", size) for name, size in run.outputs.items()),
     ]
-    return _table(
-        (_Column("package", text=True), _Column("bytes")),
-        [(_Cell(_e(name)), _number(size)) for name, size in rows],
+    return table(
+        (Column("package", text=True), Column("bytes")),
+        [(Cell(escaped(name)), number(size)) for name, size in rows],
     )
 
 
@@ -559,20 +496,20 @@ def _roofline(run: Run, figures: Sequence[PhaseFigures]) -> str:
         shapes.append(f'<path class="grid" d="M{x:.1f} {_TOP}V{_HEIGHT - _BOTTOM}"/>')
         shapes.append(
             f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 15}" text-anchor="middle">'
-            f"{_e(units.number(10.0**decade).strip())}</text>"
+            f"{escaped(units.number(10.0**decade).strip())}</text>"
         )
     for decade in range(y_range[0], y_range[1] + 1):
         y = at_y(10.0**decade)
         shapes.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
         shapes.append(
             f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">'
-            f"{_e(units.number(10.0**decade).strip())}</text>"
+            f"{escaped(units.number(10.0**decade).strip())}</text>"
         )
     low, high = 10.0 ** x_range[0], 10.0 ** x_range[1]
     shapes.append(f'<path class="roof" d="M{at_x(knee):.1f} {at_y(peak):.1f}H{_WIDTH - _RIGHT}"/>')
     shapes.append(
         f'<text x="{_WIDTH - _RIGHT - 4}" y="{at_y(peak) - 5:.1f}" text-anchor="end">'
-        f"MAC array, {_e(units.number(peak))} MAC/s</text>"
+        f"MAC array, {escaped(units.number(peak))} MAC/s</text>"
     )
     roofs = [("ring", ring, "ring")] + ([("host", link, "host link")] if link else [])
     for kind, rate, name in roofs:
@@ -591,7 +528,7 @@ def _roofline(run: Run, figures: Sequence[PhaseFigures]) -> str:
         x, y = at_x(middle), at_y(middle * rate)
         shapes.append(
             f'<text x="{x:.1f}" y="{y - 6:.1f}" transform="rotate({-slope:.1f} {x:.1f} {y:.1f})">'
-            f"{name}, {_e(units.number(rate))}B/s</text>"
+            f"{name}, {escaped(units.number(rate))}B/s</text>"
         )
     for item, x, y in sorted(points, key=lambda point: -point[0].cycles):
         share = item.cycles / total
@@ -606,7 +543,7 @@ def _roofline(run: Run, figures: Sequence[PhaseFigures]) -> str:
             f'<circle class="dot" cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" '
             f'r="{3 + 22 * math.sqrt(share) / 2:.1f}" '
             f'style="fill:var(--{_color(item.bound)})" data-phase="{item.number}" '
-            f'data-title="{_e(f"{item.number}: {item.name}")}" data-text="{_e(text)}"/>'
+            f'data-title="{escaped(f"{item.number}: {item.name}")}" data-text="{escaped(text)}"/>'
         )
     shapes.append(f'<path class="axis" d="M{_LEFT} {_TOP}V{_HEIGHT - _BOTTOM}H{_WIDTH - _RIGHT}"/>')
     shapes.append(

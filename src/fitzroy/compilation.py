@@ -1,0 +1,280 @@
+"""What the compiler for the Edge TPU did, as documents for other programs and as files of text."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fitzroy.compiler.ir import Node, print_graph
+from fitzroy.compiler.partition import Placement, title
+from fitzroy.compiler.targets.edgetpu.codegen.stages import (
+    Allocated,
+    Emitted,
+    Legalized,
+    Parameters,
+    kind_of,
+    text,
+)
+from fitzroy.edgetpu import EdgeTpuCompilation, MappedSegment, form
+from fitzroy.estimate import steps
+from fitzroy.formats.darwinn import Executable
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.program import positions
+from fitzroy.linker.objects.assembly import executable_chunks, package_listing
+from fitzroy.linker.schedule.derive import derive_executable
+from fitzroy.report import summary
+from fitzroy.report.phases import phases
+from fitzroy.report.run import Run
+
+MAPPED = "Mapped to Edge TPU"
+"""Status of operators on the chip."""
+
+_BOUNDS = 3
+"""Resources that are named as those which bound a program."""
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+
+def document(
+    result: EdgeTpuCompilation, runs: Sequence[Run] = (), *, full: bool = False, taken: int = 0
+) -> dict[str, Any]:
+    """What a compilation did, fit for JSON.
+
+    Sizes are in bytes, times in microseconds or cycles as the names say.
+
+    Args:
+        result: the compilation.
+        runs: an inference of each part on the timing model, or none.
+        full: whether to add what fills reports: tensors in narrow memory, parameters in wide
+            memory, layers with their times, and all figures of the timing model.
+        taken: bytes of parameters that models before it have on the same chip.
+    """
+    parts = [
+        _part(part, runs[number] if runs else None, full)
+        for number, part in enumerate(result.segments)
+    ]
+    cached = sum(part["cached_bytes"] for part in parts)
+    return {
+        "model": result.source.path,
+        "model_bytes": result.source.size,
+        "files": [],
+        "target": "edgetpu",
+        "operators": len(result.graph.nodes()),
+        "mapped": len(result.mapped),
+        "subgraphs": parts,
+        "cached_bytes": cached,
+        "remaining_bytes": BEAGLE.memories.wide.size * BEAGLE.tiles.count - taken - cached,
+        "streamed_bytes": sum(part["streamed_bytes"] for part in parts),
+        "operations": _operations(result),
+        "explanation": _explanation(result),
+        "seconds": result.seconds,
+    }
+
+
+def _part(part: MappedSegment, run: Run | None, full: bool) -> dict[str, Any]:
+    main, caching = part.package.main, part.package.caching
+    graph = part.segment.graph
+    found: dict[str, Any] = {
+        "operators": len(part.segment.nodes),
+        "inputs": {name: graph.type(name).nbytes for name in graph.inputs},
+        "outputs": {name: graph.type(name).nbytes for name in graph.outputs},
+        "instruction_bytes": sum(
+            0 if stream.bitstream is None else len(stream.bitstream)
+            for stream in main.instruction_bitstreams or ()
+        ),
+        "chunks": len(main.instruction_bitstreams or ()),
+        "cached_bytes": 0 if caching is None else _parameter_bytes(caching),
+        "streamed_bytes": _parameter_bytes(main),
+        "narrow_bytes": main.used_narrow_memory_bytes_per_tile,
+        "token": main.parameter_caching_token,
+        "estimate": None if run is None else _estimate(run),
+    }
+    if full:
+        found |= {
+            "narrow": _narrow(form(part, Allocated)),
+            "wide": _wide(form(part, Parameters)),
+            "layers": [] if run is None else _layers(part, run),
+            "timing": summary.document(run) if run is not None else None,
+        }
+    return found
+
+
+def _layers(part: MappedSegment, run: Run) -> list[dict[str, Any]]:
+    """Steps of a program with what they cost."""
+    return [
+        {
+            "name": item.mark.name,
+            "cycles": item.cycles,
+            "macs": item.macs,
+            "bound": item.bound,
+        }
+        for item in steps(form(part, Emitted).marks, run)
+    ]
+
+
+def _parameter_bytes(executable: Executable) -> int:
+    return 0 if executable.parameters is None else len(executable.parameters)
+
+
+def _estimate(run: Run) -> dict[str, Any]:
+    """Time of an inference, and the resources that most of its critical path goes through."""
+    critical: dict[str, float] = defaultdict(float)
+    for figures in phases(run):
+        for what, cycles in figures.critical.items():
+            critical[what] += cycles
+    total = sum(critical.values()) or 1.0
+    most = sorted(critical.items(), key=lambda item: (-item[1], item[0]))[:_BOUNDS]
+    return {
+        "total_us": run.timeline.total,
+        "chip_us": run.chip_time,
+        "cycles": run.timeline.cycles,
+        "clock": run.timeline.clock,
+        "host": run.timeline.host,
+        "bound": {what: cycles / total for what, cycles in most},
+    }
+
+
+def _operations(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
+    """One line per kind of operator and where it runs."""
+    mapped = Counter(_name(node) for node in result.mapped)
+    left: Counter[tuple[str, str]] = Counter()
+    reasons = {reject.where: reject.what for reject in result.reasons}
+    for node in result.unmapped:
+        left[_name(node), reasons.get(title(node), "")] += 1
+    return [
+        {"operator": op, "count": number, "status": MAPPED} for op, number in mapped.items()
+    ] + [
+        {"operator": op, "count": number, "status": reason} for (op, reason), number in left.items()
+    ]
+
+
+def _name(node: Node) -> str:
+    """An operator as TFLite spells it."""
+    return node.op.upper()
+
+
+def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
+    """What became of every operator, in order of the model."""
+    layers: dict[str, list[str]] = defaultdict(list)
+    places: dict[str, int] = {}
+    for number, part in enumerate(result.segments):
+        places |= {node.name: number for node in part.segment.nodes}
+        legalized = form(part, Legalized)
+        for layer, origin in zip(legalized.layers, legalized.origins, strict=True):
+            layers[origin].append(kind_of(layer))
+    reasons: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for reject in result.reasons:
+        reasons[reject.where].append(
+            {"code": reject.code, "what": reject.what, "hint": reject.hint}
+        )
+    return [
+        {
+            "index": number if node.origin is None else node.origin.index,
+            "operator": _name(node),
+            "name": node.outputs[0],
+            "type": str(result.graph.type(node.outputs[0])),
+            "subgraph": places.get(node.name),
+            "layers": layers.get(node.name, []) if node.name in places else [],
+            "reasons": reasons.get(title(node), []) if node.name not in places else [],
+        }
+        for number, node in enumerate(result.graph.nodes())
+    ]
+
+
+def _narrow(allocated: Allocated) -> dict[str, Any]:
+    """Tensors in narrow memory, and the steps in which they are there."""
+    return {
+        "capacity": allocated.narrow_bytes,
+        "steps": ["begin", *(step.layer.name for step in allocated.steps)],
+        "scratch": list(allocated.scratch),
+        "tensors": [
+            {
+                "name": live.tensor.name,
+                "base": live.tensor.base,
+                "bytes": live.tensor.nbytes,
+                "begin": live.begin,
+                "end": live.end,
+            }
+            for live in allocated.lives
+        ],
+    }
+
+
+def _wide(parameters: Parameters) -> dict[str, Any]:
+    """Rows of wide memory of every operand; those of operands that are streamed are missing."""
+    return {
+        "capacity": BEAGLE.memories.wide.elements,
+        "limit": parameters.limit,
+        "taken": list(parameters.taken),
+        "operands": [
+            {
+                "name": item.name,
+                "kind": item.kind.name.lower(),
+                "bytes": len(item.data),
+                "pieces": [
+                    {"tile": piece.tile, "row": piece.row, "rows": piece.words}
+                    for piece in parameters.pieces.get(item.name, ())
+                ],
+            }
+            for item in parameters.weights
+        ],
+    }
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def forms(result: EdgeTpuCompilation) -> dict[str, str]:
+    """All forms that a model took on its way, as files: their names and texts.
+
+    Every form is verified.
+
+    Raises:
+        InternalError: a form breaks its rules.
+    """
+    files = {
+        "0-graph.ir": print_graph(result.graph, data=False),
+        "1-parts.txt": text(_divided(result.placements)),
+    }
+    for number, part in enumerate(result.segments):
+        for stage, item in enumerate(part.forms, 2):
+            item.check()
+            files[f"part-{number}-{stage}-{item.stage}.txt"] = text(item.lines())
+        last = 2 + len(part.forms)
+        files[f"part-{number}-{last}-program.s"] = text(_program(part, number))
+        script = derive_executable(part.package.main)
+        files[f"part-{number}-{last + 1}-script.txt"] = text(map(str, script.steps))
+    return files
+
+
+def _divided(placements: Sequence[Placement]) -> Iterator[str]:
+    for placement in placements:
+        yield f"{placement.target}:"
+        for node in placement.nodes:
+            yield f"    {node.op} {node.name!r}"
+        for reject in placement.rejects:
+            yield f"    {reject}"
+
+
+def _program(part: MappedSegment, number: int) -> Iterator[str]:
+    """The package as assembly text, in which comments say where steps begin."""
+    marks = {(mark.chunk, mark.bundle + 1): mark.name for mark in form(part, Emitted).marks}
+    places = iter(
+        [
+            (index, bundle) if executable is part.package.main else None
+            for executable in part.package.executables
+            for index, chunk in enumerate(executable_chunks(executable))
+            # START and END follow from the rest and have no lines.
+            for bundle, _ in [*positions(chunk.instructions)][1:-1]
+        ]
+    )
+    for line in package_listing([(number, part.package)]):
+        # Instructions stand four columns in, what belongs to them further.
+        if line.startswith("    ") and line[4:5].strip():
+            place = next(places)
+            if place in marks:
+                yield ""
+                yield f"; {marks[place]}"
+        yield line

@@ -1,0 +1,299 @@
+"""Models for the Edge TPU as a whole: together on one chip, one after the other on several."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.compiler.edgetpu_models import random_inputs, random_model
+from tests.compiler.edgetpu_reference import evaluate_on_device
+from tests.compiler.test_codegen_convolution import chain, grow
+from tests.support import corpus
+
+from fitzroy.api import EdgeTpuProgram
+from fitzroy.base.errors import CapacityError, FormatError, UnsupportedError, UsageError
+from fitzroy.base.types import Array, DType
+from fitzroy.compilation import document, forms
+from fitzroy.compiler.frontends.tflite import export_model
+from fitzroy.compiler.ir import Graph, print_graph
+from fitzroy.compiler.targets.edgetpu.codegen.options import Options
+from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
+from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.edgetpu import (
+    EdgeTpuCompilation,
+    Source,
+    compile_edgetpu,
+    compile_segments,
+    compile_together,
+)
+from fitzroy.estimate import Conditions, estimate
+from fitzroy.formats import tflite
+from fitzroy.formats.darwinn import write_package
+from fitzroy.linker.objects.assembly import executable_chunks, parse_packages
+
+TILES = 16
+
+
+def model(layers: int, channels: int = 32, *, size: int = 12, seed: int = 0) -> Graph:
+    """Some convolutions."""
+    graph = chain(DType.INT8, (size, size, 8))
+    for number in range(layers):
+        grow(graph, "conv_2d", channels, (3, 3), seed=seed + number)
+    return graph
+
+
+def written(graph: Graph, path: Path) -> Path:
+    path.write_bytes(tflite.write_model(export_model(graph)))
+    return path
+
+
+def answers(
+    device: SimulatedDevice, result: EdgeTpuCompilation, inputs: Mapping[str, Array]
+) -> tuple[dict[str, Array], int]:
+    """Outputs of a model that is one part, and how many executables ran."""
+    (part,) = result.segments
+    raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
+    found = device.run(part.package, raw)
+    return dict(found.tensors), len(found.stages)
+
+
+def streamed(result: EdgeTpuCompilation) -> int:
+    parts = [part.package.main.parameters for part in result.segments]
+    return sum(0 if held is None else len(held) for held in parts)
+
+
+def rows(results: Sequence[EdgeTpuCompilation]) -> list[set[tuple[int, int]]]:
+    """Tiles and rows that the parameters of each model have."""
+    return [
+        {
+            (run.tile, row)
+            for part in result.segments
+            for operand in part.object.operands or ()
+            for run in operand.runs or ()
+            for row in range(run.row, run.row + run.words)
+        }
+        for result in results
+    ]
+
+
+# --- together ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("taken", [0, 1750, 1790])
+def test_models_share_a_chip(tmp_path: Path, taken: int) -> None:
+    graphs = [model(3), model(2, 48, seed=7), model(2, 24, size=7, seed=9)]
+    paths = [written(graph, tmp_path / f"m{n}.tflite") for n, graph in enumerate(graphs)]
+    results = compile_together(paths, generator=Options(taken=(taken,) * TILES))
+    tokens = {part.package.main.parameter_caching_token for r in results for part in r.segments}
+    assert len(tokens) == 1
+    held = rows(results)
+    assert sum(map(len, held)) == len(set.union(*held))
+    device = SimulatedDevice(seed=1)
+    loads = []
+    for turn in range(2):
+        for graph, result in zip(graphs, results, strict=True):
+            inputs = random_inputs(graph, turn)
+            found, stages = answers(device, result, inputs)
+            wanted = evaluate_on_device(graph, inputs)[graph.outputs[0]]
+            ((have),) = found.values()
+            assert np.array_equal(have.view(wanted.dtype).reshape(wanted.shape), wanted)
+            loads.append(stages > 1)
+    # Once loaded, parameters stay while the models take turns.
+    assert not any(loads[len(graphs) :])
+    if not taken:
+        assert [streamed(result) for result in results] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("seed", [0, 6])
+@pytest.mark.parametrize("taken", [0, 1070])
+def test_random_models_share_a_chip(tmp_path: Path, seed: int, taken: int) -> None:
+    graphs, paths = [], []
+    for number in itertools.count(10 * seed):
+        for part in divide(random_model(number))[0][:1]:
+            with suppress(UnsupportedError):  # What TFLite cannot express.
+                paths.append(written(part.graph, tmp_path / f"m{number}.tflite"))
+                graphs.append(part.graph)
+        if len(graphs) == 3:
+            break
+    results = compile_together(paths, generator=Options(taken=(taken,) * TILES))
+    device = SimulatedDevice(seed=2)
+    for graph, result in zip(graphs, results, strict=True):
+        assert len(result.mapped) == len(graph.nodes())
+        inputs = random_inputs(graph, seed)
+        found, _ = answers(device, result, inputs)
+        for name, wanted in evaluate_on_device(graph, inputs).items():
+            if name in graph.outputs:
+                assert np.array_equal(found[name].view(wanted.dtype).reshape(wanted.shape), wanted)
+
+
+def test_the_first_models_get_memory_first(tmp_path: Path) -> None:
+    paths = [written(model(3, 64, seed=n), tmp_path / f"m{n}.tflite") for n in range(3)]
+    results = compile_together(paths, generator=Options(taken=(1990,) * TILES))
+    sizes = [streamed(result) for result in results]
+    assert sizes[0] == 0
+    assert sizes == sorted(sizes)
+    assert sizes[-1] > 0
+
+
+def test_order_is_priority(tmp_path: Path) -> None:
+    paths = [written(model(3, 64, seed=n), tmp_path / f"m{n}.tflite") for n in range(3)]
+    results = compile_together(paths[::-1], generator=Options(taken=(1990,) * TILES))
+    assert [Path(result.source.path).name for result in results] == [
+        "m2.tflite",
+        "m1.tflite",
+        "m0.tflite",
+    ]
+    assert streamed(results[0]) == 0
+
+
+def test_a_model_together_with_none_is_a_model_alone(tmp_path: Path) -> None:
+    path = written(model(3), tmp_path / "m.tflite")
+    assert compile_together([path])[0].data == compile_edgetpu(path).data
+    assert compile_edgetpu(Source.read(path)).data == compile_edgetpu(path).data
+
+
+def test_models_as_text(tmp_path: Path) -> None:
+    graph = model(2)
+    path = tmp_path / "m.ir"
+    path.write_text(print_graph(graph))
+    result = compile_edgetpu(path)
+    assert len(result.mapped) == 2
+
+
+def test_a_model_that_nothing_can_be_mapped_of(tmp_path: Path) -> None:
+    graph = Graph("none")
+    x = graph.add_input("x", model(1).type("x").with_shape((1, 4)))
+    graph.outputs = [x]
+    path = written(graph, tmp_path / "none.tflite")
+    with pytest.raises(UnsupportedError, match="no operator can be mapped"):
+        compile_together([written(model(1), tmp_path / "m.tflite"), path])
+
+
+def test_no_part_fits(tmp_path: Path) -> None:
+    path = written(model(1), tmp_path / "m.tflite")
+    with pytest.raises(CapacityError):
+        compile_edgetpu(path, generator=Options(narrow_bytes=64))
+
+
+# --- one after the other -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_segments_in_sequence_are_the_whole(tmp_path: Path, count: int) -> None:
+    graph = model(5, 16)
+    results = compile_segments(written(graph, tmp_path / "m.tflite"), count)
+    assert len(results) == count
+    values = random_inputs(graph, 3)
+    wanted = evaluate_on_device(graph, values)[graph.outputs[0]]
+    for number, result in enumerate(results):
+        path = tmp_path / f"{number}.tflite"
+        path.write_bytes(result.data)
+        program = EdgeTpuProgram.load(path)
+        assert program.others == 0
+        values |= program.simulate({name: values[name] for name in program.inputs}).outputs
+    assert np.array_equal(values[graph.outputs[0]], wanted)
+
+
+@pytest.mark.corpus
+def test_segments_of_a_network() -> None:
+    path = corpus() / "coral" / "mobilenet_v1_0.25_128_quant.tflite"
+    results = compile_segments(path, 3)
+    for before, after in pairwise(results):
+        assert before.graph.outputs == after.graph.inputs
+    times = [estimate(r.segments[0].package, "").timeline.total for r in results]
+    whole = estimate(compile_edgetpu(path).segments[0].package, "").timeline.total
+    assert max(times) < whole
+
+
+def test_too_many_segments(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="6 segments"):
+        compile_segments(written(model(5), tmp_path / "m.tflite"), 6)
+
+
+# --- time, documents, text -----------------------------------------------------------------------
+
+
+def test_estimates_need_no_data(tmp_path: Path) -> None:
+    graph = model(3)
+    result = compile_edgetpu(written(graph, tmp_path / "m.tflite"))
+    path = tmp_path / "m_edgetpu.tflite"
+    path.write_bytes(result.data)
+    program = EdgeTpuProgram.load(path)
+    inputs = random_inputs(graph, 0)
+    run = program.timed(program.start(inputs, record=True).finish())
+    found = estimate(result.segments[0].package, "m")
+    assert found.timeline.cycles == run.timeline.cycles
+    assert found.timeline.total == run.timeline.total
+    assert (found.cached, found.streamed, found.instructions) == (
+        run.cached,
+        run.streamed,
+        run.instructions,
+    )
+    assert (found.inputs, found.outputs) == (run.inputs, run.outputs)
+    assert np.array_equal(found.occupancy.narrow.peak, run.occupancy.narrow.peak)
+    assert np.array_equal(found.occupancy.wide.live, run.occupancy.wide.live)
+    slow = estimate(result.segments[0].package, "m", Conditions(clock="low"))
+    assert slow.timeline.total > found.timeline.total
+    with pytest.raises(UsageError, match="no clock 'fast'"):
+        estimate(result.segments[0].package, "m", Conditions(clock="fast"))
+
+
+def test_documents(tmp_path: Path) -> None:
+    result = compile_edgetpu(written(model(3), tmp_path / "m.tflite"))
+    run = estimate(result.segments[0].package, "m")
+    found = document(result, [run], full=True)
+    (part,) = found["subgraphs"]
+    assert all("convolution" in item["layers"] for item in found["explanation"])
+    cycles = [layer["cycles"] for layer in part["layers"]]
+    assert sum(cycles) == pytest.approx(run.timeline.cycles)
+    named = [layer for layer in part["layers"] if layer["name"].startswith("convolution")]
+    assert all(layer["macs"] > 0 for layer in named)
+    assert len(named) == 3
+    assert {item["name"] for item in part["wide"]["operands"]} == {
+        operand.name for operand in result.segments[0].object.operands or ()
+    }
+    assert part["estimate"]["cycles"] == run.timeline.cycles
+    assert "layers" not in document(result)["subgraphs"][0]
+
+
+def test_forms_as_text(tmp_path: Path) -> None:
+    result = compile_edgetpu(written(model(2), tmp_path / "m.tflite"))
+    files = forms(result)
+    assert list(files) == [
+        "0-graph.ir",
+        "1-parts.txt",
+        "part-0-2-legalized.txt",
+        "part-0-3-allocated.txt",
+        "part-0-4-parameters.txt",
+        "part-0-5-emitted.txt",
+        "part-0-6-program.s",
+        "part-0-7-script.txt",
+    ]
+    assert files == forms(compile_edgetpu(tmp_path / "m.tflite"))
+    listing = files["part-0-6-program.s"]
+    # The text is the program: steps are comments in it.
+    programs = parse_packages(listing)
+    package = result.segments[0].package
+    for program, executable in zip(programs, package.executables, strict=True):
+        wanted = [chunk.instructions for chunk in executable_chunks(executable)]
+        assert [chunk.instructions for chunk in program.chunks] == wanted
+    lines = listing.splitlines()
+    marks = [line for line in lines if line.startswith("; convolution")]
+    assert len(marks) == 2
+
+
+def test_files_that_are_no_models(tmp_path: Path) -> None:
+    compiled = tmp_path / "m.dwn"
+    result = compile_edgetpu(written(model(1), tmp_path / "m.tflite"))
+    compiled.write_bytes(write_package(result.segments[0].package))
+    with pytest.raises(UsageError, match="is no model"):
+        Source.read(compiled)
+    text = print_graph(model(1)).replace("output %conv", "output %other")
+    (tmp_path / "m.ir").write_text(text)
+    with pytest.raises(FormatError):
+        Source.read(tmp_path / "m.ir")
