@@ -15,6 +15,7 @@ from fitzroy.base.errors import (
     UsageError,
 )
 from fitzroy.base.types import Array
+from fitzroy.driver.runtime.caching import ParameterCache
 from fitzroy.formats.darwinn import Description, Executable, ExecutableType, PackageFile
 from fitzroy.hw_models.edgetpu.machine import Machine
 from fitzroy.hw_models.edgetpu.recording import Recording
@@ -23,10 +24,7 @@ from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES, Instruction
 from fitzroy.hw_models.isa.program import bundle_count, disassemble
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.linker.layouts import decode_output, encode_input
-from fitzroy.linker.resolve.fields import Buffer, address_fields, patched
-
-_SPACING = 40
-"""Buffers begin at multiples of this power of two, so that addresses tell them apart."""
+from fitzroy.linker.resolve.fields import SPACING, Buffer, buffer_addresses, patched
 
 _MOST_BYTES = 1 << 30
 """Largest buffer that is made for a program; no file has to hold it."""
@@ -92,8 +90,7 @@ class SimulatedDevice:
 
     def __init__(self, *, seed: int | None = None) -> None:
         self.machine = Machine(seed=seed)
-        self._token = 0
-        self._cached: list[Executable] = []
+        self._cache = ParameterCache()
 
     def run(self, package: PackageFile, inputs: Mapping[str, Array]) -> PackageOutputs:
         """Execute a package; its parameters are loaded first unless the chip has them.
@@ -139,39 +136,28 @@ class SimulatedDevice:
                 reason=f"the package has {', '.join(map(repr, layers))}",
             )
         buffers = {name: encode_input(layers[name], data) for name, data in inputs.items()}
-        caching = self._uncached(package)
-        stages = [_stage(caching, "caching", record)] if caching is not None else []
+        caching = package.caching
+        stages = []
+        if caching is not None and self._cache.lacks(main, caching):
+            stages.append(_stage(caching, "caching", record))
         stages.append(_stage(main, "main", record))
-        return PackageRun(
-            self.machine, tuple(stages), self._pauses(stages, buffers, package.caching is not None)
-        )
-
-    def _uncached(self, package: PackageFile) -> Executable | None:
-        """The executable that has to load parameters first."""
-        token, caching = package.main.parameter_caching_token, package.caching
-        known = token and token == self._token
-        if caching is None or (known and any(caching is other for other in self._cached)):
-            return None
-        return caching
+        return PackageRun(self.machine, tuple(stages), self._pauses(package, stages, buffers))
 
     def _pauses(
-        self, stages: Sequence[Stage], buffers: Mapping[str, Array], complete: bool
+        self, package: PackageFile, stages: Sequence[Stage], buffers: Mapping[str, Array]
     ) -> Generator[tuple[Stage, Event], None, PackageOutputs]:
         before = self.machine.core.steps
         main = stages[-1].executable
-        token = main.parameter_caching_token
-        if not token or token != self._token:
-            self._cached.clear()
-            self._token = token
+        self._cache.enter(main)
         for stage in stages[:-1]:
             yield from self._stage_pauses(stage, _Host.of(stage.executable, {}))
-            self._cached.append(stage.executable)
+            self._cache.add(stage.executable)
         host = _Host.of(main, buffers)
         try:
             yield from self._stage_pauses(stages[-1], host)
             host.demand_complete()
         except SimulationError as error:
-            if main.kind is not ExecutableType.EXECUTION_ONLY or complete:
+            if main.kind is not ExecutableType.EXECUTION_ONLY or package.caching is not None:
                 raise
             raise SimulationError(
                 error.what,
@@ -267,7 +253,7 @@ class PackageRun:
 
 
 def _stage(executable: Executable, name: str, record: bool) -> Stage:
-    addresses = _addresses(executable)
+    addresses = buffer_addresses(executable)
     chunks = [
         disassemble(
             patched(
@@ -279,12 +265,6 @@ def _stage(executable: Executable, name: str, record: bool) -> Stage:
         for stream in executable.instruction_bitstreams or ()
     ]
     return Stage(executable, name, chunks, Recording() if record else None)
-
-
-def _addresses(executable: Executable) -> dict[Buffer, int]:
-    """Where each buffer begins that an executable refers to."""
-    buffers = dict.fromkeys(field.buffer for field in address_fields(executable))
-    return {buffer: number + 1 << _SPACING for number, buffer in enumerate(buffers)}
 
 
 @dataclass
@@ -302,7 +282,7 @@ class _Host:
     @classmethod
     def of(cls, executable: Executable, inputs: Mapping[str, Array]) -> _Host:
         """The host of an executable."""
-        return cls(executable, tuple(_addresses(executable)), inputs)
+        return cls(executable, tuple(buffer_addresses(executable)), inputs)
 
     def __post_init__(self) -> None:
         self.scratch = np.zeros(_size(self.executable.scratch_size_bytes, "scratch"), np.uint8)
@@ -325,7 +305,7 @@ class _Host:
                 )
 
     def _place(self, descriptor: Descriptor) -> tuple[Buffer, slice]:
-        number, offset = descriptor.address >> _SPACING, descriptor.address & (1 << _SPACING) - 1
+        number, offset = descriptor.address >> SPACING, descriptor.address & (1 << SPACING) - 1
         if not 1 <= number <= len(self.buffers):
             raise SimulationError(
                 f"the program asks for {descriptor.size} bytes at {descriptor.address:#x}",

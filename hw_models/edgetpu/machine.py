@@ -381,6 +381,8 @@ class Machine:
             case ChunkStart() | ChunkEnd():
                 self._record(event)
                 self._settle()
+                # A host that has outputs to take may do so before it sends the next chunk.
+                yield from self._deliver()
 
     def _record(self, entry: Entry) -> None:
         if self.recording is not None:

@@ -28,7 +28,7 @@ from tests.end_to_end.test_simulator import facts, fnv, packages, pattern
 from tests.support import corpus
 
 from fitzroy.driver.transports.virtual import VirtualBackend
-from fitzroy.hw_models.chips.usb import DfuDescriptor, DfuRequest, RequestType, Speed, Tag
+from fitzroy.hw_models.chips.usb import DfuDescriptor, RequestType, Speed, Tag
 from fitzroy.hw_models.csr import beagle as csr
 from fitzroy.hw_models.usb_device.device import VirtualDevice
 from fitzroy.hw_models.usb_device.faults import read_script
@@ -108,7 +108,7 @@ def test_order_of_engines_does_not_matter() -> None:
 def test_detach_leads_back_to_the_boot_rom() -> None:
     host = client(VirtualDevice(booted=True))
     address = host.device.address
-    host.dfu(DfuRequest.DETACH, 100, b"")
+    host.detach()
     host.reset()
     assert host.identity == BOOT
     assert host.device.address == address + 1

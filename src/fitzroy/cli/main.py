@@ -22,8 +22,10 @@ import fitzroy
 from fitzroy.base.errors import FitzroyError, InternalError, UsageError
 from fitzroy.cli.argv import asks_for_json, spread
 from fitzroy.cli.assemble import assemble_command
+from fitzroy.cli.bench import bench_command
 from fitzroy.cli.compile import compile_command
 from fitzroy.cli.debug import debug_command
+from fitzroy.cli.devices import devices_command, doctor_command
 from fitzroy.cli.disassemble import disassemble_command
 from fitzroy.cli.explain import explain_command
 from fitzroy.cli.help import Verb
@@ -61,7 +63,10 @@ VERBS: dict[str, Verb] = {
     "link": link_command,
     "patch-weights": patch_command,
     "sim": sim_command,
+    "bench": bench_command,
     "debug": debug_command,
+    "devices": devices_command,
+    "doctor": doctor_command,
 }
 """All verbs by name."""
 

@@ -1,0 +1,160 @@
+"""What the driver itself costs: CPU time per transfer, on a backend that answers at once.
+
+The backend hands back answers that were recorded on the virtual device, without looking at what
+it is sent: what remains is the time of the driver and of pyusb. Beside it, a bulk write of 8 bytes
+through pyusb alone runs on the same backend, in the same process.
+"""
+
+from __future__ import annotations
+
+import errno
+import statistics
+import time
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import usb.core
+
+from benchmarks.simulator import packages, random_bytes
+from benchmarks.support import write_results
+from fitzroy.base.types import Array
+from fitzroy.driver.device.connection import Connection
+from fitzroy.driver.runtime.devices import NO_FIRMWARE, SIMULATED
+from fitzroy.driver.runtime.edgetpu import EdgeTpu
+from fitzroy.driver.transports.usb import UsbBus
+from fitzroy.driver.transports.virtual import VirtualBackend
+from fitzroy.formats.darwinn import PackageFile
+from fitzroy.hw_models.usb_device.device import VirtualDevice
+
+REPEATS = 200
+INFERENCES = 200
+"""Inferences of one measurement."""
+
+BOUND_MICROSECONDS = 40.0
+BOUND_RATIO = 2.0
+"""Most CPU time per transfer, alone and as a multiple of a bulk write of pyusb."""
+
+MODELS = (
+    "templates/dense_256_edgetpu.tflite",
+    "coral/mobilenet_v1_0.25_128_quant_edgetpu.tflite",
+)
+
+
+class InstantBackend(VirtualBackend):
+    """Two virtual devices until `learn` has seen an inference; then nothing but its answers."""
+
+    def __init__(self) -> None:
+        super().__init__([VirtualDevice(booted=True), VirtualDevice(booted=True)])
+        self.instant = False
+        self.transfers = 0
+        self._answers: dict[int, list[bytes]] = defaultdict(list)
+        self._turns: dict[int, int] = defaultdict(int)
+
+    def learn(self, action: Callable[[], object]) -> None:
+        """Do something, and keep the answers to it for every later time."""
+        self._answers.clear()
+        action()
+        self.instant = True
+
+    def bulk_write(
+        self, dev_handle: Any, ep: int, intf: int, data: array[int], timeout: int
+    ) -> int:
+        """Take bytes."""
+        self.transfers += 1
+        if self.instant:
+            return len(data)
+        return super().bulk_write(dev_handle, ep, intf, data, timeout)
+
+    def bulk_read(self, dev_handle: Any, ep: int, intf: int, buff: array[int], timeout: int) -> int:
+        """Give the next answer."""
+        self.transfers += 1
+        answers = self._answers[ep]
+        if self.instant:
+            answer = answers[self._turns[ep] % len(answers)]
+            self._turns[ep] += 1
+            memoryview(buff)[: len(answer)] = answer
+            return len(answer)
+        count = super().bulk_read(dev_handle, ep, intf, buff, timeout)
+        answers.append(bytes(buff[:count]))
+        return count
+
+    def ctrl_transfer(self, *arguments: Any) -> int:
+        """Control transfers, of which inferences have none."""
+        if self.instant:
+            raise usb.core.USBError("no control transfers any more", errno=errno.EIO)
+        return super().ctrl_transfer(*arguments)
+
+
+def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
+    """Write ``results/driver.json``.
+
+    Args:
+        progress: called with the name of each model.
+        repeats: how often everything is done, 0 for the usual number.
+
+    Returns:
+        bounds that were exceeded.
+
+    Raises:
+        UsageError: there is no corpus.
+    """
+    entries, faults = [], []
+    for name in MODELS:
+        progress(name)
+        (package,) = packages(name)
+        entry = _entry(package, repeats or REPEATS)
+        entries.append({"model": name, **entry})
+        if entry["microseconds_per_transfer"] > BOUND_MICROSECONDS:
+            faults.append(
+                f"driver: {entry['microseconds_per_transfer']:.1f} us per transfer of {name}"
+            )
+        if entry["ratio"] > BOUND_RATIO:
+            faults.append(f"driver: {entry['ratio']:.2f} times a bulk write of pyusb, {name}")
+    bounds = {"microseconds_per_transfer": BOUND_MICROSECONDS, "ratio": BOUND_RATIO}
+    results = {"bounds": bounds, "repeats": repeats or REPEATS, "cases": entries}
+    write_results("driver", results)
+    return faults
+
+
+def _entry(package: PackageFile, repeats: int) -> dict[str, float]:
+    backend = InstantBackend()
+    connection = Connection(
+        UsbBus(lambda: backend, "instant", "answers at once"),
+        "1-1",
+        firmware=lambda: NO_FIRMWARE,
+        limits=SIMULATED,
+    )
+    host = EdgeTpu(connection)
+    inputs: Mapping[str, Array] = random_bytes(package)
+    # Parameters are loaded by the first inference.
+    host.run(package, inputs)
+    raw_device = usb.core.find(backend=backend, custom_match=lambda dev: dev.port_number == 2)
+    raw_device.write(1, _EIGHT)
+    backend.learn(lambda: host.run(package, inputs))
+    ours, raw, transfers = [], [], 0
+    for _ in range(repeats):
+        backend.transfers = 0
+        ours.append(_cpu_seconds(lambda: host.run(package, inputs)) / INFERENCES)
+        transfers = backend.transfers // INFERENCES
+        raw.append(_cpu_seconds(lambda: raw_device.write(1, _EIGHT, 1_000)) / INFERENCES)
+    per_transfer = 1e6 * statistics.median(ours) / transfers
+    write = 1e6 * statistics.median(raw)
+    return {
+        "transfers": transfers,
+        "microseconds_per_inference": 1e6 * statistics.median(ours),
+        "microseconds_per_transfer": per_transfer,
+        "microseconds_of_pyusb_write": write,
+        "ratio": min(ours) / transfers / min(raw),
+    }
+
+
+_EIGHT = bytes(8)
+
+
+def _cpu_seconds(action: Callable[[], object]) -> float:
+    began = time.process_time()
+    for _ in range(INFERENCES):
+        action()
+    return time.process_time() - began

@@ -1,0 +1,352 @@
+"""A device from wherever it is to a chip that takes programs, and back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+
+from fitzroy.base.errors import DeviceError
+from fitzroy.driver.device import bringup
+from fitzroy.driver.device.bringup import Clocks, Setup, perform
+from fitzroy.driver.device.firmware import Dfu, Firmware
+from fitzroy.driver.device.limits import Limits, Watch
+from fitzroy.driver.device.registers import RegisterFile, control_in, retried
+from fitzroy.driver.device.streams import Streams
+from fitzroy.driver.transports.transport import (
+    AccessError,
+    Attached,
+    Bus,
+    LostError,
+    Transport,
+    lost,
+)
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.usb import (
+    DescriptorType,
+    DeviceDescriptor,
+    RequestType,
+    Speed,
+    StandardRequest,
+)
+from fitzroy.hw_models.csr import beagle as csr
+from fitzroy.hw_models.csr.beagle import TopLevelInterrupt
+from fitzroy.hw_models.csr.fields import HibError
+from fitzroy.hw_models.usb_device.registers import SENSOR_OFFSET, SENSOR_STEP, SENSOR_ZERO
+
+BOOT = (BEAGLE.usb.boot.vendor, BEAGLE.usb.boot.product)
+"""Vendor and product id of the boot ROM."""
+
+_LOOK_SECONDS = 0.1
+"""Time between two looks for a device that is to come back."""
+
+
+class ChipError(DeviceError):
+    """The chip is stuck with a fatal error.
+
+    Attributes:
+        errors: names of the bits of `hib_error_status`.
+    """
+
+    errors: tuple[str, ...] = ()
+
+
+class ThermalError(DeviceError):
+    """The chip became too hot and has stopped."""
+
+
+def in_boot_mode(attached: Attached) -> bool:
+    """Whether a device has no firmware yet."""
+    return (attached.vendor, attached.product) == BOOT
+
+
+class Connection:
+    """A device on a port.
+
+    Args:
+        bus: where it is.
+        path: bus and ports that lead to it.
+        firmware: gives the firmware when the device needs it.
+        clocks: performance level.
+        limits: how long to wait.
+
+    Attributes:
+        path: as given.
+        sessions: how often the chip was opened; what it caches is gone each time.
+        warnings: thermal warnings so far.
+        clocks: as given.
+        limits: as given.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        path: str,
+        *,
+        firmware: Callable[[], Firmware],
+        clocks: Clocks = Clocks.MAX,
+        limits: Limits | None = None,
+    ) -> None:
+        self.path = path
+        self.sessions = 0
+        self.warnings = 0
+        self.clocks = clocks
+        self.limits = limits or Limits()
+        self._bus = bus
+        self._firmware = firmware
+        self._multiple = False
+        self._transport: Transport | None = None
+        self._registers: RegisterFile | None = None
+        self._streams: Streams | None = None
+        self._announced = Setup().events
+
+    # --- what is open ----------------------------------------------------------------------------
+
+    @property
+    def opened(self) -> bool:
+        """Whether the chip takes programs, as far as is known."""
+        return self._streams is not None
+
+    @property
+    def streams(self) -> Streams:
+        """The endpoints.
+
+        Raises:
+            LostError: the device is not open.
+        """
+        if self._streams is None:
+            raise lost(self.path)
+        return self._streams
+
+    @property
+    def registers(self) -> RegisterFile:
+        """The registers.
+
+        Raises:
+            LostError: the device is not open.
+        """
+        if self._registers is None:
+            raise lost(self.path)
+        return self._registers
+
+    @property
+    def attached(self) -> Attached | None:
+        """What is open, None if nothing is."""
+        return None if self._transport is None else self._transport.attached
+
+    # --- opening ---------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Reset the device, load its firmware if it has none, and open the chip.
+
+        Raises:
+            DeviceError: it is not there, does not answer, or there is no firmware for it.
+        """
+        self.drop()
+        attached = self._restart(retried(self._first_look, self.limits.control_tries))
+        if in_boot_mode(attached):
+            firmware = self._firmware()
+            # Only known images say that they have several endpoints.
+            self._multiple = bool(firmware.multiple)
+            with closing(self._reopen()) as transport:
+                Dfu(transport, self.limits).load(firmware.data)
+                attached = self._restart(transport, booted=True)
+            if in_boot_mode(attached):
+                raise DeviceError(
+                    "the device stays in its boot ROM",
+                    reason=f"the firmware is {firmware.origin}",
+                    where=self.path,
+                    hint="unplug the device and plug it in again; check the firmware",
+                )
+        transport = self._transport = self._reopen()
+        transport.claim()
+        self._registers = RegisterFile(transport, self.limits)
+        self._start(transport, Streams(transport, self.limits, self._multiple, self.inspect))
+
+    def restart(self) -> None:
+        """Open the chip anew, without a reset of the port.
+
+        Raises:
+            DeviceError: the device does not answer.
+        """
+        streams, transport = self._streams, self._transport
+        if streams is None or transport is None:
+            raise lost(self.path)
+        self._streams = None
+        retried(streams.clear_halts, self.limits.control_tries)
+        self._start(transport, streams)
+        # What the chip still held before it slept must not become part of an answer.
+        streams.renew()
+
+    def _start(self, transport: Transport, streams: Streams) -> None:
+        setup = Setup(
+            speed=transport.attached.speed or Speed.HIGH,
+            clocks=self.clocks,
+            multiple=self._multiple,
+        )
+        perform(bringup.OPEN, self.registers, setup)
+        self._announced = setup.events
+        self._streams = streams
+        self.sessions += 1
+
+    def _first_look(self) -> Transport:
+        """Open the device, and see that it answers."""
+        transport = self._bus.open(self.path)
+        try:
+            control_in(
+                transport,
+                RequestType.STANDARD_IN,
+                StandardRequest.GET_DESCRIPTOR,
+                DescriptorType.DEVICE << 8,
+                0,
+                DeviceDescriptor.width // 8,
+                self.limits.control,
+            )
+        except DeviceError:
+            transport.close()
+            raise
+        return transport
+
+    def _reopen(self) -> Transport:
+        """Open the device after a reset: the system may need a moment to give access to it."""
+        watch = Watch(self.limits.access)
+        while True:
+            try:
+                return self._bus.open(self.path)
+            except (AccessError, LostError):
+                if watch.left <= 0:
+                    raise
+            time.sleep(min(_LOOK_SECONDS, self.limits.access / 10))
+            self._bus.renew()
+
+    def _restart(self, transport: Transport, *, booted: bool = False) -> Attached:
+        """Reset the port, and wait until the device is back, as another one if it was booted."""
+        try:
+            transport.reset()
+        finally:
+            transport.close()
+        time.sleep(self.limits.settle)
+        return self._await(self.limits.enumerate, booted=booted)
+
+    def _await(self, seconds: float, *, booted: bool = False) -> Attached:
+        """Wait until the device is on its port.
+
+        Args:
+            seconds: most time to wait.
+            booted: whether to go on waiting while it is in boot mode; in the end it is returned
+                as it is.
+
+        Raises:
+            LostError: it does not come.
+        """
+        watch = Watch(seconds)
+        while True:
+            # Without udev, as in containers, an old context of libusb does not see it.
+            self._bus.renew()
+            here = [one for one in self._bus.attached() if one.path == self.path]
+            late = watch.left <= 0
+            if here and (late or not (booted and in_boot_mode(here[0]))):
+                return here[0]
+            if late:
+                raise lost(self.path)
+            time.sleep(min(_LOOK_SECONDS, seconds / 10))
+
+    def await_plug(self, seconds: float) -> None:
+        """Wait until a device that was unplugged is back.
+
+        Raises:
+            LostError: it is not.
+        """
+        self._await(seconds)
+
+    # --- closing ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the chip, and give the device back; a device that fails is given back as well."""
+        if self._registers is not None and self._streams is not None:
+            with suppress(DeviceError):
+                perform(bringup.CLOSE, self._registers, Setup())
+        self.drop()
+
+    def drop(self) -> None:
+        """Give the device back as it is."""
+        if self._transport is not None:
+            self._transport.close()
+        self._transport = self._registers = self._streams = None
+
+    # --- what the chip says ----------------------------------------------------------------------
+
+    def inspect(self) -> None:
+        """See whether something is wrong with the chip.
+
+        Raises:
+            ChipError: it is stuck.
+            ThermalError: it was too hot.
+            TransferError: the device does not answer.
+        """
+        packet = self.streams.interrupts(self.limits.drain)
+        errors = self.registers.read(csr.HIB_ERROR_STATUS)
+        if errors:
+            raise self._stuck(errors)
+        if packet is not None and packet.fatal:
+            self.registers.write(csr.FATAL_ERR_INT_STATUS, 0)
+        self._inspect_heat()
+
+    def _stuck(self, errors: int) -> ChipError:
+        known = (1 << sum(field.width for field in HibError.fields())) - 1
+        names = HibError.unpack(errors & known).names()
+        first = self.registers.read(csr.HIB_FIRST_ERROR_STATUS)
+        error = ChipError(
+            "the chip is stuck",
+            reason=f"{', '.join(names) or hex(errors)}; hib_first_error_status is {first:#x}",
+            where=self.path,
+            hint="the program may be at fault: fitzroy sim shows what it does",
+        )
+        error.errors = names
+        return error
+
+    def _inspect_heat(self) -> None:
+        heat = self.registers.read(csr.OMC0_DC)
+        shutdown, warning = (bool(csr.OMC0_DC.field(heat, name)) for name in ("sd_o", "warn_o"))
+        if not shutdown and not warning:
+            return
+        cleared = csr.OMC0_DC.changed(heat, sd_clear=shutdown, warn_clear=warning)
+        self.registers.write(csr.OMC0_DC, cleared)
+        for pending, interrupt in (
+            (warning, TopLevelInterrupt.THERMAL_WARNING),
+            (shutdown, TopLevelInterrupt.THERMAL_SHUTDOWN),
+        ):
+            if pending:
+                self.registers.write(csr.TOP_LEVEL_STATUSES[interrupt], 0)
+        self.warnings += warning
+        if shutdown:
+            raise ThermalError(
+                "the chip became too hot and has stopped",
+                where=self.path,
+                hint="let it cool, and choose lower clocks (max, high, medium, low)",
+            )
+
+    def temperature(self) -> float | None:
+        """Temperature of the chip in degrees Celsius, None as long as the sensor is off.
+
+        Raises:
+            DeviceError: the device does not answer.
+        """
+        heat = self.registers.read(csr.OMC0_DC)
+        if not csr.OMC0_DC.field(heat, "enthmc"):
+            return None
+        reading = int(csr.OMC0_DC.field(heat, "data"))
+        return SENSOR_OFFSET + (SENSOR_ZERO - reading) * SENSOR_STEP
+
+    def announce(self, tags: int) -> None:
+        """Choose whose descriptors become events.
+
+        Args:
+            tags: mask of tags.
+
+        Raises:
+            DeviceError: the device does not answer.
+        """
+        if tags != self._announced:
+            self.registers.write(csr.DESCR_EP, csr.DESCR_EP.value(tags=tags))
+            self._announced = tags

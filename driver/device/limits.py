@@ -1,0 +1,102 @@
+"""Time limits of the driver, and the watch that holds every wait to them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from fitzroy.base.errors import DeviceError
+from fitzroy.hw_models.chips.beagle import BEAGLE
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to wait, in seconds, and how often to try.
+
+    Attributes:
+        request: a whole inference, with its recoveries.
+        slice: one bulk transfer; then the driver looks for errors of the chip, for its deadline
+            and for cancellation, and goes on waiting.
+        silence: without a byte on the endpoint that is waited for; then the request fails, and is
+            tried again. No program computes for as long.
+        control: one control transfer.
+        poll: a register that has to reach a value.
+        settle: after a reset of the port, before the device is looked for.
+        enumerate: until the device is back after a reset.
+        access: until the system lets a device be opened that is back.
+        replug: until a device that is gone is plugged in again.
+        drain: a read that throws away what an earlier request has left.
+        control_tries: attempts of a control transfer.
+        boot_tries: attempts of a firmware download.
+        retries: further attempts of an inference.
+    """
+
+    request: float = 30.0
+    slice: float = 0.25
+    silence: float = 6.0
+    control: float = BEAGLE.usb.control_timeout / 1000
+    poll: float = 1.0
+    settle: float = BEAGLE.usb.reset_settle / 1000
+    enumerate: float = 25.0
+    access: float = 3.0
+    replug: float = 5.0
+    drain: float = 0.002
+    control_tries: int = 5
+    boot_tries: int = 3
+    retries: int = 2
+
+
+class DeadlineError(DeviceError):
+    """A request took longer than it was given."""
+
+
+class RequestCancelledError(DeviceError):
+    """A request was cancelled."""
+
+
+class Watch:
+    """What a wait may be ended by: its deadline, or its owner.
+
+    Args:
+        seconds: time from now.
+
+    Attributes:
+        seconds: as given.
+        deadline: when it ends, on the monotonic clock.
+        cancelled: whether its owner has ended it.
+    """
+
+    __slots__ = ("cancelled", "deadline", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.deadline = time.monotonic() + seconds
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """End the wait."""
+        self.cancelled = True
+
+    @property
+    def left(self) -> float:
+        """Seconds to the deadline, negative behind it."""
+        return self.deadline - time.monotonic()
+
+    def check(self, what: str) -> None:
+        """Go on only if there is time.
+
+        Args:
+            what: what is waited for, for the error.
+
+        Raises:
+            DeadlineError: there is none.
+            RequestCancelledError: nobody wants the result any more.
+        """
+        if self.cancelled:
+            raise RequestCancelledError("the request was cancelled", reason=f"during {what}")
+        if self.left <= 0:
+            raise DeadlineError(
+                f"no result within {self.seconds:g} s",
+                reason=f"the time ended during {what}",
+                hint="give the request more time",
+            )

@@ -1,0 +1,306 @@
+"""Devices by name: the accelerator on a port, the simulator, a recorded session.
+
+| name | device |
+|---|---|
+| ``sim`` | a virtual accelerator: the driver, the USB protocol, and the simulated chip |
+| ``sim:direct`` | the simulated chip alone |
+| ``usb`` | the accelerator, if there is one |
+| ``usb:PATH`` | the accelerator on a port, as in ``usb:2-1`` |
+| ``replay:FILE`` | what was recorded of a session |
+| ``auto`` | the accelerator if there is one, else the virtual one |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Protocol, Self
+
+from fitzroy.base.errors import DeviceError, UsageError
+from fitzroy.base.types import Array
+from fitzroy.driver.device import firmware as firmware_sources
+from fitzroy.driver.device.bringup import Clocks
+from fitzroy.driver.device.connection import Connection
+from fitzroy.driver.device.discovery import choose
+from fitzroy.driver.device.firmware import Firmware
+from fitzroy.driver.device.limits import Limits
+from fitzroy.driver.runtime.edgetpu import EdgeTpu
+from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.driver.transports.record import Recorder, RecordingBus
+from fitzroy.driver.transports.replay import ReplayBus
+from fitzroy.driver.transports.transport import Bus
+from fitzroy.driver.transports.usb import UsbBus, libusb
+from fitzroy.driver.transports.virtual import VirtualBackend
+from fitzroy.formats.darwinn import PackageFile
+from fitzroy.hw_models.chips.usb import Speed
+from fitzroy.hw_models.usb_device.device import VirtualDevice
+from fitzroy.hw_models.usb_device.transfer import UsbDevice
+
+SIMULATED = replace(
+    Limits(),
+    request=3600.0,
+    silence=900.0,
+    settle=0.0,
+    enumerate=1.0,
+    control=10.0,
+    drain=0.001,
+    access=0.1,
+)
+"""Limits for virtual devices: they compute slowly, and need no time to settle."""
+
+NO_FIRMWARE = Firmware(bytes(256), "none: virtual devices take anything")
+"""What a virtual device is given: Google's firmware is not needed to simulate it."""
+
+
+class Answer(Protocol):
+    """What a device computed."""
+
+    @property
+    def tensors(self) -> Mapping[str, Array]:
+        """Bytes of every output in the order of its elements, by layer name."""
+        ...
+
+
+class Pending(Protocol):
+    """An answer that is still to come; `concurrent.futures.Future` says what its methods do."""
+
+    def result(self, timeout: float | None = None) -> Answer:
+        """The answer, or the error that came instead."""
+        ...
+
+    def cancel(self) -> bool:
+        """Do without it; False if it is there already."""
+        ...
+
+    def done(self) -> bool:
+        """Whether it is there."""
+        ...
+
+
+class Device(Protocol):
+    """Something that executes packages.
+
+    Attributes:
+        description: what it is, for people.
+    """
+
+    description: str
+
+    def run(
+        self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
+    ) -> Answer:
+        """Execute a package; see `EdgeTpu.run`."""
+        ...
+
+    def submit(
+        self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
+    ) -> Pending:
+        """Execute a package in the background; see `EdgeTpu.submit`."""
+        ...
+
+    def close(self) -> None:
+        """Give the device back."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class DirectSimulator:
+    """The simulated chip without USB around it.
+
+    Args:
+        seed: randomize the order of engines and what memories hold at first.
+    """
+
+    def __init__(self, *, seed: int | None = None) -> None:
+        self.description = "the simulated chip"
+        self._device = SimulatedDevice(seed=seed)
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="simulator")
+
+    def run(
+        self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
+    ) -> Answer:
+        """Execute a package; nothing takes too long.
+
+        Raises:
+            SimulationError: the program fails.
+        """
+        return self.submit(package, inputs).result()
+
+    def submit(
+        self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
+    ) -> Pending:
+        """Execute a package in the background."""
+        return self._worker.submit(self._device.run, package, inputs)
+
+    def close(self) -> None:
+        """End what is under way."""
+        self._worker.shutdown(cancel_futures=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOptions:
+    """How to use a device.
+
+    Attributes:
+        firmware: file with the firmware, or a libedgetpu; None to look for an installed one.
+        clocks: performance level.
+        limits: how long to wait; None for those that fit the device.
+        verify: repeat every inference until two results agree.
+        record: file for what is said on USB.
+        seed: for simulators: randomize the order of engines and what memories hold at first.
+        speed: for the virtual device: speed of its port.
+    """
+
+    firmware: str | os.PathLike[str] | None = None
+    clocks: Clocks = Clocks.MAX
+    limits: Limits | None = None
+    verify: bool = False
+    record: str | os.PathLike[str] | None = None
+    seed: int | None = None
+    speed: Speed = Speed.SUPER
+
+
+_FIRST = "1-1"
+"""Path of the first virtual device."""
+
+
+def virtual_bus(devices: Sequence[UsbDevice]) -> UsbBus:
+    """Virtual devices on the ports of a bus."""
+    backend = VirtualBackend(devices)
+    return UsbBus(lambda: backend, "sim", "virtual devices")
+
+
+def open_device(spec: str = "auto", options: DeviceOptions | None = None) -> Device:
+    """A device by its name; the first request opens it.
+
+    Args:
+        spec: see the table above.
+        options: how to use it.
+
+    Raises:
+        UsageError: no such name, or options that it does not take.
+        DeviceError: there is no such device, or more than one.
+    """
+    options = options or DeviceOptions()
+    kind, _, rest = spec.partition(":")
+    if spec == "sim:direct":
+        _refuse_usb_options(options)
+        return DirectSimulator(seed=options.seed)
+    if spec == "sim":
+        return virtual_device(options)
+    if kind == "usb":
+        return usb_device(libusb(), rest, options)
+    if kind == "replay" and rest:
+        return replayed_device(rest, options)
+    if spec == "auto":
+        return _automatic(options)
+    raise UsageError(
+        f"no device {spec[:80]!r}",
+        hint="known are auto, sim, sim:direct, usb, usb:PATH, replay:FILE; see fitzroy devices",
+    )
+
+
+def virtual_device(
+    options: DeviceOptions | None = None, device: VirtualDevice | None = None
+) -> EdgeTpu:
+    """A virtual accelerator on a port of its own.
+
+    Args:
+        options: how to use it.
+        device: the accelerator, None for one that was just plugged in.
+    """
+    options = options or DeviceOptions()
+    bus = virtual_bus([device or VirtualDevice(options.speed, seed=options.seed)])
+    text = "the virtual accelerator with a simulated chip"
+    return _edgetpu(bus, _FIRST, text, options, SIMULATED, lambda: NO_FIRMWARE)
+
+
+def usb_device(bus: Bus, path: str = "", options: DeviceOptions | None = None) -> EdgeTpu:
+    """An accelerator on a bus.
+
+    Args:
+        bus: where it is.
+        path: bus and ports, empty for the only one.
+        options: how to use it.
+
+    Raises:
+        DeviceError: there is none, or more than one.
+    """
+    options = options or DeviceOptions()
+    chosen = choose(bus, path)
+    text = f"the Coral USB Accelerator at {bus.name}:{chosen.path}"
+    named = options.firmware
+    return _edgetpu(bus, chosen.path, text, options, Limits(), lambda: firmware_sources.find(named))
+
+
+def replayed_device(path: str | os.PathLike[str], options: DeviceOptions | None = None) -> EdgeTpu:
+    """A recorded session.
+
+    Raises:
+        UsageError: the file cannot be read.
+        FormatError: it is no recording.
+    """
+    options = options or DeviceOptions()
+    bus = ReplayBus(path)
+    firmware = Firmware(bus.firmware, "left out of the recording")
+    text = f"the recorded session {bus.description}"
+    return _edgetpu(bus, bus.first, text, options, SIMULATED, lambda: firmware)
+
+
+def _automatic(options: DeviceOptions) -> Device:
+    bus = libusb()
+    try:
+        present = bus.attached()
+    except DeviceError:
+        # Without libusb there is no accelerator either; `fitzroy doctor` says so.
+        present = ()
+    return usb_device(bus, present[0].path, options) if present else virtual_device(options)
+
+
+def _refuse_usb_options(options: DeviceOptions) -> None:
+    if options.record is not None:
+        raise UsageError(
+            "there is nothing to record without USB", hint="use the device sim, or usb"
+        )
+
+
+def _edgetpu(
+    bus: Bus,
+    path: str,
+    text: str,
+    options: DeviceOptions,
+    limits: Limits,
+    firmware: Callable[[], Firmware],
+) -> EdgeTpu:
+    recorder = None if options.record is None else Recorder(options.record)
+    connection = Connection(
+        bus if recorder is None else RecordingBus(bus, recorder),
+        path,
+        firmware=firmware,
+        clocks=options.clocks,
+        limits=options.limits or limits,
+    )
+    after = (lambda: None) if recorder is None else recorder.close
+    return EdgeTpu(connection, text, verify=options.verify, after=after)

@@ -1,0 +1,145 @@
+"""Is everything there that a device needs: one check after the other, each with advice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from enum import Enum
+
+from fitzroy.base.errors import DeviceError, FitzroyError
+from fitzroy.driver.device import firmware as firmware_sources
+from fitzroy.driver.device.discovery import Found, found
+from fitzroy.driver.device.permissions import advice
+from fitzroy.driver.runtime import selftest
+from fitzroy.driver.runtime.devices import DeviceOptions, usb_device, virtual_device
+from fitzroy.driver.runtime.edgetpu import EdgeTpu
+from fitzroy.driver.transports.transport import Bus, TransferError
+from fitzroy.driver.transports.usb import library, libusb
+
+
+class Verdict(Enum):
+    """How a check ended; the value is the text for people."""
+
+    GOOD = "ok"
+    NOTE = "note"
+    BAD = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check and what it found.
+
+    Attributes:
+        name: what was looked at.
+        verdict: how it ended.
+        text: what was found.
+        hint: what to do about it.
+        device: name of the device, empty for the machine.
+    """
+
+    name: str
+    verdict: Verdict
+    text: str
+    hint: str = ""
+    device: str = ""
+
+
+def examine(name: str = "", options: DeviceOptions | None = None) -> Iterator[Check]:
+    """Check the machine and its devices.
+
+    Args:
+        name: a device as in ``usb:2-1``, or ``sim``; empty for all accelerators, and for the
+            virtual one if there are none.
+        options: how to use them.
+    """
+    options = options or DeviceOptions()
+    if name != "sim":
+        yield _library()
+        bus = libusb()
+        devices = []
+        try:
+            devices = [one for one in found(bus) if name in ("", "usb", one.name)]
+        except FitzroyError as error:
+            yield _bad("devices", error)
+        for one in devices:
+            yield from _device(bus, one, options)
+        if devices:
+            return
+        wanted = Verdict.BAD if name else Verdict.NOTE
+        hint = "plug in the accelerator, with a data cable; then see `lsusb -d 1a6e:` or `-d 18d1:`"
+        yield Check("devices", wanted, f"no accelerator{f' {name}' if name else ''}", hint)
+        if name:
+            return
+    yield _self_test("sim", lambda: virtual_device(options))
+
+
+def _library() -> Check:
+    text = library()
+    if text:
+        return Check("libusb", Verdict.GOOD, text)
+    return Check(
+        "libusb",
+        Verdict.BAD,
+        "there is no libusb 1.0",
+        "install libusb-1.0-0 with the system's packages, or pip install 'fitzroy[usb]'",
+    )
+
+
+def _device(bus: Bus, one: Found, options: DeviceOptions) -> Iterator[Check]:
+    yield Check("device", Verdict.GOOD, one.text, device=one.name)
+    yield _speed(one)
+    access = _access(bus, one)
+    yield access
+    supply = _firmware(one, options)
+    yield supply
+    if Verdict.BAD not in (access.verdict, supply.verdict):
+        yield _self_test(one.name, lambda: usb_device(bus, one.port, options))
+
+
+def _speed(one: Found) -> Check:
+    if one.speed == "super":
+        return Check("speed", Verdict.GOOD, "USB 3, super speed", device=one.name)
+    return Check(
+        "speed",
+        Verdict.NOTE,
+        f"USB 2, {one.speed} speed: inputs and streamed parameters take about 10 times as long",
+        "use a USB 3 port, without a hub, and a USB 3 cable",
+        one.name,
+    )
+
+
+def _access(bus: Bus, one: Found) -> Check:
+    try:
+        with closing(bus.open(one.port)) as transport:
+            transport.claim()
+    except TransferError as error:
+        return Check("access", Verdict.BAD, str(error), advice(error) or error.hint, one.name)
+    return Check("access", Verdict.GOOD, "this user may open the device", device=one.name)
+
+
+def _firmware(one: Found, options: DeviceOptions) -> Check:
+    if not one.needs_firmware:
+        return Check("firmware", Verdict.GOOD, "the device has it already", device=one.name)
+    try:
+        supply = firmware_sources.find(options.firmware)
+    except FitzroyError as error:
+        return _bad("firmware", error, one.name)
+    return Check("firmware", Verdict.GOOD, supply.origin, device=one.name)
+
+
+def _self_test(name: str, opened: Callable[[], EdgeTpu]) -> Check:
+    try:
+        with opened() as device:
+            seconds = selftest.check(device)
+            celsius = device.connection.temperature()
+    except DeviceError as error:
+        return _bad("self-test", error, name)
+    heat = "" if celsius is None else f", {celsius:.0f} degrees Celsius"
+    text = f"a small program gives the right answers, {1000 * seconds:.1f} ms each{heat}"
+    return Check("self-test", Verdict.GOOD, text, device=name)
+
+
+def _bad(name: str, error: FitzroyError, device: str = "") -> Check:
+    reason = f": {error.reason}" if error.reason else ""
+    return Check(name, Verdict.BAD, error.what + reason, error.hint, device)

@@ -1,0 +1,207 @@
+"""Requests one after the other, with retries: what brings a device from any state to a result."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from fitzroy.base.errors import DeviceError
+from fitzroy.driver.device.connection import Connection, ThermalError
+from fitzroy.driver.device.limits import DeadlineError, RequestCancelledError, Watch
+from fitzroy.driver.device.recovery import HOPELESS, recover
+from fitzroy.driver.runtime.caching import ParameterCache
+from fitzroy.driver.runtime.plan import Exchange, Plan
+from fitzroy.driver.runtime.requests import Job, Outputs, Program
+from fitzroy.formats.darwinn import Executable, PackageFile
+
+T = TypeVar("T")
+
+_MOST_KEPT = 64
+"""Packages, and executables, that are kept ready."""
+
+_FINAL = (DeadlineError, RequestCancelledError, ThermalError, *HOPELESS)
+"""Errors after which a request is not repeated."""
+
+
+class Engine:
+    """A device, and what is known of its state.
+
+    Args:
+        connection: the device.
+        verify: repeat every request until two results agree.
+
+    Attributes:
+        connection: as given.
+        verify: as given.
+        cache: parameters that the chip holds.
+        recoveries: how often the device had to be brought back.
+        loads: how often parameters were loaded.
+    """
+
+    def __init__(self, connection: Connection, *, verify: bool = False) -> None:
+        self.connection = connection
+        self.verify = verify
+        self.cache = ParameterCache()
+        self.recoveries = 0
+        self.loads = 0
+        self._turn = threading.Lock()
+        self._programs: dict[int, Program] = {}
+        self._plans: dict[int, Plan] = {}
+        self._plans_lock = threading.Lock()
+        self._fault: DeviceError | None = None
+
+    def program(self, package: PackageFile) -> Program:
+        """A package, made ready.
+
+        Raises:
+            FormatError: the package, or its script, makes no sense.
+        """
+        # Whatever is kept holds what its key is the id of, so that nothing else gets that id.
+        found = self._programs.get(id(package))
+        if found is None:
+            main = package.main
+            found = Program(package, main, package.caching, self._plan(main))
+            with self._plans_lock:
+                _keep(self._programs, id(package), found)
+        return found
+
+    def _plan(self, executable: Executable) -> Plan:
+        found = self._plans.get(id(executable))
+        if found is None:
+            found = Plan(executable)
+            with self._plans_lock:
+                _keep(self._plans, id(executable), found)
+        return found
+
+    @contextmanager
+    def turn(self, watch: Watch | None = None) -> Iterator[None]:
+        """Have the device for oneself.
+
+        Raises:
+            DeadlineError: others have it for too long.
+        """
+        self.take_turn(watch)
+        try:
+            yield
+        finally:
+            self.end_turn()
+
+    def take_turn(self, watch: Watch | None = None) -> None:
+        """Have the device for oneself from now on; see `turn`."""
+        if self._turn.acquire(blocking=False):
+            return
+        if not self._turn.acquire(timeout=-1 if watch is None else max(watch.left, 0.0)):
+            raise DeadlineError(
+                f"no result within {watch.seconds if watch else 0:g} s",
+                reason="other requests have the device",
+                where=self.connection.path,
+            )
+
+    def end_turn(self) -> None:
+        """Let others have it."""
+        self._turn.release()
+
+    def fail(self, error: BaseException) -> None:
+        """Note that something went wrong, and that nobody knows what state the device is in."""
+        self._fault = (
+            error
+            if isinstance(error, DeviceError)
+            else DeviceError("a request was left in the middle", reason=repr(error))
+        )
+
+    def settle(self, job: Job) -> Outputs:
+        """The outputs of a job; twice the same if that is wanted.
+
+        Raises:
+            DeviceError: the device failed in every attempt, or the job has no time for more.
+        """
+        outputs = self._insist(job)
+        while self.verify:
+            again = self._insist(job)
+            if again.stream == outputs.stream:
+                break
+            outputs = again
+        return outputs
+
+    def _insist(self, job: Job) -> Outputs:
+        last = job.attempts + self.connection.limits.retries
+        while True:
+            job.watch.check("its turn")
+            # What recovery cannot mend, another attempt cannot either.
+            self.ready(job.watch)
+            try:
+                return self._attempt(job)
+            except _FINAL:
+                raise
+            except DeviceError:
+                if job.attempts > last:
+                    raise
+
+    def _attempt(self, job: Job) -> Outputs:
+        try:
+            exchange = job.begin()
+            self.prepare(job)
+            self._carry_out(job.plan, exchange, job.watch)
+        except BaseException as error:
+            self.fail(error)
+            raise
+        return job.outputs(exchange)
+
+    def prepare(self, job: Job) -> None:
+        """Load the parameters of a job's package unless the chip has them.
+
+        Raises:
+            DeviceError: the device fails.
+        """
+        caching = job.program.caching
+        lacking = self.cache.lacks(job.program.main, caching)
+        self.cache.enter(job.program.main)
+        if lacking and caching is not None:
+            plan = self._plan(caching)
+            self.connection.announce(plan.events)
+            self._carry_out(plan, plan.exchange(plan.encoded({})), job.watch)
+            self.cache.add(caching)
+            self.loads += 1
+        self.connection.announce(job.plan.events)
+
+    def _carry_out(self, plan: Plan, exchange: Exchange, watch: Watch) -> None:
+        streams = self.connection.streams
+        for send in plan.head:
+            send(exchange, streams, watch)
+        for action in plan.tail:
+            action(exchange, streams, watch)
+        streams.finish()
+
+    def ready(self, watch: Watch) -> None:
+        """Open the device if it is not, and bring it back after an error.
+
+        Raises:
+            DeviceError: that is not possible; the error says what to do.
+        """
+        fault = self._fault
+        if fault is None and self.connection.opened:
+            return
+        self.cache.forget()
+        if fault is None:
+            try:
+                self.connection.open()
+                return
+            except DeviceError as error:
+                fault = error
+        self.recoveries += 1
+        recover(self.connection, fault, watch)
+        self._fault = None
+
+    def close(self) -> None:
+        """Close the device."""
+        self.connection.close()
+        self.cache.forget()
+
+
+def _keep(kept: dict[int, T], key: int, item: T) -> None:
+    """Keep one more; the oldest goes when there are too many."""
+    kept[key] = item
+    while len(kept) > _MOST_KEPT:
+        del kept[next(iter(kept))]

@@ -1,0 +1,266 @@
+"""Devices behind pyusb: libusb of the system or of a wheel, or a backend in this process."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import importlib.util
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import usb.core
+import usb.util
+from usb.backend import libusb1
+
+from fitzroy.base.errors import DeviceError
+from fitzroy.driver.transports.transport import (
+    INWARD,
+    AccessError,
+    Attached,
+    BabbleError,
+    BusyError,
+    LostError,
+    Payload,
+    StallError,
+    TransactionError,
+    TransferError,
+    TransferTimeoutError,
+    lost,
+)
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.usb import SetupPacket, Speed
+
+WHEEL = "libusb_package"
+"""Module of the wheel that brings libusb."""
+
+_IDENTITIES = tuple((mode.vendor, mode.product) for mode in (BEAGLE.usb.boot, BEAGLE.usb.runtime))
+_SPEEDS = {usb.util.SPEED_HIGH: Speed.HIGH, usb.util.SPEED_SUPER: Speed.SUPER}
+_INTERFACE = 0
+_INTERRUPT = BEAGLE.usb.endpoints["interrupt"].address
+
+_BY_ERRNO: dict[int, type[TransferError]] = {
+    errno.EPIPE: StallError,
+    errno.ETIMEDOUT: TransferTimeoutError,
+    errno.EOVERFLOW: BabbleError,
+    errno.EIO: TransactionError,
+    errno.ENODEV: LostError,
+    errno.ENOENT: LostError,
+    errno.EACCES: AccessError,
+    errno.EPERM: AccessError,
+    errno.EBUSY: BusyError,
+}
+"""Kinds of errors by the number that pyusb gives, on every system."""
+
+
+class UsbTransport:
+    """A device behind pyusb.
+
+    Args:
+        device: the device.
+        attached: what it is.
+
+    Raises:
+        TransferError: it cannot be opened.
+    """
+
+    def __init__(self, device: Any, attached: Attached) -> None:
+        self._device = device
+        self._backend = device.backend
+        self.attached = attached
+        with self._errors("opening the device"):
+            # Bulk transfers go to the backend: what `Device.write` looks up every time, and costs
+            # more than the transfer, is known here.
+            self._handle = device._ctx.managed_open()
+
+    def claim(self) -> None:
+        """Take interface 0 for this transport alone."""
+        with self._errors("claiming the interface"):
+            usb.util.claim_interface(self._device, _INTERFACE)
+
+    def control(self, setup: SetupPacket, data: bytes = b"", timeout: float = 1.0) -> bytes:
+        """A control transfer; see `Transport.control`."""
+        inward = setup.request_type & INWARD
+        try:
+            answer = self._device.ctrl_transfer(
+                setup.request_type,
+                setup.request,
+                setup.value,
+                setup.index,
+                setup.length if inward else data,
+                int(timeout * 1000) or 1,
+            )
+        except (usb.core.USBError, ValueError) as error:
+            raise self._error(error, "a control transfer") from error
+        if inward:
+            return bytes(answer)
+        if answer != len(data):
+            raise TransactionError(
+                "a control transfer failed",
+                reason=f"{answer} of {len(data)} bytes went",
+                where=self.attached.path,
+            )
+        return b""
+
+    def write(self, endpoint: int, data: Payload, timeout: float) -> int:
+        """Send bytes; see `Transport.write`."""
+        content = data if isinstance(data, array) else array("B", data)
+        try:
+            sent: int = self._backend.bulk_write(
+                self._handle, endpoint, _INTERFACE, content, int(timeout * 1000) or 1
+            )
+        except usb.core.USBError as error:
+            raise self._error(error, f"a transfer on endpoint {endpoint:#04x}") from error
+        return sent
+
+    def read(self, endpoint: int, size: int, timeout: float) -> bytes:
+        """Receive bytes; see `Transport.read`."""
+        buffer = array("B", bytes(size))
+        read = self._backend.intr_read if endpoint == _INTERRUPT else self._backend.bulk_read
+        try:
+            count = read(self._handle, endpoint, _INTERFACE, buffer, int(timeout * 1000) or 1)
+        except usb.core.USBError as error:
+            raise self._error(error, f"a transfer on endpoint {endpoint:#04x}") from error
+        return buffer.tobytes() if count == size else buffer[:count].tobytes()
+
+    def clear_halt(self, endpoint: int) -> None:
+        """Let an endpoint that stalls go on."""
+        with self._errors(f"clearing the halt of endpoint {endpoint:#04x}"):
+            self._device.clear_halt(endpoint)
+
+    def reset(self) -> None:
+        """Reset the port."""
+        try:
+            self._device.reset()
+        except usb.core.USBError as error:
+            # ENOENT: the device has re-enumerated, which is what resets are for.
+            if error.errno != errno.ENOENT:
+                raise self._error(error, "a reset of the port") from error
+
+    def close(self) -> None:
+        """Give the device back."""
+        # Releasing what is gone fails, and needs no answer.
+        with suppress(usb.core.USBError):
+            usb.util.dispose_resources(self._device)
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (usb.core.USBError, ValueError) as error:
+            raise self._error(error, what) from error
+
+    def _error(self, error: Exception, what: str) -> TransferError:
+        return _typed(error, what, self.attached.path)
+
+
+class UsbBus:
+    """All devices of a backend of pyusb.
+
+    Args:
+        backend: makes the backend; called again after `renew`.
+        name: name in paths of devices.
+        description: what it is, for people.
+    """
+
+    def __init__(self, backend: Callable[[], Any], name: str, description: str) -> None:
+        self.name = name
+        self.description = description
+        self._make = backend
+        self._backend: Any = None
+
+    def attached(self) -> tuple[Attached, ...]:
+        """All devices of the chip's two modes, in order of their paths."""
+        return tuple(sorted((found for found, _ in self._devices()), key=lambda one: one.path))
+
+    def open(self, path: str) -> UsbTransport:
+        """Open a device."""
+        for found, device in self._devices():
+            if found.path == path:
+                return UsbTransport(device, found)
+        raise lost(path)
+
+    def renew(self) -> None:
+        """Forget the context of libusb: without udev, an old one does not see new devices."""
+        self._backend = None
+
+    def _devices(self) -> Iterator[tuple[Attached, Any]]:
+        if self._backend is None:
+            self._backend = self._make()
+        try:
+            for device in usb.core.find(find_all=True, backend=self._backend):
+                if (device.idVendor, device.idProduct) in _IDENTITIES:
+                    yield _attached(device), device
+        except usb.core.USBError as error:
+            raise _typed(error, "listing devices", self.name) from error
+
+
+def _attached(device: Any) -> Attached:
+    ports = ".".join(map(str, device.port_numbers or (device.address,)))
+    return Attached(
+        f"{device.bus}-{ports}",
+        device.address,
+        device.idVendor,
+        device.idProduct,
+        _SPEEDS.get(device.speed),
+    )
+
+
+def _typed(error: Exception, what: str, where: str) -> TransferError:
+    number = getattr(error, "errno", None)
+    # pyusb raises ValueError for an endpoint that the device does not have (any more).
+    kind = LostError if number is None and isinstance(error, ValueError) else TransferError
+    kind = _BY_ERRNO.get(number, kind) if number is not None else kind
+    return kind(f"{what} failed", reason=str(error), where=where, hint=_HINTS.get(kind, ""))
+
+
+_HINTS: dict[type[TransferError], str] = {
+    LostError: "plug the device in again; then the next request uses it",
+    AccessError: "see fitzroy doctor",
+    BusyError: "end the process that uses the device",
+}
+
+
+# --- libusb --------------------------------------------------------------------------------------
+
+
+def libusb() -> UsbBus:
+    """All devices that libusb finds."""
+    return UsbBus(_libusb_backend, "usb", "libusb")
+
+
+def library() -> str:
+    """Which libusb is used, for people; empty if there is none."""
+    try:
+        backend = _libusb_backend()
+    except DeviceError:
+        return ""
+    path = getattr(backend.lib, "_name", "libusb-1.0")
+    origin = f"from the wheel {WHEEL}" if WHEEL in path else "of the system"
+    return f"{path} {origin}"
+
+
+def _libusb_backend() -> Any:
+    """A backend with a context of its own.
+
+    Raises:
+        DeviceError: there is no libusb.
+    """
+    # pyusb keeps one context for the whole process, and has no function to renew it.
+    libusb1._lib_object = None
+    backend = libusb1.get_backend() or libusb1.get_backend(find_library=_in_wheel)
+    if backend is None:
+        raise DeviceError(
+            "there is no libusb 1.0",
+            reason="pyusb found none in the system, and no wheel brings one",
+            hint="install libusb-1.0-0 with the system's packages, or pip install 'fitzroy[usb]'",
+        )
+    return backend
+
+
+def _in_wheel(name: str) -> str | None:
+    if importlib.util.find_spec(WHEEL) is None:
+        return None
+    path = importlib.import_module(WHEEL).find_library(name)
+    return None if path is None else str(path)

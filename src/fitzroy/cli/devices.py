@@ -1,0 +1,127 @@
+"""``fitzroy devices`` and ``fitzroy doctor``: which Edge TPUs there are, and whether they work."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fitzroy.base.errors import DeviceError
+from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.terminal import Column, Terminal
+
+Firmware = Annotated[
+    Path | None,
+    typer.Option(
+        "--firmware",
+        metavar="FILE",
+        help="The device's firmware, or a libedgetpu that holds it. "
+        "[dim]default: FITZROY_FIRMWARE, or an installed libedgetpu[/dim]",
+        show_default=False,
+    ),
+]
+_STYLES = {"ok": "green", "note": "yellow", "failed": "red"}
+
+
+def devices(
+    rules: Annotated[
+        bool,
+        typer.Option("--udev-rules", help="Print udev rules that give users access, and stop."),
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """List the devices that can run compiled models.
+
+    The name of a device is what --device takes: "usb:2-1" is the accelerator on port 1 of bus 2,
+    whatever mode it is in. Accelerators have no serial numbers. One that "needs firmware" gets it
+    when it is first used. Simulators are always there.
+    """
+    from fitzroy.driver.device.discovery import SIMULATORS, Found, found
+    from fitzroy.driver.device.permissions import udev_rules
+    from fitzroy.driver.transports.usb import libusb
+
+    terminal = Terminal(json=json, quiet=quiet)
+    if rules:
+        if json:
+            terminal.document({"udev_rules": udev_rules()})
+        else:
+            terminal.raw(udev_rules())
+        return
+    problem: DeviceError | None = None
+    attached: tuple[Found, ...] = ()
+    try:
+        attached = found(libusb())
+    except DeviceError as error:
+        problem = error
+    rows = (*attached, *SIMULATORS)
+    if json:
+        missing = None if problem is None else str(problem)
+        terminal.document({"devices": [asdict(row) for row in rows], "usb_problem": missing})
+        return
+    terminal.table(
+        [Column("device"), Column("mode"), Column("speed"), Column("firmware"), Column("")],
+        [
+            [row.name, row.mode, row.speed, "needed" if row.needs_firmware else "", row.text]
+            for row in rows
+        ],
+    )
+    if problem is not None:
+        terminal.warn(f"no access to USB: {problem}")
+    elif not attached:
+        terminal.note("no accelerator is attached; see: fitzroy doctor")
+
+
+def doctor(
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device",
+            metavar="NAME",
+            help="Look at one device, as fitzroy devices names it. [dim]default: all[/dim]",
+            show_default=False,
+        ),
+    ] = "",
+    firmware: Firmware = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check what an accelerator needs, and run a small program on it.
+
+    Looks for libusb, devices, permissions, firmware and speed, says what to do about what is
+    missing, and compares answers of the device with what they should be. Without an accelerator,
+    the virtual one is tried. The exit code is 7 if a check failed.
+    """
+    from fitzroy.driver.runtime.devices import DeviceOptions
+    from fitzroy.driver.runtime.doctor import Check, Verdict, examine
+
+    terminal = Terminal(json=json, quiet=quiet)
+    checks: list[Check] = []
+    with terminal.working("checking"):
+        checks.extend(examine(device, DeviceOptions(firmware=firmware)))
+    failed = any(check.verdict is Verdict.BAD for check in checks)
+    if json:
+        listed: list[dict[str, Any]] = [
+            asdict(check) | {"verdict": check.verdict.value} for check in checks
+        ]
+        terminal.document({"checks": listed, "failed": failed})
+    else:
+        for check in checks:
+            where = f"{check.device} " if check.device else ""
+            text = f"{check.verdict.value:6}  {where}{check.name}: {check.text}"
+            terminal.line(text, style=_STYLES[check.verdict.value])
+            if check.hint and check.verdict is not Verdict.GOOD:
+                terminal.line(f"        {check.hint}")
+    if failed:
+        raise typer.Exit(DeviceError.exit_code)
+
+
+devices_command = Verb(
+    devices, ("fitzroy devices", "fitzroy devices --json", "fitzroy devices --udev-rules")
+)
+doctor_command = Verb(
+    doctor,
+    ("fitzroy doctor", "fitzroy doctor --device usb:2-1", "fitzroy doctor --device sim --json"),
+)

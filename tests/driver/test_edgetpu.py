@@ -1,0 +1,507 @@
+"""The driver on an accelerator: any one (--device=usb), and on virtual ones that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+import tracemalloc
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.driver.edgetpu_programs import POP, SIZE, echo
+from tests.end_to_end.test_simulator import facts, fnv, packages, pattern
+from tests.support import corpus, corpus_models
+
+from fitzroy.base.errors import DeviceError, FormatError, UsageError
+from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.targets.edgetpu.codegen import lower as lowering
+from fitzroy.driver.device.bringup import Clocks
+from fitzroy.driver.device.connection import ChipError, Connection, ThermalError
+from fitzroy.driver.device.firmware import Firmware
+from fitzroy.driver.device.limits import DeadlineError, RequestCancelledError
+from fitzroy.driver.device.streams import ProtocolError
+from fitzroy.driver.runtime import devices
+from fitzroy.driver.runtime.devices import SIMULATED, DeviceOptions, open_device, virtual_device
+from fitzroy.driver.runtime.edgetpu import EdgeTpu
+from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.driver.transports.transport import AccessError, Attached, LostError
+from fitzroy.driver.transports.usb import UsbBus, UsbTransport
+from fitzroy.driver.transports.virtual import VirtualBackend
+from fitzroy.formats.darwinn import PackageFile
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.usb import Speed
+from fitzroy.hw_models.csr.beagle import TopLevelInterrupt
+from fitzroy.hw_models.csr.fields import CoreClock
+from fitzroy.hw_models.usb_device.device import Mode, VirtualDevice
+from fitzroy.hw_models.usb_device.faults import Fault, FaultKind
+from fitzroy.linker.packages.darwinn import link
+
+QUICK = replace(SIMULATED, request=5.0, slice=0.02, silence=2.0, control=0.05, poll=0.1, replug=0.5)
+ROW = np.arange(SIZE)[::-1].astype(np.uint8)
+OUTPUT, EVENT = 0x81, 0x82
+
+
+def opened(device: VirtualDevice | None = None, **limits: Any) -> EdgeTpu:
+    options = DeviceOptions(limits=replace(QUICK, **limits))
+    return virtual_device(options, device or VirtualDevice(booted=True)).open()
+
+
+def random_inputs(package: PackageFile, seed: int) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.integers(
+            0, 256, layer.packed_bytes * layer.execution_count_per_inference, np.uint8
+        )
+        for name, layer in package.main.inputs.items()
+    }
+
+
+@pytest.fixture
+def accelerator(device_name: str) -> Iterator[EdgeTpu]:
+    with open_device(device_name) as device:
+        assert isinstance(device, EdgeTpu)
+        yield device
+
+
+# --- what any accelerator does -------------------------------------------------------------------
+
+
+def test_inferences(accelerator: EdgeTpu) -> None:
+    package = echo()
+    for turn in range(3):
+        outputs = accelerator.run(package, {"x": ROW + turn})
+        assert (outputs.tensors["y"] == ROW + turn).all()
+        assert outputs.stream == outputs.buffers["y"].tobytes() == (ROW + turn).tobytes()
+        assert outputs.attempts == 1
+    assert accelerator.recoveries == 0
+
+
+def test_requests_in_the_background(accelerator: EdgeTpu) -> None:
+    package = echo()
+    requests = [accelerator.submit(package, {"x": ROW + n}) for n in range(40)]
+    for number, request in enumerate(requests):
+        assert (request.result(10).tensors["y"] == ROW + number).all()
+    many = accelerator.run_many(package, ({"x": ROW + n} for n in range(10)))
+    for number, outputs in enumerate(many):
+        assert (outputs.tensors["y"] == ROW + number).all()
+    assert accelerator.recoveries == 0
+
+
+def test_outputs_come_before_the_next_chunk(
+    accelerator: EdgeTpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host takes outputs in the order of the program, and sends no chunk before it has them."""
+    graph = Graph("two outputs")
+    type = TensorType((1, 8, 12, 8), DType.UINT8, Quantization.per_tensor(0.1, 99))
+    names = [graph.add_input("x", type)]
+    for scale in (0.2, 0.4, 0.3):
+        other = replace(type, quantization=Quantization.per_tensor(scale, 120))
+        names.append(graph.emit("quantize", [names[-1]], other))
+    graph.outputs = names[1:]
+    # No two layers fit a chunk.
+    monkeypatch.setattr(lowering, "_MOST_BUNDLES", BEAGLE.memories.instruction.elements - 64)
+    (package,) = link([lowering.lower(graph)])
+    assert len(package.main.instruction_bitstreams or ()) > 4
+    inputs = random_inputs(package, 0)
+    expected = SimulatedDevice().run(package, inputs)
+    for _ in range(2):
+        found = accelerator.run(package, inputs, timeout=20)
+        for name, array in expected.tensors.items():
+            np.testing.assert_array_equal(found.tensors[name], array)
+
+
+def test_requests_of_asyncio(accelerator: EdgeTpu) -> None:
+    async def both() -> list[Any]:
+        requests = [accelerator.submit(echo(), {"x": ROW + n}) for n in range(2)]
+        return await asyncio.gather(*map(asyncio.wrap_future, requests))
+
+    for number, outputs in enumerate(asyncio.run(both())):
+        assert (outputs.tensors["y"] == ROW + number).all()
+
+
+@pytest.mark.corpus
+def test_published_outputs_of_a_real_device(accelerator: EdgeTpu) -> None:
+    rows = facts("golden-hashes.json")["rows"]
+    assert len(rows) == 3
+    for row in rows:
+        (package,) = packages(corpus() / row["model"])
+        inputs = {name: pattern(layer) for name, layer in package.main.inputs.items()}
+        for _ in range(2):
+            assert fnv(accelerator.run(package, inputs).stream) == row["output_fnv1a64"]
+
+
+QUICKEST = {"dense_256_edgetpu.tflite", "gabor_128x128_7k_4o_2s_edgetpu.tflite"}
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.name in QUICKEST else [pytest.mark.slow])
+        for path in corpus_models("**/*edgetpu*.tflite")
+    ],
+)
+def test_compiled_models_compute_what_the_chip_does(path: Any, accelerator: EdgeTpu) -> None:
+    """First inference, which loads parameters, and second, which does not."""
+    for package in packages(path):
+        reference = SimulatedDevice()
+        loads = accelerator.loads
+        for seed in range(2):
+            inputs = random_inputs(package, seed)
+            expected = reference.run(package, inputs)
+            found = accelerator.run(package, inputs)
+            assert found.stream == expected.stream
+            for name, tensor in expected.tensors.items():
+                assert (found.tensors[name] == tensor).all(), name
+        assert accelerator.loads - loads == (package.caching is not None)
+    assert accelerator.recoveries == 0
+
+
+@pytest.mark.corpus
+def test_models_that_do_not_share_the_chip_take_turns(accelerator: EdgeTpu) -> None:
+    paths = ("templates/dense_256_edgetpu.tflite", "templates/dense_512_edgetpu.tflite")
+    both = [packages(corpus() / path)[0] for path in paths if (corpus() / path).is_file()]
+    assert len({package.main.parameter_caching_token for package in both}) == len(both) == 2
+    expected = [SimulatedDevice().run(p, random_inputs(p, 0)).stream for p in both]
+    for turn in range(4):
+        package = both[turn % 2]
+        found = accelerator.run(package, random_inputs(package, 0))
+        assert found.stream == expected[turn % 2]
+    assert accelerator.loads == 4
+    accelerator.run(both[1], random_inputs(both[1], 1))
+    assert accelerator.loads == 4
+    order = (0, 0, 0, 1, 1, 0)
+    requests = [accelerator.submit(both[n], random_inputs(both[n], 0)) for n in order]
+    for number, request in zip(order, requests, strict=True):
+        assert request.result(60).stream == expected[number]
+    assert accelerator.loads == 7
+
+
+# --- bringing up ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("speed", Speed)
+@pytest.mark.parametrize("multiple", [False, True])
+def test_from_the_boot_rom(speed: Speed, multiple: bool) -> None:
+    device = VirtualDevice(speed)
+    firmware = Firmware(bytes(range(256)) * 3 + b"end", "test", multiple)
+    connection = Connection(
+        devices.virtual_bus([device]), "1-1", firmware=lambda: firmware, limits=QUICK
+    )
+    with EdgeTpu(connection) as host:
+        assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+        assert device.firmware == firmware.data
+        assert device.registers.multiple is multiple
+    assert device.mode is Mode.RUN
+
+
+@pytest.mark.parametrize("clocks", Clocks)
+def test_clocks(clocks: Clocks) -> None:
+    device = VirtualDevice(booted=True)
+    with virtual_device(DeviceOptions(clocks=clocks), device) as host:
+        host.open()
+        assert device.registers.clock is clocks.value[0]
+    assert CoreClock.MHZ_62 is Clocks.LOW.value[0]
+
+
+def test_a_boot_rom_left_in_the_middle_of_a_download() -> None:
+    device = VirtualDevice()
+    device._rom.control(_dfu(1, 0, 256), bytes(256))
+    with opened(device) as host:
+        assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+
+
+def _dfu(request: int, value: int, length: int) -> Any:
+    from fitzroy.hw_models.chips.usb import RequestType, SetupPacket
+
+    return SetupPacket(RequestType.CLASS_OUT, request, value, 0, length)
+
+
+class Sluggish(UsbBus):
+    """A system that is late: with access to a device that is back, and with noticing it."""
+
+    def __init__(self, device: VirtualDevice) -> None:
+        backend = VirtualBackend([device])
+        super().__init__(lambda: backend, "test", "test")
+        self.opens = 0
+        self.listings: list[tuple[Attached, ...]] = []
+
+    def open(self, path: str) -> UsbTransport:
+        self.opens += 1
+        if self.opens in (2, 4):
+            raise AccessError("no access yet")
+        return super().open(path)
+
+    def attached(self) -> tuple[Attached, ...]:
+        self.listings.append(super().attached())
+        # What was there before is still listed the first time that something else is.
+        late = len(self.listings) > 1 and self.listings[-1] != self.listings[-2]
+        return self.listings[-2] if late else self.listings[-1]
+
+
+def test_systems_that_are_late() -> None:
+    device = VirtualDevice()
+    bus = Sluggish(device)
+    limits = replace(QUICK, access=1.0)
+    supply = devices.NO_FIRMWARE
+    with EdgeTpu(Connection(bus, "1-1", firmware=lambda: supply, limits=limits)) as host:
+        host.open()
+        assert (bus.opens, host.recoveries) == (5, 0)
+        assert len(bus.listings) == 3
+        assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+
+
+def test_firmware_that_does_not_run() -> None:
+    class Stubborn(UsbBus):
+        def attached(self) -> tuple[Attached, ...]:
+            return tuple(replace(one, vendor=0x1A6E, product=0x089A) for one in super().attached())
+
+    backend = VirtualBackend([VirtualDevice()])
+    connection = Connection(
+        Stubborn(lambda: backend, "test", "test"),
+        "1-1",
+        firmware=lambda: devices.NO_FIRMWARE,
+        limits=replace(QUICK, enumerate=0.05, replug=0.05),
+    )
+    with pytest.raises(DeviceError, match=r"stays in its boot ROM|no interface"):
+        EdgeTpu(connection).open()
+
+
+def test_a_device_that_others_have() -> None:
+    bus = devices.virtual_bus([VirtualDevice(booted=True)])
+    firmware = devices.NO_FIRMWARE
+    first, second = (
+        EdgeTpu(Connection(bus, "1-1", firmware=lambda: firmware, limits=QUICK)) for _ in range(2)
+    )
+    with first.open(), pytest.raises(DeviceError, match="claiming"):
+        second.open()
+    # What the other one had lost by the reset is brought back.
+    with second:
+        assert (second.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+
+
+def test_several_devices_in_threads() -> None:
+    backend = devices.virtual_bus([VirtualDevice() for _ in range(4)])
+
+    def work(number: int) -> int:
+        connection = Connection(
+            backend, f"1-{number + 1}", firmware=lambda: devices.NO_FIRMWARE, limits=SIMULATED
+        )
+        with EdgeTpu(connection) as host:
+            for turn in range(10):
+                row = ROW + np.uint8(10 * number + turn)
+                assert (host.run(echo(), {"x": row}).tensors["y"] == row).all()
+            return host.recoveries
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [0] * 4
+
+
+# --- what may go wrong with requests -------------------------------------------------------------
+
+
+def test_inputs_that_do_not_fit() -> None:
+    with opened() as host:
+        with pytest.raises(UsageError, match="'z'"):
+            host.run(echo(), {"z": ROW})
+        with pytest.raises(UsageError, match="missing"):
+            host.submit(echo(), {})
+        with pytest.raises(FormatError):
+            host.run(echo(), {"x": ROW[1:]})
+        assert host.recoveries == 0
+    with pytest.raises(DeviceError, match="closed"):
+        host.run(echo(), {"x": ROW})
+    with pytest.raises(DeviceError, match="closed"):
+        host.submit(echo(), {"x": ROW})
+
+
+def lose_event(number: int = 1) -> VirtualDevice:
+    return VirtualDevice(booted=True, faults=[Fault(FaultKind.LOSE, number, EVENT)])
+
+
+def test_deadlines() -> None:
+    with opened(lose_event()) as host:
+        began = time.monotonic()
+        with pytest.raises(DeadlineError, match=r"within 0\.2 s"):
+            host.run(echo(), {"x": ROW}, timeout=0.2)
+        assert 0.2 <= time.monotonic() - began < 1.0
+        assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+        assert host.recoveries == 1
+
+
+def test_cancellation() -> None:
+    with opened(lose_event()) as host:
+        first, second, third = (host.submit(echo(), {"x": ROW + n}) for n in range(3))
+        while first.running() is False:
+            time.sleep(0.001)
+        time.sleep(0.05)
+        assert first.cancel()
+        with pytest.raises(RequestCancelledError):
+            first.result(5)
+        assert (second.result(5).tensors["y"] == ROW + 1).all()
+        assert (third.result(5).tensors["y"] == ROW + 2).all()
+        assert not third.cancel()
+
+
+def test_closing_cancels_what_has_not_begun() -> None:
+    host = opened(lose_event(), request=0.3)
+    requests = [host.submit(echo(), {"x": ROW}) for _ in range(5)]
+    host.close()
+    assert all(request.done() for request in requests)
+    with pytest.raises((CancelledError, DeadlineError)):
+        requests[-1].result()
+
+
+def test_leaving_with_an_error_abandons_what_is_under_way() -> None:
+    requests = []
+
+    def interrupted() -> None:
+        with opened(lose_event(), request=60) as host:
+            requests.append(host.submit(echo(), {"x": ROW}))
+            time.sleep(0.05)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with pytest.raises(RequestCancelledError):
+        requests[0].result(0)
+
+
+def test_others_wait_for_their_turn_no_longer_than_they_want() -> None:
+    with opened(lose_event(), request=1.0) as host:
+        slow = host.submit(echo(), {"x": ROW})
+        time.sleep(0.05)
+        with pytest.raises(DeadlineError, match="other requests"):
+            host.run(echo(), {"x": ROW}, timeout=0.05)
+        with pytest.raises(DeadlineError):
+            slow.result(5)
+
+
+# --- recovery ------------------------------------------------------------------------------------
+
+
+def test_programs_that_fail_are_told_from_devices_that_do() -> None:
+    with opened() as host:
+        with pytest.raises(ChipError, match="instruction_queue_invalid") as caught:
+            host.run(echo(POP), {"x": ROW})
+        assert caught.value.errors == ("instruction_queue_invalid",)
+        assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+
+
+def test_heat() -> None:
+    device = VirtualDevice(booted=True)
+    with opened(device) as host:
+        device.overheat(TopLevelInterrupt.THERMAL_SHUTDOWN)
+        with pytest.raises(ThermalError, match="too hot"):
+            host.run(echo(), {"x": ROW})
+        assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+        assert host.connection.temperature() is None
+        device.set_temperature(60)
+        assert host.connection.temperature() == pytest.approx(60, abs=0.25)
+        device.overheat(TopLevelInterrupt.THERMAL_WARNING)
+        host.connection.inspect()
+        assert host.connection.warnings == 1
+
+
+def test_heat_is_not_tried_again_in_the_background() -> None:
+    device = VirtualDevice(booted=True, faults=[Fault(FaultKind.THERMAL_SHUTDOWN, 3, 1)])
+    with opened(device) as host:
+        with pytest.raises(ThermalError):
+            host.submit(echo(), {"x": ROW}).result(5)
+        assert (host.submit(echo(), {"x": ROW}).result(5).tensors["y"] == ROW).all()
+
+
+def test_unplugged_and_plugged_in_again() -> None:
+    device = VirtualDevice(booted=True)
+    with opened(device, replug=0.05) as host:
+        package = packages(corpus() / "templates/dense_256_edgetpu.tflite")[0]
+        inputs = random_inputs(package, 0)
+        before = host.run(package, inputs).stream
+        device.unplug()
+        with pytest.raises(LostError, match="gone"):
+            host.run(package, inputs)
+        device.plug()
+        assert device.mode is Mode.BOOT
+        assert host.run(package, inputs).stream == before
+        assert host.loads == 2
+
+
+def test_unplugged_while_waiting() -> None:
+    device = lose_event()
+    with opened(device) as host:
+        request = host.submit(echo(), {"x": ROW})
+        time.sleep(0.05)
+        device.unplug()
+        threading.Timer(0.1, device.plug).start()
+        assert (request.result(5).tensors["y"] == ROW).all()
+
+
+def test_a_chip_that_fell_asleep() -> None:
+    device = VirtualDevice(booted=True)
+    with opened(device) as host:
+        host.connection.registers.change(_scu3(), force_sleep=3)
+        assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+
+
+def _scu3() -> Any:
+    from fitzroy.hw_models.csr import beagle as csr
+
+    return csr.SCU_CTRL_3
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [(bytes(12) + b"\x05", 1), (b"\1" + bytes(11) + b"\x04", 1), (bytes(12) + b"\xff", 1)],
+)
+def test_wrong_events_are_not_taken(data: bytes, number: int) -> None:
+    faults = [Fault(FaultKind.CORRUPT, n, EVENT, data=data) for n in (number, number + 1)]
+    with opened(VirtualDevice(booted=True, faults=faults), retries=0) as host:
+        with pytest.raises(ProtocolError):
+            host.run(echo(), {"x": ROW})
+        assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+
+
+def test_outputs_that_were_damaged_are_noticed_by_repetition() -> None:
+    device = VirtualDevice(booted=True, faults=[Fault(FaultKind.CORRUPT, 1, OUTPUT)])
+    options = DeviceOptions(limits=QUICK, verify=True)
+    with virtual_device(options, device) as host:
+        assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+        assert (host.submit(echo(), {"x": ROW}).result(5).tensors["y"] == ROW).all()
+
+
+def test_lost_outputs_are_not_made_up_by_the_next_request() -> None:
+    device = VirtualDevice(booted=True, faults=[Fault(FaultKind.LOSE, 3, OUTPUT)])
+    with opened(device, silence=0.1) as host:
+        requests = [host.submit(echo(), {"x": ROW + n}) for n in range(8)]
+        for number, request in enumerate(requests):
+            assert (request.result(10).tensors["y"] == ROW + number).all()
+        assert host.recoveries == 1
+
+
+# --- load ----------------------------------------------------------------------------------------
+
+
+def test_many_inferences_need_no_more_memory(full: bool) -> None:
+    count = 10_000 if full else 200
+    package = echo()
+    with opened() as host:
+        for turn in range(20):
+            host.run(package, {"x": ROW + np.uint8(turn)})
+        gc.collect()
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        for turn in range(count):
+            row = ROW + np.uint8(turn % 251)
+            assert (host.run(package, {"x": row}).tensors["y"] == row).all()
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        assert host.recoveries == 0
+        assert grown < 64 << 10, grown
