@@ -10,10 +10,16 @@ edgetpu
     time of the tools for compiled Edge TPU models: listings, scripts, objects
 simulator
     time of the functional simulator of the Edge TPU
+driver
+    CPU time of the driver for the Edge TPU alone, per transfer
 timing
     the timing model of the Edge TPU, against published measurements of devices
 edgetpu_compiler
     programs of the compiler for the Edge TPU: right, and how fast beside those of Google's
+forms
+    forms of instructions of our programs that no published program has
+modules
+    bytecode modules: the interpreter, and what host programs add to inferences
 conformance
     differences between programs and LiteRT, oracle and reference semantics
 simulator_conformance
@@ -21,8 +27,9 @@ simulator_conformance
 
 Each writes ``benchmarks/results/<name>.json`` with the machine and the versions; in the end
 ``docs/benchmarks.md``, ``docs/conformance.md``, ``docs/simulator_conformance.md`` and the figures
-of ``docs/timing.md`` and ``docs/edgetpu_compiler.md`` are made from these files if all are there.
-Needed are the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a corpus of models
+of ``docs/timing.md``, ``docs/edgetpu_compiler.md``, ``docs/instruction_forms.md``,
+``docs/driver.md`` and ``docs/modules.md`` are made from these files if all are there. Needed are
+the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a corpus of models
 (FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no explanation.
 """
 
@@ -41,8 +48,11 @@ NAMES = (
     "memory",
     "edgetpu",
     "simulator",
+    "driver",
     "timing",
     "edgetpu_compiler",
+    "forms",
+    "modules",
     "conformance",
     "simulator_conformance",
 )

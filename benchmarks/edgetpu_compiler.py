@@ -35,6 +35,7 @@ from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import DeviceError, FitzroyError, UnsupportedError
 from fitzroy.base.evidence import Evidence
 from fitzroy.base.types import Array
+from fitzroy.driver.runtime.devices import open_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice, Stage
 from fitzroy.edgetpu import EdgeTpuCompilation, MappedSegment, compile_edgetpu, is_quantized
 from fitzroy.formats.darwinn import PackageFile
@@ -145,6 +146,8 @@ class Model:
         segments: parts on the chip.
         bytes: bytes of outputs that were compared, of all seeds together.
         differing: those that differ from the reference in the arithmetic of the chip.
+        usb_bytes: bytes of outputs that came through the driver and a virtual accelerator.
+        usb_differing: those of them that differ from the same reference.
         largest: largest difference.
         faults: parts whose program fails.
         chunks: chunks of instructions.
@@ -163,6 +166,8 @@ class Model:
     segments: int = 0
     bytes: int = 0
     differing: int = 0
+    usb_bytes: int = 0
+    usb_differing: int = 0
     largest: int = 0
     faults: list[str] = field(default_factory=list)
     chunks: int = 0
@@ -235,14 +240,24 @@ def _compare(entry: Model, part: MappedSegment, seeds: Sequence[int]) -> None:
     for seed in seeds:
         inputs = random_inputs(graph, seed)
         wanted = evaluate_on_device(graph, inputs)
-        outputs = SimulatedDevice(seed=seed).run(part.package, _raw(inputs))
+        outputs = SimulatedDevice(seed=seed).run(part.package, _raw(inputs)).tensors
         for name in graph.outputs:
-            want = wanted[name]
-            have = outputs.tensors[name].view(want.dtype).reshape(want.shape)
-            gap = np.abs(have.astype(np.int64) - want)
+            gap = _gap(outputs[name], wanted[name])
             entry.bytes += gap.size
             entry.differing += int(np.count_nonzero(gap))
             entry.largest = max(entry.largest, int(gap.max(initial=0)))
+    with open_device("sim") as device:
+        # From boot mode, with the inputs of the last seed.
+        outputs = device.run(part.package, _raw(inputs)).tensors
+        for name in graph.outputs:
+            gap = _gap(outputs[name], wanted[name])
+            entry.usb_bytes += gap.size
+            entry.usb_differing += int(np.count_nonzero(gap))
+
+
+def _gap(have: Array, want: Array) -> Array:
+    """By how much elements differ."""
+    return np.abs(have.view(want.dtype).reshape(want.shape).astype(np.int64) - want)
 
 
 def _raw(inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -365,10 +380,10 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
         models that fail or differ, and bounds that were exceeded.
     """
     models = []
-    for path in corpus_sources():
-        if quantized(path):
-            progress(name_of(path))
-            models.append(measured(path))
+    with ProcessPoolExecutor() as pool:
+        for item in pool.map(measured, filter(quantized, corpus_sources())):
+            progress(item.model)
+            models.append(item)
     progress("compile times")
     apart = [compile_apart(corpus_model(INT8_MODEL), seed) for seed in ("1", "2", "3")]
     count = repeats or RANDOM_MODELS
@@ -423,6 +438,8 @@ def _faults(
         faults += [f"edgetpu_compiler: {item.model}: {fault}" for fault in item.faults]
         if item.differing:
             faults.append(f"edgetpu_compiler: {item.model}: {item.differing} bytes differ")
+        if item.usb_differing:
+            faults.append(f"edgetpu_compiler: {item.model}: {item.usb_differing} differ over USB")
     found = ratios(models)
     mean = geometric_mean(list(found.values()))
     if mean > MEAN_CYCLES:

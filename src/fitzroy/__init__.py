@@ -13,16 +13,27 @@ if TYPE_CHECKING:
     from fitzroy.api import Compilation, bundle, compile, explain, load, patch_weights, simulate
     from fitzroy.compiler.passes.quantize import quantize
     from fitzroy.compiler.reference import evaluate, verify
-    from fitzroy.edgetpu import EdgeTpuCompilation, compile_edgetpu
+    from fitzroy.edgetpu import (
+        EdgeTpuCompilation,
+        compile_edgetpu,
+        compile_segments,
+        compile_together,
+    )
+    from fitzroy.interpreter import Interpreter
+    from fitzroy.modules import ModuleProgram
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Compilation": "fitzroy.api",
     "EdgeTpuCompilation": "fitzroy.edgetpu",
+    "Interpreter": "fitzroy.interpreter",
+    "ModuleProgram": "fitzroy.modules",
     "bundle": "fitzroy.api",
     "compile": "fitzroy.api",
     "compile_edgetpu": "fitzroy.edgetpu",
+    "compile_segments": "fitzroy.edgetpu",
+    "compile_together": "fitzroy.edgetpu",
     "evaluate": "fitzroy.compiler.reference",
     "explain": "fitzroy.api",
     "load": "fitzroy.api",
@@ -35,10 +46,14 @@ _HOMES = {
 __all__ = [
     "Compilation",
     "EdgeTpuCompilation",
+    "Interpreter",
+    "ModuleProgram",
     "__version__",
     "bundle",
     "compile",
     "compile_edgetpu",
+    "compile_segments",
+    "compile_together",
     "evaluate",
     "explain",
     "load",

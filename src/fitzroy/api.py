@@ -30,31 +30,24 @@ from fitzroy.compiler.passes.base import Stage, run_passes
 from fitzroy.compiler.passes.uint8 import Uint8Policy
 from fitzroy.compiler.pipeline import xnnpack
 from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS
 from fitzroy.compiler.targets.edgetpu.codegen.segments import NAME as EDGETPU
 from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
+from fitzroy.compiler.targets.edgetpu.operands import STATE_SUFFIX
 from fitzroy.compiler.targets.edgetpu.patch import ModelReport, patch_model
 from fitzroy.compiler.targets.executorch.lower import Lowered, lower
 from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, SimulatedDevice
+from fitzroy.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.formats import bundled, custom_op, tflite
 from fitzroy.formats.darwinn import Layer, PackageFile
 from fitzroy.formats.detect import FileKind, detect
-from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.edgetpu import timing
-from fitzroy.hw_models.edgetpu.occupancy import occupancy
-from fitzroy.hw_models.isa.scalar import DescriptorTag
-from fitzroy.linker.packages.container import read_container
+from fitzroy.linker.packages.container import Container, read_container
 from fitzroy.linker.packages.executorch import link_program
 from fitzroy.report.run import Run
 
 Model = str | os.PathLike[str] | Graph
 TARGETS = ("xnnpack",)
 """Names of the targets that `compile` takes."""
-
-CLOCK = "max"
-"""Performance level of the Edge TPU unless told otherwise."""
-
-HOST = "jetson_nano_10w_usb3"
-"""Host of the Edge TPU unless told otherwise."""
 
 
 def load(path: str | os.PathLike[str], *, subgraph: int = 0) -> Graph:
@@ -281,7 +274,7 @@ def explain(
     if outputs:
         graph = graph.cut(outputs)
     if target == EDGETPU:
-        return graph, tuple(divide(graph)[1])
+        return graph, tuple(divide(graph, costs=COSTS)[1])
     legalized = run_passes(graph, xnnpack(_policy(uint8)))
     return legalized, tuple(partition(legalized))
 
@@ -414,6 +407,20 @@ class EdgeTpuProgram:
                 reason=f"the file has {count}, counted from 0",
                 where=name,
             )
+        return cls.of(container, number)
+
+    @classmethod
+    def of(cls, container: Container, number: int) -> EdgeTpuProgram:
+        """A package of a file that has been read.
+
+        Args:
+            container: the file.
+            number: which of its packages.
+
+        Raises:
+            FormatError: the layers of the package are others than the tensors of its operator.
+        """
+        name, count = container.path, len(container.packages)
         main = container.packages[number].main
         inputs, outputs = [*main.inputs.values()], [*main.outputs.values()]
         tensors: dict[str, tflite.Tensor] = {}
@@ -473,6 +480,18 @@ class EdgeTpuProgram:
             UsageError: an array is missing or unknown, or of another type than the input.
             UnsupportedError: the program computes a batch.
         """
+        device = SimulatedDevice(seed=seed)
+        return device.start(self.package, self.encoded(inputs), record=record)
+
+    def encoded(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Elements of all inputs as bytes by layer name, as devices take them.
+
+        Args:
+            inputs: as for `simulate`.
+
+        Raises:
+            UsageError: an array of another type than the input.
+        """
         values = {name: _zeros(type) for name, type in self.states.items()} | dict(inputs)
         types = {**self.inputs, **self.states}
         data = {}
@@ -487,17 +506,23 @@ class EdgeTpuProgram:
                     )
                 array = array.astype(type.dtype.numpy.newbyteorder("<"))
             data[name] = np.frombuffer(array.tobytes(), np.uint8)
-        return SimulatedDevice(seed=seed).start(self.package, data, record=record)
+        return data
 
     def finished(self, outputs: PackageOutputs) -> Simulation:
         """What a run computed, with outputs as tensors."""
-        tensors = {
-            name: np.frombuffer(outputs.tensors[name].tobytes(), type.dtype.numpy.newbyteorder("<"))
-            .reshape(type.shape)
-            .astype(type.dtype.numpy)
-            for name, type in self.outputs.items()
+        return Simulation(self.decoded(outputs.tensors), outputs)
+
+    def decoded(self, data: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs as tensors, from bytes of them by layer name, as devices give them."""
+        return {name: _decoded(data[name], type) for name, type in self.outputs.items()}
+
+    def carried(self, data: Mapping[str, Array]) -> dict[str, Array]:
+        """States as inputs of the next run, from what `decoded` takes; changed ones only."""
+        return {
+            name: _decoded(data[name + STATE_SUFFIX], type)
+            for name, type in self.states.items()
+            if name + STATE_SUFFIX in data
         }
-        return Simulation(tensors, outputs)
 
     def timed(self, outputs: PackageOutputs, *, clock: str = CLOCK, host: str = HOST) -> Run:
         """When everything in an inference happened, with what reports are made of.
@@ -511,35 +536,17 @@ class EdgeTpuProgram:
             UsageError: an unknown clock or host, or the run was not recorded.
             SimulationError: the program relies on queues that the chip may not have.
         """
-        for kind, name, known in (("clock", clock, BEAGLE.clocks), ("host", host, BEAGLE.hosts)):
-            if name not in known:
-                raise UsageError(f"there is no {kind} {name!r}", reason=f"use {', '.join(known)}")
-        *before, main = outputs.stages
-        if main.recording is None:
-            raise UsageError("the run was not recorded", where=self.path)
-        sizes = main.chunk_sizes
+        conditions = Conditions(clock, host)
+        conditions.check()
+        remark = "Other operators of the model, which run on the CPU, are left out."
         with self.located():
-            timeline = timing.simulate(main.recording, sizes, clock=clock, host=host)
-        layers = main.executable.inputs
-        return Run(
-            name=os.path.basename(self.path),
-            timeline=timeline,
-            occupancy=occupancy(
-                main.recording,
-                [stage.recording for stage in before if stage.recording is not None],
-            ),
-            instructions=sum(sizes),
-            streamed=main.requested(DescriptorTag.PARAMETERS),
-            cached=sum(stage.requested(DescriptorTag.PARAMETERS) for stage in before),
-            inputs={
-                name: layer.size_bytes * layer.execution_count_per_inference
-                for name, layer in layers.items()
-            },
-            outputs={name: len(data) for name, data in outputs.buffers.items()},
-            notes=("Other operators of the model, which run on the CPU, are left out.",)
-            if self.others
-            else (),
-        )
+            return timed(
+                outputs.stages,
+                os.path.basename(self.path),
+                {name: len(data) for name, data in outputs.buffers.items()},
+                conditions,
+                (remark,) if self.others else (),
+            )
 
     @contextmanager
     def located(self) -> Iterator[None]:
@@ -554,7 +561,7 @@ class EdgeTpuProgram:
             raise SimulationError(
                 error.what,
                 reason=error.reason,
-                where=f"{self.path}, {error.where}" if error.where else self.path,
+                where=", ".join(filter(None, (self.path, error.where))),
                 hint=error.hint,
             ) from None
 
@@ -567,6 +574,12 @@ def _tensor_type(layer: Layer, tensor: tflite.Tensor | None) -> TensorType:
         if math.prod(shape) == executions * type.size:
             return type.with_shape(shape)
     return type if executions == 1 else type.with_shape((executions, *type.shape))
+
+
+def _decoded(data: Array, type: TensorType) -> Array:
+    """Bytes of a device as a tensor."""
+    elements = np.frombuffer(data.tobytes(), type.dtype.numpy.newbyteorder("<"))
+    return elements.reshape(type.shape).astype(type.dtype.numpy)
 
 
 def _zeros(type: TensorType) -> Array:

@@ -24,7 +24,7 @@ from fitzroy.base.errors import (
 )
 from fitzroy.cli import main as program
 
-VERBS = ("compile", "run", "inspect", "explain", "opt", "dis", "sim", "debug")
+VERBS = ("compile", "run", "inspect", "explain", "opt", "dis", "sim", "bench", "debug")
 
 
 def test_version_and_help(fitzroy: Run) -> None:

@@ -246,3 +246,44 @@ def test_delegate_graphs_do_not_run(fitzroy: Run, program: Path, tmp_path: Path)
     result = fitzroy("run", "graph.xnn")
     assert result.code == 2
     assert "does not run alone" in result.err
+
+
+def test_objects_of_a_detector(fitzroy: Run, tmp_path: Path) -> None:
+    from fitzroy.compiler.ir import Node
+    from fitzroy.compiler.ops.detection import DetectionAttributes
+
+    graph = Graph("detector")
+    for name, shape in (("boxes", (1, 3, 4)), ("scores", (1, 3, 2))):
+        graph.add_input(name, TensorType(shape, DType.FLOAT32))
+    anchors = np.array([[0.5, 0.5, 0.5, 0.25], [0.5, 0.5, 0.5, 0.25], [0.25, 0.25, 0.5, 0.5]])
+    names = ("boxes", "scores", graph.add_constant("anchors", anchors.astype(np.float32)))
+    a = DetectionAttributes(4, 1, 2, 0.25, 0.5, 10, 10, 5, 5)
+    outputs = ("where", "what", "sure", "number")
+    shapes = ((1, 4, 4), (1, 4), (1, 4), (1,))
+    graph.add_node(
+        Node("found", "detection_post_process", names, outputs, a),
+        [TensorType(shape, DType.FLOAT32) for shape in shapes],
+    )
+    graph.outputs = list(outputs)
+    path = tmp_path / "detector.tflite"
+    path.write_bytes(tflite.write_model(export_model(graph)))
+    np.save("boxes.npy", np.zeros((1, 3, 4), np.float32))
+    np.save("scores.npy", np.array([[[0.5, 0.4], [0.75, 0.3], [0.1, 0.5]]], np.float32))
+    (tmp_path / "labels.txt").write_text("cat\ndog\n")
+    arguments = (
+        "run", path, "-i", "boxes=boxes.npy", "-i", "scores=scores.npy", "--labels", "labels.txt",
+    )  # fmt: skip
+    result = fitzroy(*arguments, "--json")
+    assert result.json["objects"] == [
+        {"class": 0, "label": "cat", "score": 0.75, "box": [0.25, 0.375, 0.75, 0.625]},
+        {"class": 1, "label": "dog", "score": 0.5, "box": [0, 0, 0.5, 0.5]},
+    ]
+    result = fitzroy(*arguments)
+    assert result.code == 0
+    assert "warning" not in result.err
+    *_, head, first, second = result.out.splitlines()
+    assert head.split() == ["class", "score", "top", "left", "bottom", "right", "label"]
+    assert first.split() == ["0", "0.750", "0.250", "0.375", "0.750", "0.625", "cat"]
+    assert second.split()[-1] == "dog"
+    np.save("scores.npy", np.zeros((1, 3, 2), np.float32))
+    assert fitzroy(*arguments).out.splitlines()[-1] == "no objects"

@@ -75,6 +75,13 @@ def test_edgetpu_digits(tmp_path: Path) -> None:
     assert (tmp_path / "digits_edgetpu.tflite").stat().st_size > 50_000
 
 
+def test_pycoral_digits() -> None:
+    need("PIL", "examples")
+    output = run("pycoral_digits.py")
+    assert output.splitlines()[0].split() == ["image", "found", "score", "time"]
+    assert "10 of 10 are right" in output
+
+
 def test_the_readme_lists_every_example() -> None:
     text = (EXAMPLES / "README.md").read_text()
     for path in EXAMPLES.glob("*.py"):

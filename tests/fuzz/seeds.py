@@ -7,14 +7,19 @@ import dataclasses
 import numpy as np
 from tests.formats import test_custom_op, test_darwinn, test_tflite, test_xnnpack_format
 from tests.fuzz import programs, usb_host
+from tests.hw_models.vm_programs import random_program
 from tests.support import corpus_models
 
 from fitzroy.base.types import DType, TensorType
+from fitzroy.compiler.targets.vm.program import EntryPoint, Executor, Invocation, host_program
 from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, tflite, xnnpack
+from fitzroy.formats.bytecode_module import BytecodeModule, write_module
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList, TensorValue
 from fitzroy.formats.object_file import write_object
+from fitzroy.formats.reflection import Tensor
 from fitzroy.hw_models.usb_device.usbip import messages as usbip
+from fitzroy.hw_models.vm.text import disassemble
 from fitzroy.linker.objects.assembly import package_listing
 from fitzroy.linker.objects.recover import recover
 from fitzroy.linker.objects.text import object_listing
@@ -219,6 +224,28 @@ def bitstream_files() -> list[bytes]:
     return [*own, *_smallest(others, 6)]
 
 
+def modules() -> list[BytecodeModule]:
+    """Random programs, and host programs of several calls with states and constants."""
+    image = TensorType((1, 2, 2, 2), DType.INT8)
+    names = {name: Tensor(name, image) for name in "xaby"}
+    calls = (
+        Invocation(Executor.DARWINN, b"one", ("x",), ("a",), (bytes(8),)),
+        Invocation(Executor.TFLITE, b"two", ("a", "b"), ("y",)),
+    )
+    entry = EntryPoint(
+        "main", (names["x"],), (names["y"], names["b"]), calls, names, {"b": bytes(8)}
+    )
+    return [host_program("host", [entry]), *map(random_program, range(6))]
+
+
+def module_files() -> list[bytes]:
+    return list(map(write_module, modules()))
+
+
+def module_listing_files() -> list[bytes]:
+    return [disassemble(module).encode() for module in modules()]
+
+
 def usbip_files() -> list[bytes]:
     """A connection that imports a device and uses it, and the list that a server sends."""
     setup = bytes.fromhex("8006000100001200")
@@ -253,6 +280,8 @@ SEEDS = {
     "object": object_files,
     "assembly": assembly_files,
     "bitstream": bitstream_files,
+    "module": module_files,
+    "module_listing": module_listing_files,
     "usbip": usbip_files,
     "usb": usb_host.scripts,
 }

@@ -16,7 +16,16 @@ from fitzroy.base.errors import FitzroyError, FormatError, InternalError, Unsupp
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.passes.uint8 import Uint8Policy
 from fitzroy.compiler.reference import verify
-from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, tflite, xnnpack
+from fitzroy.formats import (
+    bundled,
+    bytecode_module,
+    custom_op,
+    darwinn,
+    executorch,
+    flat,
+    tflite,
+    xnnpack,
+)
 from fitzroy.formats.darwinn import ExecutableType
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.object_file import ObjectFile, read_object, write_object
@@ -25,6 +34,11 @@ from fitzroy.hw_models.isa.program import assemble, bundle_count, disassemble
 from fitzroy.hw_models.isa.text import Chunk, ChunkParser, Numbering, listing, uncommented
 from fitzroy.hw_models.usb_device.usbip import messages
 from fitzroy.hw_models.usb_device.usbip.session import transfer_of
+from fitzroy.hw_models.vm import text as module_text
+from fitzroy.hw_models.vm.context import Context, NativeModule, check_types
+from fitzroy.hw_models.vm.interpreter import NativeFunction
+from fitzroy.hw_models.vm.objects import MutableByteBuffer, Value
+from fitzroy.hw_models.vm.verifier import dialect_of
 from fitzroy.hw_models.xnnpack.values import read_values
 from fitzroy.linker.objects.assembly import executable_chunks, package_listing, parse_packages
 from fitzroy.linker.objects.edit import with_programs
@@ -295,6 +309,53 @@ def usbip_target(data: bytes) -> None:
             raise AssertionError("a message changes when written and read")
 
 
+def module_target(data: bytes) -> None:
+    module = bytecode_module.read_module(data, "fuzz.module")
+    flat.as_dict(module)
+    if flat.diff(module, bytecode_module.read_module(bytecode_module.write_module(module))):
+        raise AssertionError("a module changes when written and read")
+    dialect = dialect_of(module, "fuzz.module")
+    listing_of = module_text.disassemble(module, dialect)
+    again, _ = module_text.assemble(listing_of)
+    if module_text.disassemble(again, dialect) != listing_of:
+        raise AssertionError("the listing of a module changes when parsed and printed")
+    check_types(module)
+    with Context([*module_host(), (module, dialect)], budget=BUDGET) as context:
+        for item in module.exported_functions or ():
+            signature = (module.internal_functions or [])[item.internal_ordinal].signature
+            assert signature is not None
+            arguments: list[Value] = [
+                7 if module.type_names[kind] == "i32" else MutableByteBuffer(bytes(8))
+                for kind in signature.arguments
+            ]
+            context.invoke(item.local_name or "", arguments)
+
+
+def module_listing_target(data: bytes) -> None:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise FormatError("not UTF-8", path="fuzz.s") from None
+    module, dialect = module_text.assemble(text, "fuzz.s")
+    printed = module_text.disassemble(module, dialect)
+    if module_text.disassemble(*module_text.assemble(printed)) != printed:
+        raise AssertionError("the listing of a module changes when parsed and printed")
+
+
+def module_host() -> list[NativeModule]:
+    """Imports of the seeds: buffers, and executors that do nothing."""
+    nothing: dict[str, NativeFunction] = {"execute": lambda call: [], "invoke": lambda call: []}
+    allocate: dict[str, NativeFunction] = {
+        "alloc": lambda call: [MutableByteBuffer(bytes(8))],
+        "clone": lambda call: [MutableByteBuffer(bytes(8))],
+    }
+    executors = ("darwinn", "xnnpack", "tflite")
+    return [
+        NativeModule("buffer", allocate),
+        *(NativeModule(name, nothing) for name in executors),
+    ]
+
+
 class _Attempts:
     """Steps of which each may be refused; the first refusal counts in the end."""
 
@@ -332,6 +393,8 @@ READERS: dict[str, Callable[[bytes], object]] = {
         data.decode()
     ),
     "bitstream": disassemble,
+    "module": lambda data: dialect_of(bytecode_module.read_module(data)),
+    "module_listing": lambda data: module_text.assemble(data.decode()),
     "usbip": usbip_messages,
     "usb": usb_host.read_script,
 }
@@ -346,6 +409,8 @@ TARGETS: dict[str, Target] = {
     "object": object_target,
     "assembly": assembly_target,
     "bitstream": bitstream_target,
+    "module": module_target,
+    "module_listing": module_listing_target,
     "usbip": usbip_target,
     "usb": lambda data: usb_host.play(data, BUDGET),
 }
@@ -360,6 +425,8 @@ KINDS: dict[str, tuple[FileKind | None, ...]] = {
     "object": (FileKind.OBJECT,),
     "assembly": (None,),
     "bitstream": (None,),
+    "module": (FileKind.MODULE,),
+    "module_listing": (None,),
     "usbip": (None,),
     "usb": (None,),
 }

@@ -30,8 +30,8 @@ def assemble(
         typer.Option(
             "--like",
             metavar="FILE",
-            help="The compiled model to take everything but the instructions from. Objects need "
-            "none.",
+            help="The compiled model to take everything but the instructions from. Objects and "
+            "bytecode modules need none.",
             show_default=False,
         ),
     ] = None,
@@ -42,9 +42,12 @@ def assemble(
 
     With [b]--like[/b] the result is that file with the instructions of the listing: the same bytes
     if nothing was edited; else the host's script is derived anew from the edited program. The
-    listing of an object gives the object.
+    listing of an object gives the object, that of a bytecode module the module.
     """
+    from fitzroy.formats.bytecode_module import write_module
     from fitzroy.formats.object_file import write_object
+    from fitzroy.hw_models.vm.text import assemble as parse_module
+    from fitzroy.hw_models.vm.text import is_module
     from fitzroy.linker.objects.assembly import parse_packages
     from fitzroy.linker.objects.edit import with_programs
     from fitzroy.linker.objects.text import is_object, parse_object
@@ -53,10 +56,14 @@ def assemble(
     terminal = Terminal(json=json, quiet=quiet)
     check_output(output, [text, *([like] if like else [])])
     source = _decoded(read_file(text), text)
-    if is_object(source):
+    if is_object(source) or is_module(source):
         if like is not None:
-            raise UsageError("the listing is an object, which needs no --like", where=text)
-        result, changed = write_object(parse_object(source, text)), True
+            raise UsageError("the listing is complete and needs no --like", where=text)
+        changed = True
+        if is_object(source):
+            result = write_object(parse_object(source, text))
+        else:
+            result = write_module(parse_module(source, text)[0])
     elif like is None:
         raise UsageError(
             "a package is needed to put the instructions into",
@@ -90,5 +97,6 @@ assemble_command = Verb(
     (
         "fitzroy as model.s --like model_edgetpu.tflite -o edited_edgetpu.tflite",
         "fitzroy as model.o.s -o model.o",
+        "fitzroy as model.module.s -o model.module",
     ),
 )

@@ -11,12 +11,22 @@ import numpy as np
 from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import describe_edgetpu
+from fitzroy.cli.describe_module import describe_module
 from fitzroy.cli.programs import method_types
 from fitzroy.cli.terminal import article
 from fitzroy.compiler.ir import Graph, parse_graph
 from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.custom import CustomAttributes
-from fitzroy.formats import bundled, custom_op, darwinn, flat, object_file, tflite, xnnpack
+from fitzroy.formats import (
+    bundled,
+    bytecode_module,
+    custom_op,
+    darwinn,
+    flat,
+    object_file,
+    tflite,
+    xnnpack,
+)
 from fitzroy.formats import executorch as et
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.flat import ints
@@ -29,7 +39,6 @@ def describe(data: bytes, path: str) -> Document:
 
     Raises:
         FormatError: the file is malformed or of no known format.
-        UnsupportedError: its format has no reader here.
     """
     kind = detect(data, path)
     describers = {
@@ -41,19 +50,18 @@ def describe(data: bytes, path: str) -> Document:
         FileKind.DARWINN: _package,
         FileKind.EXECUTABLE: _executable,
         FileKind.OBJECT: _object,
+        FileKind.MODULE: describe_module,
         FileKind.GRAPH_TEXT: _text,
     }
-    describer = describers.get(kind)
-    if describer is None:
-        raise no_reader(kind, path)
-    return {"file": path, "kind": kind.value, "bytes": len(data), **describer(data, path)}
+    found = describers[kind](data, path)
+    return {"file": path, "kind": kind.value, "bytes": len(data), **found}
 
 
 def no_reader(kind: FileKind, path: str) -> UnsupportedError:
-    """The error for formats that are recognised and no more, or that a verb does not take."""
-    unread = kind is FileKind.MODULE
-    why = "whose reader is not part of this version" if unread else "which is not supported here"
-    return UnsupportedError(f"this is {article(kind.value)}, {why}", where=path)
+    """The error for formats that a verb does not take."""
+    return UnsupportedError(
+        f"this is {article(kind.value)}, which is not supported here", where=path
+    )
 
 
 def raw_tables(data: bytes, path: str) -> object:
@@ -78,6 +86,8 @@ def raw_tables(data: bytes, path: str) -> object:
         return flat.as_dict(darwinn.read_executable(data, path))
     if kind is FileKind.OBJECT:
         return flat.as_dict(object_file.read_object(data, path))
+    if kind is FileKind.MODULE:
+        return flat.as_dict(bytecode_module.read_module(data, path))
     if kind is FileKind.BUNDLED_PROGRAM:
         root: flat.Table = flat.decode(bundled.BundledProgram, data, path=path)
     elif kind is FileKind.BUNDLED_PROGRAM_BP04:

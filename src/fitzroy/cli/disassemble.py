@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fitzroy.base.errors import UsageError
+from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import Json, Quiet, Verb
@@ -22,8 +22,8 @@ def disassemble(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A compiled model (*_edgetpu.tflite), a DarwiNN package or executable, or an "
-            "object.",
+            help="A compiled model (*_edgetpu.tflite), a DarwiNN package or executable, an "
+            "object, or a bytecode module.",
             show_default=False,
         ),
     ],
@@ -56,7 +56,7 @@ def disassemble(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Print the programs of a compiled model as assembly text.
+    """Print the programs of a compiled model, or a bytecode module, as assembly text.
 
     Tiles are written as rectangles of the 4 x 4 grid, address sequences as loops, flags and fields
     that the driver fills in by name. [b]fitzroy as[/b] turns the text into the same bytes again.
@@ -72,10 +72,13 @@ def disassemble(
     if output is not None:
         check_output(output, [file])
     data = read_file(file)
-    if detect(data, file) is FileKind.OBJECT:
-        if package is not None:
-            raise UsageError("an object has no packages", hint="leave out --package")
+    kind = detect(data, file)
+    if kind in (FileKind.OBJECT, FileKind.MODULE) and package is not None:
+        raise UsageError(f"a {kind.value} has no packages", hint="leave out --package")
+    if kind is FileKind.OBJECT:
         lines = list(object_listing(read_object(data, file), comments=comments))
+    elif kind is FileKind.MODULE:
+        lines = _module_listing(data, file)
     else:
         container = read_container(data, file)
         chosen = _chosen(container, package)
@@ -105,6 +108,21 @@ def disassemble(
         terminal.note(f"{len(lines)} lines written to {output}")
 
 
+def _module_listing(data: bytes, file: str) -> list[str]:
+    """Text of a bytecode module, which need not verify."""
+    from fitzroy.formats.bytecode_module import read_module
+    from fitzroy.hw_models.vm.opcodes import Dialect
+    from fitzroy.hw_models.vm.text import disassemble as module_text
+    from fitzroy.hw_models.vm.verifier import dialect_of
+
+    module = read_module(data, file)
+    try:
+        dialect = dialect_of(module, file)
+    except FormatError:
+        dialect = Dialect.B
+    return module_text(module, dialect).splitlines()
+
+
 def _chosen(container: Container, package: int | None) -> list[int]:
     """Numbers of the packages to print.
 
@@ -128,5 +146,6 @@ disassemble_command = Verb(
         "fitzroy dis model_edgetpu.tflite -o model.s",
         "fitzroy dis model_edgetpu.tflite --object -o model.o.s",
         "fitzroy dis model_edgetpu.tflite | grep -c ring_produce",
+        "fitzroy dis model.module -o model.module.s",
     ),
 )

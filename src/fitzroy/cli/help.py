@@ -113,3 +113,23 @@ Labels = Annotated[
     ),
 ]
 Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="Show the K best.")]
+DeviceName = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help="For compiled models: usb or usb:PATH, an accelerator; sim, a simulated one; "
+        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; auto, an "
+        "accelerator if there is one, else sim. [dim]default: auto[/dim]",
+        show_default=False,
+    ),
+]
+RecordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--record",
+        metavar="S.jsonl",
+        help="Write everything that is said on USB, for --device replay:S.jsonl.",
+        show_default=False,
+    ),
+]

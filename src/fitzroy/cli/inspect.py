@@ -10,6 +10,7 @@ import typer
 from fitzroy.base.files import read_file
 from fitzroy.cli.help import Json, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, size
+from fitzroy.formats.detect import FileKind
 
 Document = Mapping[str, Any]
 
@@ -28,19 +29,31 @@ def inspect(
     tables: Annotated[
         bool, typer.Option("--tables", help="Dump the raw tables of the file as JSON.")
     ] = False,
+    forms: Annotated[
+        bool,
+        typer.Option(
+            "--forms",
+            help="Show how many instructions of an Edge TPU program have forms of published "
+            "programs, and list the other forms.",
+        ),
+    ] = False,
 ) -> None:
     """Show what is in a file: inputs and outputs, operators, delegates, memory, test cases.
 
     Known are TFLite models, ExecuTorch programs and bundled programs, XNNPACK graphs, Edge TPU
-    packages, executables and objects, and graph texts; the content decides, not the name. Models
-    compiled for the Edge TPU are shown with the packages inside them.
+    packages, executables and objects, bytecode modules, and graph texts; the content decides, not
+    the name. Models compiled for the Edge TPU are shown with the packages inside them.
     """
     from fitzroy.cli.describe import describe, raw_tables
-    from fitzroy.cli.inspect_edgetpu import show_object, show_package
+    from fitzroy.cli.describe_module import show_module
+    from fitzroy.cli.inspect_edgetpu import show_forms, show_object, show_package
 
     terminal, data = Terminal(json=json), read_file(file)
     if tables:
         terminal.document(raw_tables(data, file))
+        return
+    if forms:
+        show_forms(terminal, data, file)
         return
     document = describe(data, file)
     if json:
@@ -62,6 +75,9 @@ def inspect(
     if "executables" in document:
         terminal.line()
         show_package(terminal, document)
+    if document["kind"] == FileKind.MODULE.value:
+        terminal.line()
+        show_module(terminal, document)
     if "sections" in document:
         terminal.line()
         show_object(terminal, document)
@@ -261,6 +277,7 @@ inspect_command = Verb(
         "fitzroy inspect model.tflite",
         "fitzroy inspect model.pte --json | jq .methods[0].delegates",
         "fitzroy inspect model_edgetpu.tflite",
+        "fitzroy inspect model_edgetpu.tflite --forms",
         "fitzroy inspect model.pte --tables > tables.json",
     ),
 )

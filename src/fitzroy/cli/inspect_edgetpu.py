@@ -9,6 +9,9 @@ from typing import Any
 from fitzroy.cli.inspect import quantization_text, tensor_type
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.novelty import ASPECTS
+from fitzroy.linker.packages.container import read_container
+from fitzroy.report.forms import NovelForm, document, forms_of
 
 Document = Mapping[str, Any]
 
@@ -83,6 +86,55 @@ def show_object(terminal: Terminal, document: Document) -> None:
         terminal.heading(count(len(operands), "operand"))
         names = [f"{item['name']}, {item['kind'].replace('_', ' ')}" for item in operands]
         _operands(terminal, operands, names, [item["runs"] for item in operands])
+
+
+def show_forms(terminal: Terminal, data: bytes, path: str) -> None:
+    """Print which forms of instructions no published program has.
+
+    Raises:
+        FormatError: the file is malformed, or holds no package.
+    """
+    report = forms_of(read_container(data, path).packages)
+    if terminal.json:
+        terminal.document(document(report))
+        return
+    terminal.fields(
+        [
+            ("file", path),
+            ("instructions", _known(report.known_instructions, report.instructions)),
+            ("forms", _known(report.known_forms, report.forms)),
+        ]
+    )
+    if not report.novel:
+        return
+    terminal.heading(f"{count(len(report.novel), 'form')} that no published program has")
+    terminal.table(_FORMS, [_form_row(item) for item in report.novel])
+    terminal.line()
+    terminal.line("places are package:executable:chunk:bundle")
+    aspects = {aspect for item in report.novel for aspect in item.novelty.aspects}
+    for aspect in (aspect for aspect in ASPECTS if aspect in aspects):
+        terminal.line(f"{aspect.name}: {aspect.title}. {aspect.why}")
+
+
+_FORMS = (
+    Column("count", right=True),
+    Column("first"),
+    Column("form", style="cyan"),
+    Column("differs from a published one in"),
+)
+
+
+def _known(known: int, total: int) -> str:
+    share = f" ({known / total:.1%})" if total else ""
+    return f"{total:,}, of which {known:,}{share} as in published programs"
+
+
+def _form_row(item: NovelForm) -> list[str]:
+    differences = ", ".join(
+        f"{one.field} {one.there or 'none'} → {one.here or 'none'}"
+        for one in item.novelty.differences
+    )
+    return [f"{item.count:,}", str(item.first), item.novelty.form, differences or "its opcode"]
 
 
 # --- packages ------------------------------------------------------------------------------------

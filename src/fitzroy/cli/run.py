@@ -18,18 +18,33 @@ from fitzroy.base.errors import DeviceError, FitzroyError, SimulationError, Usag
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import arrays
+from fitzroy.cli.compiled import is_compiled, named_device, refuse_device
 from fitzroy.cli.files import check_output, write_file
-from fitzroy.cli.help import InputFiles, Json, Labels, Mean, OutputFile, Quiet, Std, Top, Verb
+from fitzroy.cli.help import (
+    DeviceName,
+    InputFiles,
+    Json,
+    Labels,
+    Mean,
+    OutputFile,
+    Quiet,
+    RecordFile,
+    Std,
+    Top,
+    Verb,
+)
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
 from fitzroy.formats.detect import FileKind, detect
 
 if TYPE_CHECKING:
+    from fitzroy.compiler.ir import Graph
     from fitzroy.driver.runtime import Runtime, Session
     from fitzroy.formats.bundled import Case
 
 _BUNDLES = (FileKind.BUNDLED_PROGRAM, FileKind.BUNDLED_PROGRAM_BP04)
 _EXECUTORCH = "ExecuTorch's runtime"
 _ORACLE = "the numpy oracle"
+_LITERT = "LiteRT"
 _MISSING = "ExecuTorch's runtime is not installed: pip install 'fitzroy[executorch]'"
 # Outputs of at most as many elements are shown in full.
 _FEW = 8
@@ -37,11 +52,12 @@ _RTOL, _ATOL = 1e-5, 1e-8
 
 
 class RuntimeChoice(StrEnum):
-    """What runs a program."""
+    """What runs a program, or the operators of a model that are not on the Edge TPU."""
 
     AUTO = "auto"
     EXECUTORCH = "executorch"
     ORACLE = "oracle"
+    LITERT = "litert"
 
 
 class ArithmeticChoice(StrEnum):
@@ -68,12 +84,16 @@ class Runner:
         inputs: what to give.
         outputs: what comes back.
         run: one array per input to one array per output.
+        parts: after a run, what computed what and for how many seconds; empty if it is one part.
+        graph: the model, None for programs.
     """
 
     how: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     run: Callable[[Sequence[Array]], Sequence[Array]]
+    parts: Callable[[], list[dict[str, Any]]] = list
+    graph: Graph | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +104,8 @@ class Options:
     arithmetic: ArithmeticChoice | None
     threads: int | None
     method: str | None
+    device: str | None
+    record: Path | None
 
 
 def run(
@@ -91,7 +113,8 @@ def run(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A .pte or .bpte program, a .tflite model, or a graph in text form.",
+            help="A .pte or .bpte program, a .tflite model, compiled for the Edge TPU or not, a "
+            "bytecode module, or a graph in text form.",
         ),
     ],
     inputs: InputFiles = None,
@@ -105,8 +128,14 @@ def run(
     top: Top = 5,
     runtime: Annotated[
         RuntimeChoice,
-        typer.Option("--runtime", help="For programs: ExecuTorch's runtime, or numpy."),
+        typer.Option(
+            "--runtime",
+            help="For programs: ExecuTorch's runtime, or numpy. For models: LiteRT in place of the "
+            "reference semantics.",
+        ),
     ] = RuntimeChoice.AUTO,
+    device: DeviceName = None,
+    record: RecordFile = None,
     arithmetic: Annotated[
         ArithmeticChoice | None,
         typer.Option(
@@ -126,7 +155,8 @@ def run(
         typer.Option(
             "--method",
             metavar="NAME",
-            help="Method of a program. [dim]default: forward, or the first[/dim]",
+            help="Method of a program, or function of a module. [dim]default: forward or main, or"
+            " the first[/dim]",
             show_default=False,
         ),
     ] = None,
@@ -136,17 +166,22 @@ def run(
     """Run a program or a model, or check the test cases of a bundled program.
 
     A program (.pte) runs on ExecuTorch's runtime when that is installed, else on its model in
-    numpy; a model (.tflite) by its reference semantics. Images are resized to the input, grey or
-    RGB. 8-bit inputs get the pixel plus the smallest value of the type (uint8: 0, int8: -128),
-    float inputs get pixel / 255, unless --mean and --std say otherwise.
+    numpy; a model (.tflite) by its reference semantics. Of a model that is compiled for the Edge
+    TPU (*_edgetpu.tflite), the device runs what was compiled, and the host the other operators;
+    fitzroy sim looks inside the simulated chip. A bytecode module says itself what runs where.
+
+    Images are resized to the input, grey or RGB. 8-bit inputs get the pixel plus the smallest
+    value of the type (uint8: 0, int8: -128), float inputs get pixel / 255, unless --mean and --std
+    say otherwise.
     """
     terminal = Terminal(json=json, quiet=quiet)
     data = read_file(file)
     kind = detect(data, file)
-    options = Options(runtime, arithmetic, threads, method)
+    options = Options(runtime, arithmetic, threads, method, device, record)
     if kind in _BUNDLES and not inputs:
         given = {"--output": output, "--labels": labels, "--mean": mean, "--std": std}
         _refuse("checking a bundled program", given, file)
+        refuse_device(device, record, file)
         _verify(terminal, data, file, options)
         return
     if output is not None:
@@ -156,8 +191,13 @@ def run(
     rule = arrays.Normalization.parse(mean, std)
     names = arrays.load_labels(labels) if labels is not None else None
     with ExitStack() as stack:
-        if kind in (FileKind.TFLITE, FileKind.GRAPH_TEXT):
+        compiled = kind is FileKind.TFLITE and is_compiled(data, file)
+        if compiled or (kind is FileKind.TFLITE and runtime is RuntimeChoice.LITERT):
+            runner = _interpreter_runner(file, options, compiled, stack)
+        elif kind in (FileKind.TFLITE, FileKind.GRAPH_TEXT):
             runner = _model_runner(file, options)
+        elif kind is FileKind.MODULE:
+            runner = _module_runner(file, options, stack)
         else:
             runner = _program_runner(data, file, kind, options, stack)
         values = read_inputs(runner.inputs, inputs or [], rule, file)
@@ -172,19 +212,26 @@ def run(
         for path, content in arrays.output_files(output, named, raw=raw_output):
             write_file(path, content)
             written.append(os.fspath(path))
-    document = {
+    document: dict[str, Any] = {
         "file": file,
         "kind": kind.value,
         "ran_on": runner.how,
         "seconds": elapsed,
+        "parts": runner.parts(),
         "outputs": [describe_output(port, result, top, names) for port, result in pairs],
         "written": written,
     }
+    objects = None if runner.graph is None else _objects(runner.graph, results, names)
+    if objects is not None:
+        document["objects"] = objects
+        for report in document["outputs"]:
+            # Not a ranking of classes.
+            report.pop("top", None)
     if json:
         terminal.document(document)
     else:
         show_outputs(terminal, document)
-    if names is not None:
+    if names is not None and objects is None:
         _judge_labels(terminal, names, runner.outputs)
 
 
@@ -212,6 +259,7 @@ def _model_runner(path: str, options: Options) -> Runner:
         "--method": options.method,
     }
     _refuse("a model, which is computed by its reference semantics", given, path)
+    refuse_device(options.device, options.record, path)
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     arithmetic = Arithmetic[choice.name]
     graph = fitzroy.load(path)
@@ -222,10 +270,85 @@ def _model_runner(path: str, options: Options) -> Runner:
 
     return Runner(
         f"numpy with the rounding of {_ROUNDING[choice]}",
-        tuple(Port(name, graph.type(name)) for name in graph.inputs),
-        tuple(Port(name, graph.type(name)) for name in graph.outputs),
+        ports(graph, graph.inputs),
+        ports(graph, graph.outputs),
         evaluate,
+        graph=graph,
     )
+
+
+def ports(graph: Graph, names: Sequence[str]) -> tuple[Port, ...]:
+    """Inputs or outputs of a graph."""
+    return tuple(Port(name, graph.type(name)) for name in names)
+
+
+def _interpreter_runner(path: str, options: Options, compiled: bool, stack: ExitStack) -> Runner:
+    """A model on the Edge TPU as far as it is compiled for that, and on the host."""
+    from fitzroy.hw_models.numerics import Arithmetic
+    from fitzroy.interpreter import Host, Interpreter
+
+    given = {"--threads": options.threads, "--method": options.method}
+    if options.runtime in (RuntimeChoice.EXECUTORCH, RuntimeChoice.ORACLE):
+        given["--runtime"] = options.runtime
+    _refuse("a model", given, path)
+    how, device = _LITERT, None
+    if compiled:
+        device = stack.enter_context(named_device(options.device, options.record))
+        how = device.description
+    else:
+        refuse_device(options.device, options.record, path)
+    host = Host.LITERT if options.runtime is RuntimeChoice.LITERT else Host.REFERENCE
+    choice = options.arithmetic or ArithmeticChoice.XNNPACK
+    interpreter = Interpreter(path, device=device, host=host, arithmetic=Arithmetic[choice.name])
+    graph = interpreter.graph
+
+    def run(values: Sequence[Array]) -> list[Array]:
+        results = interpreter.run(dict(zip(graph.inputs, values, strict=True)))
+        return [results[name] for name in graph.outputs]
+
+    return Runner(
+        how,
+        ports(graph, graph.inputs),
+        ports(graph, graph.outputs),
+        run,
+        lambda: [
+            {"on": item.part.where, "what": item.part.title, "seconds": item.seconds}
+            for item in interpreter.timings
+        ],
+        graph,
+    )
+
+
+def _module_runner(path: str, options: Options, stack: ExitStack) -> Runner:
+    """A bytecode module on its virtual machine."""
+    from fitzroy.formats.bytecode_module import read_module
+    from fitzroy.modules import ModuleProgram, uses_device
+
+    given = {
+        "--runtime": None if options.runtime is RuntimeChoice.AUTO else options.runtime,
+        "--threads": options.threads,
+        "--arithmetic": options.arithmetic,
+    }
+    _refuse("a module, which says itself what runs where", given, path)
+    how, device = "its virtual machine", None
+    if uses_device(read_module(read_file(path), path)):
+        device = stack.enter_context(named_device(options.device, options.record))
+        how += f" and {device.description}"
+    else:
+        refuse_device(options.device, options.record, path)
+    program = stack.enter_context(ModuleProgram(path, device=device))
+    function = program.function(options.method)
+
+    def run(values: Sequence[Array]) -> list[Array]:
+        names = [item.name for item in function.inputs]
+        results = program.run(dict(zip(names, values, strict=True)), function.name)
+        return [results[item.name] for item in function.outputs]
+
+    inputs, outputs = (
+        tuple(Port(item.name, item.type) for item in items)
+        for items in (function.inputs, function.outputs)
+    )
+    return Runner(how, inputs, outputs, run)
 
 
 _ROUNDING = {ArithmeticChoice.XNNPACK: "XNNPACK", ArithmeticChoice.TFLITE: "TFLite"}
@@ -249,6 +372,7 @@ def _program_runner(
     elif kind is not FileKind.PROGRAM:
         raise no_reader(kind, path)
     _refuse("a program", {"--arithmetic": options.arithmetic}, path)
+    refuse_device(options.device, options.record, path)
     file = executorch.read_program(data, path=path)
     method = _method(file.methods, options.method, path)
     plan = file.plan(method)
@@ -279,6 +403,8 @@ def _runtime(options: Options, path: str, stack: ExitStack) -> tuple[str, Runtim
     """The runtime that the options ask for, and its name for people."""
     from fitzroy.driver.runtime import ExecuTorchRuntime, OracleRuntime, available
 
+    if options.runtime is RuntimeChoice.LITERT:
+        _refuse("a program", {"--runtime": options.runtime}, path)
     choice, text = options.runtime, _ORACLE
     if choice is RuntimeChoice.AUTO:
         choice = RuntimeChoice.EXECUTORCH if available() else RuntimeChoice.ORACLE
@@ -378,6 +504,9 @@ def describe_output(
 def show_outputs(terminal: Terminal, document: dict[str, Any]) -> None:
     """Print what `describe_output` says of all outputs."""
     terminal.note(f"ran on {document['ran_on']} in {seconds(document['seconds'])}")
+    parts = document.get("parts", ())
+    for part in parts if len(parts) > 1 else ():
+        terminal.note(f"{part['on']}: {part['what']} in {seconds(part['seconds'])}")
     for number, report in enumerate(document["outputs"]):
         name = report["name"] or f"output {number}"
         terminal.line(f"{name}: {report['type']}", style="bold")
@@ -391,6 +520,8 @@ def show_outputs(terminal: Terminal, document: dict[str, Any]) -> None:
             terminal.line("  " + ", ".join(figures))
         if report.get("not_finite"):
             terminal.line(f"  {report['not_finite']} elements are not finite")
+    if "objects" in document:
+        _show_objects(terminal, document["objects"])
     for path in document["written"]:
         terminal.note(f"wrote {path}")
 
@@ -402,6 +533,54 @@ def _show_top(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
         [str(entry["index"]), f"{entry['score']:.6g}", entry.get("label", "")] for entry in entries
     ]
     terminal.table(columns if labelled else columns[:2], [r if labelled else r[:2] for r in rows])
+
+
+def _objects(
+    graph: Graph, results: Sequence[Array], names: dict[int, str] | None
+) -> list[dict[str, Any]] | None:
+    """What a detector found, None if the model is none.
+
+    Boxes are (top, left, bottom, right) in parts of the image.
+    """
+    from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
+
+    given = dict(zip(graph.outputs, results, strict=True))
+    for node in graph.nodes():
+        if node.op == DetectionPostProcess.name and all(name in given for name in node.outputs):
+            boxes, classes, scores, number = (given[name] for name in node.outputs)
+            a = node.attributes
+            assert isinstance(a, DetectionAttributes)
+            rows = a.max_classes_per_detection * int(number[0])
+            break
+    else:
+        return None
+    return [
+        {
+            "class": int(index),
+            **({"label": names.get(int(index), "")} if names is not None else {}),
+            "score": float(score),
+            "box": box.tolist(),
+        }
+        for index, score, box in zip(classes[0, :rows], scores[0], boxes[0], strict=False)
+    ]
+
+
+def _show_objects(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
+    titles = ("class", "score", "top", "left", "bottom", "right")
+    columns = [*(Column(title, right=True) for title in titles), Column("label")]
+    rows = [
+        [
+            str(item["class"]),
+            f"{item['score']:.3f}",
+            *(f"{value:.3f}" for value in item["box"]),
+            item.get("label", ""),
+        ]
+        for item in objects
+    ]
+    if rows:
+        terminal.table(columns, rows)
+    else:
+        terminal.line("no objects")
 
 
 def _judge_labels(terminal: Terminal, names: dict[int, str], ports: Sequence[Port]) -> None:
@@ -525,5 +704,7 @@ run_command = Verb(
         "fitzroy run model.pte --input left=a.npy --input right=b.npy -o y.npz",
         "fitzroy run model.tflite -i photo.png --mean 127.5 --std 127.5 --top 3",
         "fitzroy run model.bpte",
+        "fitzroy run model_edgetpu.tflite --device usb -i photo.png --top 3",
+        "fitzroy run model_edgetpu.tflite --device sim -i x.npy --record s.jsonl",
     ),
 )

@@ -1,0 +1,91 @@
+"""``fitzroy compile --format module`` for models that no compiler for the Edge TPU has to touch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fitzroy.base.errors import UsageError
+from fitzroy.base.files import read_file
+from fitzroy.cli.compiled import is_compiled
+from fitzroy.cli.files import write_files
+from fitzroy.cli.terminal import Terminal, count, size
+
+if TYPE_CHECKING:
+    from fitzroy.api import Compilation
+    from fitzroy.cli.compile_edgetpu import Request
+
+
+def are_compiled(models: Sequence[str]) -> bool:
+    """Whether models are compiled for the Edge TPU.
+
+    Raises:
+        UsageError: some are and some are not.
+        FormatError: one is malformed.
+    """
+    from fitzroy.formats.detect import FileKind, detect
+
+    found = []
+    for path in models:
+        data = read_file(path)
+        found.append(detect(data, path) is FileKind.TFLITE and is_compiled(data, path))
+    if any(found) and not all(found):
+        raise UsageError(
+            "some models are compiled and some are not",
+            reason=f"{models[found.index(True)]} has Edge TPU operators",
+            hint="compile the others first, or give their sources",
+        )
+    return all(found)
+
+
+def write_compiled(terminal: Terminal, request: Request) -> None:
+    """Modules of models that are compiled for the Edge TPU.
+
+    Raises:
+        UsageError: an output that cannot be written.
+        CapacityError: a model needs too many buffers at a time.
+    """
+    from fitzroy.modules import modules_of
+
+    request.check()
+    with terminal.working("writing modules"):
+        models = {path: read_file(path) for path in request.models}
+        contents = modules_of(models, joined=request.joins)
+    _finish(terminal, request, contents)
+
+
+def write_delegated(terminal: Terminal, request: Request, compilation: Compilation) -> None:
+    """The module of a model that is compiled for XNNPACK.
+
+    Raises:
+        UsageError: an output that cannot be written.
+        UnsupportedError: TFLite cannot express what XNNPACK lacks.
+    """
+    from fitzroy.modules import delegated_entry, write_entries
+
+    request.check()
+    (method,) = compilation.legalized
+    name = request.targets[0].stem
+    _finish(terminal, request, [write_entries(name, [delegated_entry(compilation, method)])])
+
+
+def _finish(terminal: Terminal, request: Request, contents: Sequence[bytes]) -> None:
+    from fitzroy.cli.describe_module import describe_module
+
+    files = dict(zip(request.targets, contents, strict=True))
+    write_files(list(files.items()))
+    modules: list[dict[str, Any]] = [
+        {"path": os.fspath(path), "bytes": len(data), **describe_module(data, os.fspath(path))}
+        for path, data in files.items()
+    ]
+    if terminal.json:
+        terminal.document({"models": request.models, "files": modules})
+    elif not terminal.quiet:
+        for item in modules:
+            exported = ", ".join(entry["name"] for entry in item["exports"])
+            calls = count(len(item["rodata"]), "segment")
+            terminal.line(
+                f"wrote {item['path']}, {size(item['bytes'])}: {exported}, with {calls} of data",
+                style="green",
+            )

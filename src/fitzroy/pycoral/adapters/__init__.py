@@ -1,0 +1,1 @@
+"""What inputs and outputs of kinds of models mean."""

@@ -1,0 +1,1 @@
+"""Interpreters, devices and labels."""

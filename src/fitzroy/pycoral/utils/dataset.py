@@ -1,0 +1,36 @@
+"""Labels of classes."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from fitzroy.base.errors import FormatError
+from fitzroy.base.files import read_file
+
+_NUMBERED = re.compile(r"(\d+)(?:\s*:\s*|\s+)(\S.*)")
+
+
+def read_label_file(file_path: str | os.PathLike[str]) -> dict[int, str]:
+    """Names of classes by number.
+
+    Args:
+        file_path: a text with one label per line, some or all as ``number name`` or
+            ``number: name``; the others have the number of their line, counted from 0.
+
+    Raises:
+        UsageError: the file cannot be read.
+        FormatError: it is no UTF-8 text.
+    """
+    data = read_file(file_path)
+    try:
+        lines = data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            "labels must be UTF-8 text", path=os.fspath(file_path), offset=error.start
+        ) from None
+    labels = {}
+    for number, line in enumerate(map(str.strip, lines)):
+        match = _NUMBERED.fullmatch(line)
+        labels[int(match[1]) if match else number] = match[2] if match else line
+    return labels

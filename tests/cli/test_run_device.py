@@ -1,0 +1,107 @@
+"""``fitzroy run`` on devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.support import Run
+from tests.support import need_litert
+
+import fitzroy
+from fitzroy.base.types import Array
+
+
+@pytest.fixture
+def compiled(digits: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "digits_edgetpu.tflite"
+    path.write_bytes(fitzroy.compile_edgetpu(digits).data)
+    return path
+
+
+@pytest.fixture
+def wanted(compiled: Path, tmp_path: Path) -> Array:
+    """What the chip answers to ``x.npy``."""
+    x = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 1)).astype(np.int8)
+    np.save(tmp_path / "x.npy", x)
+    return fitzroy.simulate(compiled, [x])["probabilities"]
+
+
+@pytest.mark.parametrize("device", ["sim", "sim:direct"])
+def test_simulated_devices(fitzroy: Run, compiled: Path, wanted: Array, device: str) -> None:
+    result = fitzroy("run", compiled, "--device", device, "-i", "x.npy", "-o", "y.npy", "--json")
+    assert result.code == 0
+    np.testing.assert_array_equal(np.load("y.npy"), wanted)
+    assert "simulated chip" in result.json["ran_on"]
+    (part,) = result.json["parts"]
+    assert (part["on"], part["what"]) == ("Edge TPU", "package 0")
+    assert 0 < part["seconds"] <= result.json["seconds"]
+
+
+def test_a_session_is_recorded_and_replayed(fitzroy: Run, compiled: Path, wanted: Array) -> None:
+    recorded = fitzroy(
+        "run", compiled, "--device", "sim", "-i", "x.npy", "-o", "y.npy", "--record", "s.jsonl"
+    )
+    assert recorded.code == 0
+    assert Path("s.jsonl").stat().st_size > 1000
+    replay = ("--device", "replay:s.jsonl")
+    assert fitzroy("run", compiled, *replay, "-i", "x.npy", "-o", "z.npy").code == 0
+    np.testing.assert_array_equal(np.load("y.npy"), wanted)
+    np.testing.assert_array_equal(np.load("z.npy"), wanted)
+
+
+def test_images_and_labels(fitzroy: Run, compiled: Path, images: list[Path], labels: Path) -> None:
+    result = fitzroy(
+        "run", compiled, "--device", "sim:direct", "-i", images[4], "--labels", labels, "--top", 1
+    )
+    assert result.code == 0
+    assert result.out.splitlines()[2].split()[2] == "4"
+    assert "ran on the simulated chip" in result.err
+
+
+def test_litert_for_the_host(fitzroy: Run, digits: Path, compiled: Path, wanted: Array) -> None:
+    need_litert()
+    litert = ("--runtime", "litert", "-i", "x.npy", "--json")
+    result = fitzroy("run", digits, *litert)
+    assert result.code == 0
+    assert result.json["ran_on"] == "LiteRT"
+    result = fitzroy("run", compiled, "--device", "sim:direct", *litert)
+    assert result.code == 0
+    assert result.json["ran_on"] == "the simulated chip"
+
+
+@pytest.mark.parametrize("option", [("--device", "sim"), ("--record", "s.jsonl")])
+def test_only_compiled_models_have_devices(
+    fitzroy: Run, digits: Path, program: Path, wanted: Array, option: tuple[str, str]
+) -> None:
+    for file in (digits, program):
+        result = fitzroy("run", file, *option, "-i", "x.npy")
+        assert result.code == 2
+        assert f"{option[0]} is for models that are compiled" in result.err
+        assert "--target edgetpu" in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--device", "moon"), "no device 'moon'"),
+        (("--device", "replay:absent.jsonl"), "absent.jsonl"),
+        (("--runtime", "oracle"), "--runtime has no meaning"),
+        (("--threads", "2"), "--threads has no meaning"),
+        (("--method", "forward"), "--method has no meaning"),
+        (("--device", "sim:direct", "--record", "s.jsonl"), "nothing to record"),
+    ],
+)
+def test_options_that_make_no_sense(
+    fitzroy: Run, compiled: Path, wanted: Array, options: tuple[str, ...], text: str
+) -> None:
+    result = fitzroy("run", compiled, "-i", "x.npy", *options)
+    assert result.code == 2
+    assert text in result.err
+
+
+def test_litert_does_not_run_programs(fitzroy: Run, program: Path, wanted: Array) -> None:
+    result = fitzroy("run", program, "-i", "x.npy", "--runtime", "litert")
+    assert result.code == 2
+    assert "--runtime has no meaning for a program" in result.err
