@@ -49,6 +49,7 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme, output_extent
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
+from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.segments import NAME, divide
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.darwinn import PackageFile
@@ -718,12 +719,12 @@ def findings(package: PackageFile) -> tuple[Finding, ...]:
     return verify_program(record(chunks), chunks)
 
 
-def check(seed: int) -> Tally:
+def check(seed: int, options: Options = DEFAULT) -> Tally:
     """Run the model of a seed."""
     graph = random_model(seed)
     tally = Tally(models=1)
     try:
-        segments, placements = divide(graph)
+        segments, placements = divide(graph, options)
     except Exception as error:  # Every fault of the compiler is a finding here.
         tally.failures.append((seed, f"divide: {_crash(error)}", print_graph(graph, data=False)))
         return tally
@@ -734,7 +735,7 @@ def check(seed: int) -> Tally:
                 tally.refused[f"{op}: {general(reject.what)}"] += 1
     for segment in segments:
         part = segment.graph
-        fault, unordered = examined(part, seed)
+        fault, unordered = examined(part, seed, options)
         if fault.startswith(_REFUSED):
             tally.refused[general(fault.removeprefix(_REFUSED))] += 1
             continue
@@ -742,7 +743,7 @@ def check(seed: int) -> Tally:
         tally.mapped.update(node.op for node in segment.nodes)
         tally.bytes += sum(part.type(name).size for name in part.outputs)
         if fault:
-            tally.failures.append((seed, fault, minimized(part, seed)))
+            tally.failures.append((seed, fault, minimized(part, seed, options)))
         tally.unordered += [(seed, text) for text in unordered]
     return tally
 
@@ -750,7 +751,9 @@ def check(seed: int) -> Tally:
 _REFUSED = "refused: "
 
 
-def examined(graph: Graph, seed: int, *, verified: bool = True) -> tuple[str, list[str]]:
+def examined(
+    graph: Graph, seed: int, options: Options = DEFAULT, *, verified: bool = True
+) -> tuple[str, list[str]]:
     """What is wrong with a graph on the simulator, and what the verifier of programs finds.
 
     The first begins with `_REFUSED` if the graph was refused.
@@ -758,10 +761,11 @@ def examined(graph: Graph, seed: int, *, verified: bool = True) -> tuple[str, li
     Args:
         graph: the graph.
         seed: decides on everything random.
+        options: what the program may use of the chip.
         verified: whether to ask the verifier, if nothing else is wrong.
     """
     try:
-        (package,) = link([lower(graph)])
+        (package,) = link([lower(graph, options)])
         fault = differences(graph, package, seed)
         objections = findings(package) if verified and not fault else ()
         return fault, [str(finding) for finding in objections]
@@ -806,13 +810,13 @@ def part_of(graph: Graph, nodes: Sequence[Node]) -> Graph:
     return part
 
 
-def minimized(graph: Graph, seed: int) -> str:
+def minimized(graph: Graph, seed: int, options: Options = DEFAULT) -> str:
     """The fewest consecutive operators of a graph that fail, as text, and how."""
     nodes = graph.nodes()
     for length in range(1, len(nodes) + 1):
         for begin in range(len(nodes) - length + 1):
             part = part_of(graph, nodes[begin : begin + length])
-            fault, _ = examined(part, seed, verified=False)
+            fault, _ = examined(part, seed, options, verified=False)
             if fault and not fault.startswith(_REFUSED):
                 return f"{fault}\n{print_graph(part, data=False)}"
     return print_graph(graph, data=False)

@@ -17,9 +17,12 @@ from tests.support import corpus
 from fitzroy.api import load
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
+from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
-from fitzroy.compiler.ops.shape import ConcatenationAttributes, ReshapeAttributes
+from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes, ReshapeAttributes
+from fitzroy.compiler.ops.windows import output_extent
 from fitzroy.compiler.targets.edgetpu.codegen import lower as lowering
 from fitzroy.compiler.targets.edgetpu.codegen.lower import legalized, lower
 from fitzroy.compiler.targets.edgetpu.codegen.memory import NARROW_BYTES
@@ -395,12 +398,57 @@ def test_outputs_may_leave_before_parameters_come_through_the_fifo() -> None:
 # --- whole networks ------------------------------------------------------------------------------
 
 
+def mobilenet(extent: int) -> Graph:
+    """MobileNet v1 of full width, without its classifier."""
+    graph, depth = chain(I8, (extent, extent, 3)), 32
+    grow(graph, "conv_2d", depth, (3, 3), (2, 2))
+    for channels in (64, 128, 128, 256, 256, *[512] * 6, 1024, 1024):
+        # The first block and those that keep the depth have a stride of 1.
+        stride = 1 if channels in (depth, 64) else 2
+        grow(graph, "depthwise_conv_2d", depth, (3, 3), (stride, stride))
+        grow(graph, "conv_2d", channels, (1, 1))
+        depth = channels
+    return graph
+
+
+def enlarged(graph: Graph, extent: tuple[int, int]) -> Graph:
+    """A convolutional network for another size of its input."""
+    result = Graph(graph.name)
+    for name in graph.inputs:
+        type = graph.type(name)
+        result.add_input(name, replace(type, shape=(1, *extent, type.shape[3])))
+    for node in graph.nodes():
+        call = Call.of(graph, node)
+        for value in call.inputs:
+            if value is not None and value.is_constant and value.name not in result.values:
+                result.add_value(value)
+        before = result.type(node.inputs[0] or "").shape
+        after = before[1], before[2]
+        if isinstance(node.attributes, ConvAttributes):
+            attributes, kernel = node.attributes, call.type(1).shape
+            after = output_extent(
+                attributes.padding,
+                after,
+                (kernel[1], kernel[2]),
+                attributes.stride,
+                attributes.dilation,
+            )
+        elif isinstance(node.attributes, PadAttributes):
+            first, last = node.attributes.before, node.attributes.after
+            after = after[0] + first[1] + last[1], after[1] + first[2] + last[2]
+        type = call.result.type
+        result.add_node(node, [replace(type, shape=(1, *after, type.shape[3]))])
+    result.outputs = list(graph.outputs)
+    return result
+
+
 LARGE: dict[str, Callable[[], Graph]] = {
     "convolution-1200x1600": lambda: convolved(I8, (1200, 1600, 3), 8, 2),
     "convolution-1024": lambda: convolved(I8, (1024, 1024, 3), 8),
     "pool-2000": lambda: one_pool((2000, 2000, 1)),
     "segmentation-513": lambda: segmentation((513, 513), 21),
     "pyramid-512": lambda: pyramid((512, 512)),
+    "mobilenet-1024": lambda: mobilenet(1024),
     "unet-512": lambda: unet((512, 512), 4, 8, "resize_nearest_neighbor", U8),
 }
 
@@ -418,3 +466,11 @@ def test_a_detector_of_the_corpus_leaves_nothing_but_its_postprocessing_to_the_h
     ((segment,), _) = divide(graph)
     assert len(segment.nodes) == len(graph.nodes()) - 1
     assert differences(segment.graph, seeds=(1,))[0] == 0
+
+
+@pytest.mark.corpus
+@pytest.mark.slow
+def test_posenet_for_large_images() -> None:
+    name = "posenet_mobilenet_v1_075_481_641_16_quant_decoder"
+    ((segment,), _) = divide(load(corpus() / f"coral/{name}.tflite"))
+    assert differences(enlarged(segment.graph, (721, 1281)), seeds=(1,))[0] == 0

@@ -24,6 +24,7 @@ from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, print_graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
@@ -34,6 +35,7 @@ from fitzroy.compiler.ops.shape import (
 )
 from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.edgetpu.codegen.options import Options
 from fitzroy.compiler.targets.edgetpu.codegen.segments import NAME, divide
 
 Step = tuple[str, tuple[int, ...], Attributes, tuple[tuple[int, ...], ...]]
@@ -66,6 +68,26 @@ def test_random_models(shard: int) -> None:
     assert not tally.failures, report
     assert not tally.unordered, "\n".join(f"seed {seed}: {text}" for seed, text in tally.unordered)
     assert sum(tally.refused.values()) <= MOST_REFUSED * operators + 2
+    assert tally.segments >= SHARD // 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [Options(parameter_rows=0), Options(narrow_bytes=16 << 10)],
+    ids=["streamed", "in strips"],
+)
+@pytest.mark.parametrize(
+    "shard",
+    [pytest.param(number, marks=[] if number < 1 else [pytest.mark.slow]) for number in range(20)],
+)
+def test_random_models_with_little_memory(shard: int, options: Options) -> None:
+    tally = Tally()
+    for seed in range(SHARD * shard, SHARD * (shard + 1)):
+        tally.add(check(seed, options))
+    assert not tally.failures, "\n".join(
+        f"seed {s}: {fault}\n{g}" for s, fault, g in tally.failures
+    )
+    assert not tally.unordered, "\n".join(f"seed {seed}: {text}" for seed, text in tally.unordered)
     assert tally.segments >= SHARD // 2
 
 
@@ -152,8 +174,12 @@ def test_a_wrong_program_is_found_and_minimized(monkeypatch: pytest.MonkeyPatch)
 # --- what random models found, as small as it gets ------------------------------------------------
 
 
-def tensor(shape: tuple[int, ...], scale: float = 0.1, zero: int = 139) -> TensorType:
-    return TensorType(shape, DType.UINT8, Quantization.per_tensor(scale, zero))
+def tensor(
+    shape: tuple[int, ...], scale: float = 0.1, zero: int = 139, dtype: DType = DType.UINT8
+) -> TensorType:
+    """A type with a zero point as the chip holds it."""
+    low = dtype.limits[0]
+    return TensorType(shape, dtype, Quantization.per_tensor(scale, zero + low))
 
 
 def chain(shape: tuple[int, ...], *steps: Step) -> Graph:
@@ -183,8 +209,33 @@ def sum_of(first: float, second: float) -> Graph:
     return graph
 
 
-def copied(shape: tuple[int, ...]) -> Graph:
-    return chain(shape, ("quantize", shape, NO_ATTRIBUTES, ()))
+def copied(shape: tuple[int, ...], dtype: DType = DType.UINT8) -> Graph:
+    graph = Graph("found")
+    x = graph.add_input("x", tensor(shape, dtype=dtype))
+    graph.outputs = [graph.emit("quantize", [x], tensor(shape, 0.15, 120, dtype))]
+    return graph
+
+
+def squared() -> Graph:
+    """A product of a value with itself, and a square, which is never negative."""
+    graph = Graph("found")
+    x = graph.add_input("x", tensor((1, 5, 7, 6)))
+    graph.outputs = [graph.emit("square", [x], tensor((1, 5, 7, 6), 0.7, 0))]
+    product = graph.emit("mul", [x, x], tensor((1, 5, 7, 6), 0.7, 30), ActivationAttributes())
+    graph.outputs.append(product)
+    return graph
+
+
+def vector_and_image() -> Graph:
+    """A sum of vectors, and an image that is too large for a small memory."""
+    graph = Graph("found")
+    vectors = [graph.add_input(name, tensor((1, 280))) for name in "uv"]
+    image = graph.add_input("x", tensor((1, 37, 10, 115)))
+    total = graph.emit("add", vectors, tensor((1, 280), 0.2), ActivationAttributes())
+    attributes = ConcatenationAttributes(3)
+    joined = graph.emit("concatenation", [image] * 3, tensor((1, 37, 10, 345)), attributes)
+    graph.outputs = [total, joined]
+    return graph
 
 
 def pooled(shape: tuple[int, ...], *steps: Step) -> Graph:
@@ -216,6 +267,32 @@ def test_reshapes_keep_the_quantization() -> None:
 
 
 CONVOLUTION = ConvAttributes((2, 2), (1, 1), PaddingScheme.SAME)
+PLAIN = ConvAttributes((1, 1), (1, 1), PaddingScheme.SAME)
+INSIDE = ConvAttributes((1, 1), (1, 1), PaddingScheme.VALID)
+
+
+def windows_of(extent: int, size: int, op: str) -> Graph:
+    """A pool of windows within a square image."""
+    count = extent - size + 1
+    attributes = PoolAttributes((size, size), (1, 1), PaddingScheme.VALID)
+    return chain((1, extent, extent, 4), (op, (1, count, count, 4), attributes, ()))
+
+
+def kernel_of(op: str, kernel: tuple[int, int]) -> Graph:
+    """A convolution of 3 x 2 positions."""
+    height, width = kernel
+    weights = (1, height, width, 4) if op == "depthwise_conv_2d" else (4, height, width, 4)
+    return chain((1, height + 2, width + 1, 4), (op, (1, 3, 2, 4), INSIDE, (weights,)))
+
+
+def softmax_of(channels: int) -> Graph:
+    """Probabilities, and the opposites of them."""
+    graph = Graph("found")
+    x, shape = graph.add_input("x", tensor((1, channels))), (1, channels)
+    softmax = graph.emit("softmax", [x], tensor(shape, 1 / 256, 0), SoftmaxAttributes())
+    graph.outputs = [graph.emit("negate", [softmax], tensor(shape, 1 / 256, 255))]
+    return graph
+
 
 FOUND = {
     # Rows of an image that fill no word, so that tiles begin within words of others.
@@ -294,7 +371,63 @@ FOUND = {
     "mean-stacked-1": stacked(1),
     "mean-stacked-2": stacked(2),
     "mean-stacked-3": stacked(3),
+    # Words behind a block of channels are those of another image, whose windows are being filled.
+    "read-behind": chain(
+        (1, 15, 6, 44),
+        ("depthwise_conv_2d", (1, 13, 4, 44), INSIDE, ((1, 3, 3, 44),)),
+        ("conv_2d", (1, 13, 4, 8), PLAIN, ((8, 3, 3, 44),)),
+    ),
+    # Weights of which wide memory has room for a single slot.
+    "kernel-37x31-by-channel": kernel_of("depthwise_conv_2d", (37, 31)),
+    "kernel-37x31": kernel_of("conv_2d", (37, 31)),
+    # Windows of more pixels than are compared at a time otherwise.
+    "maximum-50x50": windows_of(60, 50, "max_pool_2d"),
+    # Inputs and vectors of a few bytes beside whole blocks.
+    "narrow-4x1-signed": copied((1, 2, 4, 1), DType.INT8),
+    "narrow-3x4x1-signed": copied((1, 3, 4, 1), DType.INT8),
+    "softmax-65-negated": softmax_of(65),
+    "squared": squared(),
+    "five-axes": copied((1, 2, 3, 4, 5)),
 }
+
+
+REFUSED = {
+    "several-images": (
+        chain(
+            (1, 4, 6, 8),
+            ("reshape", (2, 2, 6, 8), ReshapeAttributes((2, 2, 6, 8)), ()),
+            ("conv_2d", (2, 2, 6, 5), PLAIN, ((5, 1, 1, 8),)),
+        ),
+        "not that of one image",
+    ),
+    "several-images-reshaped": (
+        chain((2, 4, 4, 8), ("reshape", (1, 256), ReshapeAttributes((1, 256)), ())),
+        "not that of one image",
+    ),
+    "several-images-multiplied": (
+        chain((2, 4, 4, 8), ("fully_connected", (2, 5), FullyConnectedAttributes(), ((5, 128),))),
+        "not that of one image",
+    ),
+    "kernel": (kernel_of("conv_2d", (50, 50)), "2500 taps"),
+    "kernel-by-channel": (kernel_of("depthwise_conv_2d", (50, 50)), "2500 taps"),
+    "windows-of-means": (windows_of(132, 130, "average_pool_2d"), "16900 elements"),
+    "windows-of-maxima": (windows_of(132, 130, "max_pool_2d"), "17160 pixels"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_too_large_is_refused_with_a_reason(name: str) -> None:
+    graph, reason = REFUSED[name]
+    verify(graph)
+    _, placements = divide(graph)
+    found = [reject.what for placement in placements for reject in placement.rejects]
+    assert len(found) == 1
+    assert reason in found[0]
+
+
+def test_vectors_go_to_the_host_between_strips() -> None:
+    graph = vector_and_image()
+    assert examined(graph, 1, Options(narrow_bytes=8192)) == ("", [])
 
 
 @pytest.mark.parametrize("name", FOUND)

@@ -91,7 +91,7 @@ def test_windows_that_lack_something() -> None:
 
 def test_text_names_layers_windows_and_rows() -> None:
     legalized = text(of(Legalized).lines())
-    assert "reads 'x': 3 at stride 2" in legalized
+    assert "reads 'x': rows 3 at stride 2" in legalized
     allocated = text(of(Allocated).lines())
     assert "rows 20, owned 0:5 5:10 10:15 15:20, windows" in allocated
     assert "words on the chip" in text(of(Parameters).lines())

@@ -56,6 +56,9 @@ REST_ROWS = 1
 _STAGED_ROWS = 128
 """Rows of wide memory for weights in staging, unless a single tap takes more."""
 
+_MOST_ROWS = BEAGLE.memories.wide.elements // 2
+"""Rows of wide memory for weights in staging from which on a single slot has to do."""
+
 _MOST_SUMS = 256
 """Partial sums of so many positions may be in wide memory."""
 
@@ -201,8 +204,10 @@ class _Plan:
                     LANES if blocks > 1 else depth,
                     depth - LANES * (blocks - 1),
                 )
-                for slots in range(SLOTS, max(SLOTS, min(most, _STAGED_ROWS // staged)) + 1)
-                if slots == SLOTS or chunks % slots == 0
+                for slots in range(
+                    fewest_slots(staged), max(SLOTS, min(most, _STAGED_ROWS // staged)) + 1
+                )
+                if slots <= SLOTS or chunks % slots == 0
             ]
         fitting = [plan for plan in options if plan.slots * plan.staged <= _STAGED_ROWS]
         # If nothing fits, what takes the fewest rows.
@@ -227,6 +232,11 @@ class _Plan:
         count = self.chunks * self.blocks
         delivery = BEAGLE.timing.ring_row * self.staged + vectors / self.chunks
         return pipeline(steps, delivery, count, self.slots) + vectors
+
+
+def fewest_slots(staged: int) -> int:
+    """Slots for so many weight rows, at least: two, unless these take too much of wide memory."""
+    return SLOTS if SLOTS * staged <= _MOST_ROWS else 1
 
 
 def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
@@ -292,8 +302,8 @@ class WeightStream:
 
     Attributes:
         staged: weight rows of a slot.
-        slots: how many slots; more than two must divide the chunks of a block, or the blocks if
-            they have a single chunk.
+        slots: how many slots; other numbers than two must divide the chunks of a block, or the
+            blocks if they have a single chunk.
         chunks: chunks of weights of a block, each of which takes a slot.
         blocks: blocks of output channels.
         prefix: words of vectors in front of each block.

@@ -31,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
     WeightStream,
     bytes_at,
     convolve,
+    fewest_slots,
     loops_of,
     padded,
     pipeline,
@@ -296,9 +297,13 @@ class Depthwise(Layer):
         return max(0, round_up(base + WORD - source.nbytes, WORD))
 
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
-        """Blocks of its patch, unless patches write over windows."""
-        result = tensors[self.writes]
+        """Blocks of its patch, unless patches write over windows, or read those of the result."""
+        source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(result, Image)
+        behind = source.base + source.nbytes
+        end = behind + self.scratch_bytes(tensors)
+        if result.base < end and behind < result.base + result.nbytes:
+            return None
         for axis, strip in ((result.rows, self.patch.rows), (result.columns, self.patch.columns)):
             for begin, end in axis.owned:
                 if end > begin and strip.covered(end - begin) > end - begin:
@@ -674,8 +679,8 @@ def _depthwise_patches(
     return tuple(
         _option(replace(shape, slots=slots), in_channels, vectors, areas)
         for shape in shapes
-        for slots in range(SLOTS, _MOST_SLOTS + 1)
-        if slots == SLOTS or shape.blocks(in_channels) % slots == 0
+        for slots in range(fewest_slots(shape.staged), _MOST_SLOTS + 1)
+        if slots <= SLOTS or shape.blocks(in_channels) % slots == 0
     )
 
 

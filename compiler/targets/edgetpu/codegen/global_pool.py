@@ -23,7 +23,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Placed,
     Vector,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.pools import average_pool
+from fitzroy.compiler.targets.edgetpu.codegen.pools import MOST_SUMMED, average_pool
 from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, free, full, once
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage, output_stage
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
@@ -31,9 +31,6 @@ from fitzroy.hw_models.isa.fields import Opcode, Producer, Side, TileFlag
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import NARROW, WIDE, Traversal, traversal
-
-_MOST_SUMMED = 1 << 14
-"""Iterations of a loop of a tensor operation."""
 
 _MOST_STAGED = 384
 """Wide rows for a gather, unless a single row of the image takes more."""
@@ -366,7 +363,7 @@ def global_average(legalizer: Legalizer, call: Call) -> None:
 @legalizes("average_pool_2d")
 def _average_pool(legalizer: Legalizer, call: Call) -> None:
     image = call.type().shape
-    if is_global(call) and image[1] * image[2] <= _MOST_SUMMED:
+    if is_global(call) and image[1] * image[2] <= MOST_SUMMED:
         global_average(legalizer, call)
     else:
         average_pool(legalizer, call)
@@ -381,9 +378,9 @@ def _mean(legalizer: Legalizer, call: Call) -> None:
             f"mean {call.node.name!r} of {list(shape)} over the axes {sorted(axes)}; the Edge TPU "
             "takes means over the rows and columns of one image"
         )
-    if shape[1] * shape[2] > _MOST_SUMMED:
+    if shape[1] * shape[2] > MOST_SUMMED:
         raise UnsupportedError(
-            f"mean {call.node.name!r} of {shape[1]} x {shape[2]} values, {_MOST_SUMMED} are "
+            f"mean {call.node.name!r} of {shape[1]} x {shape[2]} values, {MOST_SUMMED} are "
             "summed at most"
         )
     global_average(legalizer, call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -85,9 +86,37 @@ class Legalizer:
         # Views are made by rules, whose modules need this one.
         from fitzroy.compiler.targets.edgetpu.codegen.views import apply_to_parts
 
-        call = Call.of(self.graph, node)
+        call, before = Call.of(self.graph, node), len(self.layers)
         if not apply_to_parts(self, call):
             RULES[node.op](self, call)
+        self._check_images(node, before)
+
+    def _check_images(self, node: Node, first: int) -> None:
+        """Refuse several images in a tensor, which only vectors may be.
+
+        Args:
+            node: a node.
+            first: number of the first of its layers.
+
+        Raises:
+            UnsupportedError: there are several.
+        """
+        names = [
+            part
+            for name in node.inputs
+            if name is not None and not self.graph.value(name).is_constant
+            for part in self.parts(name)
+        ]
+        for layer in self.layers[first:]:
+            names += [*layer.reads, layer.writes]
+        vectors = {layer.writes for layer in self.layers if layer.makes_vector}
+        for name in names:
+            shape = self.type(name).shape
+            if len(shape) == 4 and shape[0] != 1 and name not in vectors:
+                raise UnsupportedError(
+                    f"{name!r} has shape {list(shape)}, not that of one image",
+                    hint="give the model a batch of one",
+                )
 
     def place(self, name: str) -> str:
         """The value that holds the bytes of a value; a view gets a place."""
@@ -137,6 +166,10 @@ def filter_operand(legalizer: Legalizer, node: Node) -> FilterOperand:
     return found
 
 
+_MOST_TAPS = 2_000
+"""Taps of a kernel, whose weights for four input channels are staged at a time, a row each."""
+
+
 def reach(
     call: Call, kernel: tuple[int, int], margin: tuple[int, int] = (0, 0)
 ) -> tuple[Reach, Reach]:
@@ -146,7 +179,16 @@ def reach(
         call: the convolution.
         kernel: extent of its kernel.
         margin: rows and columns in front of the image that are padding, see `padding_of`.
+
+    Raises:
+        UnsupportedError: wide memory cannot hold the weights of a single group of channels.
     """
+    if math.prod(kernel) > _MOST_TAPS:
+        raise UnsupportedError(
+            f"the kernel of {call.node.name!r} has {math.prod(kernel)} taps: wide memory holds "
+            f"weights of {_MOST_TAPS} at a time",
+            hint="split it into smaller ones whose results are added",
+        )
     attributes = call.attributes(ConvAttributes)
     image = call.type(0).shape
     pads = explicit_padding(

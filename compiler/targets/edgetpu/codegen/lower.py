@@ -22,6 +22,7 @@ from fitzroy.compiler.targets.edgetpu.codegen import (
     ports,
     positions,
     resize,
+    search,
     shapes,
     softmax,
     spilling,
@@ -37,6 +38,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.legalize import RULES, Legalizer, 
 from fitzroy.compiler.targets.edgetpu.codegen.memory import (
     WIDE_ROWS,
     Live,
+    Overlap,
     Piece,
     WideRows,
     allocate_narrow,
@@ -123,76 +125,27 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
         UnsupportedError: a node has no lowering.
         CapacityError: the chip's memories are too small.
     """
-    narrow_bytes = options.narrow_bytes
+    show: Observer = observe or (lambda form: None)
     legalizer = legalized(graph, options)
     layers = legalizer.layers
-    if observe is not None:
-        observe(Legalized(graph, layers, legalizer.origins, legalizer.aliases))
-    plan = _plan(legalizer, narrow_bytes)
-    tensors, steps = plan.tensors, plan.steps
-    depthwise.pack_weights(plan.patches)
-    placement, staging = _parameters(legalizer, plan)
-    if not placement.complete and not all(layer.compact for layer in plan.patches):
-        # Patches take as few rows as they can before anything comes from the host.
-        fewest = replace(legalizer, options=replace(options, parameter_rows=0))
-        plan = _plan(fewest, narrow_bytes)
-        tensors, steps = plan.tensors, plan.steps
-        depthwise.pack_weights(plan.patches)
-        placement, staging = _parameters(legalizer, plan)
-    for layer, weights in placement.weights.items():
-        layer.weights = weights
+    show(Legalized(graph, layers, legalizer.origins, legalizer.aliases))
+    plan, placement, staging = _arranged(legalizer)
     pieces = placement.pieces
-    if observe is not None:
-        lives = _lives(steps)
-        observe(Allocated(lives, steps, plan.scratch, narrow_bytes))
-        items = [item for layer in layers for item in layer.weights]
-        observe(Parameters(items, pieces, options.taken, WIDE_ROWS - staging))
-    builder = Builder()
-    builder.staging = _IDENTITY
-    marks: list[Mark] = []
-    host = HostStream(
-        [
-            (item.name, item.units)
-            for step in steps
-            for item in step.layer.weights
-            if item.name not in pieces
-        ]
-    )
-    scratch = narrow_bytes - plan.scratch[0]
-    context = Context(builder, tensors, pieces, _IDENTITY, scratch, host)
-    builder.begin()
-    edges.identity(builder, _IDENTITY, context.scratch // WORD)
-    for step, scratch in zip(steps, plan.scratch[1:], strict=True):
-        builder.room(_MOST_BUNDLES)
-        title = f"{kind_of(step.layer)} {step.layer.name}"
-        name = "" if isinstance(step.layer, ports.Receive | ports.Send) else step.layer.name
-        marks.append(Mark(title, name, *builder.position))
-        if not isinstance(step.layer, ports.Receive):
-            host.prefetch(builder)
-        step.layer.emit(replace(context, tensors=step.tensors, scratch=narrow_bytes - scratch))
-        blocks = None if step.whole else step.layer.completes(step.tensors)
-        # The end of the program waits for the last step.
-        if blocks is None and step is not steps[-1]:
-            builder.barrier()
-        if step.complete:
-            _exchange(builder, step.whole or step.result, blocks)
-    marks.append(Mark("end", "", *builder.position))
-    builder.end()
-    assert host.complete
-    if observe is not None:
-        observe(Emitted(marks))
+    items = [item for layer in layers for item in layer.weights]
+    show(Allocated(plan.lives, plan.steps, plan.scratch, options.narrow_bytes))
+    show(Parameters(items, pieces, options.taken, WIDE_ROWS - staging))
+    builder, marks = _emitted(plan, pieces, options.narrow_bytes)
+    show(Emitted(marks))
     text, symbols = builder.sections()
     return ObjectFile(
         name=graph.name,
         chip="beagle",
         producer=PRODUCER,
         text=text,
-        operands=[
-            _operand(item, pieces.get(item.name, ())) for layer in layers for item in layer.weights
-        ],
+        operands=[_operand(item, pieces.get(item.name, ())) for item in items],
         symbols=symbols,
         inputs=[ports.input_port(graph, name) for name in graph.inputs],
-        outputs=[ports.output_port(graph, name, steps) for name in graph.outputs],
+        outputs=[ports.output_port(graph, name, plan.steps) for name in graph.outputs],
         resources=Resources(
             narrow_bytes=plan.used,
             scratch_bytes=builder.scratch_bytes,
@@ -200,6 +153,65 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
             estimated_cycles=round(plan.cycles),
         ),
     )
+
+
+def _arranged(legalizer: Legalizer) -> tuple[_Plan, Placement, int]:
+    """What runs when, where parameters lie, and how many rows of wide memory are for data.
+
+    Raises:
+        CapacityError: the chip's memories are too small.
+    """
+    options = legalizer.options
+    plan = _plan(legalizer, options.narrow_bytes)
+    depthwise.pack_weights(plan.patches)
+    placement, staging = _parameters(legalizer, plan)
+    if not placement.complete and not all(layer.compact for layer in plan.patches):
+        # Patches take as few rows as they can before anything comes from the host.
+        fewest = replace(legalizer, options=replace(options, parameter_rows=0))
+        plan = _plan(fewest, options.narrow_bytes)
+        depthwise.pack_weights(plan.patches)
+        placement, staging = _parameters(legalizer, plan)
+    for layer, weights in placement.weights.items():
+        layer.weights = weights
+    return plan, placement, staging
+
+
+def _emitted(
+    plan: _Plan, pieces: Mapping[str, Sequence[Piece]], narrow_bytes: int
+) -> tuple[Builder, list[Mark]]:
+    """The program of a plan, and where its steps begin."""
+    builder, marks = Builder(), list[Mark]()
+    builder.staging = _IDENTITY
+    host = HostStream(
+        [
+            (item.name, item.units)
+            for step in plan.steps
+            for item in step.layer.weights
+            if item.name not in pieces
+        ]
+    )
+    scratch = narrow_bytes - plan.scratch[0]
+    context = Context(builder, plan.tensors, pieces, _IDENTITY, scratch, host)
+    builder.begin()
+    edges.identity(builder, _IDENTITY, context.scratch // WORD)
+    for step, own in zip(plan.steps, plan.scratch[1:], strict=True):
+        builder.room(_MOST_BUNDLES)
+        title = f"{kind_of(step.layer)} {step.layer.name}"
+        name = "" if isinstance(step.layer, ports.Receive | ports.Send) else step.layer.name
+        marks.append(Mark(title, name, *builder.position))
+        if not isinstance(step.layer, ports.Receive):
+            host.prefetch(builder)
+        step.layer.emit(replace(context, tensors=step.tensors, scratch=narrow_bytes - own))
+        blocks = None if step.whole else step.layer.completes(step.tensors)
+        # The end of the program waits for the last step.
+        if blocks is None and step is not plan.steps[-1]:
+            builder.barrier()
+        if step.complete:
+            _exchange(builder, step.whole or step.result, blocks)
+    marks.append(Mark("end", "", *builder.position))
+    builder.end()
+    assert host.complete
+    return builder, marks
 
 
 def legalized(graph: Graph, options: Options = DEFAULT) -> Legalizer:
@@ -221,6 +233,7 @@ class _Plan:
     Attributes:
         tensors: places of tensors by name, without those of intermediate images of segments.
         steps: layers in the order in which they run.
+        lives: when tensors are in narrow memory.
         scratch: bytes at the top that the identity matrix, and then each step, use for themselves.
         used: bytes used from the bottom.
         patches: patches of depthwise convolutions.
@@ -229,6 +242,7 @@ class _Plan:
 
     tensors: Mapping[str, Placed]
     steps: Sequence[Step]
+    lives: Sequence[Live]
     scratch: Sequence[int]
     used: int
     patches: Mapping[depthwise.Depthwise, depthwise.Patch]
@@ -245,8 +259,20 @@ def _plan(legalizer: Legalizer, narrow_bytes: int) -> _Plan:
         try:
             return _planned(legalizer, narrow_bytes)
         except CapacityError:
-            if not spilling.spill(legalizer):
+            if not (spilling.spill(legalizer) or _interrupted(legalizer, narrow_bytes)):
                 raise
+
+
+def _interrupted(legalizer: Legalizer, narrow_bytes: int) -> bool:
+    """Let an image wait with the host where nothing else helps; whether there is any."""
+    reached = _search(legalizer).reached(narrow_bytes)
+    return reached < len(legalizer.layers) and spilling.interrupt(legalizer, reached)
+
+
+def _search(legalizer: Legalizer) -> search.Search:
+    """What finds segments."""
+    steps = strips.steps(legalizer, [], _placed(legalizer))
+    return search.Search.of(legalizer, _lives(steps), _scratch(steps, patches=False))
 
 
 def _planned(legalizer: Legalizer, narrow_bytes: int) -> _Plan:
@@ -258,21 +284,24 @@ def _planned(legalizer: Legalizer, narrow_bytes: int) -> _Plan:
     Raises:
         CapacityError: they do not fit.
     """
-    whole = _placed(legalizer)
-    steps = strips.steps(legalizer, [], whole)
-    search = strips.Search.of(legalizer, _lives(steps), _scratch(steps, patches=False))
+    finder = _search(legalizer)
     first: CapacityError | None = None
     found: dict[depthwise.Overlap, _Plan] = {}
     tried: list[strips.Segment] | None = None
-    for capacity in strips.capacities(narrow_bytes):
+    for capacity in search.capacities(narrow_bytes):
         try:
-            segments = search.choose(capacity)
+            segments = finder.choose(capacity)
         except CapacityError as error:
             first = first or error
             break
         if segments == tried:
             continue
         tried = segments
+        try:
+            _addressed(legalizer, segments, narrow_bytes)
+        except CapacityError as error:
+            first = first or error
+            continue
         for overlap in depthwise.Overlap:
             if overlap in found:
                 continue
@@ -290,6 +319,18 @@ def _planned(legalizer: Legalizer, narrow_bytes: int) -> _Plan:
     return min(found.values(), key=lambda plan: plan.cycles)
 
 
+def _addressed(legalizer: Legalizer, segments: Sequence[strips.Segment], narrow_bytes: int) -> None:
+    """Find addresses without patches, which take long to choose and only add to what is taken.
+
+    Raises:
+        CapacityError: there are none.
+    """
+    tensors = _placed(legalizer, segments)
+    steps = strips.steps(legalizer, segments, tensors)
+    lives = _lives(steps, strips.sharings(legalizer, segments, tensors))
+    allocate_narrow(lives, reserved=_scratch(steps, patches=False), nbytes=narrow_bytes)
+
+
 def _allocated(
     legalizer: Legalizer,
     segments: Sequence[strips.Segment],
@@ -303,23 +344,21 @@ def _allocated(
     """
     tensors = _placed(legalizer, segments)
     steps = strips.steps(legalizer, segments, tensors)
-    lives = _lives(steps)
-    # Patches, which take long to choose, only add to what tensors and layers take.
-    scratch = _scratch(steps, patches=False)
-    allocate_narrow(lives, reserved=scratch, nbytes=narrow_bytes)
+    sharings = strips.sharings(legalizer, segments, tensors)
     cycles = depthwise.choose_patches(steps, 0, overlap, legalizer.options)
-    cycles += sum(strips.cycles(step.layer, step.result) for step in steps)
+    cycles += sum(search.cycles(step.layer, step.result) for step in steps)
     strips.widen(steps)
     pools.align(steps)
     sums.align(steps)
     strips.bind(steps)
     scratch = _scratch(steps)
-    used = allocate_narrow(lives, reserved=scratch, nbytes=narrow_bytes)
+    used = allocate_narrow(_lives(steps, sharings), reserved=scratch, nbytes=narrow_bytes)
     strips.bind(steps)
+    steps = strips.ordered(steps, sharings)
     patches = {
         layer: layer.patch for layer in legalizer.layers if isinstance(layer, depthwise.Depthwise)
     }
-    return _Plan(tensors, steps, scratch, used, patches, cycles)
+    return _Plan(tensors, steps, _lives(steps, sharings), _scratch(steps), used, patches, cycles)
 
 
 def _scratch(steps: Sequence[Step], *, patches: bool = True) -> list[int]:
@@ -387,7 +426,14 @@ def _placed(legalizer: Legalizer, segments: Sequence[strips.Segment] = ()) -> di
     return found
 
 
-def _lives(steps: Sequence[Step]) -> list[Live]:
+def _lives(steps: Sequence[Step], sharings: Sequence[strips.Sharing] = ()) -> list[Live]:
+    """When tensors are in narrow memory.
+
+    Args:
+        steps: the steps.
+        sharings: segments that may write their results over what they read. Strips of these may
+            run in either order, so that what lives longer than a strip lives for all of them.
+    """
     born, last = dict[Placed, int](), dict[Placed, int]()
     for number, step in enumerate(steps, 1):
         result = step.whole or step.result
@@ -395,7 +441,19 @@ def _lives(steps: Sequence[Step]) -> list[Live]:
         last[result] = number
         for name in step.layer.reads:
             last[step.tensors[name]] = number
-    return [Live(tensor, begin, last[tensor]) for tensor, begin in born.items()]
+    overlaps = dict[Placed, Overlap]()
+    for sharing in sharings:
+        own = steps[sharing.begin - 1 : sharing.end]
+        for step in own:
+            if step.whole is not None:
+                born[step.whole] = min(born[step.whole], sharing.begin)
+            for name in step.layer.reads:
+                if born[step.tensors[name]] < sharing.begin:
+                    last[step.tensors[name]] = max(last[step.tensors[name]], sharing.end)
+        overlaps[sharing.result] = Overlap(sharing.source, sharing.below, sharing.above)
+    return [
+        Live(tensor, begin, last[tensor], overlaps.get(tensor)) for tensor, begin in born.items()
+    ]
 
 
 def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:
@@ -448,6 +506,11 @@ def _parameters(legalizer: Legalizer, plan: _Plan) -> tuple[Placement, int]:
             rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
             return place_all(layers, tensors, rows), staging
     staging = max(_staging(plan, streaming=True), options.staging)
+    if staging > WIDE_ROWS:
+        raise CapacityError(
+            f"an operator needs {staging} rows of wide memory for its data",
+            reason=f"tiles have {WIDE_ROWS}",
+        )
     rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
     runs = Counter(id(step.layer) for step in plan.steps)
     demands = [Demand(layer, runs[id(layer)]) for layer in layers]

@@ -5,12 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fitzroy.base.errors import CapacityError
+from fitzroy.base.types import Array
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, Placed
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
 NARROW_BYTES = BEAGLE.memories.narrow.size
 WIDE_ROWS = BEAGLE.memories.wide.elements
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Where a tensor may lie over another one, although both live.
+
+    Attributes:
+        tensor: the other one.
+        below: it may begin no more than so many bytes behind the other.
+        above: or so many bytes behind it, or further.
+    """
+
+    tensor: Placed
+    below: int
+    above: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +39,25 @@ class Live:
         tensor: the tensor, without address.
         begin: step that writes it.
         end: last step that reads it.
+        overlap: a tensor that it may lie over.
     """
 
     tensor: Placed
     begin: int
     end: int
+    overlap: Overlap | None = None
+
+    def refuses(self, other: Live) -> tuple[int, int]:
+        """Between which addresses another tensor must not begin; it may begin at both of them."""
+        base = self.tensor.base
+        low, high = base - other.tensor.nbytes, base + self.tensor.nbytes
+        if self.begin > other.end or other.begin > self.end:
+            return base, base
+        if other.overlap is not None and other.overlap.tensor is self.tensor:
+            return max(low, base + other.overlap.below), min(high, base + other.overlap.above)
+        if self.overlap is not None and self.overlap.tensor is other.tensor:
+            return max(low, base - self.overlap.above), min(high, base - self.overlap.below)
+        return low, high
 
 
 def allocate_narrow(
@@ -33,7 +65,8 @@ def allocate_narrow(
 ) -> int:
     """Give tensors addresses, one after the other, each the lowest that is free while it lives.
 
-    Some orders are tried until all tensors fit.
+    Some orders are tried until all tensors fit. In each, what does not fit comes first the next
+    time, for a while.
 
     Args:
         lives: the tensors.
@@ -49,12 +82,19 @@ def allocate_narrow(
     items = list(lives)
     first: CapacityError | None = None
     for order in _ORDERS:
-        try:
-            return _allocated(sorted(items, key=order), reserved, nbytes)
-        except CapacityError as error:
-            first = first or error
+        queue = sorted(items, key=order)
+        for _ in range(_RETRIES):
+            left = _allocated(queue, reserved, nbytes)
+            if left is None:
+                return max((live.tensor.base + live.tensor.nbytes for live in items), default=0)
+            first = first or left.error
+            queue.remove(left.live)
+            queue.insert(0, left.live)
     assert first is not None
     raise first
+
+
+_RETRIES = 8
 
 
 _ORDERS: tuple[Callable[[Live], tuple[int, int]], ...] = (
@@ -65,30 +105,63 @@ _ORDERS: tuple[Callable[[Live], tuple[int, int]], ...] = (
 """The largest first; those that live longest; those that are written first."""
 
 
-def _allocated(lives: Iterable[Live], reserved: Sequence[int], nbytes: int) -> int:
-    placed: list[Live] = []
-    most = 0
-    for live in lives:
-        others = sorted(
-            (other.tensor.base, other.tensor.base + other.tensor.nbytes)
-            for other in placed
-            if other.begin <= live.end and live.begin <= other.end
-        )
-        base = 0
-        for begin, end in others:
-            if base + live.tensor.nbytes <= begin:
-                break
-            base = max(base, end)
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """A tensor for which there is no room, and how to say so."""
+
+    live: Live
+    error: CapacityError
+
+
+def _allocated(lives: Sequence[Live], reserved: Sequence[int], nbytes: int) -> _Left | None:
+    """Give tensors addresses, in order; what does not fit, if anything."""
+    # First and last step, first byte and byte behind the last one of what has been placed.
+    placed = np.empty((4, len(lives)), np.int64)
+    places: dict[int, int] = {}
+    relatives = _relatives(lives)
+    for number, live in enumerate(lives):
+        size = live.tensor.nbytes
+        begin, end, first, behind = placed[:, :number]
+        low, high = first - size, behind.copy()
+        for other in relatives.get(id(live.tensor), ()):
+            place = places.get(id(other.tensor))
+            if place is not None:
+                low[place], high[place] = other.refuses(live)
+        there = (begin <= live.end) & (live.begin <= end)
+        base = _lowest(low[there], high[there])
         limit = nbytes - max(reserved[live.begin : live.end + 1], default=0)
-        if base + live.tensor.nbytes > limit:
-            raise CapacityError(
-                f"tensor {live.tensor.name!r} takes {live.tensor.nbytes} bytes of every tile",
+        if base + size > limit:
+            error = CapacityError(
+                f"tensor {live.tensor.name!r} takes {size} bytes of every tile",
                 reason=f"{limit - base} of {nbytes} are free",
             )
+            return _Left(live, error)
         live.tensor.base = base
-        placed.append(live)
-        most = max(most, base + live.tensor.nbytes)
-    return most
+        places[id(live.tensor)] = number
+        placed[:, number] = live.begin, live.end, base, base + size
+    return None
+
+
+def _lowest(low: Array, high: Array) -> int:
+    """The lowest address, from 0 on, that lies between none of some bounds."""
+    order = np.argsort(low, kind="stable")
+    # Behind all that begins before a gap.
+    bases = np.append(0, np.maximum.accumulate(high[order])).clip(0)
+    free = np.flatnonzero(bases[:-1] <= low[order])
+    return int(bases[free[0]] if len(free) else bases[-1])
+
+
+def _relatives(lives: Iterable[Live]) -> dict[int, list[Live]]:
+    """For tensors that may overlap others, which these are."""
+    items = list(lives)
+    of = {id(live.tensor): live for live in items}
+    found: dict[int, list[Live]] = {}
+    for live in items:
+        if live.overlap is not None:
+            other = of[id(live.overlap.tensor)]
+            found.setdefault(id(live.tensor), []).append(other)
+            found.setdefault(id(other.tensor), []).append(live)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

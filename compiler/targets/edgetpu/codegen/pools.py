@@ -29,13 +29,17 @@ from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import moves
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
+    COLUMNS,
     LANES,
     TILES,
     WORD,
+    Axis,
     Image,
     Interval,
     Placed,
     Reach,
+    round_up,
+    split,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     as_image,
@@ -58,6 +62,10 @@ from fitzroy.hw_models.isa.traversal import NARROW, WIDE, traversal
 
 _MOST_OPERATION_BUNDLES = 600
 """Bundles of a tensor operation for every kind of tile, with its fences."""
+
+
+MOST_SUMMED = 1 << 14
+"""Iterations of a loop of a tensor operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +230,7 @@ class MaxPool(_Pool):
         height = max(result.area(tile)[0] for tile in range(TILES))
         stride, kernel = self.rows.stride, self.rows.kernel
         most = _MOST_ROWS * WORD // source.columns.most
-        rows = min(height, (most - kernel) // stride + 1)
-        if rows < 1:
-            raise UnsupportedError(
-                f"{self.name!r} needs {kernel} rows of {source.columns.most} pixels at a time: "
-                f"{_MOST_ROWS * WORD} pixels fit in wide memory",
-            )
+        rows = max(1, min(height, (most - kernel) // stride + 1))
         return [
             ((min(rows, height - first) - 1) * stride + kernel, first)
             for first in range(0, height, rows)
@@ -323,7 +326,10 @@ class MaxPool(_Pool):
 
 
 _MOST_ROWS = 512
-"""Most rows of wide memory for pixels."""
+"""Rows of wide memory for pixels, unless a single row of windows takes more."""
+
+_MOST_WINDOW_ROWS = 1_920
+"""Most rows for the pixels of a row of windows."""
 
 
 def _rows(source: Image, rows: int) -> int:
@@ -419,6 +425,12 @@ def average_pool(legalizer: Legalizer, call: Call) -> None:
     }
     if min(sizes) <= 0:
         raise UnsupportedError(f"{call.node.name!r} has windows that lie in the padding")
+    if max(sizes) > MOST_SUMMED:
+        raise UnsupportedError(
+            f"{call.node.name!r} has windows of {max(sizes)} elements, {MOST_SUMMED} are summed at "
+            "most",
+            hint="pool several times with smaller windows",
+        )
     legalizer.layers.append(
         AveragePool(
             name=call.node.name,
@@ -434,11 +446,34 @@ def average_pool(legalizer: Legalizer, call: Call) -> None:
     )
 
 
+def _check_pixels(name: str, rows: Clipped, columns: Clipped, width: int) -> None:
+    """Refuse maxima of windows that wide memory cannot hold a row of.
+
+    Args:
+        name: name of the pool.
+        rows: windows along rows.
+        columns: windows along columns.
+        width: columns of the result.
+
+    Raises:
+        UnsupportedError: it cannot.
+    """
+    needs = tuple(map(columns.needs, split(width, COLUMNS)))
+    pixels = rows.kernel * round_up(Axis.of(columns.extent, COLUMNS, [needs]).most, WORD)
+    if pixels > _MOST_WINDOW_ROWS * WORD:
+        raise UnsupportedError(
+            f"{name!r} needs {pixels} pixels of a tile at a time: {_MOST_WINDOW_ROWS * WORD} fit "
+            "in wide memory",
+            hint="pool several times with smaller windows",
+        )
+
+
 @legalizes("max_pool_2d")
 def _max_pool(legalizer: Legalizer, call: Call) -> None:
     source, result = as_image(legalizer, call.node.inputs[0] or ""), call.node.outputs[0]
     rows, columns = _windows(legalizer, call, source)
     before, after = legalizer.type(source), call.result.type
+    _check_pixels(call.node.name, rows, columns, after.shape[2])
     bounds = call.attributes(PoolAttributes).activation.bounds
     pooled = result
     if not keeps_bytes(before, after):

@@ -232,7 +232,7 @@ def _send(legalizer: Legalizer, output: str, number: int, part: str) -> Send:
 def input_port(graph: Graph, name: str) -> Port:
     """What the object says of an input."""
     type = graph.type(name)
-    extent = (1, 1, type.size) if len(type.shape) < 4 else _extent(type.shape[1:])
+    extent = (1, 1, type.size) if len(type.shape) != 4 else _extent(type.shape[1:])
     port = _port(name, type, extent, InputLayer())
     return replace(port, size_bytes=-(-math.prod(extent) // edges.UNIT) * edges.UNIT)
 

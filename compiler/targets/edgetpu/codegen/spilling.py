@@ -49,14 +49,21 @@ class _Gap:
     Attributes:
         name: the image.
         maker: number of the layer that computes it.
+        before: number of the last layer in front of the gap that uses it.
         reader: number of the first layer behind the gap that reads it.
-        saved: bytes of every tile, times the number of layers.
+        nbytes: bytes of every tile.
     """
 
     name: str
     maker: int
+    before: int
     reader: int
-    saved: int
+    nbytes: int
+
+    @property
+    def length(self) -> int:
+        """Number of layers, with the reader."""
+        return self.reader - self.before
 
 
 def spill(legalizer: Legalizer) -> bool:
@@ -65,9 +72,50 @@ def spill(legalizer: Legalizer) -> bool:
     Returns:
         Whether there is any.
     """
-    gap = max(_gaps(legalizer), key=lambda one: one.saved, default=None)
-    if gap is None:
-        return False
+    gap = max(
+        (gap for gap in _gaps(legalizer) if gap.length > _SHORTEST),
+        key=lambda one: one.nbytes * (one.length - 1),
+        default=None,
+    )
+    if gap is not None:
+        _let_wait(legalizer, gap)
+    return gap is not None
+
+
+def interrupt(legalizer: Legalizer, reached: int) -> bool:
+    """Let an image wait in the host's memory although it is read at once, as a last resort.
+
+    Then it need not be in narrow memory as a whole: strips send it, and others take it back.
+
+    Args:
+        legalizer: the layers.
+        reached: layers in front of this number can run; the smallest image behind them waits.
+
+    Returns:
+        Whether there is any.
+    """
+    layers = legalizer.layers
+    gap = min(
+        (
+            gap
+            for gap in _gaps(legalizer)
+            if reached <= gap.maker < reached + _FURTHEST
+            and not isinstance(layers[gap.maker], Receive)
+        ),
+        key=lambda one: one.nbytes,
+        default=None,
+    )
+    if gap is not None:
+        _let_wait(legalizer, gap)
+    return gap is not None
+
+
+_FURTHEST = 12
+"""Of so many layers, one is interrupted; strips of more of them would be too long."""
+
+
+def _let_wait(legalizer: Legalizer, gap: _Gap) -> None:
+    """Send an image to the host, or take it from there again, and let readers have that."""
     layers = legalizer.layers
     maker, back = layers[gap.maker], _name(legalizer, gap.name, "again")
     for number in range(gap.reader, len(layers)):
@@ -77,12 +125,11 @@ def spill(legalizer: Legalizer) -> bool:
             layers[number] = reader
     if isinstance(maker, Receive):
         _insert(legalizer, gap.reader, Receive(name=back, reads=(), writes=back, input=maker.input))
-        return True
+        return
     kept = _name(legalizer, gap.name, "kept")
     keep = Keep(name=kept, reads=(gap.name,), writes=kept)
     _insert(legalizer, gap.reader, Fetch(name=back, reads=(), writes=back, source=keep))
     _insert(legalizer, gap.maker + 1, keep)
-    return True
 
 
 def _gaps(legalizer: Legalizer) -> Iterator[_Gap]:
@@ -99,12 +146,10 @@ def _gaps(legalizer: Legalizer) -> Iterator[_Gap]:
         maker = legalizer.layers[numbers[0]]
         for before, behind in pairwise(numbers):
             later = [legalizer.layers[number] for number in numbers if number >= behind]
-            if (
-                behind - before > _SHORTEST
-                and (isinstance(maker, Receive) or edges.kept_whole(image))
-                and all(isinstance(layer, _READERS) for layer in later)
+            if (isinstance(maker, Receive) or edges.kept_whole(image)) and all(
+                isinstance(layer, _READERS) for layer in later
             ):
-                yield _Gap(name, numbers[0], behind, image.nbytes * (behind - before - 1))
+                yield _Gap(name, numbers[0], before, behind, image.nbytes)
 
 
 _SHORTEST = 2

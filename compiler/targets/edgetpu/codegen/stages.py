@@ -76,8 +76,8 @@ class Legalized(Form):
         for number, (layer, origin) in enumerate(zip(self.layers, self.origins, strict=True), 1):
             yield f"{number:03} {kind_of(layer)} {layer.name!r} of node {origin!r}"
             for index, name in enumerate(layer.reads):
-                window = ", ".join(map(_reach, layer.windows(index)))
-                yield f"    reads {name!r}: {window}"
+                rows, columns = map(_reach, layer.windows(index))
+                yield f"    reads {name!r}: rows {rows}; columns {columns}"
             yield f"    writes {layer.writes!r}{' as a vector' if layer.makes_vector else ''}"
             for item in layer.weights:
                 yield (
@@ -149,11 +149,15 @@ class Allocated(Form):
                     tensor.first
                 )
         for number, step in enumerate(self.steps, 1):
-            part = f", part of {step.whole.name!r}" if step.whole is not None else ""
             yield (
-                f"step {number}: {kind_of(step.layer)} {step.layer.name!r}{part}, "
+                f"step {number}: {kind_of(step.layer)} {step.layer.name!r}, "
                 f"{self.scratch[number]} B of scratch"
             )
+            result = step.result
+            if step.whole is not None and isinstance(result, Image):
+                yield f"    part of {step.whole.name!r}"
+                yield f"    rows {_ranges(result.rows.owned)}"
+                yield f"    columns {_ranges(result.columns.owned)}"
 
     def faults(self) -> Iterator[str]:
         """Tensors that overlap while both live or leave the memory; windows that lack bytes."""
@@ -163,11 +167,8 @@ class Allocated(Form):
                 yield f"{live.tensor.name!r} is not below byte {limit}"
         for number, one in enumerate(self.lives):
             for other in self.lives[number + 1 :]:
-                at_once = one.begin <= other.end and other.begin <= one.end
-                apart = _end(one.tensor) <= other.tensor.base or _end(other.tensor) <= (
-                    one.tensor.base
-                )
-                if at_once and not apart:
+                low, high = one.refuses(other)
+                if low < other.tensor.base < high:
                     yield f"{one.tensor.name!r} and {other.tensor.name!r} overlap"
         for live in self.lives:
             if isinstance(live.tensor, Image):
@@ -180,9 +181,11 @@ def _end(tensor: Placed) -> int:
 
 
 def _axis(axis: Axis) -> str:
-    owned = " ".join(f"{begin}:{end}" for begin, end in axis.owned)
-    window = " ".join(f"{begin}:{end}" for begin, end in axis.window)
-    return f"{axis.extent}, owned {owned}, windows {window}"
+    return f"{axis.extent}, owned {_ranges(axis.owned)}, windows {_ranges(axis.window)}"
+
+
+def _ranges(ranges: Iterable[tuple[int, int]]) -> str:
+    return " ".join(f"{begin}:{end}" for begin, end in ranges)
 
 
 def _windows(name: str, axis: Axis) -> Iterator[str]:

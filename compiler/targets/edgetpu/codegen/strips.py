@@ -11,83 +11,27 @@ strip needs, and end with an output, which goes to the host strip by strip.
 
 from __future__ import annotations
 
-import math
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from fitzroy.base.errors import CapacityError
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution
-from fitzroy.compiler.targets.edgetpu.codegen.copies import Assembly
-from fitzroy.compiler.targets.edgetpu.codegen.depthwise import Dense, Depthwise
 from fitzroy.compiler.targets.edgetpu.codegen.halo import relayed
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Step
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
-from fitzroy.compiler.targets.edgetpu.codegen.matrices import Pointwise
-from fitzroy.compiler.targets.edgetpu.codegen.memory import Live
-from fitzroy.compiler.targets.edgetpu.codegen.normalization import Normalization
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
-    LANES,
     ROWS,
-    TILES,
-    WORD,
     Axis,
     Image,
     Interval,
     Placed,
+    Reach,
     hull,
-    round_up,
     split,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.pools import AveragePool, MaxPool
-from fitzroy.compiler.targets.edgetpu.codegen.ports import Fetch, Keep, Receive, Send
-from fitzroy.compiler.targets.edgetpu.codegen.products import Product
-from fitzroy.compiler.targets.edgetpu.codegen.resize import Direct, Separable
-from fitzroy.compiler.targets.edgetpu.codegen.sums import Channels, Sum
-from fitzroy.compiler.targets.edgetpu.codegen.transposed import TransposedConvolution
+from fitzroy.compiler.targets.edgetpu.codegen.ports import Fetch
 from fitzroy.compiler.targets.edgetpu.requantization import unsigned_zero_point
-from fitzroy.hw_models.chips.beagle import BEAGLE
-
-_TAPS: dict[type[Layer], int] = {
-    Assembly: 1,
-    Channels: 1,
-    Pointwise: 1,
-    Sum: 2,
-    Separable: 3,
-    Direct: 4,
-    Product: 6,
-    Normalization: 13,
-}
-"""Layers that take as long for every word: steps for one, estimated."""
-
-_STRIPPED: tuple[type[Layer], ...] = (
-    Convolution,
-    TransposedConvolution,
-    Depthwise,
-    AveragePool,
-    MaxPool,
-    Fetch,
-    Keep,
-    Receive,
-    Send,
-    *_TAPS,
-)
-"""Layers that compute any rectangle of an image from windows of others."""
-
-_MOST_LAYERS = 16
-"""Longer segments recompute more than they save."""
-
-_ATTEMPTS = 24
-_ATTEMPT = 96
-"""When addresses cannot be found, part of narrow memory that strips are to leave free the next
-time: one of so many."""
-
-_MOVED = 80
-"""Estimated cycles of a word that a tile gets from the host or sends there."""
-
-_PHASE_CYCLES = 700
-"""Estimated cycles of a phase besides its steps: barriers, and the latency of the first weights."""
 
 Intervals = tuple[Interval, ...]
 """Of every tile along an axis."""
@@ -105,12 +49,14 @@ class Segment:
         end: number behind the last one.
         strips: how many strips of rows.
         across: how many parts of their columns, if these are many.
+        over: an image that it reads, and that its result may lie over; empty if none.
     """
 
     first: int
     end: int
     strips: int
     across: int = 1
+    over: str = ""
 
     @property
     def parts(self) -> list[tuple[int, int]]:
@@ -150,47 +96,110 @@ def regions(legalizer: Legalizer, segment: Segment) -> Iterator[dict[str, Region
 
 def rows(legalizer: Legalizer, segment: Segment, strip: int) -> dict[str, Intervals]:
     """Rows of the images of a segment that tiles need in a strip."""
-    results = {
-        name: tuple(
-            _part(interval, strip, segment.strips)
-            for interval in split(legalizer.type(name).shape[1], ROWS)
-        )
-        for name in segment.results(legalizer)
-    }
-    return _needed(legalizer, segment, 0, results)
+    return Needs(legalizer, segment.end, 0, strip, segment.strips).images(segment.first)
 
 
 def columns(legalizer: Legalizer, segment: Segment, band: int) -> dict[str, Intervals]:
     """Columns of the images of a segment that tiles need in any strip."""
-    results = {
-        name: tuple(
-            _part(interval, band, segment.across)
-            for interval in split(legalizer.type(name).shape[2], COLUMNS)
-        )
-        for name in segment.results(legalizer)
-    }
-    for layer in segment.layers(legalizer):
-        if isinstance(layer, Fetch):
-            results[layer.writes] = split(legalizer.type(layer.writes).shape[2], COLUMNS)
-    return _needed(legalizer, segment, 1, results)
+    return Needs(legalizer, segment.end, 1, band, segment.across).images(segment.first)
 
 
-def _needed(
-    legalizer: Legalizer, segment: Segment, axis: int, results: Mapping[str, Intervals]
-) -> dict[str, Intervals]:
-    """What tiles need of images along an axis to compute parts of results."""
-    needed = dict(results)
-    for layer in reversed(segment.layers(legalizer)):
-        extent = legalizer.type(layer.writes).shape[1 + axis]
-        owned = [_clipped(interval, extent) for interval in needed[layer.writes]]
+@dataclass(slots=True)
+class Needs:
+    """What tiles need of images along an axis in a strip, or in a part of its columns.
+
+    Layers are asked from the last one of a segment on, so that segments with the same end share
+    what they need.
+
+    Attributes:
+        legalizer: the layers.
+        end: number behind the last one.
+        axis: 0 for rows, 1 for columns.
+        number: number of the part.
+        count: how many parts.
+    """
+
+    legalizer: Legalizer
+    end: int
+    axis: int
+    number: int
+    count: int
+    _made: list[Intervals] = field(default_factory=list)
+    _inside: list[Intervals] = field(default_factory=list)
+    _read: list[dict[str, Intervals]] = field(default_factory=list)
+
+    def made(self, number: int) -> Intervals:
+        """What a layer computes, with what is padding."""
+        self._ask(number)
+        return self._made[self.end - 1 - number]
+
+    def inside(self, number: int) -> Intervals:
+        """What a layer computes that is no padding."""
+        self._ask(number)
+        return self._inside[self.end - 1 - number]
+
+    def read(self, first: int, name: str) -> Intervals:
+        """What layers from the first one on read of an image."""
+        self._ask(first)
+        for reads in self._read[self.end - 1 - first :: -1]:
+            if name in reads:
+                return reads[name]
+        return _NOTHING
+
+    def images(self, first: int) -> dict[str, Intervals]:
+        """What is needed of all images of the segment that begins with a layer."""
+        self._ask(first)
+        count = self.end - first
+        found = {name: one for reads in self._read[:count] for name, one in reads.items()}
+        for number in range(first, self.end):
+            found[self.legalizer.layers[number].writes] = self.made(number)
+        return found
+
+    def _ask(self, first: int) -> None:
+        while self.end - len(self._made) > first:
+            self._ask_next()
+
+    def _ask_next(self) -> None:
+        number = self.end - 1 - len(self._made)
+        layer = self.legalizer.layers[number]
+        extent = self.legalizer.type(layer.writes).shape[1 + self.axis]
+        made = self._owned(number, extent)
+        for reads in reversed(self._read):
+            if layer.writes in reads:
+                made = hulls(made, reads[layer.writes])
+                break
+        inside = tuple(_clipped(interval, extent) for interval in made)
+        found: dict[str, Intervals] = {}
         for index, name in enumerate(layer.reads):
-            own = tuple(map(layer.windows(index)[axis].needs, owned))
-            needed[name] = tuple(map(_hull, needed[name], own)) if name in needed else own
-    return needed
+            own = _needs(layer.windows(index)[self.axis], inside)
+            before = found.get(name) or self.read(number + 1, name)
+            found[name] = own if before is _NOTHING else hulls(before, own)
+        self._made.append(made)
+        self._inside.append(inside)
+        self._read.append(found)
+
+    def _owned(self, number: int, extent: int) -> Intervals:
+        """What tiles have to compute of a layer's result, whoever reads it."""
+        layer = self.legalizer.layers[number]
+        owned = split(extent, ROWS if self.axis == 0 else COLUMNS)
+        if layer.remote or number == self.end - 1:
+            return tuple(_part(interval, self.number, self.count) for interval in owned)
+        # Whole rows come back.
+        return owned if self.axis and isinstance(layer, Fetch) else _NOTHING
 
 
-def _hull(one: Interval, other: Interval) -> Interval:
-    return hull((one, other))
+_NOTHING: Intervals = ((0, 0),) * max(ROWS, COLUMNS)
+
+
+@lru_cache(maxsize=1 << 16)
+def _needs(reach: Reach, owned: Intervals) -> Intervals:
+    return tuple(map(reach.needs, owned))
+
+
+@lru_cache(maxsize=1 << 16)
+def hulls(one: Intervals, other: Intervals) -> Intervals:
+    """The hull of every two intervals."""
+    return tuple(map(hull, zip(one, other, strict=True)))
 
 
 def _part(interval: Interval, number: int, count: int) -> Interval:
@@ -215,22 +224,6 @@ def _clipped(interval: Interval, extent: int) -> Interval:
     return (begin, end) if begin < end else (0, 0)
 
 
-def _hulls(one: Region, other: Region) -> Region:
-    down, across = (tuple(map(_hull, *pair)) for pair in zip(one, other, strict=True))
-    return down, across
-
-
-def _extents(region: Region) -> tuple[int, int]:
-    """Most rows and most columns of a tile."""
-    rows, columns = (max(end - begin for begin, end in intervals) for intervals in region)
-    return rows, columns
-
-
-def _nbytes(legalizer: Legalizer, name: str, region: Region) -> int:
-    rows, columns = _extents(region)
-    return rows * columns * round_up(legalizer.type(name).shape[3], WORD)
-
-
 def windows(legalizer: Legalizer, segment: Segment) -> dict[str, Region]:
     """What all strips need of the images that a segment reads."""
     inner = segment.inner(legalizer)
@@ -244,283 +237,136 @@ def windows(legalizer: Legalizer, segment: Segment) -> dict[str, Region]:
     }
 
 
-# --- choice --------------------------------------------------------------------------------------
-
-
-def capacities(nbytes: int) -> list[int]:
-    """Bytes of narrow memory to choose segments for, one after the other until all tensors fit."""
-    return [nbytes - nbytes * attempt // _ATTEMPT for attempt in range(_ATTEMPTS)]
-
-
-def choose(
-    legalizer: Legalizer, lives: Sequence[Live], scratch: Sequence[int], capacity: int
-) -> list[Segment]:
-    """The segments that make everything fit; see `Search.choose`."""
-    return Search.of(legalizer, lives, scratch).choose(capacity)
-
-
-_ACROSS = (1, 2, 4, 8)
-"""Parts of the columns of strips; the more, the more is computed several times."""
-
-
-def _sample(segment: Segment) -> list[tuple[int, int]]:
-    """Parts that stand for all: the first are the largest, those in the middle have halos."""
-
-    def some(count: int) -> list[int]:
-        return sorted({0, min(1, count - 1), count // 2, count - 1})
-
-    return [(strip, band) for strip in some(segment.strips) for band in some(segment.across)]
+# --- results that lie over what is read ----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """What segments are chosen by.
+class Turn:
+    """Rows of two images in a strip, by row of the grid.
 
     Attributes:
-        legalizer: the layers.
-        lives: all tensors as they are without segments; layer k runs in step k + 1.
-        scratch: bytes that the identity matrix, and then each layer, use for themselves.
-        readers: for each tensor, numbers of the layers that read it.
+        written: rows of the result that the strip writes.
+        kept: rows of the source that are still read while it does.
+        read: rows of the source that the strip reads.
     """
 
-    legalizer: Legalizer
-    lives: Sequence[Live]
-    scratch: Sequence[int]
-    readers: Mapping[str, Sequence[int]]
-    _peaks: dict[tuple[Segment, int, int], int] = field(default_factory=dict)
-    _costs: dict[Segment, float] = field(default_factory=dict)
-    _columns: dict[tuple[int, int, int, int], dict[str, Intervals]] = field(default_factory=dict)
+    written: Intervals
+    kept: Intervals
+    read: Intervals
 
-    @classmethod
-    def of(cls, legalizer: Legalizer, lives: Sequence[Live], scratch: Sequence[int]) -> Search:
-        """A search in all layers."""
-        readers: dict[str, list[int]] = {}
-        for number, layer in enumerate(legalizer.layers):
-            for name in layer.reads:
-                readers.setdefault(name, []).append(number)
-        return cls(legalizer, lives, scratch, readers)
 
-    def choose(self, capacity: int) -> list[Segment]:
-        """The segments that take the fewest additional cycles of those that make everything fit.
+def turns(legalizer: Legalizer, segment: Segment) -> list[Turn]:
+    """What strips write of a segment's result, and read of the image that it may lie over."""
+    last, found = segment.end - 1, list[Turn]()
+    for strip in range(segment.strips):
+        needs = Needs(legalizer, segment.end, 0, strip, segment.strips)
+        read = needs.read(segment.first, segment.over)
+        # Further parts of the columns come later.
+        kept = read if segment.across > 1 else needs.read(last, segment.over)
+        found.append(Turn(needs.inside(last), kept, read))
+    return found
 
-        Args:
-            capacity: bytes of narrow memory.
 
-        Raises:
-            CapacityError: nothing fits.
-        """
-        layers = self.legalizer.layers
-        full = [nbytes > capacity for nbytes in self.taken()]
-        if not any(full):
-            return []
-        best: list[tuple[float, list[Segment]] | None] = [(0.0, [])]
-        for end in range(1, len(layers) + 1):
-            before = best[end - 1]
-            options = [] if full[end] or before is None else [before]
-            for first in range(end - 1, max(-1, end - _MOST_LAYERS - 1), -1):
-                if not isinstance(layers[first], _STRIPPED) or layers[first].makes_vector:
-                    break
-                before = best[first]
-                if before is None or not any(full[first + 1 : end + 1]):
-                    continue
-                found = self.cheapest(first, end, capacity)
-                if found is not None:
-                    cycles, segment = found
-                    options.append((before[0] + cycles, [*before[1], segment]))
-            best.append(min(options, key=lambda one: one[0], default=None))
-        if best[-1] is None:
-            raise self.too_large(full.index(True), capacity)
-        return best[-1][1]
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """A segment that may write its result over the image that it reads.
 
-    def taken(self) -> list[int]:
-        """Bytes that the identity matrix, and then each layer, and all tensors take."""
-        return [
-            own + sum(live.tensor.nbytes for live in self.lives if live.begin <= step <= live.end)
-            for step, own in enumerate(self.scratch)
-        ]
+    From the first strip on, results lie in front of what is still read; from the last strip on,
+    behind it. Bounds follow from where the images lie, windows and slack included.
 
-    def too_large(self, step: int, capacity: int) -> CapacityError:
-        """Says what does not fit."""
-        most = max(
-            (live.tensor for live in self.lives if live.begin <= step <= live.end),
-            key=lambda tensor: tensor.nbytes,
-        )
-        return CapacityError(
-            f"tensor {most.name!r} takes {most.nbytes} bytes of every tile",
-            reason=f"of {capacity} bytes of narrow memory, and no layers can run in strips instead",
+    Attributes:
+        source: what it reads.
+        result: what it writes.
+        turns: rows of both, strip by strip.
+        begin: its first step.
+        end: its last step.
+    """
+
+    source: Image
+    result: Image
+    turns: Sequence[Turn]
+    begin: int = 0
+    end: int = 0
+
+    @property
+    def below(self) -> int:
+        """How far behind the source the result may begin at most, if the first strip is first."""
+        return min(
+            (
+                self._read(part, kept[0]) - self._written(part, written[1])
+                for part, written, kept in _conflicts(self.turns)
+            ),
+            default=self.source.nbytes,
         )
 
-    def cheapest(self, first: int, end: int, capacity: int) -> tuple[float, Segment] | None:
-        """A segment of some layers that fits, and its additional cycles."""
-        layers = self.legalizer.layers[first:end]
-        readers = (
-            reader
-            for layer in layers[:-1]
-            if not layer.remote
-            for reader in self.readers.get(layer.writes, [end])
+    @property
+    def above(self) -> int:
+        """How far behind the source the result must begin at least, if the last strip is first."""
+        return max(
+            (
+                self._read(part, kept[1]) - self._written(part, written[0])
+                for part, written, kept in _conflicts(self.turns[::-1])
+            ),
+            default=-self.result.nbytes,
         )
-        if not all(first <= reader < end for reader in readers):
-            return None
-        for across in _ACROSS:
-            if across > 1 and any(isinstance(layer, Keep) for layer in layers):
-                break
-            segment = self.fewest(Segment(first, end, 2, across), capacity)
-            if segment is not None:
-                return self.cycles(segment) - sum(
-                    self.cycles(Segment(number, number + 1, 1)) for number in range(first, end)
-                ), segment
-        return None
 
-    def fewest(self, segment: Segment, capacity: int) -> Segment | None:
-        """The segment with as few strips as fit."""
-        _, height, width, _ = self.legalizer.type(
-            self.legalizer.layers[segment.end - 1].writes
-        ).shape
-        low, high = segment.strips, -(-height // ROWS)
-        room = capacity - self.outside(segment)
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both images where they lie closest to each other."""
+        one, other = self.source.nbytes, self.result.nbytes
+        places = (
+            min(self.below, max(0, one - other)),
+            max(self.above, min(0, one - other)),
+        )
+        return min(max(one, place + other) - min(0, place) for place in places)
 
-        def fits(count: int) -> bool:
-            return self.peak(replace(segment, strips=count)) <= room
+    @property
+    def reversed(self) -> bool:
+        """Whether the last strip has to be first, as the images lie."""
+        behind = self.result.base - self.source.base
+        return self.below < behind < self.source.nbytes and behind >= self.above
 
-        # A strip in the middle shows early what cannot fit.
-        middle = replace(segment, strips=high)
-        if (
-            high < low
-            or segment.across > -(-width // COLUMNS)
-            or self.peak_of(middle, high // 2, segment.across // 2) > room
-        ):
-            return None
-        count = low
-        while count < high and not fits(count):
-            low, count = count + 1, min(2 * count, high)
-        high = count
-        if low > high or not fits(high):
-            return None
-        while low < high:
-            count = (low + high) // 2
-            if fits(count):
-                high = count
-            else:
-                low = count + 1
-        return replace(segment, strips=high)
+    def _read(self, part: int, row: int) -> int:
+        return (row - self.source.rows.window[part][0]) * self.source.pitch
 
-    def outside(self, segment: Segment) -> int:
-        """Bytes of what lives during a segment and is none of its intermediate images."""
-        inner = set(segment.inner(self.legalizer))
-        wider = windows(self.legalizer, segment)
-        taken = 0
-        for live in self.lives:
-            tensor = live.tensor
-            if tensor.name in inner or live.begin > segment.end or live.end <= segment.first:
-                continue
-            region = wider.get(tensor.name)
-            if region is not None and isinstance(tensor, Image):
-                region = _hulls(region, (tensor.rows.window, tensor.columns.window))
-                taken += _nbytes(self.legalizer, tensor.name, region)
-            else:
-                taken += tensor.nbytes
-        return taken
+    def _written(self, part: int, row: int) -> int:
+        return (row - self.result.rows.window[part][0]) * self.result.pitch
 
-    def needed(self, segment: Segment, strip: int, band: int) -> dict[str, Region]:
-        """What tiles need of the images of a segment in a part of a strip."""
-        key = segment.first, segment.end, segment.across, band
-        if key not in self._columns:
-            self._columns[key] = columns(self.legalizer, segment, band)
-        across = self._columns[key]
-        down = rows(self.legalizer, segment, strip)
-        return {name: (down[name], across[name]) for name in down}
 
-    def peak(self, segment: Segment) -> int:
-        """Bytes of intermediate images and of what layers use for themselves, at most."""
-        return max(self.peak_of(segment, *part) for part in _sample(segment))
+def _conflicts(turns: Sequence[Turn]) -> Iterator[tuple[int, Interval, Interval]]:
+    """Rows of the grid with what a strip writes there, and what is still read then or later."""
+    later = _NOTHING
+    for turn in reversed(turns):
+        kept = hulls(later, turn.kept)
+        for part, (written, rows) in enumerate(zip(turn.written, kept, strict=False)):
+            if written[0] < written[1] and rows[0] < rows[1]:
+                yield part, written, rows
+        later = hulls(later, turn.read)
 
-    def peak_of(self, segment: Segment, strip: int, band: int) -> int:
-        """These bytes in a part of a strip."""
-        key = segment, strip, band
-        if key not in self._peaks:
-            needed = self.needed(segment, strip, band)
-            inner = set(segment.inner(self.legalizer))
-            sizes = {name: _nbytes(self.legalizer, name, needed[name]) for name in inner}
-            numbers = range(segment.first, segment.end)
-            born = {self.legalizer.layers[number].writes: number for number in numbers}
-            self._peaks[key] = max(
-                self.own(number, needed)
-                + sum(
-                    sizes[name] for name in inner if born[name] <= number <= max(self.readers[name])
-                )
-                for number in numbers
+
+def sharings(
+    legalizer: Legalizer, segments: Sequence[Segment], tensors: Mapping[str, Placed]
+) -> list[Sharing]:
+    """The segments that may write their results over what they read.
+
+    Args:
+        legalizer: the layers.
+        segments: the segments, in order.
+        tensors: places of tensors, without those of intermediate images.
+    """
+    found, position, before = list[Sharing](), 1, 0
+    for segment in segments:
+        begin = position + segment.first - before
+        position = begin + len(segment.parts) * (segment.end - segment.first)
+        before = segment.end
+        if segment.over:
+            source, result = (
+                tensors[name] for name in (segment.over, legalizer.layers[segment.end - 1].writes)
             )
-        return self._peaks[key]
-
-    def own(self, number: int, needed: dict[str, Region]) -> int:
-        """Bytes that a layer uses for itself in a strip; less than for all rows, if any."""
-        if not self.scratch[number + 1]:
-            return 0
-        layer = self.legalizer.layers[number]
-        return layer.scratch_bytes(
-            {
-                name: _image(self.legalizer, name, needed[name])
-                for name in (*layer.reads, layer.writes)
-            }
-        )
-
-    def cycles(self, segment: Segment) -> float:
-        """Estimated cycles of the tiles that have most to do."""
-        if segment not in self._costs:
-            cycles, sample = 0.0, _sample(segment)
-            for needed in (self.needed(segment, *part) for part in sample):
-                for layer in segment.layers(self.legalizer):
-                    groups = -(-self.legalizer.type(layer.writes).shape[3] // WORD)
-                    region = _inside(self.legalizer, layer.writes, needed[layer.writes])
-                    cycles += _cycles(layer, _extents(region), groups)
-            self._costs[segment] = cycles * len(segment.parts) / len(sample)
-        return self._costs[segment]
-
-
-def _cycles(layer: Layer, area: tuple[int, int], groups: int) -> float:
-    """Estimated cycles of a layer that computes some rows and columns of groups of channels."""
-    height, width = area
-    if isinstance(layer, Depthwise):
-        # Lanes are positions, and all groups of channels or one group after the other.
-        dense = isinstance(layer, Dense)
-        positions = max(1, LANES // WORD // groups) if dense else LANES // WORD
-        tall = min(height, math.isqrt(positions))
-        wide = min(width, positions // max(tall, 1))
-        patches = -(-height // max(tall, 1)) * -(-width // max(wide, 1))
-        taps = ((tall - 1) * layer.rows.stride + layer.rows.kernel) * (
-            (wide - 1) * layer.columns.stride + layer.columns.kernel
-        )
-        words = taps * (-(-layer.in_channels // WORD) if dense else groups)
-        return max(patches, BEAGLE.timing.ring_row) * words + _PHASE_CYCLES
-    if isinstance(layer, Fetch | Keep | Receive | Send):
-        return height * width * groups * _MOVED + 2 * _PHASE_CYCLES
-    if isinstance(layer, TransposedConvolution):
-        return sum(
-            _cycles(
-                part, (-(-height // part.rows.phases), -(-width // part.columns.phases)), groups
-            )
-            for part in layer.parts
-        )
-    if isinstance(layer, Convolution):
-        # A tile takes as long to write a word as to add one up.
-        words = sum(item.words for item in layer.weights)
-        steps = height * width * max(words, -(-layer.channels // WORD))
-        return max(steps, BEAGLE.timing.ring_row * words) + _PHASE_CYCLES
-    if isinstance(layer, AveragePool | MaxPool):
-        taps = layer.rows.kernel * layer.columns.kernel
-    else:
-        taps = max(count for kind, count in _TAPS.items() if isinstance(layer, kind))
-    return height * width * groups * taps + 2 * _PHASE_CYCLES
-
-
-def cycles(layer: Layer, result: Placed) -> float:
-    """Estimated cycles of a layer that is no depthwise convolution and may run in strips."""
-    if isinstance(layer, Depthwise) or not isinstance(layer, _STRIPPED):
-        return 0.0
-    if not isinstance(result, Image):
-        return 0.0
-    area = max(result.area(tile) for tile in range(TILES))
-    return _cycles(layer, area, result.depth // WORD)
+            assert isinstance(source, Image)
+            assert isinstance(result, Image)
+            found.append(Sharing(source, result, turns(legalizer, segment), begin, position - 1))
+    return found
 
 
 # --- steps ---------------------------------------------------------------------------------------
@@ -557,7 +403,7 @@ def _strips(
     last = len(segment.parts) - 1
     for number, needed in enumerate(regions(legalizer, segment)):
         local: dict[str, Placed] = {
-            name: _image(legalizer, name, needed[name]) for name in segment.inner(legalizer)
+            name: part_of_image(legalizer, name, needed[name]) for name in segment.inner(legalizer)
         }
         for layer in segment.layers(legalizer):
             image = local.get(layer.writes)
@@ -578,7 +424,7 @@ def _strips(
             yield Step(layer, places, result, complete=result is None or number == last)
 
 
-def _image(legalizer: Legalizer, name: str, region: Region) -> Image:
+def part_of_image(legalizer: Legalizer, name: str, region: Region) -> Image:
     """An intermediate image of a strip: tiles own all of their windows that is no padding."""
     type = legalizer.type(name)
     _, height, width, channels = type.shape
@@ -590,6 +436,22 @@ def _image(legalizer: Legalizer, name: str, region: Region) -> Image:
         channels,
         unsigned_zero_point(type),
     )
+
+
+def ordered(steps: Sequence[Step], sharings: Iterable[Sharing]) -> list[Step]:
+    """The steps with strips in the order that images which lie over others want."""
+    found = list(steps)
+    for sharing in sharings:
+        if sharing.reversed:
+            own = found[sharing.begin - 1 : sharing.end]
+            layers = list(dict.fromkeys(step.layer for step in own))
+            parts = [own[at : at + len(layers)] for at in range(0, len(own), len(layers))]
+            found[sharing.begin - 1 : sharing.end] = [
+                replace(step, complete=step.whole is None or part is parts[0])
+                for part in reversed(parts)
+                for step in part
+            ]
+    return found
 
 
 def widen(steps: Iterable[Step]) -> None:

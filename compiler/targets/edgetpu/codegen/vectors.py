@@ -256,7 +256,7 @@ def is_vector(legalizer: Legalizer, name: str) -> bool:
     for layer in legalizer.layers:
         if layer.writes == place:
             return layer.makes_vector
-    return len(legalizer.type(place).shape) < 4
+    return len(legalizer.type(place).shape) != 4
 
 
 def families(layers: Sequence[Layer], tensors: Mapping[str, Placed]) -> dict[str, list[Vector]]:

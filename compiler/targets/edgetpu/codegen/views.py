@@ -48,7 +48,7 @@ def put(legalizer: Legalizer, name: str) -> None:
 
 
 def _lies_as_vector(type: TensorType) -> bool:
-    return len(type.shape) < 4 or math.prod(type.shape[:-1]) == 1
+    return len(type.shape) != 4 or math.prod(type.shape[:-1]) == 1
 
 
 def _works_on_parts(node: Node) -> bool:
