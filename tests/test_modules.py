@@ -15,7 +15,7 @@ from fitzroy.base.errors import FitzroyError, FormatError, UsageError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.targets.vm.program import Executor
 from fitzroy.driver.runtime.devices import Device, open_device
-from fitzroy.formats.bytecode_module import read_module
+from fitzroy.formats.bytecode_module import read_module, write_module
 from fitzroy.hw_models.vm.status import VmError
 from fitzroy.hw_models.vm.text import assemble, disassemble
 from fitzroy.interpreter import Interpreter
@@ -117,8 +117,6 @@ def test_faults(compiled: bytes, chip: Device) -> None:
     image = {"image": np.zeros((1, 8, 8, 1), np.int8)}
 
     def edited(old: str, new: str) -> bytes:
-        from fitzroy.formats.bytecode_module import write_module
-
         assert old in text
         return write_module(assemble(text.replace(old, new))[0])
 
@@ -136,6 +134,44 @@ def test_faults(compiled: bytes, chip: Device) -> None:
             program.run(image)
     with pytest.raises(VmError, match="nothing provides"):
         ModuleProgram(edited("darwinn.execute", "darwinn.frobnicate"), device=chip)
+
+
+ALLOCATE = (
+    '.import "buffer.alloc" (type#0) -> (type#2)',
+    "call import#0 (%i0) -> (%r1)",
+)
+EXECUTE = (
+    '.import "darwinn.execute" (type#1, type#2, type#2) -> ()',
+    "call.variadic import#1 (-1, 1, 1) (%r2!, %r0, %r1) -> ()",
+)
+
+
+@pytest.mark.parametrize(
+    ("pair", "declaration", "call"),
+    [
+        (ALLOCATE, '.import "buffer.alloc" () -> (type#2)', "call import#0 () -> (%r1)"),
+        (ALLOCATE, '.import "buffer.alloc" (type#2) -> (type#2)', "call import#0 (%r0) -> (%r1)"),
+        (
+            ALLOCATE,
+            '.import "buffer.alloc" (type#0, type#0) -> (type#2)',
+            "call import#0 (%i0, %i0) -> (%r1)",
+        ),
+        (ALLOCATE, '.import "buffer.clone" () -> (type#2)', "call import#0 () -> (%r1)"),
+        (EXECUTE, '.import "darwinn.execute" () -> ()', "call import#1 () -> ()"),
+        (EXECUTE, EXECUTE[0], "call import#1 (%r2!, %r0, %r1) -> ()"),
+    ],
+)
+def test_imports_with_other_signatures(
+    compiled: bytes, chip: Device, pair: tuple[str, str], declaration: str, call: str
+) -> None:
+    text = disassemble(read_module(write_entries("digits", [compiled_entry(compiled)])))
+    for old, new in zip(pair, (declaration, call), strict=True):
+        assert old in text
+        text = text.replace(old, new)
+    with ModuleProgram(write_module(assemble(text)[0]), device=chip) as program:
+        inputs = {t.name: np.zeros(t.type.shape, np.int8) for t in program.function().inputs}
+        with pytest.raises(VmError, match="wanted"):
+            program.run(inputs)
 
 
 def test_mutated_modules_give_only_our_errors(compiled: bytes) -> None:

@@ -136,21 +136,24 @@ class Connection:
 
     # --- opening ---------------------------------------------------------------------------------
 
-    def open(self) -> None:
+    def open(self, watch: Watch) -> None:
         """Reset the device, load its firmware if it has none, and open the chip.
+
+        Args:
+            watch: ends the waits for a device that comes back.
 
         Raises:
             DeviceError: it is not there, does not answer, or there is no firmware for it.
         """
         self.drop()
-        attached = self._restart(retried(self._first_look, self.limits.control_tries))
+        attached = self._restart(retried(self._first_look, self.limits.control_tries), watch)
         if in_boot_mode(attached):
             firmware = self._firmware()
             # Only known images say that they have several endpoints.
             self._multiple = bool(firmware.multiple)
             with closing(self._reopen()) as transport:
                 Dfu(transport, self.limits).load(firmware.data)
-                attached = self._restart(transport, booted=True)
+                attached = self._restart(transport, watch, booted=True)
             if in_boot_mode(attached):
                 raise DeviceError(
                     "the device stays in its boot ROM",
@@ -219,25 +222,28 @@ class Connection:
             time.sleep(min(_LOOK_SECONDS, self.limits.access / 10))
             self._bus.renew()
 
-    def _restart(self, transport: Transport, *, booted: bool = False) -> Attached:
+    def _restart(self, transport: Transport, watch: Watch, *, booted: bool = False) -> Attached:
         """Reset the port, and wait until the device is back, as another one if it was booted."""
         try:
             transport.reset()
         finally:
             transport.close()
         time.sleep(self.limits.settle)
-        return self._await(self.limits.enumerate, booted=booted)
+        return self._await(self.limits.enumerate, watch, booted=booted)
 
-    def _await(self, seconds: float, *, booted: bool = False) -> Attached:
+    def _await(self, seconds: float, request: Watch, *, booted: bool = False) -> Attached:
         """Wait until the device is on its port.
 
         Args:
             seconds: most time to wait.
+            request: ends the wait as well.
             booted: whether to go on waiting while it is in boot mode; in the end it is returned
                 as it is.
 
         Raises:
             LostError: it does not come.
+            DeadlineError: the request has no time for it.
+            RequestCancelledError: nobody wants it any more.
         """
         watch = Watch(seconds)
         while True:
@@ -249,15 +255,17 @@ class Connection:
                 return here[0]
             if late:
                 raise lost(self.path)
+            request.check("the wait for the device to come back")
             time.sleep(min(_LOOK_SECONDS, seconds / 10))
 
-    def await_plug(self, seconds: float) -> None:
+    def await_plug(self, watch: Watch) -> None:
         """Wait until a device that was unplugged is back.
 
         Raises:
-            LostError: it is not.
+            LostError: it is not, within `Limits.replug` and the time that the watch leaves.
+            RequestCancelledError: nobody wants it any more.
         """
-        self._await(seconds)
+        self._await(max(0.0, min(self.limits.replug, watch.left)), watch)
 
     # --- closing ---------------------------------------------------------------------------------
 

@@ -54,6 +54,10 @@ class RequestCancelledError(DeviceError):
     """A request was cancelled."""
 
 
+ENDED = (DeadlineError, RequestCancelledError)
+"""What a watch ends waits with."""
+
+
 class Watch:
     """What a wait may be ended by: its deadline, or its owner.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fitzroy.base.errors import DeviceError
 from fitzroy.driver.device.connection import Connection
 from fitzroy.driver.device.firmware import FirmwareError
-from fitzroy.driver.device.limits import Watch
+from fitzroy.driver.device.limits import ENDED, Watch
 from fitzroy.driver.transports.transport import (
     AccessError,
     BusyError,
@@ -39,13 +39,13 @@ def _chip(connection: Connection, watch: Watch) -> None:
 
 
 def _port(connection: Connection, watch: Watch) -> None:
-    connection.open()
+    connection.open(watch)
 
 
 def _plug(connection: Connection, watch: Watch) -> None:
     connection.drop()
-    connection.await_plug(max(0.0, min(connection.limits.replug, watch.left)))
-    connection.open()
+    connection.await_plug(watch)
+    connection.open(watch)
 
 
 CHIP = Rung("the chip was put to sleep and opened", _chip)
@@ -74,16 +74,17 @@ def recover(connection: Connection, error: DeviceError, watch: Watch) -> Rung:
     Args:
         connection: the device.
         error: what went wrong.
-        watch: how long to wait for somebody to plug it in.
+        watch: ends the attempts, and the waits for a device that comes back.
 
     Raises:
         DeviceError: none did; the error says what to do.
     """
     failure = error
     for rung in ladder(connection, error):
+        watch.check("the recovery of the device")
         try:
             rung.climb(connection, watch)
-        except HOPELESS:
+        except (*HOPELESS, *ENDED):
             raise
         except DeviceError as found:
             failure = found

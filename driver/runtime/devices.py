@@ -13,12 +13,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
+from fitzroy.base.closing import Closing
 from fitzroy.base.errors import DeviceError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.device import firmware as firmware_sources
@@ -115,7 +117,7 @@ class Device(Protocol):
     ) -> None: ...
 
 
-class DirectSimulator:
+class DirectSimulator(Closing):
     """The simulated chip without USB around it.
 
     Args:
@@ -124,7 +126,10 @@ class DirectSimulator:
 
     def __init__(self, *, seed: int | None = None) -> None:
         self.description = "the simulated chip"
+        self._seed = seed
         self._device = SimulatedDevice(seed=seed)
+        self._turn = threading.Lock()
+        self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="simulator")
 
     def run(
@@ -134,29 +139,37 @@ class DirectSimulator:
 
         Raises:
             SimulationError: the program fails.
+            DeviceError: the device was closed.
         """
-        return self.submit(package, inputs).result()
+        # In the thread of the caller, so that Ctrl-C ends it.
+        with self._turn:
+            self._check_open()
+            try:
+                return self._device.run(package, inputs)
+            except BaseException:
+                # A program that was left in the middle must not meet the next one.
+                self._device = SimulatedDevice(seed=self._seed)
+                raise
 
     def submit(
         self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
     ) -> Pending:
-        """Execute a package in the background."""
-        return self._worker.submit(self._device.run, package, inputs)
+        """Execute a package in the background.
+
+        Raises:
+            DeviceError: the device was closed.
+        """
+        self._check_open()
+        return self._worker.submit(self.run, package, inputs)
 
     def close(self) -> None:
         """End what is under way."""
+        self._closed = True
         self._worker.shutdown(cancel_futures=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _check_open(self) -> None:
+        if self._closed:
+            raise DeviceError("the device was closed", where=self.description)
 
 
 @dataclass(frozen=True, slots=True)

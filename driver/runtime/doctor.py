@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 
-from fitzroy.base.errors import DeviceError, FitzroyError
+from fitzroy.base.errors import FitzroyError, UsageError
 from fitzroy.driver.device import firmware as firmware_sources
 from fitzroy.driver.device.discovery import Found, found
 from fitzroy.driver.device.permissions import advice
@@ -52,26 +52,44 @@ def examine(name: str = "", options: DeviceOptions | None = None) -> Iterator[Ch
         name: a device as in ``usb:2-1``, or ``sim``; empty for all accelerators, and for the
             virtual one if there are none.
         options: how to use them.
+
+    Raises:
+        UsageError: no device has such a name.
     """
-    options = options or DeviceOptions()
+    if name not in ("", "sim", "usb") and not name.startswith("usb:"):
+        raise UsageError(
+            f"no device {name[:80]!r} to check",
+            hint="known are sim, usb, usb:PATH; see fitzroy devices",
+        )
+    return _checks(name, options or DeviceOptions())
+
+
+def _checks(name: str, options: DeviceOptions) -> Iterator[Check]:
     if name != "sim":
         yield _library()
         bus = libusb()
-        devices = []
+        devices: list[Found] = []
         try:
             devices = [one for one in found(bus) if name in ("", "usb", one.name)]
         except FitzroyError as error:
             yield _bad("devices", error)
+        else:
+            if not devices:
+                yield _none_attached(name)
         for one in devices:
             yield from _device(bus, one, options)
-        if devices:
-            return
-        wanted = Verdict.BAD if name else Verdict.NOTE
-        hint = "plug in the accelerator, with a data cable; then see `lsusb -d 1a6e:` or `-d 18d1:`"
-        yield Check("devices", wanted, f"no accelerator{f' {name}' if name else ''}", hint)
-        if name:
+        if devices or name:
             return
     yield _self_test("sim", lambda: virtual_device(options))
+
+
+def _none_attached(name: str) -> Check:
+    return Check(
+        "devices",
+        Verdict.BAD if name else Verdict.NOTE,
+        f"no accelerator {name}".rstrip(),
+        "plug in the accelerator, with a data cable; then see `lsusb -d 1a6e:` or `-d 18d1:`",
+    )
 
 
 def _library() -> Check:
@@ -133,7 +151,7 @@ def _self_test(name: str, opened: Callable[[], EdgeTpu]) -> Check:
         with opened() as device:
             seconds = selftest.check(device)
             celsius = device.connection.temperature()
-    except DeviceError as error:
+    except FitzroyError as error:
         return _bad("self-test", error, name)
     heat = "" if celsius is None else f", {celsius:.0f} degrees Celsius"
     text = f"a small program gives the right answers, {1000 * seconds:.1f} ms each{heat}"

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from fitzroy.base.errors import DeviceError
 from fitzroy.driver.device.connection import Connection, ThermalError
-from fitzroy.driver.device.limits import DeadlineError, RequestCancelledError, Watch
+from fitzroy.driver.device.limits import ENDED, DeadlineError, Watch
 from fitzroy.driver.device.recovery import HOPELESS, recover
 from fitzroy.driver.runtime.caching import ParameterCache
 from fitzroy.driver.runtime.plan import Exchange, Plan
@@ -21,7 +21,7 @@ T = TypeVar("T")
 _MOST_KEPT = 64
 """Packages, and executables, that are kept ready."""
 
-_FINAL = (DeadlineError, RequestCancelledError, ThermalError, *HOPELESS)
+_FINAL = (*ENDED, ThermalError, *HOPELESS)
 """Errors after which a request is not repeated."""
 
 
@@ -186,8 +186,10 @@ class Engine:
         self.cache.forget()
         if fault is None:
             try:
-                self.connection.open()
+                self.connection.open(watch)
                 return
+            except ENDED:
+                raise
             except DeviceError as error:
                 fault = error
         self.recoveries += 1

@@ -21,11 +21,11 @@ from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 
+from fitzroy.base.closing import Closing
 from fitzroy.base.errors import DeviceError, FormatError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.session import (
-    Closing,
     MethodInfo,
     find_method,
     method_infos,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from fitzroy.base.closing import Closing
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.session import (
-    Closing,
     MethodInfo,
     find_method,
     method_infos,

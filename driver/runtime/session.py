@@ -167,25 +167,6 @@ class Runtime(Protocol):
         """Release everything; closing twice is fine."""
 
 
-class Closing:
-    """A context manager out of a `close` method."""
-
-    def close(self) -> None:
-        """Release what is held."""
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
 def find_method(methods: Sequence[MethodInfo], name: str) -> MethodInfo:
     """The method of that name.
 

@@ -28,6 +28,9 @@ from fitzroy.hw_models.chips.usb import DfuRequest, RequestType, SetupPacket, Sp
 _HOST = "host"
 """Lane of everything but bulk and interrupt transfers."""
 
+_MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""What reading a field of the wrong type raises."""
+
 
 class ReplayBus:
     """The bus of a recorded session.
@@ -55,7 +58,7 @@ class ReplayBus:
                 self._lanes[_lane(entry)].append((number, entry))
                 self.first = self.first or str(entry.get("path", ""))
                 size = max(size, _downloaded(entry))
-            except (KeyError, TypeError, ValueError) as error:
+            except _MALFORMED as error:
                 raise FormatError(
                     f"line {number} makes no sense: {error!r}", path=self.description
                 ) from None
@@ -69,7 +72,10 @@ class ReplayBus:
     def open(self, path: str) -> ReplayTransport:
         """Open a device as in the session."""
         entry = self.next(_HOST, {"op": "open", "path": path})
-        return ReplayTransport(self, self.devices(entry)[0])
+        devices = self.devices(entry)
+        if len(devices) != 1:
+            raise FormatError(f"{len(devices)} devices were opened", path=self.description)
+        return ReplayTransport(self, devices[0])
 
     def renew(self) -> None:
         """Nothing is kept."""
@@ -102,7 +108,7 @@ class ReplayBus:
                 hint="replay needs the same model, inputs and options as the recorded session",
             )
         if "error" in entry:
-            kind = ERRORS.get(entry["error"], ERRORS["transfer"])
+            kind = ERRORS.get(str(entry["error"]), ERRORS["transfer"])
             raise kind(
                 f"{entry['op']} failed as recorded",
                 reason=str(entry.get("reason", "")),
@@ -120,8 +126,8 @@ class ReplayBus:
         """The devices of a line."""
         try:
             return tuple(_attached(item) for item in entry["devices"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"a malformed device: {error}", path=self.description) from None
+        except _MALFORMED as error:
+            raise FormatError(f"a malformed device: {error!r}", path=self.description) from None
 
     def firmware_block(self, setup: SetupPacket, data: bytes) -> bytes:
         """Keep a block of firmware, or give it back, as the boot ROM does.
@@ -157,17 +163,15 @@ class ReplayTransport:
     def control(self, setup: SetupPacket, data: bytes = b"", timeout: float = 1.0) -> bytes:
         """A control transfer; see `Transport.control`."""
         entry = self._bus.next(_HOST, record.control(setup, data))
-        if record.holds_firmware(setup):
-            return self._bus.firmware_block(setup, data)[: entry.get("size", 0)]
-        return self._data(entry) if setup.request_type & INWARD else b""
+        if not record.holds_firmware(setup):
+            return self._data(entry) if setup.request_type & INWARD else b""
+        block = self._bus.firmware_block(setup, data)
+        return block[: self._count(entry, "size", 0, len(block))] if block else b""
 
     def write(self, endpoint: int, data: Payload, timeout: float) -> int:
         """Send bytes; see `Transport.write`."""
         entry = self._bus.next(f"{endpoint:#04x}", record.write(endpoint, data))
-        sent = entry.get("sent")
-        if type(sent) is not int or not 0 < sent <= len(data):
-            raise FormatError(f"{sent!r} bytes were sent", path=self._bus.description)
-        return sent
+        return self._count(entry, "sent", 1, len(data))
 
     def read(self, endpoint: int, size: int, timeout: float) -> bytes:
         """Receive bytes; see `Transport.read`."""
@@ -184,6 +188,14 @@ class ReplayTransport:
     def close(self) -> None:
         """Give the device back."""
         self._bus.leave()
+
+    def _count(self, entry: Entry, name: str, least: int, most: int) -> int:
+        count = entry.get(name)
+        if type(count) is not int or not least <= count <= most:
+            raise FormatError(
+                f"{name} is {count!r}, not from {least} to {most}", path=self._bus.description
+            )
+        return count
 
     def _data(self, entry: Entry) -> bytes:
         try:

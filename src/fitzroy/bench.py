@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -144,7 +144,9 @@ def predicted_traffic(runs: Iterable[Run]) -> tuple[Traffic, ...]:
     )
 
 
-def observe(path: str, device: str, inputs: Mapping[str, Array]) -> tuple[Traffic, ...]:
+def observe(
+    path: str, device: str, inputs: Mapping[str, Array], options: DeviceOptions | None = None
+) -> tuple[Traffic, ...]:
     """Transfers of an inference on USB, by kind, as a driver sees them.
 
     Two inferences run on a device that is opened for them and recorded; the second one, which
@@ -155,6 +157,7 @@ def observe(path: str, device: str, inputs: Mapping[str, Array]) -> tuple[Traffi
         path: the model.
         device: name of a device on USB, or of the virtual one.
         inputs: one array per input, by name.
+        options: how to use the device; where to record is not taken from them.
 
     Raises:
         UsageError: the device has no USB.
@@ -163,7 +166,7 @@ def observe(path: str, device: str, inputs: Mapping[str, Array]) -> tuple[Traffi
     with TemporaryDirectory() as folder:
         session = Path(folder) / "session.jsonl"
         with (
-            open_device(device, DeviceOptions(record=session)) as opened,
+            open_device(device, replace(options or DeviceOptions(), record=session)) as opened,
             Interpreter(path, device=opened) as interpreter,
         ):
             interpreter.run(inputs)

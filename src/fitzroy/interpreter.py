@@ -14,12 +14,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from fitzroy.api import EdgeTpuProgram
+from fitzroy.base.closing import Closing
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
@@ -127,7 +127,7 @@ class Timing:
     seconds: float
 
 
-class Interpreter:
+class Interpreter(Closing):
     """A TFLite model as it runs.
 
     Tensors that hold state keep it from inference to inference if the Edge TPU operator has them,
@@ -164,31 +164,20 @@ class Interpreter:
         self.timings: tuple[Timing, ...] = ()
         self.device: Device | None = None
         self._states: dict[int, Values] = {}
+        self._inputs = _ports(self._model, self.graph, self.graph.inputs, "inputs")
+        self._outputs = _ports(self._model, self.graph, self.graph.outputs, "outputs")
+        self._buffers = {port.index: port.zeros() for port in (*self._inputs, *self._outputs)}
         self._own = ExitStack()
         if any(isinstance(part, DevicePart) for part in self.parts):
             if device is None or isinstance(device, str):
                 device = self._own.enter_context(open_device(device or _DEVICE))
             self.device = device
-        self._inputs = _ports(self._model, self.graph, self.graph.inputs, "inputs")
-        self._outputs = _ports(self._model, self.graph, self.graph.outputs, "outputs")
-        self._buffers = {port.index: port.zeros() for port in (*self._inputs, *self._outputs)}
 
     # --- the device ------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Let go of the device, unless it was given open."""
         self._own.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- running ---------------------------------------------------------------------------------
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 
 from fitzroy.api import Compilation
+from fitzroy.base.closing import Closing
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
@@ -180,7 +180,7 @@ def uses_device(module: BytecodeModule) -> bool:
     return any(item.full_name == Executor.DARWINN.value for item in imports)
 
 
-class ModuleProgram:
+class ModuleProgram(Closing):
     """A module that is executed.
 
     Buffers that its functions keep from call to call last as long as this object.
@@ -209,17 +209,6 @@ class ModuleProgram:
         self._context = self._own.enter_context(
             Context([*self._executors.modules(), (self.module, dialect)])
         )
-
-    def __enter__(self) -> ModuleProgram:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Give up what the module holds, and the device."""
@@ -331,7 +320,7 @@ class _Executors:
 
     def _invoking(self, prepare: Callable[[memoryview], Run]) -> Callable[[Call], Sequence[Value]]:
         def invoke(call: Call) -> Sequence[Value]:
-            held, *buffers = call.arguments
+            held, *buffers = call.arguments or [None]
             sizes = call.segments
             if not isinstance(held, ByteBuffer) or len(sizes) != 3 or sizes[0] != -1:
                 raise _invalid("data, buffers to read and buffers to write are wanted")
@@ -402,20 +391,26 @@ def _store(data: bytes, view: memoryview) -> None:
     view[:] = data
 
 
+def _only(call: Call) -> Value:
+    _demand(len(call.arguments) == 1, f"{len(call.arguments)} arguments, one is wanted")
+    return call.arguments[0]
+
+
 _MOST_BYTES = 1 << 30
 """The largest buffer that a module may ask for."""
 
 
 def _allocate(call: Call) -> Sequence[Value]:
-    (size,) = call.arguments
-    if not isinstance(size, int) or not 0 <= size <= _MOST_BYTES:
+    size = _only(call)
+    if not isinstance(size, int):
+        raise _invalid("a number of bytes is wanted")
+    if not 0 <= size <= _MOST_BYTES:
         raise VmError(Status.RESOURCE_EXHAUSTED, f"a buffer of {size} bytes")
     return [MutableByteBuffer(bytes(size))]
 
 
 def _clone(call: Call) -> Sequence[Value]:
-    (source,) = call.arguments
-    return [MutableByteBuffer(bytes(_view(source)))]
+    return [MutableByteBuffer(bytes(_view(_only(call))))]
 
 
 def _layers(package: PackageFile) -> tuple[list[str], list[str]]:

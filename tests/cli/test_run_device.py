@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from tests.support import need_litert
 
 import fitzroy
 from fitzroy.base.types import Array
+from fitzroy.hw_models.csr.beagle import SCU_CTRL_3
+from fitzroy.hw_models.csr.fields import CoreClock
 
 
 @pytest.fixture
@@ -71,7 +74,15 @@ def test_litert_for_the_host(fitzroy: Run, digits: Path, compiled: Path, wanted:
     assert result.json["ran_on"] == "the simulated chip"
 
 
-@pytest.mark.parametrize("option", [("--device", "sim"), ("--record", "s.jsonl")])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--device", "sim"),
+        ("--record", "s.jsonl"),
+        ("--firmware", "f.bin"),
+        ("--clock", "low"),
+    ],
+)
 def test_only_compiled_models_have_devices(
     fitzroy: Run, digits: Path, program: Path, wanted: Array, option: tuple[str, str]
 ) -> None:
@@ -83,10 +94,29 @@ def test_only_compiled_models_have_devices(
 
 
 @pytest.mark.parametrize(
+    ("clock", "value"), [("max", CoreClock.MHZ_500), ("low", CoreClock.MHZ_62)]
+)
+def test_clocks(
+    fitzroy: Run, compiled: Path, wanted: Array, tmp_path: Path, clock: str, value: CoreClock
+) -> None:
+    session = tmp_path / "clock.jsonl"
+    options = ("--device", "sim", "--clock", clock, "--record", session)
+    assert fitzroy("run", compiled, "-i", "x.npy", *options).code == 0
+    lines = [json.loads(line) for line in session.read_text().splitlines()]
+    written = [
+        int.from_bytes(bytes.fromhex(line["data"]), "little")
+        for line in lines
+        if line.get("register") == SCU_CTRL_3.name and line["type"] == "0x40"
+    ]
+    assert value in {SCU_CTRL_3.field(number, "gcb_clock") for number in written}
+
+
+@pytest.mark.parametrize(
     ("options", "text"),
     [
         (("--device", "moon"), "no device 'moon'"),
         (("--device", "replay:absent.jsonl"), "absent.jsonl"),
+        (("--clock", "fast"), "there is no clock 'fast'"),
         (("--runtime", "oracle"), "--runtime has no meaning"),
         (("--threads", "2"), "--threads has no meaning"),
         (("--method", "forward"), "--method has no meaning"),

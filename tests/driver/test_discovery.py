@@ -11,7 +11,7 @@ import pytest
 import usb.core
 from usb.backend import libusb1
 
-from fitzroy.base.errors import DeviceError
+from fitzroy.base.errors import DeviceError, UsageError
 from fitzroy.driver.device import firmware
 from fitzroy.driver.device.discovery import SIMULATORS, choose, found
 from fitzroy.driver.device.permissions import advice, udev_rules
@@ -159,3 +159,9 @@ def test_devices_that_lack_something(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "self-test" not in checks
     patched_bus(monkeypatch)
     assert [check.verdict for check in examine("usb:1-1")][-1] is Verdict.BAD
+
+
+@pytest.mark.parametrize("name", ["gpu", "usb2", "sim:direct", "replay:s.jsonl"])
+def test_names_that_cannot_be_checked(name: str) -> None:
+    with pytest.raises(UsageError, match=name):
+        examine(name)

@@ -18,7 +18,7 @@ from tests.driver.edgetpu_programs import POP, SIZE, echo
 from tests.end_to_end.test_simulator import facts, fnv, packages, pattern
 from tests.support import corpus, corpus_models
 
-from fitzroy.base.errors import DeviceError, FormatError, UsageError
+from fitzroy.base.errors import DeviceError, FormatError, SimulationError, UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.codegen import lower as lowering
@@ -258,20 +258,42 @@ def test_systems_that_are_late() -> None:
         assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
 
 
-def test_firmware_that_does_not_run() -> None:
-    class Stubborn(UsbBus):
-        def attached(self) -> tuple[Attached, ...]:
-            return tuple(replace(one, vendor=0x1A6E, product=0x089A) for one in super().attached())
+class BootRom(UsbBus):
+    """A bus on which no firmware runs."""
 
+    def attached(self) -> tuple[Attached, ...]:
+        return tuple(replace(one, vendor=0x1A6E, product=0x089A) for one in super().attached())
+
+
+def stubborn(**limits: Any) -> EdgeTpu:
+    """A device that stays in its boot ROM."""
     backend = VirtualBackend([VirtualDevice()])
-    connection = Connection(
-        Stubborn(lambda: backend, "test", "test"),
-        "1-1",
-        firmware=lambda: devices.NO_FIRMWARE,
-        limits=replace(QUICK, enumerate=0.05, replug=0.05),
+    return EdgeTpu(
+        Connection(
+            BootRom(lambda: backend, "test", "test"),
+            "1-1",
+            firmware=lambda: devices.NO_FIRMWARE,
+            limits=replace(QUICK, **limits),
+        )
     )
+
+
+def test_firmware_that_does_not_run() -> None:
     with pytest.raises(DeviceError, match=r"stays in its boot ROM|no interface"):
-        EdgeTpu(connection).open()
+        stubborn(enumerate=0.05, replug=0.05).open()
+
+
+def test_requests_do_not_wait_longer_than_they_want_for_a_device_to_come_back() -> None:
+    began = time.monotonic()
+    with stubborn(enumerate=20.0) as host, pytest.raises(DeadlineError, match="come back"):
+        host.run(echo(), {"x": ROW}, timeout=0.2)
+    with stubborn(enumerate=20.0) as host:
+        request = host.submit(echo(), {"x": ROW}, timeout=10)
+        time.sleep(0.2)
+        assert request.cancel()
+        with pytest.raises(RequestCancelledError):
+            request.result(5)
+    assert time.monotonic() - began < 3.0
 
 
 def test_a_device_that_others_have() -> None:
@@ -393,6 +415,24 @@ def test_programs_that_fail_are_told_from_devices_that_do() -> None:
             host.run(echo(POP), {"x": ROW})
         assert caught.value.errors == ("instruction_queue_invalid",)
         assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+
+
+def test_the_chip_without_usb(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_device("sim:direct") as device:
+        with pytest.raises(SimulationError):
+            device.run(echo(POP), {"x": ROW})
+        assert (device.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+        assert (device.submit(echo(), {"x": ROW}).result(5).tensors["y"] == ROW).all()
+        threads: list[int] = []
+        monkeypatch.setattr(
+            SimulatedDevice, "run", lambda *_: threads.append(threading.get_ident())
+        )
+        # Ctrl-C reaches the main thread only.
+        device.run(echo(), {"x": ROW})
+        assert threads == [threading.get_ident()]
+    for use in (device.run, device.submit):
+        with pytest.raises(DeviceError, match="closed"):
+            use(echo(), {"x": ROW})
 
 
 def test_heat() -> None:

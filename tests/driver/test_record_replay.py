@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.driver.edgetpu_programs import SIZE, echo
 
-from fitzroy.base.errors import FormatError, UsageError
+from fitzroy.base.errors import FitzroyError, FormatError, UsageError
 from fitzroy.driver.device.firmware import Firmware
 from fitzroy.driver.device.streams import ENDPOINTS
 from fitzroy.driver.runtime import devices
@@ -25,6 +25,7 @@ from fitzroy.hw_models.usb_device.faults import Fault, FaultKind
 ROW = np.arange(SIZE)[::-1].astype(np.uint8)
 HEAD = '{"format": "fitzroy session 1"}\n'
 LIMITS = replace(SIMULATED, slice=0.02, silence=0.1, control=0.05)
+QUICK = replace(LIMITS, poll=0.01, enumerate=0.01, replug=0.01)
 
 
 def record(path: Path, *faults: Fault, turns: int = 3) -> list[dict[str, Any]]:
@@ -126,6 +127,37 @@ def test_other_files_are_no_recordings(tmp_path: Path, content: str) -> None:
     path.write_text(content)
     with pytest.raises(FormatError):
         open_device(f"replay:{path}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("devices", []),
+        ("devices", [5]),
+        ("devices", [{"path": "1-1", "address": 1e999, "id": "1a6e:089a", "speed": None}]),
+        ("devices", [{"path": "1-1", "address": 1, "id": 5, "speed": None}]),
+        ("devices", [{"path": "1-1", "address": 1, "id": "1a6e:089a", "speed": 3}]),
+        ("error", []),
+        ("sent", "x"),
+        ("sent", 0),
+        ("size", None),
+        ("size", 1e999),
+        ("length", 1e999),
+        ("data", 5),
+        ("data", "0"),
+    ],
+)
+def test_fields_that_make_no_sense(tmp_path: Path, name: str, value: Any) -> None:
+    path = tmp_path / "s.jsonl"
+    lines = record(path, turns=1)
+    first = next(line for line in lines[1:] if name in line or name == "error")
+    first[name] = value
+    path.write_text("\n".join(map(json.dumps, lines)))
+    with (
+        pytest.raises(FitzroyError),
+        open_device(f"replay:{path}", DeviceOptions(limits=QUICK)) as device,
+    ):
+        device.run(echo(), {"x": ROW})
 
 
 def test_names_and_options_that_make_no_sense(tmp_path: Path) -> None:

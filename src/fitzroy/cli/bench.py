@@ -10,8 +10,18 @@ import typer
 from fitzroy.base.errors import SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli import arrays, timing
-from fitzroy.cli.compiled import is_compiled, named_device
-from fitzroy.cli.help import DeviceName, InputFiles, Json, Mean, Quiet, RecordFile, Std, Verb
+from fitzroy.cli.compiled import DeviceChoice, is_compiled
+from fitzroy.cli.help import (
+    DeviceName,
+    FirmwareFile,
+    InputFiles,
+    Json,
+    Mean,
+    Quiet,
+    RecordFile,
+    Std,
+    Verb,
+)
 from fitzroy.cli.run import ports, read_inputs
 from fitzroy.cli.terminal import Column, Terminal, count, size
 from fitzroy.formats.detect import FileKind, detect
@@ -42,6 +52,7 @@ def bench(
     mean: Mean = None,
     std: Std = None,
     record: RecordFile = None,
+    firmware: FirmwareFile = None,
     clock: timing.Clock = None,
     usb: timing.Usb = None,
     host: timing.HostName = None,
@@ -53,7 +64,8 @@ def bench(
     One inference loads the parameters and is reported by itself. Of the others come percentiles,
     for the whole model and for each of its parts. Beside them stands what the timing model of the
     simulator predicts for the parts on the Edge TPU at that clock and host, and what it says of
-    each kind of transfer; a program whose course depends on data has no prediction.
+    each kind of transfer; a program whose course depends on data has no prediction. An accelerator
+    runs at that clock as well.
 
     On USB, two more inferences are recorded, which tells how long a driver waits for each kind of
     transfer; the chip's work is part of the wait for outputs and events.
@@ -69,7 +81,8 @@ def bench(
     speed = timing.Speed.of(clock, usb, host)
     rule = arrays.Normalization.parse(mean, std)
     _check(file)
-    with named_device(device, record) as opened:
+    chosen = DeviceChoice(device, record, firmware, speed.clock)
+    with chosen.open() as opened:
         interpreter = Interpreter(file, device=opened)
         graph = interpreter.graph
         if inputs:
@@ -85,7 +98,7 @@ def bench(
     observed = None
     if device is None or not device.startswith(_WITHOUT_USB):
         with terminal.working(f"recording on {ran_on}"):
-            observed = _traffic(library.observe(file, device or "auto", values))
+            observed = _traffic(library.observe(file, device or "auto", values, chosen.options()))
     document = {
         "file": file,
         "ran_on": ran_on,

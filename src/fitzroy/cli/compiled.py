@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fitzroy.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from fitzroy.driver.runtime.devices import Device
+    from fitzroy.driver.runtime.devices import Device, DeviceOptions
 
 
 def is_compiled(data: bytes, path: str) -> bool:
@@ -22,28 +23,62 @@ def is_compiled(data: bytes, path: str) -> bool:
     return bool(custom_op.extract(tflite.read_model(data, path), path))
 
 
-def refuse_device(device: str | None, record: Path | None, path: str) -> None:
-    """Refuse a device for a file that has no part for it.
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """The device that options ask for; None for what is not given.
 
-    Raises:
-        UsageError: one was named.
+    Attributes:
+        name: ``--device``.
+        record: ``--record``.
+        firmware: ``--firmware``.
+        clock: ``--clock``.
     """
-    for name, value in (("--device", device), ("--record", record)):
-        if value is not None:
-            raise UsageError(
-                f"{name} is for models that are compiled for the Edge TPU",
-                where=path,
-                hint="compile it first: fitzroy compile MODEL --target edgetpu",
-            )
 
+    name: str | None = None
+    record: Path | None = None
+    firmware: Path | None = None
+    clock: str | None = None
 
-def named_device(device: str | None, record: Path | None) -> Device:
-    """The device that ``--device`` and ``--record`` ask for.
+    def refuse(self, path: str) -> None:
+        """Refuse a device for a file that has no part for it.
 
-    Raises:
-        UsageError: there is no such name, or it cannot be recorded.
-        DeviceError: there is no such device, or more than one.
-    """
-    from fitzroy.driver.runtime.devices import DeviceOptions, open_device
+        Raises:
+            UsageError: one of the options was given.
+        """
+        given = {
+            "--device": self.name,
+            "--record": self.record,
+            "--firmware": self.firmware,
+            "--clock": self.clock,
+        }
+        for option, value in given.items():
+            if value is not None:
+                raise UsageError(
+                    f"{option} is for models that are compiled for the Edge TPU",
+                    where=path,
+                    hint="compile it first: fitzroy compile MODEL --target edgetpu",
+                )
 
-    return open_device(device or "auto", DeviceOptions(record=record))
+    def options(self) -> DeviceOptions:
+        """How to use the device.
+
+        Raises:
+            UsageError: there is no such clock.
+        """
+        from fitzroy.cli.timing import Speed
+        from fitzroy.driver.device.bringup import Clocks
+        from fitzroy.driver.runtime.devices import DeviceOptions
+
+        clocks = Clocks[Speed.of(self.clock, None, None).clock.upper()]
+        return DeviceOptions(firmware=self.firmware, clocks=clocks, record=self.record)
+
+    def open(self) -> Device:
+        """The device.
+
+        Raises:
+            UsageError: there is no such name or clock, or it cannot be recorded.
+            DeviceError: there is no such device, or more than one.
+        """
+        from fitzroy.driver.runtime.devices import open_device
+
+        return open_device(self.name or "auto", self.options())

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from fitzroy.base.errors import DeviceError
-from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.help import FirmwareFile, Json, Quiet, Verb
 from fitzroy.cli.terminal import Column, Terminal
 
-Firmware = Annotated[
-    Path | None,
-    typer.Option(
-        "--firmware",
-        metavar="FILE",
-        help="The device's firmware, or a libedgetpu that holds it. "
-        "[dim]default: FITZROY_FIRMWARE, or an installed libedgetpu[/dim]",
-        show_default=False,
-    ),
-]
 _STYLES = {"ok": "green", "note": "yellow", "failed": "red"}
 
 
@@ -84,7 +73,7 @@ def doctor(
             show_default=False,
         ),
     ] = "",
-    firmware: Firmware = None,
+    firmware: FirmwareFile = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

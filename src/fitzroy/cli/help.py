@@ -124,6 +124,16 @@ DeviceName = Annotated[
         show_default=False,
     ),
 ]
+FirmwareFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--firmware",
+        metavar="FILE",
+        help="The accelerator's firmware, or a libedgetpu that holds it. "
+        "[dim]default: FITZROY_FIRMWARE, or an installed libedgetpu[/dim]",
+        show_default=False,
+    ),
+]
 RecordFile = Annotated[
     Path | None,
     typer.Option(

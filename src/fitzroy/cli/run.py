@@ -18,10 +18,11 @@ from fitzroy.base.errors import DeviceError, FitzroyError, SimulationError, Usag
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import arrays
-from fitzroy.cli.compiled import is_compiled, named_device, refuse_device
+from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import (
     DeviceName,
+    FirmwareFile,
     InputFiles,
     Json,
     Labels,
@@ -34,6 +35,7 @@ from fitzroy.cli.help import (
     Verb,
 )
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
+from fitzroy.cli.timing import Clock
 from fitzroy.formats.detect import FileKind, detect
 
 if TYPE_CHECKING:
@@ -104,8 +106,7 @@ class Options:
     arithmetic: ArithmeticChoice | None
     threads: int | None
     method: str | None
-    device: str | None
-    record: Path | None
+    device: DeviceChoice
 
 
 def run(
@@ -136,6 +137,8 @@ def run(
     ] = RuntimeChoice.AUTO,
     device: DeviceName = None,
     record: RecordFile = None,
+    firmware: FirmwareFile = None,
+    clock: Clock = None,
     arithmetic: Annotated[
         ArithmeticChoice | None,
         typer.Option(
@@ -177,11 +180,12 @@ def run(
     terminal = Terminal(json=json, quiet=quiet)
     data = read_file(file)
     kind = detect(data, file)
-    options = Options(runtime, arithmetic, threads, method, device, record)
+    chosen = DeviceChoice(device, record, firmware, clock)
+    options = Options(runtime, arithmetic, threads, method, chosen)
     if kind in _BUNDLES and not inputs:
         given = {"--output": output, "--labels": labels, "--mean": mean, "--std": std}
         _refuse("checking a bundled program", given, file)
-        refuse_device(device, record, file)
+        chosen.refuse(file)
         _verify(terminal, data, file, options)
         return
     if output is not None:
@@ -259,7 +263,7 @@ def _model_runner(path: str, options: Options) -> Runner:
         "--method": options.method,
     }
     _refuse("a model, which is computed by its reference semantics", given, path)
-    refuse_device(options.device, options.record, path)
+    options.device.refuse(path)
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     arithmetic = Arithmetic[choice.name]
     graph = fitzroy.load(path)
@@ -293,10 +297,10 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
     _refuse("a model", given, path)
     how, device = _LITERT, None
     if compiled:
-        device = stack.enter_context(named_device(options.device, options.record))
+        device = stack.enter_context(options.device.open())
         how = device.description
     else:
-        refuse_device(options.device, options.record, path)
+        options.device.refuse(path)
     host = Host.LITERT if options.runtime is RuntimeChoice.LITERT else Host.REFERENCE
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     interpreter = Interpreter(path, device=device, host=host, arithmetic=Arithmetic[choice.name])
@@ -332,10 +336,10 @@ def _module_runner(path: str, options: Options, stack: ExitStack) -> Runner:
     _refuse("a module, which says itself what runs where", given, path)
     how, device = "its virtual machine", None
     if uses_device(read_module(read_file(path), path)):
-        device = stack.enter_context(named_device(options.device, options.record))
+        device = stack.enter_context(options.device.open())
         how += f" and {device.description}"
     else:
-        refuse_device(options.device, options.record, path)
+        options.device.refuse(path)
     program = stack.enter_context(ModuleProgram(path, device=device))
     function = program.function(options.method)
 
@@ -372,7 +376,7 @@ def _program_runner(
     elif kind is not FileKind.PROGRAM:
         raise no_reader(kind, path)
     _refuse("a program", {"--arithmetic": options.arithmetic}, path)
-    refuse_device(options.device, options.record, path)
+    options.device.refuse(path)
     file = executorch.read_program(data, path=path)
     method = _method(file.methods, options.method, path)
     plan = file.plan(method)
