@@ -501,8 +501,8 @@ def edgetpu_compiler(results: Json) -> str:
         f"{bounds['seconds']:g} s), {min(run['again'] for run in runs):.2f} s for the second; the "
         f"process holds {max(run['peak'] for run in runs) / 1e6:.0f} MB at its peak (bound "
         f"{bounds['bytes'] / 1e6:.0f} MB), {max(run['baseline'] for run in runs) / 1e6:.0f} MB of "
-        f"them before it begins. {len(digests)} different result"
-        f"{'s' if len(digests) > 1 else ''} of {2 * len(runs)} compilations.\n"
+        f"them before it begins. {2 * len(runs)} compilations gave "
+        f"{f'{len(digests)} different results' if len(digests) > 1 else 'equal bytes'}.\n"
     )
     return f"{text}\n{_machine(results)}\n\n{page[end:]}"
 

@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fitzroy.base.errors import FormatError, LinkError, UnsupportedError
+from fitzroy.base.errors import FormatError, LinkError, UnsupportedError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import Description, Position
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
@@ -75,10 +75,26 @@ class Generation(IntEnum):
     """Which runtime version a program is written for; later runtimes execute all of them."""
 
     RUNTIME_10 = 10
+    """Also 11."""
+
     RUNTIME_12 = 12
     """Also 13."""
 
     RUNTIME_14 = 14
+
+    @classmethod
+    def for_runtime(cls, version: int) -> Generation:
+        """The latest generation that a runtime executes.
+
+        Raises:
+            UsageError: there is no such runtime.
+        """
+        if not min(cls) <= version <= max(cls):
+            raise UsageError(
+                f"there is no form of programs for runtime {version}",
+                reason=f"there are forms for {min(cls):d} to {max(cls):d}",
+            )
+        return max(item for item in cls if item <= version)
 
 
 @dataclass(frozen=True, slots=True)

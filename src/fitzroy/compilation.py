@@ -60,6 +60,7 @@ def document(
         "model": result.source.path,
         "model_bytes": result.source.size,
         "files": [],
+        "log": None,
         "target": "edgetpu",
         "operators": len(result.graph.nodes()),
         "mapped": len(result.mapped),

@@ -39,6 +39,14 @@ from fitzroy.linker.packages.darwinn import LinkOptions, link
 F = TypeVar("F", bound=Form)
 
 
+def has_quantized_activations(graph: Graph) -> bool:
+    """Whether operators of a graph compute numbers of 8 bits."""
+    types = [graph.type(output) for node in graph.nodes() for output in node.outputs]
+    return any(
+        type.quantization is not None and type.dtype in (DType.UINT8, DType.INT8) for type in types
+    )
+
+
 @dataclass(frozen=True)
 class Source:
     """A model that has been read.
@@ -74,19 +82,48 @@ class Source:
     @property
     def quantized(self) -> bool:
         """Whether the model has activations of 8 bits."""
-        graph = self.graph
-        types = [graph.type(output) for node in graph.nodes() for output in node.outputs]
-        return any(
-            type.quantization is not None and type.dtype in (DType.UINT8, DType.INT8)
-            for type in types
-        )
+        return has_quantized_activations(self.graph)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the model has Edge TPU operators already."""
+        return _is_compiled(self.graph)
 
 
 Model = str | os.PathLike[str] | Source
 
 
 def _source(model: Model) -> Source:
-    return model if isinstance(model, Source) else Source.read(model)
+    """A model to compile.
+
+    Raises:
+        UsageError: it cannot be read, or is no model.
+        FormatError: it is malformed.
+        UnsupportedError: it is compiled already.
+    """
+    source = model if isinstance(model, Source) else Source.read(model)
+    demand_uncompiled(source.graph, source.path)
+    return source
+
+
+def _is_compiled(graph: Graph) -> bool:
+    return any(
+        getattr(node.attributes, "code", None) == custom_op.CUSTOM_CODE for node in graph.nodes()
+    )
+
+
+def demand_uncompiled(graph: Graph, path: str) -> None:
+    """Refuse a model that has Edge TPU operators.
+
+    Raises:
+        UnsupportedError: it has.
+    """
+    if _is_compiled(graph):
+        raise UnsupportedError(
+            "the model is compiled for the Edge TPU already",
+            where=path,
+            hint="take the model that it was made of",
+        )
 
 
 @dataclass(frozen=True)
@@ -178,7 +215,8 @@ def compile_edgetpu(
     Raises:
         UsageError: the file cannot be read.
         FormatError: the file is malformed.
-        UnsupportedError: no operator can be mapped; with the reason of each.
+        UnsupportedError: the model is compiled already, or no operator can be mapped; with the
+            reason of each.
         CapacityError: no part of the model fits the chip.
     """
     (result,) = compile_together(
@@ -209,7 +247,8 @@ def compile_together(
     Raises:
         UsageError: a file cannot be read.
         FormatError: a file is malformed.
-        UnsupportedError: no operator of a model can be mapped; with the reason of each.
+        UnsupportedError: a model is compiled already, or no operator of it can be mapped; with the
+            reason of each.
         CapacityError: no part of a model fits the chip.
     """
     start = time.perf_counter()
@@ -246,7 +285,8 @@ def compile_segments(
     Raises:
         UsageError: the file cannot be read, or has not so many operators for the chip.
         FormatError: the file is malformed.
-        UnsupportedError: no operator of a segment can be mapped; with the reason of each.
+        UnsupportedError: the model is compiled already, or no operator of a segment can be mapped;
+            with the reason of each.
         CapacityError: no part of a segment fits the chip.
     """
     source = _source(model)

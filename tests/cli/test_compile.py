@@ -190,15 +190,22 @@ def test_bad_test_cases(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
 
 
 def test_explain_has_a_row_per_operator(fitzroy: Run, digits: Path) -> None:
-    result = fitzroy("explain", digits)
+    result = fitzroy("explain", digits, "--target", "xnnpack")
     assert (result.code, result.err) == (0, "")
     rows = result.out.splitlines()
     assert rows[1].split() == ["0", "conv_2d", "int8[1,8,8,16]", "xnnpack"]
     assert "9 operators: 9 on xnnpack" in result.out
-    document = fitzroy("explain", digits, "--json").json
+    document = fitzroy("explain", digits, "--target", "xnnpack", "--json").json
     assert [row["index"] for row in document["operators"]] == list(range(9))
     softmax = document["operators"][8]
     assert [node["op"] for node in softmax["nodes"]] == ["dequantize", "softmax", "quantize"]
+
+
+def test_explain_takes_the_target_that_compile_takes(
+    fitzroy: Run, digits: Path, mixed: Path
+) -> None:
+    assert fitzroy("explain", digits, "--json").json["target"] == "edgetpu"
+    assert fitzroy("explain", mixed, "--json").json["target"] == "xnnpack"
 
 
 def test_explain_gives_reasons(fitzroy: Run, mixed: Path, secret: Path) -> None:

@@ -67,6 +67,8 @@ def test_formats(fitzroy: Run, digits: Path, tmp_path: Path, images: list[Path])
                    "--min-runtime-version", "12").code == 0  # fmt: skip
     old = darwinn.read_package((tmp_path / "old.dwn").read_bytes())
     assert old.package.min_runtime_version == 12
+    assert fitzroy("compile", digits, "-o", "13.dwn", "--format", "package", "-m", "13").code == 0
+    assert Path("13.dwn").read_bytes() == Path("old.dwn").read_bytes()
     assert fitzroy("sim", "digits.dwn", "-i", images[0]).code == 0
 
 
@@ -86,6 +88,13 @@ def test_equal_input_gives_equal_bytes(fitzroy: Run, digits: Path) -> None:
         (["--num-segments", "2", "-o", "m.tflite"], "2 results and one output file"),
         (["--num-segments", "10"], "10 segments of a model with 9 operators"),
         (["--target", "xnnpack", "--num-segments", "2"], "--num-segments is for the Edge TPU"),
+        (["--min-runtime-version", "9"], "no form of programs for runtime 9"),
+        (["--uint8", "fast"], "--uint8 is for ExecuTorch programs"),
+        (["--target", "xnnpack", "--format", "package"], "--format is for the Edge TPU"),
+        (["--target", "xnnpack", "-s"], "--show-operations is for the Edge TPU"),
+        (["--target", "xnnpack", "-m", "12"], "--min-runtime-version is for the Edge TPU"),
+        (["--target", "xnnpack", "--no-estimate"], "--no-estimate is for the Edge TPU"),
+        (["--target", "xnnpack", "--partition", "all"], "--partition is for the Edge TPU"),
         (["--target", "xnnpack", "--out-dir", "d"], "--out-dir is for the Edge TPU"),
         (["--report", "missing/r.html"], "the directory of the output does not exist"),
     ],
@@ -206,6 +215,29 @@ def test_all_or_nothing_is_written(fitzroy: Run, digits: Path, tmp_path: Path) -
     broken.write_bytes(digits.read_bytes()[:500])
     assert fitzroy("compile", digits, broken, "--out-dir", "out").code == 3
     assert sorted(os.listdir()) == ["broken.tflite", "two.tflite"]
+    full = fitzroy("compile", digits, "--out-dir", "made/deep", "--dump", "two.tflite/forms")
+    assert full.code == 2
+    assert sorted(os.listdir()) == ["broken.tflite", "two.tflite"]
+
+
+def test_compiled_models(fitzroy: Run, digits: Path) -> None:
+    assert fitzroy("compile", digits, "-q").code == 0
+    refused = fitzroy("compile", "digits_edgetpu.tflite")
+    assert refused.code == 4
+    assert "compiled for the Edge TPU already" in refused.err
+    module = ("compile", "digits_edgetpu.tflite", "--format", "module")
+    assert fitzroy(*module, "--out-dir", "made/deep").code == 0
+    assert os.listdir("made/deep") == ["digits_edgetpu.module"]
+    assert "--log is for models that are compiled here" in fitzroy(*module, "--log").err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may open all directories")
+def test_closed_directories(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o600)
+    for options in (["-o", "closed/m.tflite"], ["--out-dir", "closed/d"], ["--dump", "closed/d"]):
+        refused = fitzroy("compile", digits, *options)
+        assert refused.code == 2
+        assert "Permission denied" in refused.err
 
 
 # --- what is said --------------------------------------------------------------------------------
@@ -260,6 +292,8 @@ def test_partition_all(fitzroy: Run, tmp_path: Path) -> None:
 def test_logs(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     assert fitzroy("compile", digits, "--log", "-q").code == 0
     log = (tmp_path / "digits_edgetpu.log").read_text()
+    assert log.startswith("FitzRoy ")
+    assert "Operation log: digits_edgetpu.log\n" in log
     assert "Number of Edge TPU subgraphs: 1\n" in log
     assert "CONV_2D            4      Mapped to Edge TPU\n" in log
 

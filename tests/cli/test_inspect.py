@@ -158,4 +158,4 @@ def test_explain_refuses_compiled_models(fitzroy: Run) -> None:
     path = corpus() / "coral" / "mobilenet_v1_0.25_128_quant_edgetpu.tflite"
     result = fitzroy("explain", path)
     assert result.code == 4
-    assert "edgetpu-custom-op" in result.out
+    assert "compiled for the Edge TPU already" in result.err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +13,7 @@ import typer
 
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.cli.compile_edgetpu import Format, Partition, Request
-from fitzroy.cli.files import check_output, write_file
+from fitzroy.cli.files import check_directory, check_output, write_files
 from fitzroy.cli.help import Json, Outputs, Quiet, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 
@@ -205,9 +207,8 @@ def compile_model(
     With --format module, all of a model goes into one bytecode module, which fitzroy run executes;
     models that have been compiled for the Edge TPU before are taken, too.
     """
-    import fitzroy
     from fitzroy.cli import compile_edgetpu, compile_module
-    from fitzroy.cli.models import check_model, resolve_outputs
+    from fitzroy.cli.models import check_model
 
     terminal = Terminal(json=json, quiet=quiet)
     for name in models:
@@ -229,26 +230,64 @@ def compile_model(
         dump=dump,
     )
     if format is Format.MODULE and compile_module.are_compiled(models):
+        _refuse("compiled", report=report, log=log, dump=dump, explain=explained,
+                show_operations=show_operations, num_segments=num_segments)  # fmt: skip
         compile_module.write_compiled(terminal, request)
         return
     sources = _sources(request, target)
     if sources is not None:
-        _refuse("edgetpu", bundle=bundle, outputs=outputs, mean=mean, std=std)
+        _refuse("edgetpu", bundle=bundle, outputs=outputs, mean=mean, std=std,
+                uint8=uint8 is not Uint8.EXACT)  # fmt: skip
         request.check()
         compile_edgetpu.compile_models(terminal, request, sources)
         return
+    usual = Request(models)
     _refuse("xnnpack", out_dir=directory, num_segments=num_segments, explain=explained,
-            report=report, log=log, conservative=conservative)  # fmt: skip
-    if len(models) > 1:
+            report=report, log=log, conservative=conservative, show_operations=show_operations,
+            min_runtime_version=min_runtime_version != usual.runtime, no_estimate=not estimate,
+            partition=partition is not usual.partition,
+            format=format in (Format.PACKAGE, Format.OBJECT))  # fmt: skip
+    _compile_program(terminal, request, uint8, outputs, _Cases(tuple(bundle or ()), mean, std))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cases:
+    """Test cases of a bundle.
+
+    Attributes:
+        paths: their files.
+        mean: what is subtracted from pixels of images.
+        std: what pixels are divided by.
+    """
+
+    paths: tuple[str, ...]
+    mean: str | None
+    std: str | None
+
+
+def _compile_program(
+    terminal: Terminal, request: Request, uint8: Uint8, outputs: Sequence[str] | None, cases: _Cases
+) -> None:
+    """Compile a model for XNNPACK, write it, and say what it became.
+
+    Raises:
+        UsageError: several models, or an output that cannot be written.
+    """
+    import fitzroy
+    from fitzroy.cli import compile_module
+    from fitzroy.cli.models import resolve_outputs
+
+    if len(request.models) > 1:
         raise UsageError(
-            f"{len(models)} models for one program", hint="compile them one after the other"
+            f"{len(request.models)} models for one program",
+            hint="compile them one after the other",
         )
-    (model,) = models
-    cases = list(bundle or ())
-    program, bundled = _destinations(model, output, cases)
+    (model,) = request.models
+    program, bundled = _destinations(model, request.output, cases.paths)
     for path in filter(None, (program, bundled)):
-        check_output(path, [model, *cases])
-    _check_dump(dump)
+        check_output(path, [model, *cases.paths])
+    if request.dump is not None:
+        check_directory(request.dump)
     with terminal.working("compiling") as progress:
         source: Any = model
         names: list[str] = []
@@ -260,25 +299,24 @@ def compile_model(
             target=Target.XNNPACK.value,
             uint8=uint8.value,
             outputs=names,
-            dump=dump,
+            dump=request.dump,
             progress=progress,
         )
-        if format is Format.MODULE:
+        if request.format is Format.MODULE:
             compile_module.write_delegated(terminal, request, compilation)
             return
         files: list[tuple[Path, bytes]] = [] if program is None else [(program, compilation.data)]
         if bundled is not None:
-            arrays = [_case(compilation, case, mean, std) for case in cases]
-            progress(f"expected outputs of {count(len(cases), 'test case')}")
+            arrays = [_case(compilation, case, cases) for case in cases.paths]
+            progress(f"expected outputs of {count(len(cases.paths), 'test case')}")
             files.append((bundled, fitzroy.bundle(compilation, {_METHOD: arrays})))
-    for path, data in files:
-        write_file(path, data)
+    write_files(files)
     document = summarize(compilation, model, files)
-    if json:
+    if terminal.json:
         terminal.document(document)
         return
     _warn(terminal, compilation)
-    if not quiet:
+    if not terminal.quiet:
         _show(terminal, document)
 
 
@@ -318,6 +356,7 @@ def _sources(request: Request, target: Target | None) -> list[Source] | None:
 _OTHERS = {
     "edgetpu": ("ExecuTorch programs", "add --target xnnpack, or name the output .pte"),
     "xnnpack": ("the Edge TPU", "add --target edgetpu, or name the output .tflite"),
+    "compiled": ("models that are compiled here", "give the model that it was made of"),
 }
 
 
@@ -333,7 +372,7 @@ def _refuse(target: str, **options: object) -> None:
             raise UsageError(f"--{name.replace('_', '-')} is for {what}", hint=hint)
 
 
-def _destinations(model: str, output: Path | None, cases: list[str]) -> tuple[Path | None, ...]:
+def _destinations(model: str, output: Path | None, cases: Sequence[str]) -> tuple[Path | None, ...]:
     """Where program and bundle go; None for what is not written.
 
     Raises:
@@ -351,12 +390,12 @@ def _destinations(model: str, output: Path | None, cases: list[str]) -> tuple[Pa
     return program, program.with_suffix(".bpte") if cases else None
 
 
-def _check_dump(dump: Path | None) -> None:
-    if dump is not None and dump.exists() and not dump.is_dir():
-        raise UsageError("a directory is wanted for the dump", where=os.fspath(dump))
+def _case(compilation: Compilation, path: str, cases: _Cases) -> list[Array]:
+    """The input of a test case.
 
-
-def _case(compilation: Compilation, path: str, mean: str | None, std: str | None) -> list[Array]:
+    Raises:
+        UsageError: the model has several inputs, or the file does not fit.
+    """
     from fitzroy.cli.arrays import Normalization, load_array
 
     inputs = compilation.inputs
@@ -365,7 +404,7 @@ def _case(compilation: Compilation, path: str, mean: str | None, std: str | None
             "--bundle is for models with one input",
             reason=f"this one has {len(inputs)}: {', '.join(name for name, _ in inputs)}",
         )
-    return [load_array(path, inputs[0][1], Normalization.parse(mean, std))]
+    return [load_array(path, inputs[0][1], Normalization.parse(cases.mean, cases.std))]
 
 
 def summarize(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fitzroy.base.errors import UsageError
-from fitzroy.cli.files import check_output, write_files
+from fitzroy.cli.files import check_directory, check_output, directories, write_files
 from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Request:
                 for number in range(self.segments)
             ]
         folder = self.directory
-        if folder is None and self.output is not None and self.output.is_dir():
+        if folder is None and self.output is not None and os.path.isdir(self.output):
             folder = self.output
         if folder is None and self.output is not None:
             if self.joins:
@@ -115,9 +115,18 @@ class Request:
         return found
 
     @property
+    def logs(self) -> list[Path | None]:
+        """Where the log of every result goes, if logs are wanted.
+
+        Raises:
+            UsageError: as for `targets`.
+        """
+        return [path.with_suffix(".log") if self.log else None for path in self.targets]
+
+    @property
     def joins(self) -> bool:
         """Whether all results go to one module."""
-        one = self.output is not None and not self.output.is_dir() and not self.segments
+        one = self.output is not None and not os.path.isdir(self.output) and not self.segments
         return self.format is Format.MODULE and one
 
     def check(self) -> None:
@@ -134,18 +143,21 @@ class Request:
                 reason="models that are compiled together share one chip",
             )
         for path in (self.directory, self.dump):
-            if path is not None and path.exists() and not path.is_dir():
-                raise UsageError("a directory is wanted", where=os.fspath(path))
+            if path is not None:
+                check_directory(path)
         if self.report is not None and self.report.suffix not in _REPORTS:
             raise UsageError("a report is an .html or a .json file", where=os.fspath(self.report))
         targets = list(dict.fromkeys(self.targets))
         outputs = [*targets, *([self.report] if self.report is not None else [])]
-        if self.log:
-            outputs += [path.with_suffix(".log") for path in targets]
+        outputs += [path for path in dict.fromkeys(self.logs) if path is not None]
         if len(set(outputs)) < len(outputs):
             raise UsageError("two outputs have the same name", where=os.fspath(outputs[-1]))
         for path in outputs:
-            if self.directory is None or path.parent != self.directory or path.parent.exists():
+            if (
+                self.directory is None
+                or path.parent != self.directory
+                or os.path.exists(path.parent)
+            ):
                 check_output(path, self.models)
 
 
@@ -160,8 +172,9 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
     from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS
     from fitzroy.compiler.targets.edgetpu.codegen.options import Options
     from fitzroy.linker.packages.darwinn import LinkOptions
+    from fitzroy.linker.resolve.caching import Generation
 
-    options = LinkOptions(generation=_generation(request.runtime))
+    options = LinkOptions(generation=Generation.for_runtime(request.runtime))
     generator = Options(conservative=request.conservative)
     costs = COSTS if request.partition is Partition.COST else None
     with terminal.working("compiling") as progress:
@@ -188,30 +201,13 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
     if terminal.json:
         terminal.document(_joined(documents))
     elif not terminal.quiet:
-        for number, document in enumerate(documents):
-            if number:
-                terminal.line()
+        terminal.line(_version())
+        for document in documents:
+            terminal.line()
             _show(terminal, request, document)
         for path in (request.report, request.dump):
             if path is not None:
                 terminal.line(f"wrote {path}", style="green")
-
-
-def _generation(runtime: int) -> Any:
-    """The form of programs for a runtime.
-
-    Raises:
-        UsageError: there is none.
-    """
-    from fitzroy.linker.resolve.caching import Generation
-
-    versions = [int(item) for item in Generation]
-    if runtime not in versions:
-        raise UsageError(
-            f"there is no form of programs for runtime {runtime}",
-            reason=f"there are {', '.join(map(str, versions))}",
-        )
-    return Generation(runtime)
 
 
 def _contents(request: Request, results: Sequence[EdgeTpuCompilation]) -> list[bytes]:
@@ -225,6 +221,11 @@ def _contents(request: Request, results: Sequence[EdgeTpuCompilation]) -> list[b
 
 
 def _content(result: EdgeTpuCompilation, format: Format) -> bytes:
+    """What to write for a result.
+
+    Raises:
+        UsageError: it has several parts, and the format holds one.
+    """
     from fitzroy.formats.darwinn import write_package
     from fitzroy.formats.object_file import write_object
 
@@ -263,11 +264,13 @@ def _documents(
     from fitzroy.compilation import document
 
     documents: list[dict[str, Any]] = []
-    for result, timed, path, content in zip(results, runs, request.targets, contents, strict=True):
+    places = zip(request.targets, request.logs, contents, strict=True)
+    for result, timed, (path, logged, content) in zip(results, runs, places, strict=True):
         # Segments have chips of their own.
         taken = 0 if request.segments else sum(item["cached_bytes"] for item in documents)
         found = document(result, timed, full=full, taken=taken)
         found["files"] = [{"path": os.fspath(path), "bytes": len(content)}]
+        found["log"] = None if logged is None else os.fspath(logged)
         documents.append(found)
     return documents
 
@@ -298,12 +301,11 @@ def _write(
     from fitzroy.compilation import forms
 
     files = list(dict(zip(request.targets, contents, strict=True)).items())
-    if request.log:
-        logs: dict[Path, str] = {}
-        for path, document in zip(request.targets, documents, strict=True):
-            name = path.with_suffix(".log")
-            logs[name] = "\n".join(filter(None, [logs.get(name), log(document)]))
-        files += [(path, text.encode()) for path, text in logs.items()]
+    logs: dict[Path, str] = {}
+    for path, document in zip(request.logs, documents, strict=True):
+        if path is not None:
+            logs[path] = "\n".join(filter(None, [logs.get(path), log(document)]))
+    files += [(path, text.encode()) for path, text in logs.items()]
     if request.report is not None:
         in_full = _documents(request, results, contents, runs, full=True)
         files.append((request.report, _report(request.report, in_full, runs)))
@@ -315,21 +317,8 @@ def _write(
                 folder /= Path(result.source.path).stem if request.joins else path.stem
             folders.append(folder)
             files += [(folder / name, text.encode()) for name, text in forms(result).items()]
-    for made in folders:
-        if made is not None:
-            _make(made)
-    write_files(files)
-
-
-def _make(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            "the directory cannot be made",
-            reason=error.strerror or str(error),
-            where=os.fspath(directory),
-        ) from None
+    with directories([folder for folder in folders if folder is not None]):
+        write_files(files)
 
 
 def _report(
@@ -361,6 +350,8 @@ def _summary(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield "Number of Edge TPU subgraphs", str(len(document["subgraphs"]))
     yield "Total number of operations", str(document["operators"])
+    if document["log"] is not None:
+        yield "Operation log", document["log"]
     if document["mapped"] < document["operators"]:
         left = document["operators"] - document["mapped"]
         yield "Number of operations that will run on Edge TPU", str(document["mapped"])
@@ -390,15 +381,19 @@ def _operations(document: dict[str, Any]) -> list[list[str]]:
     ]
 
 
-def log(document: dict[str, Any]) -> str:
-    """The log of a compilation as text."""
+def _version() -> str:
     import fitzroy
 
+    return f"FitzRoy {fitzroy.__version__}, compiler for the Edge TPU"
+
+
+def log(document: dict[str, Any]) -> str:
+    """The log of a compilation as text."""
     rows = [[column.title for column in _COLUMNS], *_operations(document)]
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     table = ["".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     lines = [
-        f"FitzRoy {fitzroy.__version__}, compiler for the Edge TPU",
+        _version(),
         *(f"{name}: {text}" for name, text in _summary(document)),
         "",
         *table,

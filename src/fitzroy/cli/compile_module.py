@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli.compiled import is_compiled
-from fitzroy.cli.files import write_files
+from fitzroy.cli.files import directories, write_files
 from fitzroy.cli.terminal import Terminal, count, size
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def _finish(terminal: Terminal, request: Request, contents: Sequence[bytes]) -> 
     from fitzroy.cli.describe_module import describe_module
 
     files = dict(zip(request.targets, contents, strict=True))
-    write_files(list(files.items()))
+    with directories([path.parent for path in files]):
+        write_files(list(files.items()))
     modules: list[dict[str, Any]] = [
         {"path": os.fspath(path), "bytes": len(data), **describe_module(data, os.fspath(path))}
         for path, data in files.items()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.cli.compile import Target, Uint8, Uint8Option
+from fitzroy.cli.compile import Target, TargetOption, Uint8, Uint8Option
 from fitzroy.cli.help import Json, Outputs, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, error_document
 
@@ -65,9 +65,7 @@ def explain(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A .tflite model or a graph in text form.")
     ],
-    target: Annotated[
-        Target, typer.Option("--target", help="For what to explain.")
-    ] = Target.XNNPACK,
+    target: TargetOption = None,
     uint8: Uint8Option = Uint8.EXACT,
     outputs: Outputs = None,
     json: Json = False,
@@ -78,12 +76,16 @@ def explain(
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs
+    from fitzroy.edgetpu import demand_uncompiled, has_quantized_activations
 
     terminal = Terminal(json=json)
     check_model(model)
     graph = fitzroy.load(model)
     if outputs:
         graph = graph.cut(resolve_outputs(graph, outputs))
+    demand_uncompiled(graph, model)
+    if target is None:
+        target = Target.EDGETPU if has_quantized_activations(graph) else Target.XNNPACK
     legalized, placements = fitzroy.explain(graph, target=target.value, uint8=uint8.value)
     layers = _layers(graph, placements) if target is Target.EDGETPU else {}
     rows = explain_rows(graph, legalized, placements, layers)
@@ -243,7 +245,7 @@ explain_command = Verb(
     explain,
     (
         "fitzroy explain model.tflite",
-        "fitzroy explain model.tflite --target edgetpu",
+        "fitzroy explain model.tflite --target xnnpack",
         "fitzroy explain model.tflite --outputs scores",
         "fitzroy explain model.tflite --json | jq '.operators[].placed'",
     ),

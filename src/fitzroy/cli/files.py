@@ -20,11 +20,12 @@ def check_output(path: Path, inputs: Iterable[str | os.PathLike[str]] = ()) -> N
         inputs: files that must not be overwritten.
 
     Raises:
-        UsageError: the directory is missing, or the path is a directory or one of the inputs.
+        UsageError: the directory is missing or closed, or the path is a directory or one of the
+            inputs.
     """
-    if path.is_dir():
+    if _is_directory(path):
         raise UsageError("a file is wanted for the output, this is a directory", where=str(path))
-    if not path.parent.is_dir():
+    if not _is_directory(path.parent):
         raise UsageError(
             "the directory of the output does not exist",
             where=str(path),
@@ -34,6 +35,28 @@ def check_output(path: Path, inputs: Iterable[str | os.PathLike[str]] = ()) -> N
         with contextlib.suppress(OSError):
             if path.exists() and os.path.samefile(path, other):
                 raise UsageError("the output would overwrite an input", where=str(path))
+
+
+def check_directory(path: Path) -> None:
+    """Refuse a file where a directory is wanted; none need be there.
+
+    Raises:
+        UsageError: it is a file, or in a closed directory.
+    """
+    if not _is_directory(path) and path.exists():
+        raise UsageError("a directory is wanted", where=str(path))
+
+
+def _is_directory(path: Path) -> bool:
+    """Whether there is a directory.
+
+    Raises:
+        UsageError: it is in a closed directory.
+    """
+    try:
+        return path.is_dir()
+    except PermissionError as error:
+        raise _refused("the output cannot be written", path, error) from None
 
 
 def write_file(path: Path, data: bytes | memoryview) -> None:
@@ -80,6 +103,43 @@ def write_files(files: Sequence[tuple[Path, bytes]]) -> None:
     for path, data in files:
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             write_file(path, data)
+
+
+@contextlib.contextmanager
+def directories(wanted: Sequence[Path]) -> Iterator[None]:
+    """Make directories and their parents; those made go away again if a result cannot be written.
+
+    Args:
+        wanted: directories for results.
+
+    Raises:
+        UsageError: one cannot be made.
+    """
+    made: list[Path] = []
+    try:
+        for directory in wanted:
+            for path in (*reversed(directory.parents), directory):
+                if not os.path.exists(path):
+                    _make(path)
+                    made.append(path)
+        yield
+    except UsageError:
+        for path in reversed(made):
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def _make(directory: Path) -> None:
+    """Make a directory.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise _refused("the directory cannot be made", directory, error) from None
 
 
 def _replace(path: Path, data: bytes | memoryview) -> None:

@@ -78,7 +78,7 @@ def link(
         typer.Option(
             "--min-runtime-version",
             metavar="N",
-            help="Oldest runtime that shall load the packages: 10, 12 or 14.",
+            help="Oldest runtime that shall load the packages: 10 to 14.",
         ),
     ] = 14,
     token: Annotated[
@@ -108,12 +108,9 @@ def link(
 
     terminal = Terminal(json=json, quiet=quiet)
     outputs = _outputs(files, output, directory, form)
-    if runtime not in tuple(Generation):
-        raise UsageError(
-            f"--min-runtime-version {runtime}",
-            reason=f"packages can be made for {', '.join(str(int(g)) for g in Generation)}",
-        )
-    options = LinkOptions(Generation(runtime), None if token is None else integer(token))
+    options = LinkOptions(
+        Generation.for_runtime(runtime), None if token is None else integer(token)
+    )
     sources = [_read(path) for path in files]
     if form is LinkFormat.OBJECT:
         for source, path in zip(sources, outputs, strict=True):
