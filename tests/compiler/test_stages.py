@@ -25,6 +25,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.stages import (
     text,
 )
 from fitzroy.formats.object_file import write_object
+from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 
 F = TypeVar("F", bound=Form)
 
@@ -137,3 +138,30 @@ def test_steps_out_of_order() -> None:
     form = of(Emitted)
     with pytest.raises(InternalError, match="not in the order"):
         replace(form, marks=form.marks[::-1]).check()
+
+
+def test_phases_are_those_of_the_fences() -> None:
+    form = of(Emitted)
+    lines = list(form.lines())
+    fences = [
+        (chunk, bundle)
+        for chunk, bundle, instruction in form.program
+        if isinstance(instruction, TileFence) and instruction.set
+    ]
+    begun = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert {f"{chunk}:{bundle}" for chunk, bundle in fences} <= set(begun)
+    assert any("all tiles" in line and "mac" in line for line in lines)
+    assert sum("mac " in line for line in lines) > 2
+
+
+def test_signals_without_wait() -> None:
+    form = of(Emitted)
+    waits = [
+        index
+        for index, (_, _, instruction) in enumerate(form.program)
+        if isinstance(instruction, ScalarFence) and instruction.wait_tiles
+    ]
+    for index in (waits[1], waits[-1]):
+        program = [item for number, item in enumerate(form.program) if number != index]
+        with pytest.raises(InternalError, match="signal"):
+            replace(form, program=program).check()

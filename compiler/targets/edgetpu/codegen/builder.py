@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -101,6 +101,17 @@ class Builder:
     def position(self) -> tuple[int, int]:
         """Chunk of the next instruction, and its bundle behind the chunk's START."""
         return sum(section.ends_chunk for section in self._sections), self._chunk
+
+    @property
+    def program(self) -> Iterator[tuple[int, int, Instruction]]:
+        """All instructions with their places, as `position` tells them."""
+        chunk = bundle = 0
+        for section in self._sections:
+            for instruction, _ in section.items:
+                yield chunk, bundle, instruction
+                bundle += instruction.bundles()
+            if section.ends_chunk:
+                chunk, bundle = chunk + 1, 0
 
     def emit(self, instruction: Instruction, *references: Reference) -> None:
         """Append an instruction, in a form of published programs where it has one."""

@@ -135,7 +135,7 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
     show(Allocated(plan.lives, plan.steps, plan.scratch, options.narrow_bytes))
     show(Parameters(items, pieces, options.taken, WIDE_ROWS - staging))
     builder, marks = _emitted(plan, pieces, options.narrow_bytes)
-    show(Emitted(marks))
+    show(Emitted(marks, list(builder.program)))
     text, symbols = builder.sections()
     return ObjectFile(
         name=graph.name,

@@ -7,6 +7,7 @@ breaks its rules is a fault of the code generator, found where it began.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +18,8 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Step, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.memory import Live, Piece
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, Axis, Image, Placed, Reach
+from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
+from fitzroy.hw_models.isa.instruction import Instruction
 
 
 class Form(ABC):
@@ -266,26 +269,58 @@ class Mark:
 
 @dataclass(frozen=True)
 class Emitted(Form):
-    """Instructions, by the steps that they belong to.
+    """Instructions, by the steps that they belong to and the phases that fences make of them.
 
     Attributes:
         marks: where steps begin.
+        program: chunk, bundle and instruction of the whole program.
     """
 
     stage = "emitted"
 
     marks: Sequence[Mark]
+    program: Sequence[tuple[int, int, Instruction]]
 
     def lines(self) -> Iterator[str]:
-        """Where the instructions of every step begin."""
-        for mark in self.marks:
-            yield f"{mark.chunk}:{mark.bundle} {mark.name}"
+        """Steps, and in each its phases: what begins them, and how much there is to do."""
+        marks = list(self.marks)
+        for (chunk, bundle), fence, counts in self._phases():
+            while marks and (marks[0].chunk, marks[0].bundle) <= (chunk, bundle):
+                mark = marks.pop(0)
+                yield f"{mark.chunk}:{mark.bundle} {mark.name}"
+            work = ", ".join(f"{name.lower()} {count}" for name, count in counts.items())
+            yield f"  {chunk}:{bundle} {fence}: {work or 'nothing'}"
+
+    def _phases(self) -> Iterator[tuple[tuple[int, int], str, Counter[str]]]:
+        """Places where phases or steps begin, what begins them, and instructions behind that."""
+        begins = {(mark.chunk, mark.bundle) for mark in self.marks}
+        place, fence, counts = (0, 0), "begin", Counter[str]()
+        for chunk, bundle, instruction in self.program:
+            resets = isinstance(instruction, TileFence) and bool(instruction.set)
+            if (resets or (chunk, bundle) in begins) and counts:
+                yield place, fence, counts
+                place, fence, counts = (chunk, bundle), "goes on", Counter()
+            if isinstance(instruction, TileFence) and resets:
+                fence = "all tiles" if instruction.signal else "each tile"
+            counts[instruction.op.name] += 1
+        yield place, fence, counts
 
     def faults(self) -> Iterator[str]:
-        """Steps out of order."""
+        """Steps out of order, and signals of tiles that nobody waits for, or waits without one."""
         places = [(mark.chunk, mark.bundle) for mark in self.marks]
         if places != sorted(places):
             yield "steps are not in the order of their instructions"
+        signalled = False
+        for chunk, bundle, instruction in self.program:
+            signals = isinstance(instruction, TileFence) and instruction.signal
+            waits = isinstance(instruction, ScalarFence) and instruction.wait_tiles
+            if signals and signalled:
+                yield f"tiles signal twice at {chunk}:{bundle}"
+            if waits and not signalled:
+                yield f"nobody signals what {chunk}:{bundle} waits for"
+            signalled = (signalled or signals) and not waits
+        if signalled:
+            yield "nobody waits for the last signal of the tiles"
 
 
 def text(lines: Iterable[str]) -> str:
