@@ -20,10 +20,12 @@ from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes, ReshapeAttributes
 from fitzroy.compiler.ops.windows import output_extent
 from fitzroy.compiler.targets.edgetpu.codegen import lower as lowering
+from fitzroy.compiler.targets.edgetpu.codegen.global_pool import GlobalAverage
 from fitzroy.compiler.targets.edgetpu.codegen.lower import legalized, lower
 from fitzroy.compiler.targets.edgetpu.codegen.memory import NARROW_BYTES
 from fitzroy.compiler.targets.edgetpu.codegen.options import Options
@@ -366,6 +368,38 @@ def test_images_of_more_values_than_a_loop_counts_are_reshaped(
     pool(graph, "max_pool_2d", (3, 3), (2, 2))
     assert kinds(graph)["ToImage"]
     assert differences(graph, seeds=(1,))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("extent", "channels", "nbytes", "passes"),
+    [
+        ((40, 30), 300, NARROW_BYTES, 1),
+        ((40, 30), 300, 45000, 6),
+        ((32, 32), 1280, NARROW_BYTES, 2),
+        ((64, 64), 512, NARROW_BYTES, 6),
+        ((9, 7), 1100, 9000, 4),
+        ((17, 23), 70, 6000, 16),
+    ],
+)
+def test_means_of_large_images_gather_some_channels_at_a_time(
+    extent: tuple[int, int], channels: int, nbytes: int, passes: int
+) -> None:
+    dtype = (I8, U8)[passes % 4 == 0]
+    graph = convolved(dtype, (*extent, 4), channels, kernel=1)
+    (x,) = graph.outputs
+    mean = ReductionAttributes((1, 2), keep_dims=True)
+    after = replace(graph.type(x), shape=(1, 1, 1, channels))
+    graph.outputs = [graph.emit("mean", [x], after, mean)]
+    plan = lowering._plan(legalized(graph, Options(narrow_bytes=nbytes)), nbytes)
+    found = [
+        len(step.layer._passes(step.tensors))
+        for step in plan.steps
+        if isinstance(step.layer, GlobalAverage)
+    ]
+    assert found == [passes]
+    count, package = differences(graph, nbytes)
+    assert count == 0
+    assert [str(finding) for finding in findings(package)] == []
 
 
 def test_parts_are_joined_for_operators_that_need_all_of_them() -> None:

@@ -1,4 +1,8 @@
-"""Means over whole images: tiles gather blocks of channels of the image and average them."""
+"""Means over whole images: tiles gather blocks of channels of the image and average them.
+
+Where narrow memory does not hold a whole image and all blocks of a tile beside it, they come in
+several passes, each with some words of a single block of every tile.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +18,16 @@ from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import padded, rows_at
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
-from fitzroy.compiler.targets.edgetpu.codegen.matrices import moves
+from fitzroy.compiler.targets.edgetpu.codegen.matrices import Tap, moves
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
     TILES,
     WORD,
     Image,
+    Interval,
     Placed,
     Vector,
+    split,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.pools import MOST_SUMMED, average_pool
 from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, free, full, once
@@ -36,6 +42,68 @@ _MOST_STAGED = 384
 """Wide rows for a gather, unless a single row of the image takes more."""
 
 _WORDS = LANES // WORD
+
+_MOST_GATHERED = 1 / 3
+"""Share of narrow memory for a pass, if there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Channels:
+    """Channels of a pass.
+
+    Attributes:
+        blocks: numbers of their blocks; those in front of them fill all tiles equally.
+        words: which words of each block, as far as the last one has them.
+    """
+
+    blocks: range
+    words: Interval
+
+    @classmethod
+    def all(cls, result: Vector) -> _Channels:
+        """All channels of a vector."""
+        return cls(range(result.blocks), (0, result.lanes(0) // WORD))
+
+    @classmethod
+    def parts(cls, result: Vector, most: int) -> list[_Channels]:
+        """All channels of a vector, at most so many words of a block of every tile at a time."""
+        found = []
+        for first in range(0, result.blocks, TILES):
+            words = result.lanes(first) // WORD
+            for begin, end in split(words, -(-words // max(1, most))):
+                blocks = range(first, min(first + TILES, result.blocks))
+                if result.lanes(blocks[-1]) <= WORD * begin:
+                    blocks = blocks[:-1]
+                found.append(cls(blocks, (begin, end)))
+        return found
+
+    @property
+    def rounds(self) -> int:
+        """Blocks of a tile, at most."""
+        return -(-len(self.blocks) // TILES)
+
+    def count(self, result: Vector, block: int) -> int:
+        """Words of one of the blocks."""
+        begin, end = self.words
+        return min(end, result.lanes(block) // WORD) - begin
+
+    def held(self, result: Vector, tile: int) -> list[int]:
+        """Those of the blocks that a tile has."""
+        return [block for block in result.held(tile) if block in self.blocks]
+
+    def address(self, result: Vector, number: int) -> int:
+        """Byte address of the first of these channels in a tile's block of that number here."""
+        block = self.blocks.start // TILES + number
+        return result.base + LANES * block + WORD * self.words[0]
+
+    def nbytes(self, image: Image, result: Vector) -> int:
+        """Bytes of one of the blocks of all of an image, gathered."""
+        positions = image.rows.extent * image.columns.extent
+        return WORD * self.count(result, self.blocks[0]) * positions
+
+    def scratch(self, image: Image, result: Vector) -> int:
+        """Bytes of all of an image, gathered on a tile."""
+        return self.nbytes(image, result) * self.rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +129,50 @@ class _Plan:
     Attributes:
         image: the image.
         result: the means.
+        channels: channels that are gathered.
         slices: what is sent at a time.
         spacing: wide rows from one block of a message to the next.
     """
 
     image: Image
     result: Vector
+    channels: _Channels
     slices: tuple[_Slice, ...]
     spacing: int
 
     @classmethod
-    def of(cls, image: Image, result: Vector) -> _Plan:
+    def of(cls, image: Image, result: Vector, channels: _Channels) -> _Plan:
         height = max(end - begin for begin, end in image.rows.owned)
+        width = max(end - begin for begin, end in image.columns.owned)
+        words = channels.count(result, channels.blocks[0])
         for count in range(1, height + 1):
             rows = -(-height // count)
-            plan = cls(image, result, _slices(height, rows), _rows(image, rows))
+            spacing = -(-words * rows * width // LANES)
+            plan = cls(image, result, channels, _slices(height, rows), spacing)
             if plan.staged <= _MOST_STAGED:
                 break
         return plan
 
+    @classmethod
+    def passes(cls, image: Image, result: Vector, nbytes: int) -> list[_Plan]:
+        """A single pass if it fits narrow memory of so many bytes, else several."""
+        whole = _Channels.all(result)
+        free = nbytes - image.nbytes - result.nbytes
+        if whole.scratch(image, result) <= free:
+            return [cls.of(image, result, whole)]
+        most = min(free, int(_MOST_GATHERED * nbytes))
+        words = most // (WORD * image.rows.extent * image.columns.extent)
+        return [cls.of(image, result, part) for part in _Channels.parts(result, words)]
+
     @property
     def message(self) -> int:
         """Wide rows of a message."""
-        return self.spacing * self.result.blocks
+        return self.spacing * len(self.channels.blocks)
 
     @property
     def before(self) -> int:
         """Wide rows for first blocks that are not a tile's own."""
-        return self.spacing * (min(self.result.blocks, TILES) - 1)
+        return self.spacing * (min(len(self.channels.blocks), TILES) - 1)
 
     @property
     def staged(self) -> int:
@@ -96,14 +180,33 @@ class _Plan:
         return (1 + SLOTS) * self.message + self.before
 
     @property
+    def scratch(self) -> int:
+        """Bytes of the gathered blocks of a tile."""
+        return self.channels.scratch(self.image, self.result)
+
+    @property
     def pixel_bytes(self) -> int:
         """Bytes of a pixel of a gathered block."""
-        return self.result.lanes(0)
+        return WORD * self.channels.count(self.result, self.channels.blocks[0])
 
     @property
     def block_bytes(self) -> int:
         """Bytes of a gathered block."""
-        return self.image.rows.extent * self.image.columns.extent * self.pixel_bytes
+        return self.channels.nbytes(self.image, self.result)
+
+    @property
+    def first_word(self) -> int:
+        """Words of a pixel in front of the first."""
+        return _WORDS * self.channels.blocks.start + self.channels.words[0]
+
+    @property
+    def receivers(self) -> list[int]:
+        """Tiles that have some of the blocks."""
+        return [tile for tile in self.result.tiles if self.held(tile)]
+
+    def held(self, tile: int) -> list[int]:
+        """Numbers of the blocks that a tile gathers."""
+        return self.channels.held(self.result, tile)
 
     def pixels(self, tile: int, part: _Slice) -> tuple[int, int]:
         """Rows and columns that a tile sends."""
@@ -113,7 +216,7 @@ class _Plan:
     def blocks(self, tile: int, part: _Slice, blocks: Sequence[int], stride: int) -> _Blocks:
         """Loops over some blocks of a message, which are `stride` words apart."""
         height, width = self.pixels(tile, part)
-        whole, last = (self.result.lanes(blocks[end]) // WORD for end in (0, -1))
+        whole, last = (self.channels.count(self.result, blocks[end]) for end in (0, -1))
         return _Blocks(height, width, len(blocks), whole, last, stride)
 
 
@@ -167,15 +270,10 @@ def _slices(height: int, rows: int) -> tuple[_Slice, ...]:
     return tuple(_Slice(first, rows) for first in range(0, height, rows))
 
 
-def _rows(image: Image, rows: int) -> int:
-    """Wide rows of a block of so many image rows."""
-    width = max(end - begin for begin, end in image.columns.owned)
-    return -(-min(image.depth, LANES) // WORD * rows * width // LANES)
-
-
 def _gather(context: Context, plan: _Plan) -> None:
     """Bring every tile the blocks of channels that it averages; a barrier must follow."""
-    builder, image, result = context.builder, plan.image, plan.result
+    builder, image, channels = context.builder, plan.image, plan.channels
+    receivers = plan.receivers
     own = builder.staging - plan.message
     first = own - SLOTS * plan.message
     messages = [
@@ -188,28 +286,25 @@ def _gather(context: Context, plan: _Plan) -> None:
         lambda tile: RingConsume(
             op=Opcode.RING_CONSUME_A,
             wide=rows_at(
-                first - plan.spacing * result.held(tile)[0],
+                first - plan.spacing * (plan.held(tile)[0] - channels.blocks.start),
                 [(plan.message, 1), (len(messages), 0)],
                 ping_pong=(1, plan.message),
             ),
             wait=padded([free(TileFlag.WIDE_TO_NARROW, 1)], 1),
             ring_read=Producer(1),
         ),
-        result.tiles,
+        receivers,
     )
     for number, part in enumerate(plan.slices):
         builder.room(_SLICE_BUNDLES)
         senders = [tile for tile, sent in messages if sent is part]
         for tile in senders:
-            _produce(builder, tile, own, plan.message, mask_of(result.tiles), number)
-        every = range(result.blocks)
+            _produce(builder, tile, own, plan.message, mask_of(receivers), number)
 
-        def send(
-            tile: int, part: _Slice = part, every: range = every, number: int = number
-        ) -> NarrowToWide:
+        def send(tile: int, part: _Slice = part, number: int = number) -> NarrowToWide:
             (top, _), (left, _) = image.owned(tile)
-            blocks = plan.blocks(tile, part, every, _WORDS)
-            start = image.address(tile, top + part.first, left) // WORD
+            blocks = plan.blocks(tile, part, channels.blocks, _WORDS)
+            start = image.address(tile, top + part.first, left) // WORD + plan.first_word
             return NarrowToWide(
                 narrow=blocks.narrow(start, image.depth // WORD, image.pitch // WORD),
                 wide=blocks.wide(own, plan.spacing),
@@ -231,7 +326,7 @@ def _gather(context: Context, plan: _Plan) -> None:
                         first + index % SLOTS * plan.message,
                         index,
                     ),
-                    result.tiles,
+                    receivers,
                 )
 
 
@@ -271,7 +366,7 @@ def _unpack(
     """A tile takes its blocks out of a message."""
     (top, _), (left, _) = plan.image.owned(tile)
     columns = plan.image.columns.extent
-    blocks = plan.blocks(tile, part, plan.result.held(receiver), plan.block_bytes // WORD)
+    blocks = plan.blocks(tile, part, plan.held(receiver), plan.block_bytes // WORD)
     pixel = plan.pixel_bytes // WORD
     start = context.scratch // WORD + pixel * ((top + part.first) * columns + left)
     return WideToNarrow(
@@ -289,51 +384,65 @@ class GlobalAverage(Layer):
 
     Attributes:
         stage: constants of the output stage.
+        narrow_bytes: bytes of narrow memory that the program may use.
     """
 
     stage: OutputStage
+    narrow_bytes: int
 
     makes_vector = True
 
-    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Those of the gather."""
-        source, result = tensors[self.reads[0]], tensors[self.writes]
-        assert isinstance(result, Vector)
-        return _Plan.of(source, result).staged if isinstance(source, Image) else 0
-
-    def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """The gathered blocks of a tile."""
+    def _passes(self, tensors: Mapping[str, Placed]) -> list[_Plan]:
+        """The passes of an image; none of a vector."""
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(result, Vector)
         if isinstance(source, Vector):
-            return 0
-        return _Plan.of(source, result).block_bytes * -(-result.blocks // TILES)
+            return []
+        return _Plan.passes(source, result, self.narrow_bytes)
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Those of the gather."""
+        return max((plan.staged for plan in self._passes(tensors)), default=0)
+
+    def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
+        """The gathered blocks of a tile."""
+        return max((plan.scratch for plan in self._passes(tensors)), default=0)
 
     def emit(self, context: Context) -> None:
-        """The gather, and an operation for every block."""
+        """For every pass the gather, and an operation for every block of a tile."""
+        builder = context.builder
         source, result = context.tensors[self.reads[0]], context.vector(self.writes)
-        base, step, pixel, count = source.base, LANES, LANES, 1
-        if isinstance(source, Image):
-            plan = _Plan.of(source, result)
+        if isinstance(source, Vector):
+            self._average(context, _Channels.all(result), source.base, LANES, (1, LANES, 0))
+        for index, plan in enumerate(self._passes(context.tensors)):
+            if index:
+                builder.room(_SLICE_BUNDLES)
+                builder.barrier()
             _gather(context, plan)
-            context.builder.barrier()
-            base, step, pixel = context.scratch, plan.block_bytes, plan.pixel_bytes
-            count = source.rows.extent * source.columns.extent
+            builder.barrier()
+            pixels = plan.image.rows.extent * plan.image.columns.extent, plan.pixel_bytes, 0
+            self._average(context, plan.channels, context.scratch, plan.block_bytes, pixels)
+
+    def _average(
+        self, context: Context, channels: _Channels, base: int, step: int, pixels: Tap
+    ) -> None:
+        """The means of some channels, of which each tile has its blocks at distances of `step`."""
+        result = context.vector(self.writes)
 
         def average(tile: int, number: int) -> TensorOp | None:
-            held = result.held(tile)
+            held = channels.held(result, tile)
             if number >= len(held):
                 return None
             return moves(
                 base + step * number,
-                result.base + LANES * number,
+                channels.address(result, number),
                 context.identity,
-                [(count, pixel, 0)],
-                [(result.lanes(held[number]) // WORD, WORD, WORD, 0)],
+                [pixels],
+                [(channels.count(result, held[number]), WORD, WORD, 0)],
                 self.stage,
             )
 
-        for number in range(-(-result.blocks // TILES)):
+        for number in range(channels.rounds):
             context.builder.on_tiles(lambda tile, number=number: average(tile, number))  # type: ignore[misc]
 
 
@@ -356,6 +465,7 @@ def global_average(legalizer: Legalizer, call: Call) -> None:
             reads=(source,),
             writes=call.node.outputs[0],
             stage=output_stage(call),
+            narrow_bytes=legalizer.options.narrow_bytes,
         )
     )
 
