@@ -37,7 +37,7 @@ from fitzroy.base.evidence import Evidence
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.devices import open_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice, Stage
-from fitzroy.edgetpu import EdgeTpuCompilation, MappedSegment, compile_edgetpu, is_quantized
+from fitzroy.edgetpu import EdgeTpuCompilation, MappedSegment, Source, compile_edgetpu
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.chip import Host
@@ -425,7 +425,7 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
 def quantized(path: Path) -> bool:
     """Whether a file of the corpus is a model of 8 bits."""
     try:
-        return is_quantized(path)
+        return Source.read(path).quantized
     except FitzroyError:
         return False
 

@@ -496,17 +496,6 @@ def _left(placement: Placement, error: CapacityError) -> Placement:
     return replace(placement, target=HOST.name, rejects=(*placement.rejects, *rejects))
 
 
-def is_quantized(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a TFLite model with activations of 8 bits.
-
-    Raises:
-        UsageError: the file cannot be read.
-        FormatError: the file is a malformed model.
-    """
-    data, name = read_file(path), os.fspath(path)
-    return detect(data, name) is FileKind.TFLITE and Source.read(path).quantized
-
-
 def _indices(segment: Segment) -> frozenset[int]:
     """Indices of the operators of a segment in its model."""
     return frozenset(node.origin.index for node in segment.nodes if node.origin is not None)
