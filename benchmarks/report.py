@@ -41,6 +41,13 @@ def _machine(results: Json) -> str:
     )
 
 
+def _renewed(name: str, figures: str) -> str:
+    """A page of the documentation with other figures between its markers."""
+    page = (_DOCS / name).read_text()
+    begin, end = (page.index(marker) for marker in _FIGURES)
+    return f"{page[: begin + len(_FIGURES[0])]}{figures}{page[end:]}"
+
+
 def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     lines = [header, tuple("---" for _ in header), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -291,9 +298,7 @@ def simulator_conformance(results: Json) -> str:
 
 def timing(results: Json) -> str:
     """The page of the timing model: its text, with the figures between markers made anew."""
-    page = (_DOCS / "timing.md").read_text()
-    begin, end = (page.index(marker) for marker in _FIGURES)
-    text = page[: begin + len(_FIGURES[0])]
+    text = ""
     bounds, judged = results["bounds"], results["judged"]
     text += (
         f"\n**{judged['rows']} rows that judge: mean error {judged['mean']:.1f} % "
@@ -377,18 +382,16 @@ def timing(results: Json) -> str:
             for entry in results["phase_model"]
         ],
     )
-    return f"{text}\n{_machine(results)}\n\n{page[end:]}"
+    return _renewed("timing.md", f"{text}\n{_machine(results)}\n\n")
 
 
 def edgetpu_compiler(results: Json) -> str:
     """The page of the compiler for the Edge TPU, with the figures between markers made anew."""
-    page = (_DOCS / "edgetpu_compiler.md").read_text()
-    begin, end = (page.index(marker) for marker in _FIGURES)
     models, bounds = results["models"], results["bounds"]
     ran = [entry for entry in models if not entry["failure"]]
     equal = [entry for entry in ran if entry["bytes"] and not entry["differing"]]
     exact = [entry for entry in equal if not entry["faults"]]
-    text = page[: begin + len(_FIGURES[0])]
+    text = ""
     text += (
         f"\n**{len(models)} models: {len(ran)} compile, {len(exact)} give no differing byte; over "
         f"USB, {sum(entry['usb_differing'] for entry in ran):,} of "
@@ -504,7 +507,7 @@ def edgetpu_compiler(results: Json) -> str:
         f"them before it begins. {2 * len(runs)} compilations gave "
         f"{f'{len(digests)} different results' if len(digests) > 1 else 'equal bytes'}.\n"
     )
-    return f"{text}\n{_machine(results)}\n\n{page[end:]}"
+    return _renewed("edgetpu_compiler.md", f"{text}\n{_machine(results)}\n\n")
 
 
 def _costs(entry: Json) -> tuple[str, ...]:
@@ -574,10 +577,8 @@ def _row(entry: Json) -> tuple[str, ...]:
 
 def instruction_forms(results: Json) -> str:
     """The page of forms of instructions, with the figures between markers made anew."""
-    page = (_DOCS / "instruction_forms.md").read_text()
-    begin, end = (page.index(marker) for marker in _FIGURES)
     modes = results["modes"]
-    text = page[: begin + len(_FIGURES[0])] + "\n"
+    text = "\n"
     text += _table(
         ("mode", "models", "instructions", "of a published form", "forms", "published"),
         [
@@ -623,7 +624,7 @@ def instruction_forms(results: Json) -> str:
                 for item in mode["novel"]
             ],
         )
-    return f"{text}\n{_machine(results)}\n\n{page[end:]}"
+    return _renewed("instruction_forms.md", f"{text}\n{_machine(results)}\n\n")
 
 
 def _part(part: int, whole: int) -> str:
@@ -659,10 +660,8 @@ def _merged(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 def driver(results: Json) -> str:
     """The page of the driver, with the figures between markers made anew."""
-    page = (_DOCS / "driver.md").read_text()
-    begin, end = (page.index(marker) for marker in _FIGURES)
     bounds = results["bounds"]
-    text = page[: begin + len(_FIGURES[0])] + "\n"
+    text = "\n"
     text += _table(
         ("model", "transfers", "an inference", "per transfer", "bulk write of pyusb", "ratio"),
         [
@@ -682,15 +681,13 @@ def driver(results: Json) -> str:
         f"{bounds['ratio']:g}. The ratio is that of the fastest of {results['repeats']} "
         f"measurements. {_machine(results)}\n\n"
     )
-    return text + page[end:]
+    return _renewed("driver.md", text)
 
 
 def modules(results: Json) -> str:
     """The page of bytecode modules, with the figures between markers made anew."""
-    page = (_DOCS / "modules.md").read_text()
-    begin, end = (page.index(marker) for marker in _FIGURES)
     bounds, inference = results["bounds"], results["inference"]
-    text = page[: begin + len(_FIGURES[0])] + "\n"
+    text = "\n"
     text += _table(
         ("loop", "instructions a second", "bound"),
         [
@@ -704,7 +701,7 @@ def modules(results: Json) -> str:
         f"{1000 * inference['seconds']:.0f} ms on the simulated chip (bound "
         f"{bounds['share']:.0%}). Medians of {results['repeats']}. {_machine(results)}\n\n"
     )
-    return text + page[end:]
+    return _renewed("modules.md", text)
 
 
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
