@@ -22,6 +22,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from tests.compiler.edgetpu_reference import device_scale
 from tests.support import corpus_path
 
 import fitzroy
@@ -36,7 +37,7 @@ from benchmarks.support import (
     write_results,
 )
 from fitzroy.base.errors import FitzroyError, UnsupportedError
-from fitzroy.base.types import Array, Quantization, TensorType
+from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Arrays, Call
 from fitzroy.compiler.ops.elementwise import reals, stored
@@ -54,7 +55,6 @@ from fitzroy.compiler.reference import evaluate
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.numerics import Arithmetic, convolution
-from fitzroy.hw_models.parameters.scaling import effective_scale
 
 COMPILED = "**/*edgetpu*.tflite"
 
@@ -146,24 +146,6 @@ def source_input(graph: Graph, name: str, inner: str, stored: Array) -> Array:
     return real.astype(type.dtype.numpy).reshape(type.shape)
 
 
-def compiled_scale(
-    x: Quantization,
-    w: Quantization,
-    out: Quantization,
-    arithmetic: Arithmetic = Arithmetic.XNNPACK,
-    *,
-    rounds_product: bool = False,
-) -> Array:
-    """Scale from accumulators to outputs as compiled programs have it.
-
-    XNNPACK divides by the scale of the output; these multiply by the reciprocal, which may give
-    the next float32. Few outputs are close enough to a tie for that to matter.
-    """
-    del arithmetic, rounds_product
-    scale = effective_scale(x.scale[0], np.asarray(w.scale), out.scale[0])
-    return scale[0] if w.axis is None else scale
-
-
 def numerics(package: PackageFile, name: str) -> tuple[float, int] | None:
     """Scale and zero point of an output as the package has them, None if it has none."""
     layer = package.main.outputs[name]
@@ -209,7 +191,7 @@ def requantized(graph: Graph, package: PackageFile, names: Sequence[str]) -> Gra
 
 def by_reciprocal(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Reference semantics with the requantization of compiled programs."""
-    with patch.object(convolution, "requantization_scale", compiled_scale):
+    with patch.object(convolution, "requantization_scale", device_scale):
         return evaluate(graph, inputs)
 
 

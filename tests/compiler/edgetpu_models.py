@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -681,6 +681,36 @@ def random_inputs(graph: Graph, seed: int) -> dict[str, Array]:
     return found
 
 
+ORDERS = (None, 1, 2)
+"""Orders of engines and first contents of memories; None for the plain order."""
+
+
+def differing_bytes(
+    graph: Graph,
+    package: PackageFile,
+    seeds: Sequence[int | None] = ORDERS,
+    reference: Callable[[Graph, dict[str, Array]], Mapping[str, Array]] = evaluate_on_device,
+) -> int:
+    """Bytes of all outputs that the simulator gives otherwise than a reference, for all seeds.
+
+    Args:
+        graph: a graph.
+        package: the program made of it.
+        seeds: orders of engines and first contents of memories.
+        reference: outputs of a graph by name, from its inputs.
+    """
+    inputs = random_inputs(graph, 5)
+    wanted = reference(graph, inputs)
+    raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
+    count = 0
+    for seed in seeds:
+        found = SimulatedDevice(seed=seed).run(package, raw)
+        for name in graph.outputs:
+            expected = np.asarray(wanted[name]).reshape(-1).view(np.uint8)
+            count += int(np.count_nonzero(found.tensors[name] != expected))
+    return count
+
+
 def differences(graph: Graph, package: PackageFile, seed: int) -> str:
     """How outputs of the simulator differ from the reference; empty if they do not.
 
@@ -790,17 +820,8 @@ def general(reason: str) -> str:
 
 
 def part_of(graph: Graph, nodes: Sequence[Node]) -> Graph:
-    """Some nodes as a graph of their own."""
-    part, own = Graph(graph.name), {node.name for node in nodes}
-    made = {name for node in nodes for name in node.outputs}
-    for name in dict.fromkeys(n for node in nodes for n in node.inputs if n is not None):
-        value = graph.value(name)
-        if value.is_constant:
-            part.add_value(value)
-        elif name not in made:
-            part.add_input(name, value.type)
-    for node in nodes:
-        part.add_node(node, [graph.type(name) for name in node.outputs])
+    """Some nodes as a graph of their own, which gives all that none of them reads."""
+    part, own = graph.part(nodes), {node.name for node in nodes}
     part.outputs = [
         name
         for node in nodes

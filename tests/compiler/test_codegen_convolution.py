@@ -8,11 +8,13 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from tests.compiler.edgetpu_models import ORDERS, random_inputs
+from tests.compiler.edgetpu_reference import device_scale
 from tests.support import corpus
 
 from fitzroy.api import load
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme, Pair, output_extent
@@ -30,28 +32,15 @@ from fitzroy.hw_models.edgetpu.verifier import verify
 from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.numerics import convolution
-from fitzroy.hw_models.parameters import effective_scale
 from fitzroy.linker.packages.darwinn import link
 
 I8, U8 = DType.INT8, DType.UINT8
-SEEDS = (None, 1, 2)
-"""Orders of engines and first contents of memories; None for the plain order."""
 
 
-def device_scale(x: Quantization, w: Quantization, out: Quantization, *_: object, **__: object):  # type: ignore[no-untyped-def]
-    """Scales as compiled programs hold them; the reference divides instead."""
-    scale = effective_scale(x.scale[0], np.array(w.scale), out.scale[0])
-    return scale[0] if w.axis is None else scale
-
-
-def compare(graph: Graph, seeds: Sequence[int | None] = SEEDS) -> None:
+def compare(graph: Graph, seeds: Sequence[int | None] = ORDERS) -> None:
     """Demand that the chip gives what the reference gives, and that its program keeps the rules."""
     (package,) = link([lower(graph)])
-    rng = np.random.default_rng(5)
-    inputs: dict[str, Array] = {}
-    for name in graph.inputs:
-        type = graph.type(name)
-        inputs[name] = rng.integers(0, 256, type.shape, np.uint8).view(type.dtype.numpy)
+    inputs = random_inputs(graph, 5)
     with patch.object(convolution, "requantization_scale", device_scale):
         wanted = evaluate(graph, inputs)
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_reference import evaluate_on_device
+from tests.compiler.edgetpu_models import ORDERS, differing_bytes
 from tests.support import corpus
 
 from fitzroy.api import load
@@ -24,7 +24,6 @@ from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.codegen.copies import Run, runs
 from fitzroy.compiler.targets.edgetpu.codegen.functions import codes, computed, fitted
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
-from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.hw_models.edgetpu.verifier import record
 from fitzroy.hw_models.edgetpu.verifier import verify as check_order
 from fitzroy.hw_models.isa.program import disassemble
@@ -33,28 +32,13 @@ from fitzroy.linker.packages.darwinn import link
 
 I8, U8 = DType.INT8, DType.UINT8
 SAME, VALID = PaddingScheme.SAME, PaddingScheme.VALID
-SEEDS = (None, 1, 2)
-"""Orders of engines and first contents of memories; None for the plain order."""
 
 
-def differences(graph: Graph, seeds: Sequence[int | None] = SEEDS) -> int:
+def differences(graph: Graph, seeds: Sequence[int | None] = ORDERS) -> int:
     """Bytes of all outputs that the chip gives otherwise than the reference."""
     verify(graph)
     (package,) = link([lower(graph)])
-    rng = np.random.default_rng(5)
-    inputs = {}
-    for name in graph.inputs:
-        type = graph.type(name)
-        inputs[name] = rng.integers(0, 256, type.shape, np.uint8).view(type.dtype.numpy)
-    wanted = evaluate_on_device(graph, inputs)
-    sent = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
-    count = 0
-    for seed in seeds:
-        found = SimulatedDevice(seed=seed).run(package, sent)
-        for name in graph.outputs:
-            reference = np.asarray(wanted[name]).reshape(-1).view(np.uint8)
-            count += int((found.tensors[name] != reference).sum())
-    return count
+    return differing_bytes(graph, package, seeds)
 
 
 def tensor(

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import findings, random_inputs
-from tests.compiler.edgetpu_reference import evaluate_on_device
+from tests.compiler.edgetpu_models import differing_bytes, findings
 from tests.compiler.test_codegen_convolution import chain, grow, image
 from tests.compiler.test_codegen_strips import pool
 from tests.support import corpus
@@ -30,7 +29,6 @@ from fitzroy.compiler.targets.edgetpu.codegen.lower import legalized, lower
 from fitzroy.compiler.targets.edgetpu.codegen.memory import NARROW_BYTES
 from fitzroy.compiler.targets.edgetpu.codegen.options import Options
 from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
-from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.darwinn import OutputLayer, OutputLayout, PackageFile
 from fitzroy.hw_models.edgetpu.scalar import Descriptor, ScalarCore
 from fitzroy.hw_models.isa.program import disassemble
@@ -208,16 +206,7 @@ def differences(
 ) -> tuple[int, PackageFile]:
     """Bytes that differ from the arithmetic of the chip, and the package."""
     (package,) = link([lower(graph, Options(narrow_bytes=nbytes))])
-    inputs = random_inputs(graph, 5)
-    wanted = evaluate_on_device(graph, inputs)
-    raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
-    count = 0
-    for seed in seeds:
-        found = SimulatedDevice(seed=seed).run(package, raw)
-        for output in graph.outputs:
-            other = wanted[output].reshape(-1).view(np.uint8)
-            count += int(np.count_nonzero(found.tensors[output] != other))
-    return count, package
+    return differing_bytes(graph, package, seeds), package
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import findings
+from tests.compiler.edgetpu_models import differing_bytes, findings
 from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus
 
 from fitzroy.api import load
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.recurrent import (
@@ -32,7 +32,6 @@ from fitzroy.compiler.targets.edgetpu.codegen import recurrence
 from fitzroy.compiler.targets.edgetpu.codegen.gates import MIDDLE, tanh_table
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
-from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.linker.packages.darwinn import link
 
 I8, I16, I32 = DType.INT8, DType.INT16, DType.INT32
@@ -118,21 +117,7 @@ def differences(graph: Graph, seeds: Sequence[int | None] = (1, 2)) -> int:
     verify(graph)
     (package,) = link([lower(graph)])
     assert not findings(package)
-    rng = np.random.default_rng(5)
-    inputs: dict[str, Array] = {}
-    for name in graph.inputs:
-        type = graph.type(name)
-        inputs[name] = rng.integers(0, 256, type.shape, np.uint8).view(type.dtype.numpy)
-    wanted = evaluate_on_device(graph, inputs)
-    count = 0
-    for seed in seeds:
-        found = SimulatedDevice(seed=seed).run(
-            package, {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
-        )
-        for name in graph.outputs:
-            reference = wanted[name].reshape(-1).view(np.uint8)
-            count += int((found.tensors[name] != reference).sum())
-    return count
+    return differing_bytes(graph, package, seeds)
 
 
 MEMORIES = [

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from tests.compiler.edgetpu_models import ORDERS, differing_bytes
 from tests.support import corpus
 
 from fitzroy.api import load
@@ -22,36 +23,17 @@ from fitzroy.compiler.ops.windows import Activation, PaddingScheme
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, Vector
-from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.linker.packages.darwinn import link
 
 I8, U8 = DType.INT8, DType.UINT8
-SEEDS = (None, 1, 2)
-"""Orders of engines and first contents of memories; None for the plain order."""
 
 
-def differences(graph: Graph, seeds: Sequence[int | None] = SEEDS) -> int:
+def differences(graph: Graph, seeds: Sequence[int | None] = ORDERS) -> int:
     """Bytes of all outputs that the chip gives otherwise than the reference."""
     verify(graph)
     (package,) = link([lower(graph)])
-    rng = np.random.default_rng(5)
-    inputs = {}
-    for name in graph.inputs:
-        type = graph.type(name)
-        stored = rng.integers(0, 256, type.shape, np.uint8)
-        inputs[name] = stored.view(type.dtype.numpy)
-    wanted = evaluate(graph, inputs)
-    count = 0
-    for seed in seeds:
-        device = SimulatedDevice(seed=seed)
-        found = device.run(
-            package, {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
-        )
-        for name in graph.outputs:
-            reference = wanted[name].reshape(-1).view(np.uint8)
-            count += int((found.tensors[name] != reference).sum())
-    return count
+    return differing_bytes(graph, package, seeds, evaluate)
 
 
 def tensor(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType = I8) -> TensorType:
