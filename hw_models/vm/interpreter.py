@@ -392,7 +392,11 @@ def _rodata(body: Body, after: int, ordinal: int, to: Register) -> Handler:
     return run
 
 
-def _fits(body: Body, ordinal: int) -> Callable[[Object | None], bool]:
+Fits = Callable[[Object | None], bool]
+"""Whether a reference is of a type."""
+
+
+def _fits(body: Body, ordinal: int) -> Fits:
     """Whether a reference is of a type; types that do not exist count as the first."""
     names = body.instance.type_names
     wanted = names[ordinal if ordinal < len(names) else 0].removeprefix("!")
@@ -463,10 +467,10 @@ def _place(body: Body, offset: int) -> int:
 
 @_binds("global.load.i32")
 def _load(body: Body, after: int, offset: int, to: Register) -> Handler:
-    data, at, z = body.instance.globals, _offset(body, offset), to.number
+    data, at, z = body.instance.globals, _place(body, _offset(body, offset)), to.number
 
     def run(i: Integers, r: References) -> int:
-        (i[z],) = _I32.unpack_from(data, _place(body, at))
+        (i[z],) = _I32.unpack_from(data, at)
         return after
 
     return run
@@ -474,10 +478,10 @@ def _load(body: Body, after: int, offset: int, to: Register) -> Handler:
 
 @_binds("global.store.i32")
 def _store(body: Body, after: int, offset: int, source: Register) -> Handler:
-    data, at, x = body.instance.globals, _offset(body, offset), source.number
+    data, at, x = body.instance.globals, _place(body, _offset(body, offset)), source.number
 
     def run(i: Integers, r: References) -> int:
-        _I32.pack_into(data, _place(body, at), i[x])
+        _I32.pack_into(data, at, i[x])
         return after
 
     return run
@@ -522,35 +526,37 @@ def _number(body: Body, ordinal: int) -> int:
     return ordinal
 
 
-def _load_reference(body: Body, number: int, kind: int, to: Register, r: References) -> None:
+def _load_reference(body: Body, number: int, fits: Fits, to: Register, r: References) -> None:
     refs = body.instance.refs
-    if _fits(body, kind)(refs[_number(body, number)]):
+    if fits(refs[_number(body, number)]):
         assign(r, to.number, refs, number, to.move)
 
 
-def _store_reference(body: Body, number: int, kind: int, source: Register, r: References) -> None:
-    refs = body.instance.refs
-    if _fits(body, kind)(r[source.number]):
-        assign(refs, _number(body, number), r, source.number, source.move)
-    else:
-        _number(body, number)
+def _store_reference(body: Body, number: int, fits: Fits, source: Register, r: References) -> None:
+    place = _number(body, number)
+    if fits(r[source.number]):
+        assign(body.instance.refs, place, r, source.number, source.move)
 
 
 def _global_reference(
-    access: Callable[[Body, int, int, Register, References], None],
+    access: Callable[[Body, int, Fits, Register, References], None],
 ) -> tuple[Binder, Binder]:
     """Accesses to a reference by number, and by the number in a register."""
 
     def direct(body: Body, after: int, number: int, kind: int, register: Register) -> Handler:
+        fits = _fits(body, kind)
+
         def run(i: Integers, r: References) -> int:
-            access(body, number, kind, register, r)
+            access(body, number, fits, register, r)
             return after
 
         return run
 
     def indirect(body: Body, after: int, place: Register, kind: int, register: Register) -> Handler:
+        fits = _fits(body, kind)
+
         def run(i: Integers, r: References) -> int:
-            access(body, i[place.number], kind, register, r)
+            access(body, i[place.number], fits, register, r)
             return after
 
         return run

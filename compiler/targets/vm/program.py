@@ -221,9 +221,8 @@ def _state_function(shared: _Shared) -> _Code:
 
 
 def _signature(entry: EntryPoint) -> FunctionSignatureDef:
-    return FunctionSignatureDef(
-        argument_types=np.full(len(entry.inputs), _BUFFER, np.int32),
-        result_types=np.full(len(entry.outputs), _BUFFER, np.int32),
+    return replace(
+        _signature_of([_BUFFER] * len(entry.inputs), [_BUFFER] * len(entry.outputs)),
         reflection_attrs=reflection.attributes(entry.inputs, entry.outputs),
     )
 
