@@ -197,6 +197,11 @@ def outcome(chunks: Sequence[Sequence[Instruction]], seed: int) -> object:
 
 
 def found(instructions: Sequence[Instruction]) -> tuple[Finding, ...]:
+    """Findings about the order of what a program does; the smallest ones are like no published."""
+    return tuple(one for one in every(instructions) if one.rule != "envelope")
+
+
+def every(instructions: Sequence[Instruction]) -> tuple[Finding, ...]:
     return verify(record([instructions]), [instructions])
 
 
@@ -555,7 +560,8 @@ def test_words_of_the_fifo_are_not_overtaken() -> None:
 def test_a_chunk_fits_the_instruction_memory() -> None:
     program = relay()
     long = [program[0], *([Scalar()] * 17_000), *program[1:]]
-    assert [one.rule for one in verify(record([program]), [long])] == ["chunk-size"]
+    rules = [one.rule for one in verify(record([program]), [long]) if one.rule != "envelope"]
+    assert rules == ["chunk-size"]
 
 
 def test_what_the_simulator_does_not_know_is_refused() -> None:

@@ -75,13 +75,17 @@ def end_fences(program: Program) -> Iterator[Value]:
         if isinstance(event, Fence) and _awaits_tokens(event.instruction):
             last = Value(messages, place)
         elif isinstance(event, Dispatch):
-            if isinstance(event.instruction, RingProduce):
+            instruction = event.instruction
+            if isinstance(instruction, RingProduce):
                 messages += 1
-            elif isinstance(event.instruction, TileFence):
-                if event.instruction.idle >> TileEngine.RING_PRODUCE & 1:
-                    messages = 0
+            elif isinstance(instruction, TileFence) and _settles(instruction):
+                messages = 0
     if last is not None and program.complete:
         yield last
+
+
+def _settles(fence: TileFence) -> bool:
+    return fence.idle >> TileEngine.RING_PRODUCE & 1 == 1
 
 
 def _awaits_tokens(fence: ScalarFence) -> bool:

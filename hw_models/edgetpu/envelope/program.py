@@ -1,4 +1,4 @@
-"""A program as the measures of the envelope see it: its instructions with places, and its course."""
+"""A program as the measures of the envelope see it: instructions with places, and its course."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fitzroy.base.errors import SimulationError
+from fitzroy.hw_models.edgetpu.recording import Dispatched, Entry, Recording, Streamed
 from fitzroy.hw_models.edgetpu.scalar import (
     Dispatch,
     Event,
@@ -105,6 +106,16 @@ class Program:
             return cls(chunks, tuple(events), complete=False)
         return cls(chunks, tuple(events))
 
+    @classmethod
+    def recorded(cls, chunks: Sequence[Sequence[Instruction]], recording: Recording) -> Program:
+        """A program whose course has been recorded.
+
+        Args:
+            chunks: its instructions.
+            recording: what its scalar core did, by the verifier or by a run of the simulator.
+        """
+        return cls(chunks, tuple(_event(entry) for _, entry in recording.entries))
+
     def steps(self) -> Iterator[Step]:
         """All instructions as they stand, the bodies of loops that run more than once twice."""
         at = 0
@@ -150,3 +161,13 @@ class Program:
                 "the program has too many steps to be measured",
                 reason=f"its tensor operations have more than {MOST_STEPS}",
             )
+
+
+def _event(entry: Entry) -> Event:
+    """What the scalar core did, as it said so."""
+    match entry:
+        case Dispatched(issue=issue, tiles=tiles):
+            return Dispatch(issue.chunk, issue.bundle, issue.instruction, tiles, issue.base)
+        case Streamed(event=event):
+            return event
+    return entry

@@ -268,9 +268,9 @@ def waiting_scalar_infeeds(program: Program) -> Iterator[Value]:
 def _waiting(program: Program, memory: InfeedMemory) -> Iterator[Value]:
     waiting = 0
     for place, event in program.placed():
-        if isinstance(event, Fence) and event.instruction.idle >> StreamEngine.INFEED & 1:
-            waiting = 0
-        elif isinstance(event, Stream) and isinstance(event.instruction, Infeed):
-            if event.instruction.memory is memory:
+        match event:
+            case Fence(instruction=fence) if fence.idle >> StreamEngine.INFEED & 1:
+                waiting = 0
+            case Stream(instruction=Infeed(memory=read)) if read is memory:
                 waiting += 1
                 yield Value(waiting, place)

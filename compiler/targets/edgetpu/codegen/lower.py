@@ -33,6 +33,7 @@ from fitzroy.compiler.targets.edgetpu.codegen import (
     views,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
+from fitzroy.compiler.targets.edgetpu.codegen.envelope import refuse_exits
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.codegen.memory import (
@@ -122,7 +123,8 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
         observe: is shown every form that the program takes.
 
     Raises:
-        UnsupportedError: a node has no lowering.
+        UnsupportedError: a node has no lowering, or a conservative program would leave the
+            envelope of published programs.
         CapacityError: the chip's memories are too small.
     """
     show: Observer = observe or (lambda form: None)
@@ -135,7 +137,10 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
     show(Allocated(plan.lives, plan.steps, plan.scratch, options.narrow_bytes))
     show(Parameters(items, pieces, options.taken, WIDE_ROWS - staging))
     builder, marks = _emitted(plan, pieces, options.narrow_bytes)
-    show(Emitted(marks, list(builder.program)))
+    emitted = Emitted(marks, list(builder.program))
+    show(emitted)
+    if options.conservative:
+        refuse_exits(emitted)
     text, symbols = builder.sections()
     return ObjectFile(
         name=graph.name,

@@ -20,6 +20,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.memory import Live, Piece
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, Axis, Image, Placed, Reach
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.program import chunk as whole_chunk
 
 
 class Form(ABC):
@@ -280,6 +281,25 @@ class Emitted(Form):
 
     marks: Sequence[Mark]
     program: Sequence[tuple[int, int, Instruction]]
+
+    @property
+    def chunks(self) -> list[list[Instruction]]:
+        """The chunks of the program, START and END included; addresses are not filled in."""
+        bodies: dict[int, list[Instruction]] = {}
+        for number, _, instruction in self.program:
+            bodies.setdefault(number, []).append(instruction)
+        return [whole_chunk(bodies[number]) for number in sorted(bodies)]
+
+    def step_at(self, chunk: int, bundle: int) -> Mark | None:
+        """The step that an instruction belongs to; None for what precedes the first one.
+
+        Args:
+            chunk: its chunk.
+            bundle: its bundle in the chunk, whose START is bundle 0.
+        """
+        place = (chunk, bundle - 1)
+        before = [mark for mark in self.marks if (mark.chunk, mark.bundle) <= place]
+        return before[-1] if before else None
 
     def lines(self) -> Iterator[str]:
         """Steps, and in each its phases: what begins them, and how much there is to do."""
