@@ -69,6 +69,9 @@ _RING_ENGINES = STREAM_ENGINES.parse("infeed+outfeed")
 _HOST_ENGINES = STREAM_ENGINES.parse("avdata_pop+infeed+outfeed")
 _RING_TOKENS = SCALAR_FLAGS.parse("producer_a+producer_b")
 _CREDIT = SCALAR_FLAGS.parse("parameter_infeed")
+_MOST_INFEEDS = 159
+"""Infeeds that are issued before the scalar core waits for them, as many as in published programs:
+how many the queue of the unit holds is not known."""
 
 
 class Generation(IntEnum):
@@ -170,9 +173,14 @@ def caching_program(
         *_issue(units * BLOB_ALIGNMENT, DescriptorTag.PARAMETERS, style),
         *_pop(units, style),
     ]
+    waiting = 0
     for group in _groups(segments):
+        if waiting + len(group) > _MOST_INFEEDS:
+            body.append(ScalarFence(idle=_RING_ENGINES))
+            waiting = 0
         body += [_consume(segment, style) for segment in group]
         body += [_infeed(segment, style) for segment in group]
+        waiting += len(group)
     body += _closing(style)
     instructions = chunk(list(renumbered(body, style.first_seq)))
     return CachingProgram(
