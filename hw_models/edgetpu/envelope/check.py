@@ -110,13 +110,14 @@ def measured(
         if not values:
             continue
         own = known.get(item.slug)
-        beyond = [(excess(item, own, value.value), value) for value in values]
-        outside = [(most, value) for most, value in beyond if most]
-        worst = max(outside, key=lambda pair: pair[0])[1] if outside else None
         numbers = [value.value for value in values]
-        found[item.slug] = Measured(
-            item, min(numbers), max(numbers), len(numbers), len(outside), worst
-        )
+        lowest, highest = min(numbers), max(numbers)
+        outside, worst = 0, None
+        if excess(item, own, lowest) or excess(item, own, highest):
+            beyond = [excess(item, own, number) for number in numbers]
+            outside = sum(map(bool, beyond))
+            worst = values[beyond.index(max(beyond))]
+        found[item.slug] = Measured(item, lowest, highest, len(numbers), outside, worst)
     return found
 
 
