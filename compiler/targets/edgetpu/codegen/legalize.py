@@ -50,7 +50,6 @@ class Legalizer:
         aliases: values that are the same bytes in the same place as another value.
         types: types of values that no node of the graph makes.
         margins: rows and columns of padding in front of an alias that its place does not have.
-        origins: name of the node that each layer comes from.
         views: places whose elements, one after the other, are those of a value that has no place
             unless one is needed.
     """
@@ -61,7 +60,6 @@ class Legalizer:
     aliases: dict[str, str] = field(default_factory=dict)
     types: dict[str, TensorType] = field(default_factory=dict)
     margins: dict[str, tuple[int, int]] = field(default_factory=dict)
-    origins: list[str] = field(default_factory=list)
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -74,8 +72,6 @@ class Legalizer:
             if node.op not in RULES:
                 raise UnsupportedError(f"{node.op} {node.name!r} has no lowering for the Edge TPU")
             self.legalize(node)
-            del self.origins[len(self.layers) :]
-            self.origins += [node.name] * (len(self.layers) - len(self.origins))
 
     def legalize(self, node: Node) -> None:
         """Add the layers of a node whose operator has a rule.
@@ -89,6 +85,8 @@ class Legalizer:
         call, before = Call.of(self.graph, node), len(self.layers)
         if not apply_to_parts(self, call):
             RULES[node.op](self, call)
+        for layer in self.layers:
+            layer.origin = layer.origin or node.name
         self._check_images(node, before)
 
     def _check_images(self, node: Node, first: int) -> None:
@@ -140,7 +138,6 @@ class Legalizer:
             aliases=dict(self.aliases),
             types=dict(self.types),
             margins=dict(self.margins),
-            origins=list(self.origins),
             views=dict(self.views),
         )
 

@@ -178,43 +178,43 @@ def attach(legalizer: Legalizer) -> None:
     Operators of single elements come right behind the layer whose result only they read, so that
     what they read need not wait for them.
     """
-    layers, origins = list(legalizer.layers), list(legalizer.origins)
+    layers = list(legalizer.layers)
     readers = Counter(name for layer in layers for name in layer.reads)
     ends = {part for name in legalizer.graph.outputs for part in legalizer.parts(name)}
     made = {layer.writes for layer in layers}
-    following: dict[str, tuple[Layer, str]] = {}
-    for layer, origin in zip(layers, origins, strict=True):
+    following: dict[str, Layer] = {}
+    for layer in layers:
         if isinstance(layer, Pointwise | VectorPointwise):
             (source,) = layer.reads
             if readers[source] == 1 and source in made and source not in ends:
-                following[source] = layer, origin
+                following[source] = layer
     pending = dict.fromkeys(map(legalizer.place, legalizer.graph.inputs))
     sends: dict[str, list[Layer]] = {}
     for name in dict.fromkeys(legalizer.graph.outputs):
         for number, part in enumerate(legalizer.parts(name)):
             sends.setdefault(part, []).append(_send(legalizer, name, number, part))
     legalizer.layers.clear()
-    legalizer.origins.clear()
 
-    def add(layer: Layer, origin: str) -> None:
-        found = [layer, *sends.pop(layer.writes, [])]
-        legalizer.layers += found
-        legalizer.origins += [origin] * len(found)
+    def add(layer: Layer) -> None:
+        found = sends.pop(layer.writes, [])
+        for send in found:
+            send.origin = layer.origin
+        legalizer.layers += [layer, *found]
         if layer.writes in following:
-            add(*following[layer.writes])
+            add(following[layer.writes])
 
     def take(names: Iterable[str]) -> None:
         for name in names:
             if name in pending:
                 del pending[name]
                 kind = ReceiveVector if is_vector(legalizer, name) else Receive
-                add(kind(name=name, reads=(), writes=name, input=name), name)
+                add(kind(name=name, reads=(), writes=name, input=name, origin=name))
 
-    later = {layer for layer, _ in following.values()}
-    for layer, origin in zip(layers, origins, strict=True):
+    later = set(following.values())
+    for layer in layers:
         if layer not in later:
             take(layer.reads)
-            add(layer, origin)
+            add(layer)
     take(list(pending))
 
 
