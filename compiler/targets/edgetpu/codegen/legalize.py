@@ -79,6 +79,18 @@ class Legalizer:
         Raises:
             UnsupportedError: the rule refuses it.
         """
+        self.legalize_as(node, node.name)
+
+    def legalize_as(self, node: Node, origin: str) -> None:
+        """Add the layers of a node that stands for one of the model.
+
+        Args:
+            node: the node.
+            origin: name of the node of the model.
+
+        Raises:
+            UnsupportedError: the rule refuses it.
+        """
         # Views are made by rules, whose modules need this one.
         from fitzroy.compiler.targets.edgetpu.codegen.views import apply_to_parts
 
@@ -86,7 +98,7 @@ class Legalizer:
         if not apply_to_parts(self, call):
             RULES[node.op](self, call)
         for layer in self.layers:
-            layer.origin = layer.origin or node.name
+            layer.origin = layer.origin or origin
         self._check_images(node, before)
 
     def _check_images(self, node: Node, first: int) -> None:
