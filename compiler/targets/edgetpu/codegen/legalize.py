@@ -11,6 +11,7 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.windows import Activation, explicit_padding
@@ -39,6 +40,20 @@ def legalizes(op: str) -> Callable[[Rule], Rule]:
     return declare
 
 
+IMAGE_RANK = 4
+
+
+def several(type: TensorType) -> bool:
+    """Whether a tensor has several images."""
+    return len(type.shape) == IMAGE_RANK and type.shape[0] > 1
+
+
+def rows_of_images(type: TensorType) -> tuple[int, int, int, int]:
+    """Shape of one image with the rows of all images of a tensor."""
+    count, height, width, channels = type.shape
+    return 1, count * height, width, channels
+
+
 @dataclass
 class Legalizer:
     """A graph on its way to layers.
@@ -52,6 +67,7 @@ class Legalizer:
         margins: rows and columns of padding in front of an alias that its place does not have.
         views: places whose elements, one after the other, are those of a value that has no place
             unless one is needed.
+        rows: places of the inputs of several images, as one with the rows of all.
     """
 
     graph: Graph
@@ -61,6 +77,16 @@ class Legalizer:
     types: dict[str, TensorType] = field(default_factory=dict)
     margins: dict[str, tuple[int, int]] = field(default_factory=dict)
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    rows: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Inputs of several images lie as one, with the rows of all."""
+        for name in self.graph.inputs:
+            type = self.graph.type(name)
+            if several(type) and name not in self.rows:
+                tall = unused_name(f"{name}.rows", self.graph.values, self.types)
+                self.types[tall] = replace(type, shape=rows_of_images(type))
+                self.rows[name], self.views[name] = tall, (tall,)
 
     def run(self) -> None:
         """Legalize all nodes.
@@ -92,10 +118,11 @@ class Legalizer:
             UnsupportedError: the rule refuses it.
         """
         # Views are made by rules, whose modules need this one.
+        from fitzroy.compiler.targets.edgetpu.codegen.batches import by_images
         from fitzroy.compiler.targets.edgetpu.codegen.views import apply_to_parts
 
         call, before = Call.of(self.graph, node), len(self.layers)
-        if not apply_to_parts(self, call):
+        if not (apply_to_parts(self, call) or by_images(self, call)):
             RULES[node.op](self, call)
         for layer in self.layers:
             layer.origin = layer.origin or origin

@@ -19,7 +19,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.targets.edgetpu.codegen import edges
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step
-from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import IMAGE_RANK, Legalizer, rows_of_images
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import Pointwise, VectorPointwise
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
@@ -188,7 +188,9 @@ def attach(legalizer: Legalizer) -> None:
             (source,) = layer.reads
             if readers[source] == 1 and source in made and source not in ends:
                 following[source] = layer
-    pending = dict.fromkeys(map(legalizer.place, legalizer.graph.inputs))
+    pending = {
+        legalizer.rows.get(name) or legalizer.place(name): name for name in legalizer.graph.inputs
+    }
     sends: dict[str, list[Layer]] = {}
     for name in dict.fromkeys(legalizer.graph.outputs):
         for number, part in enumerate(legalizer.parts(name)):
@@ -206,9 +208,9 @@ def attach(legalizer: Legalizer) -> None:
     def take(names: Iterable[str]) -> None:
         for name in names:
             if name in pending:
-                del pending[name]
+                input = pending.pop(name)
                 kind = ReceiveVector if is_vector(legalizer, name) else Receive
-                add(kind(name=name, reads=(), writes=name, input=name, origin=name))
+                add(kind(name=input, reads=(), writes=name, input=input, origin=input))
 
     later = set(following.values())
     for layer in layers:
@@ -232,7 +234,9 @@ def _send(legalizer: Legalizer, output: str, number: int, part: str) -> Send:
 def input_port(graph: Graph, name: str) -> Port:
     """What the object says of an input."""
     type = graph.type(name)
-    extent = (1, 1, type.size) if len(type.shape) != 4 else _extent(type.shape[1:])
+    extent = (1, 1, type.size)
+    if len(type.shape) == IMAGE_RANK:
+        extent = _extent(rows_of_images(type)[1:])
     port = _port(name, type, extent, InputLayer())
     return replace(port, size_bytes=-(-math.prod(extent) // edges.UNIT) * edges.UNIT)
 

@@ -21,7 +21,7 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.targets.edgetpu.codegen.global_pool import global_average
-from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.placement import WORD, round_up
 from fitzroy.compiler.targets.edgetpu.codegen.pools import MOST_SUMMED
 from fitzroy.compiler.targets.edgetpu.codegen.positions import grid
@@ -33,7 +33,6 @@ from fitzroy.compiler.targets.edgetpu.requantization import (
     sum_stage,
 )
 
-_IMAGE_RANK = 4
 _ROWS, _COLUMNS, _CHANNELS = 1, 2, 3
 
 Shape = tuple[int, ...]
@@ -46,7 +45,7 @@ def as_image(shape: Shape, axes: Sequence[int]) -> tuple[Shape, frozenset[int]]:
         UnsupportedError: there is none.
     """
     wanted = {axis % len(shape) for axis in axes}
-    if len(shape) == _IMAGE_RANK and shape[0] == 1:
+    if len(shape) == IMAGE_RANK and shape[0] == 1:
         return shape, frozenset(axis for axis in wanted if shape[axis] > 1)
     groups = [
         (is_reduced, math.prod(shape[axis] for axis in some))
@@ -134,9 +133,9 @@ def _ended(rewriting: Rewriting, legalizer: Legalizer, name: str) -> None:
 @legalizes("mean")
 @legalizes("sum")
 def _sum(legalizer: Legalizer, call: Call) -> None:
-    axes = {axis % len(call.type().shape) for axis in call.attributes(ReductionAttributes).axes}
     shape = call.type().shape
-    if len(shape) == _IMAGE_RANK and shape[0] == 1 and axes == {_ROWS, _COLUMNS}:
+    windows = set(call.attributes(ReductionAttributes).axes) == {_ROWS, _COLUMNS}
+    if windows and len(shape) == IMAGE_RANK and shape[0] == 1:
         _over_images(legalizer, call)
         return
     rewriting = Rewriting.of(legalizer, call)
@@ -225,8 +224,6 @@ def _halved(rewriting: Rewriting, name: str) -> str:
     half = -(-channels // 2)
     if half > WORD:
         half = min(round_up(half, WORD), channels - 1)
-    first, last = (
-        rewriting.slice(name, _CHANNELS, begin, half) for begin in (0, channels - half)
-    )
+    first, last = (rewriting.slice(name, _CHANNELS, begin, half) for begin in (0, channels - half))
     after = replace(type, shape=(*type.shape[:_CHANNELS], half))
     return rewriting.emit("maximum", [first, last], after)

@@ -8,13 +8,11 @@ from dataclasses import replace
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import AxisAttributes, ConcatenationAttributes
-from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.positions import grid
 from fitzroy.compiler.targets.edgetpu.codegen.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import keeps_bytes
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import is_vector
-
-_IMAGE_RANK = 4
 
 
 @legalizes("pack")
@@ -26,15 +24,17 @@ def _pack(legalizer: Legalizer, call: Call) -> None:
     rewriting = Rewriting.of(legalizer, call)
     axis, first, after = call.attributes(AxisAttributes).axis, call.type(0), call.result.type
     outer, inner = math.prod(first.shape[:axis]), math.prod(first.shape[axis:])
-    count, shape = len(call.inputs), first.shape
+    count = len(call.inputs)
+    shape: tuple[int, ...] = first.shape
+    joined: tuple[int, ...]
     if outer == 1:
         shape, joined, along = (inner,), (count * inner,), 0
-    elif _is_image(shape) and axis < _IMAGE_RANK:
+    elif _is_image(shape) and axis < IMAGE_RANK:
         along = axis
         joined = (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
     else:
         shape = (1, *grid(outer), inner)
-        joined, along = (*shape[:-1], count * inner), _IMAGE_RANK - 1
+        joined, along = (*shape[:-1], count * inner), IMAGE_RANK - 1
     names = [rewriting.reshape(name or "", shape) for name in call.node.inputs]
     whole = rewriting.emit(
         "concatenation",
@@ -47,7 +47,7 @@ def _pack(legalizer: Legalizer, call: Call) -> None:
 
 
 def _is_image(shape: tuple[int, ...]) -> bool:
-    return len(shape) == _IMAGE_RANK and shape[0] == 1
+    return len(shape) == IMAGE_RANK and shape[0] == 1
 
 
 @legalizes("unpack")
@@ -73,7 +73,7 @@ def _unpack(legalizer: Legalizer, call: Call) -> None:
         name, along = rewriting.reshape(source, (before.size,)), 0
     elif not _is_image(before.shape):
         shape = (1, *grid(outer), before.size // outer)
-        name, along = rewriting.reshape(source, shape), _IMAGE_RANK - 1
+        name, along = rewriting.reshape(source, shape), IMAGE_RANK - 1
     step = rewriting.graph.type(name).shape[along] // len(call.outputs)
     for number, value in enumerate(call.outputs):
         part = rewriting.slice(name, along, step * number, step)

@@ -10,12 +10,16 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import TransposeAttributes
 from fitzroy.compiler.targets.edgetpu.codegen.elements import distances, take_elements
-from fitzroy.compiler.targets.edgetpu.codegen.legalize import RULES, Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import (
+    IMAGE_RANK,
+    RULES,
+    Legalizer,
+    legalizes,
+    several,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.reshape import as_vector
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import keeps_bytes, temporary
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import is_vector
-
-_IMAGE_RANK = 4
 
 _MOST_IMAGES = 32
 """Images that a result of more axes than an image has is made of, each by a gather of its own."""
@@ -49,8 +53,7 @@ def _transpose(legalizer: Legalizer, call: Call) -> None:
     perm = call.attributes(TransposeAttributes).perm
     if not keeps_bytes(before, after):
         raise UnsupportedError(f"transpose {node.name!r} changes the quantization")
-    small = len(after.shape) <= _IMAGE_RANK
-    if _keeps_order(before.shape, perm) and (not small or after.shape[0] in (1, after.size)):
+    if _keeps_order(before.shape, perm):
         RULES["reshape"](legalizer, call)
         return
     source = legalizer.place(node.inputs[0] or "")
@@ -58,7 +61,7 @@ def _transpose(legalizer: Legalizer, call: Call) -> None:
         source = as_vector(legalizer, source)
     steps = distances(legalizer, source, before.shape)
     strides = [steps[axis] for axis in perm]
-    if len(after.shape) < _IMAGE_RANK or (small and after.shape[0] == 1):
+    if len(after.shape) <= IMAGE_RANK and not several(after):
         take_elements(legalizer, node.name, source, (node.outputs[0], after), 0, strides)
         return
     _in_images(legalizer, call, source, _merged(list(zip(after.shape, strides, strict=True))))
@@ -67,8 +70,8 @@ def _transpose(legalizer: Legalizer, call: Call) -> None:
 def _in_images(legalizer: Legalizer, call: Call, source: str, axes: Sequence[Axis]) -> None:
     """A result of any axes as images of the last three of them, one after the other."""
     name, after = call.result.name, call.result.type
-    inner = [(1, 0)] * (_IMAGE_RANK - 1 - len(axes)) + list(axes[-(_IMAGE_RANK - 1) :])
-    outer = list(axes[: -(_IMAGE_RANK - 1)])
+    inner = [(1, 0)] * (IMAGE_RANK - 1 - len(axes)) + list(axes[-(IMAGE_RANK - 1) :])
+    outer = list(axes[: -(IMAGE_RANK - 1)])
     count = math.prod(extent for extent, _ in outer)
     if count > _MOST_IMAGES:
         raise UnsupportedError(
