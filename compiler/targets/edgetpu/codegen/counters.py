@@ -6,7 +6,8 @@ count with them nor wait for what they count, so that the instructions of a phas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES
@@ -65,6 +66,16 @@ _COUNTED = {
 }
 """Producers of instructions, and the traversals whose iterations they count."""
 
+_GATED = {
+    TensorOp: ("loops", "loops"),
+    NarrowToWide: ("narrow", "wide"),
+    WideToNarrow: ("wide", "narrow"),
+    RingConsume: ("wide", "wide"),
+    RingProduce: ("wide", "wide"),
+    Mesh: ("send", "receive"),
+}
+"""Traversals whose levels the conditions of the read and of the write side have."""
+
 
 def _counts(instruction: TileInstruction) -> Iterator[tuple[TileFlag, Producer | None, Traversal]]:
     for name, counted in _COUNTED.get(type(instruction), ()):
@@ -73,9 +84,22 @@ def _counts(instruction: TileInstruction) -> Iterator[tuple[TileFlag, Producer |
             yield flag, getattr(instruction, name), value
 
 
-def _iterations(value: Traversal, producer: Producer) -> int:
-    # The last chunk may also be longer than the others.
-    return value.iterations(producer.level) if producer.level else value.steps
+def iterations(value: Traversal | tuple[int, ...], level: int) -> int:
+    """How often a level of a traversal, or of the loops of a tensor operation, is gone through."""
+    if isinstance(value, Traversal):
+        # The last chunk may also be longer than the others.
+        return value.iterations(level) if level else value.steps
+    return math.prod(value[level:])
+
+
+def needs(instruction: TileInstruction) -> Iterator[tuple[Watcher, int, int]]:
+    """Conditions of an instruction, with the least and the greatest count that each asks for."""
+    for watcher in getattr(instruction, "wait", ()):
+        if isinstance(watcher, Watcher) and watcher.valid:
+            value = getattr(instruction, _GATED[type(instruction)][watcher.side])
+            last = 0 if value is None else iterations(value, watcher.level) - 1
+            ends = watcher.threshold, watcher.threshold + watcher.increment * last
+            yield watcher, min(ends), max(ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +107,7 @@ class Counters:
     """Counters of a phase.
 
     Attributes:
-        awaited: tiles on which an instruction waits for a flag, as a mask by flag.
+        awaited: tiles on which an instruction waits for a flag to count, as a mask by flag.
         most: what a flag has counted at the end of the phase, at most, by flag and tile. A flag
             that nobody awaits may count every element.
     """
@@ -99,21 +123,28 @@ class Counters:
             instructions: all instructions between two fences that reset the flags of all tiles.
         """
         phase = [item for item in instructions if isinstance(item, TileInstruction)]
-        awaited: dict[int, int] = {}
-        for instruction in phase:
-            for watcher in getattr(instruction, "wait", ()):
-                if isinstance(watcher, Watcher) and watcher.valid:
-                    awaited[watcher.flag] = awaited.get(watcher.flag, 0) | instruction.tiles
-        most: dict[int, list[int]] = {}
+        every: dict[int, list[int]] = {}
+        exact: dict[int, list[int]] = {}
         for instruction in phase:
             for flag, producer, value in _counts(instruction):
-                counted = most.setdefault(flag, [0] * TILES)
-                exact = _iterations(value, producer) if producer and producer.valid else 0
-                for tile in range(TILES):
-                    if instruction.tiles >> tile & 1:
-                        idle = not awaited.get(flag, 0) >> tile & 1
-                        counted[tile] += value.steps if idle else exact
-        return cls(awaited, {flag: tuple(counts) for flag, counts in most.items()})
+                valid = producer is not None and producer.valid
+                count = iterations(value, producer.level) if producer and valid else 0
+                _add(every.setdefault(flag, [0] * TILES), instruction.tiles, value.steps)
+                _add(exact.setdefault(flag, [0] * TILES), instruction.tiles, count)
+        awaited: dict[int, int] = {}
+        for instruction in phase:
+            for watcher, least, greatest in needs(instruction):
+                elements = _greatest(every.get(watcher.flag), instruction.tiles)
+                if greatest > 0 or elements - least > MOST:
+                    awaited[watcher.flag] = awaited.get(watcher.flag, 0) | instruction.tiles
+        most = {
+            flag: tuple(
+                exact[flag][tile] if awaited.get(flag, 0) >> tile & 1 else count
+                for tile, count in enumerate(counts)
+            )
+            for flag, counts in every.items()
+        }
+        return cls(awaited, most)
 
     def idle(self, flag: TileFlag | None, tiles: int) -> bool:
         """Whether no instruction on some tiles waits for a flag, so that it may count anything."""
@@ -121,20 +152,29 @@ class Counters:
 
     def reaches(self, flag: int, tiles: int) -> int:
         """What a flag counts on any of some tiles, at most."""
-        counts = self.most.get(flag)
-        if counts is None:
-            return 0
-        return max((count for tile, count in enumerate(counts) if tiles >> tile & 1), default=0)
+        return _greatest(self.most.get(flag), tiles)
 
-    def holds(self, watcher: Watcher, iterations: int, tiles: int) -> bool:
+    def holds(self, flag: int, tiles: int, least: int, greatest: int) -> bool:
         """Whether a condition holds from the beginning of the phase on, whatever is counted.
 
         Args:
-            watcher: the condition.
-            iterations: how often it is asked.
-            tiles: where.
+            flag: the flag.
+            tiles: where it is asked.
+            least: the least count that it asks for.
+            greatest: the greatest one.
         """
-        if watcher.flag >= TileFlag.RING_PRODUCER_A:
+        if flag >= TileFlag.RING_PRODUCER_A:
             return False
-        ends = watcher.threshold, watcher.threshold + watcher.increment * (iterations - 1)
-        return max(ends) <= 0 and self.reaches(watcher.flag, tiles) - min(ends) <= MOST
+        return greatest <= 0 and self.reaches(flag, tiles) - least <= MOST
+
+
+def _add(counts: list[int], tiles: int, count: int) -> None:
+    for tile in range(TILES):
+        if tiles >> tile & 1:
+            counts[tile] += count
+
+
+def _greatest(counts: Sequence[int] | None, tiles: int) -> int:
+    if counts is None:
+        return 0
+    return max((count for tile, count in enumerate(counts) if tiles >> tile & 1), default=0)

@@ -15,7 +15,6 @@ level that is awaited, waited at, or toggles or ends something, keeps its iterat
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
@@ -23,7 +22,12 @@ from itertools import combinations
 from typing import Any, TypeVar
 
 from fitzroy.base.bits import Optional
-from fitzroy.compiler.targets.edgetpu.codegen.counters import Counters, counts_with
+from fitzroy.compiler.targets.edgetpu.codegen.counters import (
+    Counters,
+    counts_with,
+    iterations,
+    needs,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
 from fitzroy.hw_models.isa.fields import Producer, Side, TileFlag, Watcher
@@ -33,7 +37,14 @@ from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.stream import Infeed, Outfeed, Pop
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import Dim, Prefix, Traversal, TraversalCodec, resolved, traversal
+from fitzroy.hw_models.isa.traversal import (
+    Dim,
+    Prefix,
+    Traversal,
+    TraversalCodec,
+    resolved,
+    traversal,
+)
 
 T = TypeVar("T", bound=Instruction)
 
@@ -353,19 +364,13 @@ class _Own:
 
     def _always(self, watcher: Watcher) -> bool:
         """Whether a condition always holds."""
-        loops = self._watched(watcher.side)
-        if self.counters is None or loops is None:
+        if self.counters is None:
             return False
-        above = math.prod(dim.count for dim in loops.dims[loops.under(watcher.level) :])
-        tiles: int = self.instruction.tiles  # type: ignore[attr-defined]
-        return watcher.valid and self.counters.holds(watcher, above, tiles)
-
-    def _watched(self, side: Side) -> _Loops | None:
-        """The nest whose levels a condition has."""
-        return next(
-            loops
-            for nest, loops in zip(self.nests, self.loops, strict=True)
-            if side in nest.sides
+        assert isinstance(self.instruction, TileInstruction)
+        return any(
+            item == watcher
+            and self.counters.holds(watcher.flag, self.instruction.tiles, least, greatest)
+            for item, least, greatest in needs(self.instruction)
         )
 
     def choice(self, *, close: bool) -> Choice | None:
@@ -512,15 +517,17 @@ class _Own:
         value = fields.get(nest.field)
         if value is None:
             return None
-        level = condition.level
-        if isinstance(value, Traversal):
-            iterations = value.iterations(level) if level else value.steps
-        else:
-            iterations = math.prod(value[level:])
-        threshold = 1 - iterations if condition.grows else 0
-        watcher = Watcher(condition.flag, level, threshold, condition.grows, side=condition.side)
+        threshold = 1 - iterations(value, condition.level) if condition.grows else 0
         tiles: int = self.instruction.tiles  # type: ignore[attr-defined]
-        return watcher if self.counters.holds(watcher, iterations, tiles) else None
+        if not self.counters.holds(condition.flag, tiles, threshold, 0):
+            return None
+        return Watcher(
+            condition.flag,
+            condition.level,
+            threshold,
+            int(condition.grows),
+            side=condition.side,
+        )
 
     def _loop_counts(
         self,
