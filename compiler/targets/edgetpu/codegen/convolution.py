@@ -208,7 +208,7 @@ class _Plan:
                 for slots in range(
                     fewest_slots(staged), max(SLOTS, min(most, _STAGED_ROWS // staged)) + 1
                 )
-                if slots <= SLOTS or chunks % slots == 0
+                if slots <= SLOTS or slots == chunks
             ]
         fitting = [plan for plan in options if plan.slots * plan.staged <= _STAGED_ROWS]
         # If nothing fits, what takes the fewest rows.
