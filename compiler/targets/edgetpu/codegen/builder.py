@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from fitzroy.base.errors import CapacityError
+from fitzroy.compiler.targets.edgetpu.codegen.counters import Counters
 from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY, TILES
 from fitzroy.compiler.targets.edgetpu.codegen.spelling import spelled
 from fitzroy.compiler.targets.edgetpu.codegen.sync import Tokens
@@ -96,6 +97,7 @@ class Builder:
         self._streamed = False
         self._begun = False
         self._sent: dict[tuple[SymbolKind, str], int] = {}
+        self._phase: list[tuple[_Section, int, Instruction]] = []
 
     @property
     def position(self) -> tuple[int, int]:
@@ -105,6 +107,7 @@ class Builder:
     @property
     def program(self) -> Iterator[tuple[int, int, Instruction]]:
         """All instructions with their places, as `position` tells them."""
+        self._spell()
         chunk = bundle = 0
         for section in self._sections:
             for instruction, _ in section.items:
@@ -114,15 +117,28 @@ class Builder:
                 chunk, bundle = chunk + 1, 0
 
     def emit(self, instruction: Instruction, *references: Reference) -> None:
-        """Append an instruction, in a form of published programs where it has one."""
-        instruction = spelled(instruction)
+        """Append an instruction; it gets a form of published programs where it has one."""
+        if isinstance(instruction, TileFence) and _begins_phase(instruction):
+            self._spell()
+            self._phase = []
         self._begun = False
         section = self._sections[-1]
+        self._phase.append((section, len(section.items), instruction))
         section.items.append((instruction, references))
         if isinstance(instruction, Infeed) and instruction.memory is InfeedMemory.PARAMETER:
             self._streamed = True
         section.bundles += instruction.bundles()
         self._chunk += instruction.bundles()
+
+    def _spell(self) -> None:
+        """Write the instructions of the phase in forms of published programs.
+
+        Only here is it known who counts, and who waits. Other forms take as many bundles.
+        """
+        counters = Counters.of(instruction for _, _, instruction in self._phase)
+        for section, index, instruction in self._phase:
+            _, references = section.items[index]
+            section.items[index] = spelled(instruction, counters), references
 
     def emit_all(self, instructions: Iterable[Instruction]) -> None:
         """Append instructions."""
@@ -298,6 +314,7 @@ class Builder:
 
     def sections(self) -> tuple[list[Text], list[Symbol]]:
         """The sections and symbols of an object."""
+        self._spell()
         symbols: dict[tuple[SymbolKind, str, int], int] = {}
         found = []
         for section in self._sections:
@@ -336,6 +353,11 @@ class Builder:
             Symbol(kind=int(kind), name=name or None, batch=group) for kind, name, group in symbols
         ]
         return found, names
+
+
+def _begins_phase(fence: TileFence) -> bool:
+    """Whether the counters of all tiles begin at zero after a fence."""
+    return fence.tiles == EVERY and not fence.value and fence.set & PHASE_FLAGS == PHASE_FLAGS
 
 
 def _store(slot: DescriptorSlot, register: int) -> Scalar:
