@@ -22,9 +22,14 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
-from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder
+from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import padded, rows_at
-from fitzroy.compiler.targets.edgetpu.codegen.edges import ROW_BLOCKS, SPREAD_ROWS, UNIT, collect
+from fitzroy.compiler.targets.edgetpu.codegen.edges import (
+    ROW_BLOCKS,
+    SPREAD_ROWS,
+    UNIT,
+    collect,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import PLAIN, moves
@@ -135,8 +140,11 @@ class Softmax(Layer):
         return SPREAD_ROWS
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Halfwords."""
-        return _WIDTH * tensors[self.reads[0]].nbytes
+        """Halfwords, and results on their way to a row of the grid."""
+        source = tensors[self.reads[0]]
+        assert isinstance(source, Vector)
+        rows = -(-min(source.blocks, _PORTION) // TILES)
+        return _WIDTH * source.nbytes + ROW_BLOCKS * LANES * rows
 
     def emit(self, context: Context) -> None:
         """To the scalar core, its loops, and onwards."""
@@ -175,8 +183,8 @@ class Softmax(Layer):
         for blocks in portions:
             count = take(blocks)
             builder.sync()
-            _return(context, result, blocks, count)
-            builder.sync()
+            _return(context, result, blocks, count, context.scratch + _WIDTH * source.nbytes)
+            builder.barrier()
 
     def _exponentials(self, builder: Builder) -> None:
         """The table of exponentials; those beyond the largest value are not used."""
@@ -263,69 +271,98 @@ def _take(context: Context, vector: Vector, blocks: range) -> None:
     builder.emit(ScalarFence(idle=1 << StreamEngine.OUTFEED))
 
 
-def _return(context: Context, result: Vector, blocks: range, count: int) -> None:
-    """Results to the tiles through the fifo, in rows of `_SENT_WORDS` as in published programs."""
+def _return(context: Context, result: Vector, blocks: range, count: int, first: int) -> None:
+    """Results to the tiles through the fifo, in rows of `_SENT_WORDS` as in published programs.
+
+    Rows go to a row of the grid, of which each tile then copies its blocks.
+
+    Args:
+        context: where things are.
+        result: where results go.
+        blocks: numbers of the blocks.
+        count: values in them.
+        first: byte address of narrow memory for the blocks that come.
+    """
     builder = context.builder
-    staging = builder.staging - SPREAD_ROWS
-    sent = {block: -(-result.lanes(block) // WORD // _SENT_WORDS) for block in blocks}
-    held = {tile: [block for block in result.held(tile) if block in sent] for tile in result.tiles}
-    tiles = [tile for tile, some in held.items() if some]
+    messages = [blocks[begin : begin + ROW_BLOCKS] for begin in range(0, len(blocks), ROW_BLOCKS)]
+    words = [
+        round_up(sum(-(-result.lanes(block) // WORD) for block in message), _SENT_WORDS)
+        for message in messages
+    ]
+    masks = [_takers(result, message[0]) for message in messages]
+    rows = {mask: 0 for mask in masks}
+    for mask, some in zip(masks, words, strict=True):
+        rows[mask] += some // _SENT_WORDS
+    for mask, total in rows.items():
+        _consume(builder, mask, total, first)
+    write = _stored(_OUT)
+    for number, (mask, some) in enumerate(zip(masks, words, strict=True)):
+        begin, half = number * ROW_BLOCKS * LANES, number * _ROW % _FIFO
+        builder.emit(_move(_WRITE, half))
+        _over(builder, min(WORD * some, count - begin), lambda group: _words(group, write), begin)
+        # What has been stored is there, and the other half has been sent.
+        builder.emit(ScalarFence(idle=1 << StreamEngine.PIPELINE))
+        builder.emit(ScalarFence(idle=RING_STREAMS))
+        builder.emit(
+            Infeed(
+                memory=InfeedMemory.SCALAR,
+                buffer=traversal(half, [(some, 1)], rank=INFEED_BUFFER.rank),
+                infed=Producer(0),
+                token=Producer(1),
+                wait=(None, None),
+                destination=mask,
+                row_words=_SENT_WORDS,
+            )
+        )
+        builder.tokens.ring[0] += 1
+        builder.tokens.infed += some
+    builder.sync()
 
-    def rows(tile: int) -> Traversal:
-        total = sum(sent[block] for block in held[tile])
-        return rows_at(staging, [(1, 1), (total, 0)], ping_pong=(1, 1))
+    def copy(tile: int) -> TensorOp | None:
+        held = [block for block in result.held(tile) if block in blocks]
+        if not held:
+            return None
+        source = first + LANES * ((held[0] - blocks[0]) % ROW_BLOCKS)
+        target = result.base + LANES * (held[0] // TILES)
+        places = [
+            (result.lanes(held[0]) // WORD, WORD, WORD, 0),
+            (len(held), ROW_BLOCKS * LANES, LANES, 0),
+        ]
+        return moves(source, target, context.identity, [], places, PLAIN)
 
-    def unpack(tile: int) -> WideToNarrow:
-        wide = rows(tile)
-        return WideToNarrow(
+    builder.on_tiles(copy, result.tiles)
+
+
+def _takers(vector: Vector, first: int) -> int:
+    """Mask of the tiles that some consecutive blocks go to, or that have earlier ones."""
+    tiles = {vector.owner(block) for block in range(first, first + ROW_BLOCKS)}
+    return mask_of([tile for tile in vector.tiles if tile in tiles])
+
+
+def _consume(builder: Builder, tiles: int, count: int, first: int) -> None:
+    """Tiles take so many rows of the fifo, one after the other, to narrow memory."""
+    wide = rows_at(builder.staging - SPREAD_ROWS, [(1, 1), (count, 0)], ping_pong=(1, 1))
+    builder.emit(
+        WideToNarrow(
+            tiles=tiles,
             wide=wide,
             narrow=traversal(
-                (result.base + LANES * (held[tile][0] // TILES)) // WORD,
-                [(_SENT_WORDS, 1), (wide.dims[1].count, _SENT_WORDS)],
-                rank=NARROW.rank,
+                first // WORD, [(_SENT_WORDS, 1), (count, _SENT_WORDS)], rank=NARROW.rank
             ),
             wide_to_narrow=Producer(1),
             wait=padded([full(TileFlag.RING_READ_A, 1)], 2),
             pack_level=1,
         )
-
-    def consume(tile: int) -> RingConsume:
-        return RingConsume(
+    )
+    builder.emit(
+        RingConsume(
             op=Opcode.RING_CONSUME_A,
-            wide=rows(tile),
+            tiles=tiles,
+            wide=wide,
             wait=padded([free(TileFlag.WIDE_TO_NARROW, 1)], 1),
             ring_read=Producer(1),
         )
-
-    builder.on_tiles(unpack, tiles)
-    builder.on_tiles(consume, tiles)
-    write = _stored(_OUT)
-    for number, first in enumerate(range(0, len(blocks), ROW_BLOCKS)):
-        some = blocks[first : first + ROW_BLOCKS]
-        half = number * _ROW % _FIFO
-        builder.room(2 * _MOST_BUNDLES)
-        builder.emit(_move(_WRITE, half))
-        values = min(LANES * len(some), count - LANES * first)
-        _over(builder, values, lambda group: _words(group, write), LANES * first)
-        builder.emit(ScalarFence(idle=1 << StreamEngine.PIPELINE))
-        for index, block in enumerate(some):
-            words = _SENT_WORDS * sent[block]
-            builder.emit(
-                Infeed(
-                    memory=InfeedMemory.SCALAR,
-                    buffer=traversal(
-                        half + _ROW // ROW_BLOCKS * index, [(words, 1)], rank=INFEED_BUFFER.rank
-                    ),
-                    infed=Producer(0),
-                    token=Producer(1),
-                    wait=(None, None),
-                    destination=1 << result.owner(block),
-                    row_words=_SENT_WORDS,
-                )
-            )
-            builder.tokens.ring[0] += 1
-            builder.tokens.infed += words
-        builder.emit(ScalarFence(idle=RING_STREAMS))
+    )
 
 
 # --- loops ---------------------------------------------------------------------------------------
@@ -370,7 +407,7 @@ def _maximum(register: int) -> Scalar:
 
 
 def _looked_up(values: int) -> list[Scalar]:
-    """Entries of the table for the values of a group, and the halfwords of the next group."""
+    """Entries of the table for the values of a group."""
     found, mask = [], (1 << _BITS * _WIDTH) - 1
     taken = _TAKEN[:values]
     for index, register in enumerate(taken):
@@ -379,16 +416,18 @@ def _looked_up(values: int) -> list[Scalar]:
             found.append(_alu(Alu.SHR, register, half, _BITS * _WIDTH))
         else:
             found.append(_alu(Alu.AND, register, half, mask))
-    found += [
+    loads = [
         Scalar(load=Load.REGISTER, load_to=register, load_address=register) for register in taken
     ]
-    return found + [_load(half) for half in _HALVES]
+    # A word is used two bundles after its load, also where there are few.
+    return [*found, *loads, *[Scalar()] * (values <= 2)]
 
 
 def _sum(values: int) -> list[Scalar]:
-    return _looked_up(values) + [
+    sums = [
         Scalar(alu=Alu.FADD, to=_SUM, a=_SUM, immediate=register) for register in _TAKEN[:values]
     ]
+    return [*_looked_up(values), *map(_load, _HALVES), *sums]
 
 
 def _words(values: int, last: Scalar) -> list[Scalar]:
@@ -403,7 +442,12 @@ def _words(values: int, last: Scalar) -> list[Scalar]:
             _alu(Alu.SHL, register, register, _BITS * index),
             Scalar(alu=Alu.OR, to=_OUT, a=joined, immediate=register),
         ]
-    return [*found, last]
+    halves = list(map(_load, _HALVES))
+    if last.store is Store.PUSH:
+        # The only slot of a bundle beside a load in published programs.
+        halves[0] = replace(halves[0], store=last.store, store_from=last.store_from)
+        return [*found, *halves]
+    return [*found, *halves, last]
 
 
 # --- bundles -------------------------------------------------------------------------------------
