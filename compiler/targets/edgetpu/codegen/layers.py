@@ -88,6 +88,7 @@ class Context:
         identity: wide row of the 4 x 4 identity matrix, on every tile.
         scratch: byte address of narrow memory for the layer's own use.
         host: what comes from the host while the program runs.
+        last: whether no later step sends another part of the same output.
     """
 
     builder: Builder
@@ -96,6 +97,7 @@ class Context:
     identity: int
     scratch: int
     host: HostStream
+    last: bool = True
 
     def streamed(self, name: str) -> bool:
         """Whether weights come from the host."""

@@ -206,6 +206,9 @@ def _emitted(
     context = Context(builder, plan.tensors, pieces, _IDENTITY, scratch, host)
     builder.begin()
     edges.identity(builder, _IDENTITY, context.scratch // WORD)
+    ends = {
+        step.layer.output: step for step in plan.steps if isinstance(step.layer, ports.Send)
+    }
     for step, own in zip(plan.steps, plan.scratch[1:], strict=True):
         builder.room(_MOST_BUNDLES)
         title = f"{kind_of(step.layer)} {step.layer.name}"
@@ -213,8 +216,11 @@ def _emitted(
         marks.append(Mark(title, name, *builder.position, step.layer.origin))
         if not isinstance(step.layer, ports.Receive):
             host.prefetch(builder)
+        last = not isinstance(step.layer, ports.Send) or ends[step.layer.output] is step
         with refusing(step.layer.origin):
-            step.layer.emit(replace(context, tensors=step.tensors, scratch=narrow_bytes - own))
+            step.layer.emit(
+                replace(context, tensors=step.tensors, scratch=narrow_bytes - own, last=last)
+            )
         blocks = None if step.whole else step.layer.completes(step.tensors)
         # The end of the program waits for the last step.
         if blocks is None and step is not plan.steps[-1]:

@@ -42,6 +42,7 @@ from fitzroy.formats.darwinn import (
 )
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.ownership import (
+    PART_BYTES,
     Ownership,
     element_offsets,
     listed_layout,
@@ -108,12 +109,10 @@ class Send(Layer):
     def emit(self, context: Context) -> None:
         """Send what tiles own of it."""
         image, sent = context.image(self.reads[0]), context.image(self.writes)
-        edges.send_image(
-            context.builder,
-            image,
-            sent,
-            lambda size: context.builder.output(size, SymbolKind.OUTPUT, self.output),
-        )
+        edges.send_image(context.builder, image, sent, self._destination(context))
+
+    def _destination(self, context: Context) -> edges.Destination:
+        return edges.Destination(SymbolKind.OUTPUT, self.output, context.last)
 
 
 class SendVector(Send):
@@ -123,7 +122,7 @@ class SendVector(Send):
         """Send all of it, unless the layer that made it has done so."""
         vector = context.vector(self.reads[0])
         if not vector.sent:
-            edges.send_vector(context.builder, vector, self.output)
+            edges.send_vector(context.builder, vector, self._destination(context))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -147,10 +146,8 @@ class Keep(Layer):
         builder = context.builder
         image, sent = context.image(self.reads[0]), context.image(self.writes)
 
-        def request(size: int) -> None:
-            self.kept.append((sent, builder.output(size, SymbolKind.SCRATCH)))
-
-        edges.send_image(builder, image, sent, request)
+        self.kept.append((sent, builder.scratch_bytes))
+        edges.send_image(builder, image, sent, edges.Destination(SymbolKind.SCRATCH))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -262,6 +259,7 @@ def output_port(graph: Graph, name: str, steps: Sequence[Step]) -> Port:
     begin, offsets = 0, dict[int, Array]()
     for number, sent in found.items():
         places, size = sent.places(unit)
+        begin = round_up(begin, PART_BYTES)
         offsets[number] = begin + places
         begin += size
     every = np.concatenate([offsets[number] for number in sorted(offsets)])
