@@ -12,7 +12,13 @@ from fitzroy.base.types import Array
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, Placed
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
-NARROW_BYTES = BEAGLE.memories.narrow.size
+_UNUSED_BYTES = 16
+"""Bytes at the top of narrow memory that stay free. No published program uses the last three words,
+and addresses of 16 bytes keep what lies below them aligned."""
+
+NARROW_BYTES = BEAGLE.memories.narrow.size - _UNUSED_BYTES
+"""Bytes of narrow memory that programs use."""
+
 WIDE_ROWS = BEAGLE.memories.wide.elements
 
 
