@@ -682,33 +682,33 @@ def bytecode() -> str:
 
 
 _ENVELOPE = """\
-The simulator completes every operation at once, and so does every other simulator of this chip that
-is known. A chip may have a latency, a queue of a certain depth, or an address that wraps, which no
-simulation shows. It shows in what the programs of the chip's own compiler never do.
+A simulator knows the limits that it was told of. A chip may have others: a latency, the depth of a
+queue, an address that wraps. They show in what the programs of the chip's own compiler never do.
 
-The envelope declares it (`hw_models/edgetpu/envelope`): properties of programs, each with a function
-that measures it, and the range that it has in published programs. **A value outside proves nothing**:
-it says that no chip is known to have executed a program with it. The risk is a judgement of how
-likely a chip minds, and how bad that would be; high means that a wrong result or a hang is
+The envelope declares it (`hw_models/edgetpu/envelope`): properties of programs, each with a
+function that measures it, and the range that it has in published programs. **A value outside proves
+nothing**: it says that no chip is known to have executed a program with it. The risk is a judgement
+of how likely a chip minds, and how bad that would be; high means that a wrong result or a hang is
 plausible, and that many models would have it.
 
 ```
-fitzroy compile model.tflite                         # names what is outside with medium risk or more
-fitzroy compile model.tflite --conservative          # refuses to leave the envelope
-fitzroy inspect model_edgetpu.tflite --envelope      # all properties of a program, and the places
-python -m benchmarks.envelope [PACKAGES...]          # takes the ranges anew from compiled models
+fitzroy compile model.tflite                       # names what is outside with medium risk or more
+fitzroy compile model.tflite --conservative        # does not leave the envelope
+fitzroy inspect model_edgetpu.tflite --envelope    # all properties of a program, and the places
+python -m benchmarks.envelope [PACKAGES...]        # takes the ranges anew from compiled models
 ```
 
-The [verifier](verifier.md) has a rule for it, too. Properties that depend on the order of events are
-measured on the course of the scalar core without data; where that depends on data, the program is
-followed up to there.
+A conservative compilation leaves operators to the host, with the reason, whose program would leave
+the envelope; it fails where no operator is at fault. The [verifier](verifier.md) has a rule for the
+envelope, too. Properties that depend on the order of events are measured on the course of the
+scalar core without data; where that depends on data, the program is followed up to there.
 """
 
 _ENVELOPE_LIMITS = """\
-- Addresses of buffers count as 0. A program that a simulator ran has them filled in, and is not
-  measured.
-- A published LSTM, whose course depends on data, keeps pieces of 24 bytes one after the other in the
-  host's scratch buffer; offsets and sizes of descriptors are those of outputs.
+- Addresses of buffers count as 0. A program that a simulator ran has them filled in, and its
+  offsets say nothing.
+- A published LSTM, whose course depends on data, keeps pieces of 24 bytes one after the other in
+  the host's scratch buffer; offsets and sizes of descriptors are those of outputs.
 - How many instructions wait at the engines of tiles is not a property: published programs have
   thousands, so that these queues must hold the scalar core back.
 - Which fields, modes and levels instructions have is another subject:
@@ -725,9 +725,9 @@ def envelope() -> str:
         _ENVELOPE,
         "## Ranges\n",
         "*Published*: values in the compiled models that the table was made from, places and",
-        "programs; where a bound is wider than these values, it is that of a survey of 318 published",
-        "programs of runtime versions 10 to 14. *Ours*: values in the programs of the code generator",
-        f"for the {results['sources']} quantized models of the corpus and",
+        "programs; where a bound is wider than these values, it is that of a survey of 318",
+        "published programs of runtime versions 10 to 14. *Ours*: values in the programs of the",
+        f"code generator for the {results['sources']} quantized models of the corpus and",
         f"{results['random_models']} random models, {results['programs']} programs, in default",
         "mode.\n",
         *_table(

@@ -113,7 +113,7 @@ def _exit(item: Exit) -> dict[str, Any]:
         "value": departure.value,
         "unit": departure.property.unit,
         "published": departure.range,
-        "places": departure.count,
+        "places": len(departure.places),
         "chunk": departure.place.chunk,
         "bundle": departure.place.bundle,
         "tiles": departure.place.tiles,
@@ -184,8 +184,8 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
     for number, part in enumerate(result.segments):
         places |= {node.name: number for node in part.segment.nodes}
         legalized = form(part, Legalized)
-        for layer, origin in zip(legalized.layers, legalized.origins, strict=True):
-            layers[origin].append(kind_of(layer))
+        for layer in legalized.layers:
+            layers[layer.origin].append(kind_of(layer))
     reasons: dict[str, list[dict[str, str]]] = defaultdict(list)
     for reject in result.reasons:
         reasons[reject.where].append(

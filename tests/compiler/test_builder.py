@@ -8,20 +8,22 @@ import pytest
 from tests.compiler.edgetpu_models import U8, differing_bytes, findings, random_model
 from tests.compiler.test_codegen_convolution import chain, grow
 
-from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.codegen import builder as builders
 from fitzroy.compiler.targets.edgetpu.codegen import sync
 from fitzroy.compiler.targets.edgetpu.codegen.builder import ALL_ENGINES, Builder
-from fitzroy.compiler.targets.edgetpu.codegen.envelope import CODE, Exit, OutsideError
+from fitzroy.compiler.targets.edgetpu.codegen.envelope import CODE, OutsideError
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.compiler.targets.edgetpu.codegen.options import Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY
+from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
-from fitzroy.compiler.targets.edgetpu.codegen.stages import Emitted, Form
+from fitzroy.edgetpu import Source, compile_edgetpu
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.edgetpu.envelope import PROPERTIES, Departure, Place, Program, measured
+from fitzroy.hw_models.edgetpu.envelope import PROPERTIES, Program, Published, check, measured
+from fitzroy.hw_models.edgetpu.envelope import published as published_ranges
 from fitzroy.hw_models.edgetpu.verifier import record, verify
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import Opcode, Producer, ScalarFlag, TileEngine
@@ -30,7 +32,6 @@ from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.program import chunk, disassemble
 from fitzroy.hw_models.isa.ring import RingProduce
-from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import WIDE, traversal
 from fitzroy.linker.packages.darwinn import link
 
@@ -208,9 +209,9 @@ def test_a_conservative_program_refuses_to_leave_the_envelope() -> None:
     (package,) = link([lower(graph, Options(conservative=True))])
     assert outside(package, tuple(PROPERTIES)) == {}
     assert lower(graph, Options(narrow_bytes=whole))
-    with pytest.raises(UnsupportedError) as caught:
+    # No operator has the identity matrix at the top of narrow memory.
+    with pytest.raises(OutsideError) as caught:
         lower(graph, Options(conservative=True, narrow_bytes=whole))
-    assert isinstance(caught.value, OutsideError)
     (reject,) = caught.value.rejects
     assert reject.code == CODE
     assert "narrow-top is 49,151 words" in reject.what
@@ -219,25 +220,29 @@ def test_a_conservative_program_refuses_to_leave_the_envelope() -> None:
     assert "narrow-top" in str(caught.value)
 
 
-def test_a_refusal_names_the_layer() -> None:
-    forms: list[Form] = []
-    lower(small(), observe=forms.append)
-    (emitted,) = (one for one in forms if isinstance(one, Emitted))
-    (place,) = (
-        Place(number, bundle, item.tiles)
-        for number, bundle, item in emitted.program
-        if isinstance(item, TensorOp) and item.trained
-    )
-    # Places of an observer's program do not count the START of a chunk.
-    step = emitted.step_at(place.chunk, place.bundle + 1)
-    assert step is not None
-    assert step.layer == small().nodes()[0].name
-    assert emitted.step_at(0, 1) is None
-    departure = Departure(PROPERTIES["partial-sum-run"], 1, "at least 8", place, 3)
-    error = OutsideError([Exit(departure, step), Exit(departure, None)])
-    assert error.layers == (step.layer,)
-    assert [reject.where for reject in error.rejects] == [step.name, "the program"]
-    assert "partial-sum-run is 1 steps" in str(error)
+def test_the_operators_that_leave_the_envelope_are_left_to_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Weights of depthwise convolutions pass through scalar memory, which nothing else does."""
+    ranges = {**published_ranges(), "scalar-infeed-row": Published(5, 5, 1, 1)}
+    graph = small()
+    grow(graph, "depthwise_conv_2d", 8, (3, 3))
+    conv, depthwise = graph.nodes()
+    assert lower(graph, Options(conservative=True))
+    monkeypatch.setattr(check, "published", lambda: ranges)
+    with pytest.raises(Refused) as caught:
+        lower(graph, Options(conservative=True))
+    assert caught.value.operators == (depthwise.name,)
+    assert caught.value.code == CODE
+    assert "scalar-infeed-row is 4 words" in caught.value.what
+    assert caught.value.reason.startswith("published programs have 5; places outside: ")
+    assert "--conservative" in caught.value.hint
+    model = export_model(graph)
+    source = Source("model.tflite", 0, model, import_model(model))
+    result = compile_edgetpu(source, generator=Options(conservative=True), costs=None)
+    assert [node.op for node in result.mapped] == [conv.op]
+    assert [node.op for node in result.unmapped] == [depthwise.op]
+    assert {reason.code for reason in result.reasons} == {CODE}
 
 
 def test_the_verifier_agrees() -> None:

@@ -19,7 +19,7 @@ class Measured:
         lowest: the lowest value.
         highest: the highest value.
         occurrences: places where it was measured.
-        outside: how many of these leave the published range.
+        outside: those that leave the published range.
         worst: the value that leaves it furthest, the first of several; None if all are inside.
     """
 
@@ -27,7 +27,7 @@ class Measured:
     lowest: int
     highest: int
     occurrences: int
-    outside: int
+    outside: tuple[Place, ...]
     worst: Value | None
 
 
@@ -40,14 +40,14 @@ class Departure:
         value: the value that leaves it furthest.
         range: the published range as text.
         place: where the value is.
-        count: places outside the range.
+        places: all places outside the range.
     """
 
     property: Property
     value: int
     range: str
     place: Place
-    count: int
+    places: tuple[Place, ...]
 
     def __str__(self) -> str:
         return f"{self.property.slug} {self.value:,} ({self.range})"
@@ -112,10 +112,10 @@ def measured(
         own = known.get(item.slug)
         numbers = [value.value for value in values]
         lowest, highest = min(numbers), max(numbers)
-        outside, worst = 0, None
+        outside, worst = tuple[Place, ...](), None
         if excess(item, own, lowest) or excess(item, own, highest):
             beyond = [excess(item, own, number) for number in numbers]
-            outside = sum(map(bool, beyond))
+            outside = tuple(one.place for one, far in zip(values, beyond, strict=True) if far)
             worst = values[beyond.index(max(beyond))]
         found[item.slug] = Measured(item, lowest, highest, len(numbers), outside, worst)
     return found

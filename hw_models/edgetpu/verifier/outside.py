@@ -25,7 +25,7 @@ def check(program: Program) -> Iterator[Finding]:
             "envelope",
             where,
             f"{item.property.slug} is {item.value:,} {item.property.unit}",
-            reason=f"published programs have {item.range}; places outside: {item.count:,}",
+            reason=f"published programs have {item.range}; places outside: {len(item.places):,}",
             remedy=item.property.remedy,
             level=item.property.risk.severity,
         )

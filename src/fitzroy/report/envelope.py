@@ -120,7 +120,7 @@ def _joined(item: Property, found: Iterable[_Found]) -> PropertyReport:
         min(part.measured.lowest for part in parts),
         max(part.measured.highest for part in parts),
         sum(part.measured.occurrences for part in parts),
-        sum(part.measured.outside for part in parts),
+        sum(len(part.measured.outside) for part in parts),
         worst,
     )
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from fitzroy.base.errors import CapacityError
+from fitzroy.compiler.targets.edgetpu.codegen.counters import Counters
 from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY, TILES
 from fitzroy.compiler.targets.edgetpu.codegen.spelling import spelled
 from fitzroy.compiler.targets.edgetpu.codegen.sync import Tokens, signed16
@@ -27,7 +28,7 @@ from fitzroy.hw_models.isa.scalar import (
     Scalar,
     Store,
 )
-from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory
+from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.text import field_place
 
 T = TypeVar("T", bound=TileInstruction)
@@ -55,6 +56,16 @@ _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 
 _LOW, _HIGH = 5, 4
 """Registers of the two words of an address."""
+
+MOST_OUTFEEDS = 16
+"""Outfeeds that wait at a time: as many as in published programs."""
+
+MOST_PARAMETER_INFEEDS = 159
+"""Infeeds of parameters that wait at a time: as many as in published programs."""
+
+DESCRIPTOR_BUNDLES = 18
+"""Bundles from the issue of a descriptor to the next write of one of its words, at least, as in
+published programs; four more bundles issue the next descriptor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +106,7 @@ class Builder:
     Attributes:
         tokens: turns on the ring.
         staging: first row of wide memory that phases may use for data.
+        infeeds_awaited: fences so far that wait for the infeed.
     """
 
     def __init__(self) -> None:
@@ -106,6 +118,11 @@ class Builder:
         self._begun = False
         self._meshes = 0
         self._sent: dict[tuple[SymbolKind, str], int] = {}
+        self._phase: list[tuple[_Section, int, Instruction]] = []
+        self._waiting = {StreamEngine.INFEED: 0, StreamEngine.OUTFEED: 0}
+        self._bundles = 0
+        self._issued = -DESCRIPTOR_BUNDLES
+        self.infeeds_awaited = 0
 
     @property
     def position(self) -> tuple[int, int]:
@@ -115,6 +132,7 @@ class Builder:
     @property
     def program(self) -> Iterator[tuple[int, int, Instruction]]:
         """All instructions with their places, as `position` tells them."""
+        self._spell()
         chunk = bundle = 0
         for section in self._sections:
             for instruction, _ in section.items:
@@ -124,19 +142,58 @@ class Builder:
                 chunk, bundle = chunk + 1, 0
 
     def emit(self, instruction: Instruction, *references: Reference) -> None:
-        """Append an instruction, in a form of published programs where it has one."""
-        instruction = spelled(instruction)
+        """Append an instruction; it gets a form of published programs where it has one.
+
+        The scalar core first waits where stream engines have as many instructions as they may.
+        """
+        if isinstance(instruction, TileFence) and _begins_phase(instruction):
+            self._spell()
+            self._phase = []
+        self._count_streams(instruction)
         self._begun = False
         if isinstance(instruction, Mesh):
             self._meshes |= 1 << TileEngine[instruction.op.name]
         elif isinstance(instruction, TileFence) and instruction.idle == ALL_ENGINES:
             self._meshes = 0
         section = self._sections[-1]
+        self._phase.append((section, len(section.items), instruction))
         section.items.append((instruction, references))
-        if isinstance(instruction, Infeed) and instruction.memory is InfeedMemory.PARAMETER:
-            self._streamed = True
-        section.bundles += instruction.bundles()
-        self._chunk += instruction.bundles()
+        bundles = instruction.bundles()
+        section.bundles += bundles
+        self._chunk += bundles
+        self._bundles += bundles
+        if isinstance(instruction, Scalar) and instruction.store is Store.ISSUE:
+            self._issued = self._bundles
+
+    def _count_streams(self, instruction: Instruction) -> None:
+        """Keep count of what waits at stream engines, and let the scalar core wait for them."""
+        match instruction:
+            case Outfeed():
+                self._queue(StreamEngine.OUTFEED, MOST_OUTFEEDS, 1 << StreamEngine.OUTFEED)
+            case Infeed(memory=InfeedMemory.PARAMETER):
+                self._queue(StreamEngine.INFEED, MOST_PARAMETER_INFEEDS, RING_STREAMS)
+                self._streamed = True
+            case ScalarFence():
+                for engine in self._waiting:
+                    if instruction.idle >> engine & 1:
+                        self._waiting[engine] = 0
+                self.infeeds_awaited += instruction.idle >> StreamEngine.INFEED & 1
+
+    def _queue(self, engine: StreamEngine, most: int, idle: int) -> None:
+        """One more instruction waits at a stream engine; a fence first if too many do."""
+        if self._waiting[engine] == most:
+            self.emit(ScalarFence(idle=idle))
+        self._waiting[engine] += 1
+
+    def _spell(self) -> None:
+        """Write the instructions of the phase in forms of published programs.
+
+        Only here is it known who counts, and who waits. Other forms take as many bundles.
+        """
+        counters = Counters.of(instruction for _, _, instruction in self._phase)
+        for section, index, instruction in self._phase:
+            _, references = section.items[index]
+            section.items[index] = spelled(instruction, counters), references
 
     def emit_all(self, instructions: Iterable[Instruction]) -> None:
         """Append instructions."""
@@ -238,7 +295,8 @@ class Builder:
     ) -> None:
         """Ask the host for a transfer some bytes behind the address of a symbol, or to be told.
 
-        The parts are moved one bundle before they are stored, as compiled programs do.
+        The parts are moved one bundle before they are stored, as compiled programs do. Nothing is
+        stored until `DESCRIPTOR_BUNDLES` after the descriptor before.
 
         Args:
             tag: what is asked for.
@@ -248,14 +306,16 @@ class Builder:
             offset: bytes behind the address.
             operand: a streamed operand from whose first byte on the offset counts.
         """
+        moves = _added(offset) if offset or operand else []
+        stored = self._bundles + 2 + len(moves)
+        self.emit_all([Scalar()] * (self._issued - 1 + DESCRIPTOR_BUNDLES - stored))
         for register, part in ((_LOW, Part.LOW), (_HIGH, Part.HIGH)):
             references = () if kind is None else (Reference("immediate", kind, name, part),)
             self.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=register), *references)
-        if offset or operand:
-            place = Reference("immediate", SymbolKind.OPERAND, operand, Part.OFFSET, offset)
-            for item in _added(offset):
-                moved = operand and item.alu is Alu.ADD and item.to != _HIGH
-                self.emit(item, *([place] if moved else []))
+        place = Reference("immediate", SymbolKind.OPERAND, operand, Part.OFFSET, offset)
+        for item in moves:
+            moved = operand and item.alu is Alu.ADD and item.to != _HIGH
+            self.emit(item, *([place] if moved else []))
         self.emit(_store(DescriptorSlot.ADDRESS_LOW, _LOW))
         self.emit(_move(8, size, DescriptorSlot.ADDRESS_HIGH, _HIGH))
         self.emit(_move(9, tag, DescriptorSlot.SIZE, 8))
@@ -346,6 +406,7 @@ class Builder:
 
     def sections(self) -> tuple[list[Text], list[Symbol]]:
         """The sections and symbols of an object."""
+        self._spell()
         symbols: dict[tuple[SymbolKind, str, int], int] = {}
         found = []
         for section in self._sections:
@@ -384,6 +445,11 @@ class Builder:
             Symbol(kind=int(kind), name=name or None, batch=group) for kind, name, group in symbols
         ]
         return found, names
+
+
+def _begins_phase(fence: TileFence) -> bool:
+    """Whether the counters of all tiles begin at zero after a fence."""
+    return fence.tiles == EVERY and not fence.value and fence.set & PHASE_FLAGS == PHASE_FLAGS
 
 
 def _store(slot: DescriptorSlot, register: int) -> Scalar:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.codegen.stages import Emitted, Mark
 from fitzroy.hw_models.edgetpu.envelope import Departure, Program, departures, measured
 
@@ -16,67 +17,87 @@ CODE = "edgetpu-envelope"
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """A property of a program that leaves the envelope, and the step that makes it do so.
+    """A property of a program that leaves the envelope, and the steps that make it do so.
 
     Attributes:
-        departure: the property, with its value and place.
-        step: the step of the program that has the value; None for its beginning.
+        departure: the property, with its values and places.
+        step: the step of the program that has the worst value; None for its beginning.
+        operators: what all steps with values outside come from; empty if some come from nothing.
     """
 
     departure: Departure
     step: Mark | None
+    operators: tuple[str, ...] = ()
 
-    def diagnostic(self) -> Diagnostic:
-        """What is wrong, and what to do about it."""
+    @property
+    def what(self) -> str:
+        """The property and its worst value, with the step."""
+        where = "" if self.step is None else f" in {self.step.name}"
+        property = self.departure.property
+        return f"{property.slug} is {self.departure.value:,} {property.unit}{where}"
+
+    @property
+    def reason(self) -> str:
+        """The published range, and how often it is left."""
         item = self.departure
-        return Diagnostic(
-            Severity.WARNING,
-            CODE,
-            "the program" if self.step is None else self.step.name,
-            f"{item.property.slug} is {item.value:,} {item.property.unit}",
-            f"published programs have {item.range}; places outside: {item.count:,}, the worst at "
-            f"{item.place}",
-            item.property.remedy,
+        return (
+            f"published programs have {item.range}; places outside: {len(item.places):,}, the "
+            f"worst at {item.place}"
         )
 
 
 class OutsideError(UnsupportedError):
-    """A program leaves the envelope, and must not.
+    """A program leaves the envelope and must not, and leaving operators out would not help.
 
     Args:
         exits: where it does.
-
-    Attributes:
-        layers: names of the layers that make it do so, without inputs and outputs.
     """
 
     def __init__(self, exits: Sequence[Exit]) -> None:
-        first = exits[0].diagnostic()
-        more = f" and {len(exits) - 1} more properties" if len(exits) > 1 else ""
+        more = f", and {len(exits) - 1} more properties" if len(exits) > 1 else ""
         super().__init__(
-            f"the program leaves the envelope of published programs: {first.what} in "
-            f"{first.where}{more}",
-            rejects=[item.diagnostic() for item in exits],
-            hint="compile without --conservative, or leave these layers to the host",
+            f"the program leaves the envelope of published programs: {exits[0].what}{more}",
+            rejects=[_diagnostic(item) for item in exits],
+            hint="compile without --conservative",
         )
-        steps = [item.step for item in exits if item.step is not None]
-        self.layers = tuple(dict.fromkeys(step.layer for step in steps if step.layer))
+
+
+def _diagnostic(item: Exit) -> Diagnostic:
+    where = "the program" if item.step is None else item.step.name
+    remedy = item.departure.property.remedy
+    return Diagnostic(Severity.WARNING, CODE, where, item.what, item.reason, remedy)
 
 
 def exits(form: Emitted) -> tuple[Exit, ...]:
     """Where a program leaves the envelope, the greatest risk first."""
-    return tuple(
-        Exit(item, form.step_at(item.place.chunk, item.place.bundle))
-        for item in departures(measured(Program.of(form.chunks)))
-    )
+    return tuple(_exit(form, item) for item in departures(measured(Program.of(form.chunks))))
+
+
+def _exit(form: Emitted, item: Departure) -> Exit:
+    # Places count the START of a chunk, those of the program under construction do not.
+    steps = [form.step_at(place.chunk, place.bundle - 1) for place in item.places]
+    origins = ["" if step is None else step.origin for step in steps]
+    operators = tuple(dict.fromkeys(origins)) if all(origins) else ()
+    return Exit(item, form.step_at(item.place.chunk, item.place.bundle - 1), operators)
 
 
 def refuse_exits(form: Emitted) -> None:
     """Refuse a program that leaves the envelope.
 
     Raises:
-        OutsideError: it does.
+        Refused: operators make it do so.
+        OutsideError: it would do so without any of its operators.
     """
     found = exits(form)
-    if found:
+    if not found:
+        return
+    first = found[0]
+    if not first.operators:
         raise OutsideError(found)
+    raise Refused(
+        first.operators,
+        f"its program leaves the envelope of published programs: {first.what}",
+        reason=first.reason,
+        code=CODE,
+        hint=f"{first.departure.property.remedy}, or compile without --conservative",
+    )
