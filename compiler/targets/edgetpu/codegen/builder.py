@@ -60,6 +60,9 @@ _LOW, _HIGH = 5, 4
 MOST_OUTFEEDS = 16
 """Outfeeds that wait at a time: as many as in published programs."""
 
+MOST_INPUT_INFEEDS = 16
+"""Infeeds of inputs that wait at a time: as many as in published programs."""
+
 MOST_PARAMETER_INFEEDS = 159
 """Infeeds of parameters that wait at a time: as many as in published programs."""
 
@@ -170,6 +173,8 @@ class Builder:
         match instruction:
             case Outfeed():
                 self._queue(StreamEngine.OUTFEED, MOST_OUTFEEDS, 1 << StreamEngine.OUTFEED)
+            case Infeed(memory=InfeedMemory.ACTIVATION):
+                self._queue(StreamEngine.INFEED, MOST_INPUT_INFEEDS, RING_STREAMS)
             case Infeed(memory=InfeedMemory.PARAMETER):
                 self._queue(StreamEngine.INFEED, MOST_PARAMETER_INFEEDS, RING_STREAMS)
                 self._streamed = True
@@ -181,7 +186,7 @@ class Builder:
 
     def _queue(self, engine: StreamEngine, most: int, idle: int) -> None:
         """One more instruction waits at a stream engine; a fence first if too many do."""
-        if self._waiting[engine] == most:
+        if self._waiting[engine] >= most:
             self.emit(ScalarFence(idle=idle))
         self._waiting[engine] += 1
 
