@@ -192,7 +192,7 @@ ACTIVATION, PARAMETER, SCALAR = (
     InfeedMemory.SCALAR,
 )
 
-OUTSIDE: dict[str, tuple[int, list[Instruction]]] = {
+OUTSIDE: dict[str, tuple[int, Sequence[Instruction]]] = {
     "partial-sum-run": (7, [summing(9, 3, inner=7)]),
     "partial-sum-revisit": (8, [summing(2, 3, inner=7)]),
     "partial-sum-words": (8, [summing(30, 3, inner=2)]),
@@ -234,7 +234,7 @@ OUTSIDE: dict[str, tuple[int, list[Instruction]]] = {
 }
 """For every property, the value outside of a program and its instructions."""
 
-INSIDE: dict[str, list[Instruction]] = {
+INSIDE: dict[str, Sequence[Instruction]] = {
     "partial-sum-run": [summing(9, 3, inner=8)],
     "partial-sum-revisit": [summing(2, 3, inner=8)],
     "partial-sum-words": [summing(30, 3, inner=3)],
@@ -480,6 +480,6 @@ def test_the_table_is_that_of_published_programs() -> None:
 
 
 def test_tables_are_sorted_and_read_back() -> None:
-    text = table(dict(reversed(published().items())))
+    text = table({slug: published()[slug] for slug in sorted(published(), reverse=True)})
     shipped = ROOT / "hw_models" / "edgetpu" / "envelope" / TABLE
     assert text == shipped.read_text(encoding="ascii")
