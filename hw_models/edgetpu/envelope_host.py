@@ -398,7 +398,7 @@ class _Requests:
     def infeed(self, item: Infeed) -> None:
         """An infeed that waits for units of this stream."""
         for watcher in item.wait:
-            if isinstance(watcher, Watcher) and watcher.flag is self.flag:
+            if isinstance(watcher, Watcher) and watcher.flag == self.flag:
                 first = watcher.threshold - 1
                 # Thresholds have 16 bits.
                 first = self.infed + (first - self.infed + 0x8000) % 0x10000 - 0x8000
@@ -484,15 +484,20 @@ def _activation_infeeds(chunks: Chunks) -> Iterator[tuple[_Step, Infeed]]:
 
 
 def waiting_outfeeds(chunks: Chunks) -> list[Measured]:
-    """Outfeeds since the last fence that waits for them, this one included."""
-    found, count = [], 0
+    """Outfeeds since the last fence that waits for them, this one included.
+
+    Those to the host, those to words of scalar memory and those to its fifo count by themselves.
+    """
+    found: list[Measured] = []
+    counts: dict[tuple[bool, bool], int] = {}
     for step in _walk(chunks):
         match step.item:
             case ScalarFence(idle=idle) if idle >> StreamEngine.OUTFEED & 1:
-                count = 0
-            case Outfeed():
-                count += 1
-                found.append(step.measured(count))
+                counts = {}
+            case Outfeed(to_host=to_host, wait=wait):
+                kind = to_host, any(watcher is not None for watcher in wait)
+                counts[kind] = counts.get(kind, 0) + 1
+                found.append(step.measured(counts[kind]))
     return found
 
 

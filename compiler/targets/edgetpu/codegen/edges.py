@@ -854,9 +854,10 @@ def _relay(
             # Outfeeds divide messages between rows.
             room = BEAGLE.memories.scalar.elements - held
             taken = words if words <= room else room - room % LANES
-            builder.emit(ScalarFence(idle=1 << StreamEngine.PIPELINE))
-            builder.emit(Outfeed(buffer=outfeed_words(taken, held), row_words=LANES))
-            held, words = held + taken, words - taken
+            if taken:
+                builder.emit(ScalarFence(idle=1 << StreamEngine.PIPELINE))
+                builder.emit(Outfeed(buffer=outfeed_words(taken, held), row_words=LANES))
+                held, words = held + taken, words - taken
             if words:
                 pushed = held - held % (PART_BYTES // WORD)
                 _push(builder, pushed, pushed, destination)
