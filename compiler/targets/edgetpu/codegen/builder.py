@@ -28,6 +28,7 @@ from fitzroy.hw_models.isa.scalar import (
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.text import field_place
+from fitzroy.hw_models.isa.units import MOST_OUTFEEDS, MOST_PARAMETER_INFEEDS
 
 T = TypeVar("T", bound=TileInstruction)
 
@@ -46,12 +47,6 @@ _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 
 _LOW, _HIGH = 5, 4
 """Registers of the two words of an address."""
-
-MOST_OUTFEEDS = 16
-"""Outfeeds that wait at a time: as many as in published programs."""
-
-MOST_PARAMETER_INFEEDS = 159
-"""Infeeds of parameters that wait at a time: as many as in published programs."""
 
 DESCRIPTOR_BUNDLES = 18
 """Bundles from the issue of a descriptor to the next write of one of its words, at least, as in

@@ -62,7 +62,13 @@ from fitzroy.hw_models.isa.traversal import (
     Traversal,
     traversal,
 )
-from fitzroy.hw_models.isa.units import infeed_units, outfeed_units, outfeed_words, pop_units
+from fitzroy.hw_models.isa.units import (
+    MOST_OUTFED,
+    infeed_units,
+    outfeed_units,
+    outfeed_words,
+    pop_units,
+)
 from fitzroy.hw_models.ownership import PART_BYTES
 
 UNIT = BEAGLE.memories.activation_buffer.element_bytes
@@ -707,10 +713,6 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
             )
             builder.tokens.outfed += 1
         builder.emit(message(tile))
-
-
-MOST_OUTFED = 1 << 14
-"""Units of an outfeed to the host, at most, whole rows; as in published programs."""
 
 
 def _split(count: int, most: int) -> list[int]:
