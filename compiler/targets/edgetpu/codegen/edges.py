@@ -244,12 +244,13 @@ def _pieces(image: Image) -> list[_Piece]:
     """
     pieces: list[_Piece] = []
     for part in range(ROWS):
-        begin, end = _units(image, part)
-        if begin == end:
+        first, last = image.rows.owned[part]
+        if first == last:
             continue
+        begin, end = _units(image, part)
         if pieces and 0 <= pieces[-1].units[1] - begin <= 1:
-            last = pieces.pop()
-            pieces.append(_Piece((last.units[0], end), (*last.parts, part)))
+            before = pieces.pop()
+            pieces.append(_Piece((before.units[0], end), (*before.parts, part)))
         else:
             pieces.append(_Piece((begin, end), (part,)))
     return pieces
