@@ -860,7 +860,7 @@ def _relay(
             if taken:
                 builder.emit(ScalarFence(idle=1 << StreamEngine.PIPELINE))
                 builder.emit(Outfeed(buffer=outfeed_words(taken, held), row_words=LANES))
-                held, words = held + taken, words - taken
+            held, words = held + taken, words - taken
             if words:
                 pushed = held - held % (PART_BYTES // WORD)
                 _push(builder, pushed, pushed, destination)
