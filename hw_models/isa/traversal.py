@@ -259,6 +259,32 @@ def traversal(
     return Traversal(base, loops, mask, *ping_pong, count, axis, skip)
 
 
+def resolved(value: Traversal) -> Traversal:
+    """The same addresses without a partial chunk and without slots, where loops can say it.
+
+    A chunk that is as long as the others is not partial, and the only one is a loop of its length.
+    Two slots that are used once each in every run of the loops above are a stride.
+    """
+    dims, part_dim = list(value.dims), value.part_dim
+    if part_dim and (dims[part_dim].count == 1 or value.part_count == dims[0].count):
+        dims[0] = Dim(value.part_count, dims[0].stride)
+        part_dim = 0
+    step = value.fifo_step
+    turning = next((k for k in range(value.fifo_dim, len(dims)) if dims[k].count > 1), None)
+    if step and turning is None:
+        step = 0
+    elif step and turning is not None and dims[turning].count == 2:
+        dims[turning] = Dim(2, dims[turning].stride + step)
+        step = 0
+    return traversal(
+        value.base,
+        [(dim.count, dim.stride) for dim in dims],
+        rank=len(dims),
+        ping_pong=(value.fifo_dim, step) if step else (0, 0),
+        part=(value.part_count, part_dim) if part_dim else None,
+    )
+
+
 _TEXT = re.compile(
     r"(?P<base>-?\w{1,12})(?: \[(?P<dims>[^\]]{0,800})\])?(?P<rest>(?: [a-z]{1,9}\([^)]{0,60}\))*)"
 )

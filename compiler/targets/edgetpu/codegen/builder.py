@@ -9,14 +9,16 @@ from typing import TypeVar
 import numpy as np
 
 from fitzroy.base.errors import CapacityError
+from fitzroy.compiler.targets.edgetpu.codegen.counters import Counters
 from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY, TILES
 from fitzroy.compiler.targets.edgetpu.codegen.spelling import spelled
-from fitzroy.compiler.targets.edgetpu.codegen.sync import Tokens
+from fitzroy.compiler.targets.edgetpu.codegen.sync import Tokens, signed16
 from fitzroy.formats.object_file import Condition, Fixup, Part, Symbol, SymbolKind, Text
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import ScalarFlag, StreamEngine, TileEngine, TileFlag
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction, TileInstruction
+from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.program import NOPS_AFTER_HALT, assemble
 from fitzroy.hw_models.isa.scalar import (
     Alu,
@@ -39,6 +41,14 @@ PHASE_FLAGS = (1 << TileFlag.RING_PRODUCER_A) - 1
 ALL_FLAGS = (1 << len(TileFlag)) - 1
 RING_STREAMS = 1 << StreamEngine.INFEED | 1 << StreamEngine.OUTFEED
 """Stream engines on the ring."""
+
+_MESH_COUNTERS = {
+    TileEngine.MESH_WESTWARD: (TileFlag.MESH_EAST_IN, TileFlag.MESH_WEST_OUT),
+    TileEngine.MESH_EASTWARD: (TileFlag.MESH_WEST_IN, TileFlag.MESH_EAST_OUT),
+    TileEngine.MESH_SOUTHWARD: (TileFlag.MESH_NORTH_IN, TileFlag.MESH_SOUTH_OUT),
+    TileEngine.MESH_NORTHWARD: (TileFlag.MESH_SOUTH_IN, TileFlag.MESH_NORTH_OUT),
+}
+"""Counters of each mesh engine, the engine that most published fences wait for first."""
 
 WIDE_ROWS = BEAGLE.memories.wide.elements
 _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
@@ -101,7 +111,9 @@ class Builder:
         self._chunk = 0
         self._streamed = False
         self._begun = False
+        self._meshes = 0
         self._sent: dict[tuple[SymbolKind, str], int] = {}
+        self._phase: list[tuple[_Section, int, Instruction]] = []
         self._waiting = {StreamEngine.INFEED: 0, StreamEngine.OUTFEED: 0}
         self._bundles = 0
         self._issued = -DESCRIPTOR_BUNDLES
@@ -115,6 +127,7 @@ class Builder:
     @property
     def program(self) -> Iterator[tuple[int, int, Instruction]]:
         """All instructions with their places, as `position` tells them."""
+        self._spell()
         chunk = bundle = 0
         for section in self._sections:
             for instruction, _ in section.items:
@@ -124,14 +137,21 @@ class Builder:
                 chunk, bundle = chunk + 1, 0
 
     def emit(self, instruction: Instruction, *references: Reference) -> None:
-        """Append an instruction, in a form of published programs where it has one.
+        """Append an instruction; it gets a form of published programs where it has one.
 
         The scalar core first waits where stream engines have as many instructions as they may.
         """
-        instruction = spelled(instruction)
+        if isinstance(instruction, TileFence) and _begins_phase(instruction):
+            self._spell()
+            self._phase = []
         self._count_streams(instruction)
         self._begun = False
+        if isinstance(instruction, Mesh):
+            self._meshes |= 1 << TileEngine[instruction.op.name]
+        elif isinstance(instruction, TileFence) and instruction.idle == ALL_ENGINES:
+            self._meshes = 0
         section = self._sections[-1]
+        self._phase.append((section, len(section.items), instruction))
         section.items.append((instruction, references))
         bundles = instruction.bundles()
         section.bundles += bundles
@@ -159,6 +179,16 @@ class Builder:
         if self._waiting[engine] == most:
             self.emit(ScalarFence(idle=idle))
         self._waiting[engine] += 1
+
+    def _spell(self) -> None:
+        """Write the instructions of the phase in forms of published programs.
+
+        Only here is it known who counts, and who waits. Other forms take as many bundles.
+        """
+        counters = Counters.of(instruction for _, _, instruction in self._phase)
+        for section, index, instruction in self._phase:
+            _, references = section.items[index]
+            section.items[index] = spelled(instruction, counters), references
 
     def emit_all(self, instructions: Iterable[Instruction]) -> None:
         """Append instructions."""
@@ -194,11 +224,12 @@ class Builder:
         """A new phase: all earlier work is done on each tile, flags count from zero.
 
         Behind parameters from the host, which have no turn on the ring, it begins on all tiles at
-        the same time. Nothing is needed where one has just begun.
+        the same time; so it does where ring tokens count from zero again. Nothing is needed where
+        one has just begun.
         """
         if self._begun:
             return
-        if self._streamed:
+        if self._streamed or self.tokens.many:
             self.sync()
         else:
             self.fence(reset=PHASE_FLAGS)
@@ -206,10 +237,37 @@ class Builder:
 
     def sync(self) -> None:
         """A new phase, which begins on all tiles at the same time."""
-        self.fence(reset=PHASE_FLAGS, signal=True)
-        self.wait_for_tiles()
+        if self.tokens.many:
+            self._reset_tokens()
+        else:
+            self.fence(reset=PHASE_FLAGS, signal=True)
+            self.wait_for_tiles()
         self._streamed = False
         self._begun = True
+
+    def _reset_tokens(self) -> None:
+        """A new phase in which ring tokens count from zero, too, as compiled programs begin it."""
+        self.fence(reset=PHASE_FLAGS)
+        tokens = self.tokens.ring
+        channels = [channel for channel in (0, 1) if tokens[channel]]
+        thresholds = [0] * len(ScalarFlag)
+        for channel in channels:
+            thresholds[ScalarFlag.PRODUCER_A + channel] = signed16(tokens[channel])
+        mask = sum(1 << ScalarFlag.PRODUCER_A + channel for channel in channels)
+        if mask:
+            self.emit(
+                ScalarFence(
+                    clear=EVERY,
+                    set=mask,
+                    thresholds=tuple(thresholds),
+                    wait=mask,
+                    idle=RING_STREAMS,
+                )
+            )
+        rings = sum(1 << TileFlag.RING_PRODUCER_A + channel for channel in channels)
+        self.fence(reset=rings, signal=True)
+        self.wait_for_tiles()
+        self.tokens.ring = [0, 0]
 
     def wait_for_tiles(self, *, streams: int = RING_STREAMS) -> None:
         """The scalar core waits for the signals of all tiles, and for stream engines."""
@@ -278,13 +336,20 @@ class Builder:
     # --- begin, chunks, end ----------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Reset flags and tokens of the chip."""
+        """Reset flags and tokens of the chip.
+
+        Tiles are waited for once more before they get their first instruction, as compiled
+        programs do: what resets a counter may take longer than the fence that asks for it.
+        """
         self.emit(TileFence(tiles=EVERY, set=ALL_FLAGS, idle=ALL_ENGINES, signal=True))
         self.emit(
             ScalarFence(
                 clear=EVERY, set=(1 << len(ScalarFlag)) - 1, wait_tiles=True, tiles=EVERY, idle=0x1F
             )
         )
+        self.set_scalar([ScalarFlag.AVDATA_POP, ScalarFlag.AVDATA_INFEED], 0)
+        self.fence(signal=True)
+        self.wait_for_tiles()
 
     def room(self, bundles: int) -> None:
         """Begin another chunk unless this one has room for so many more bundles.
@@ -297,10 +362,28 @@ class Builder:
                 f"an operator takes {bundles} bundles", reason=f"a chunk holds {_CHUNK_BUNDLES}"
             )
         if self._chunk + bundles > _CHUNK_BUNDLES:
+            begun = self._begun
             self._halt(end_program=False)
             self._sections[-1].ends_chunk = True
             self._sections.append(_Section())
             self._chunk = 0
+            self._begin_chunk(begun=begun)
+            self._begun = begun
+
+    def _begin_chunk(self, *, begun: bool) -> None:
+        """Let tiles wait before the first instruction of a chunk, as in compiled programs.
+
+        Within a phase, engines may wait for instructions that are still to come. A fence then
+        waits for a mesh engine without instructions, and sets counters that only this one has.
+        """
+        if begun:
+            self.fence()
+            return
+        for engine, counters in _MESH_COUNTERS.items():
+            if not self._meshes >> engine & 1:
+                mask = sum(1 << counter for counter in counters)
+                self.fence(idle=1 << engine, reset=mask)
+                return
 
     def _halt(self, *, end_program: bool) -> None:
         self.emit(Halt(end_program=end_program))
@@ -308,26 +391,7 @@ class Builder:
 
     def end(self) -> None:
         """Wait for everything, leave the ring's tokens at zero, and interrupt the host."""
-        tokens = self.tokens.ring
-        channels = [channel for channel in (0, 1) if tokens[channel]]
-        flags = [ScalarFlag.PRODUCER_A + channel for channel in channels]
-        thresholds = [0] * len(ScalarFlag)
-        for channel, flag in zip(channels, flags, strict=True):
-            thresholds[flag] = (tokens[channel] + 0x8000 & 0xFFFF) - 0x8000
-        mask = sum(1 << flag for flag in flags)
-        if mask:
-            self.emit(
-                ScalarFence(
-                    clear=EVERY,
-                    set=mask,
-                    thresholds=tuple(thresholds),
-                    wait=mask,
-                    idle=RING_STREAMS,
-                )
-            )
-        rings = sum(1 << TileFlag.RING_PRODUCER_A + channel for channel in channels)
-        self.fence(reset=rings, signal=True)
-        self.wait_for_tiles()
+        self._reset_tokens()
         self.emit(TileFence(tiles=EVERY, idle=ALL_ENGINES, signal=True, end=3))
         self.wait_for_tiles()
         self.descriptor(DescriptorTag.INTERRUPT_0, 0)
@@ -337,6 +401,7 @@ class Builder:
 
     def sections(self) -> tuple[list[Text], list[Symbol]]:
         """The sections and symbols of an object."""
+        self._spell()
         symbols: dict[tuple[SymbolKind, str, int], int] = {}
         found = []
         for section in self._sections:
@@ -375,6 +440,11 @@ class Builder:
             Symbol(kind=int(kind), name=name or None, batch=group) for kind, name, group in symbols
         ]
         return found, names
+
+
+def _begins_phase(fence: TileFence) -> bool:
+    """Whether the counters of all tiles begin at zero after a fence."""
+    return fence.tiles == EVERY and not fence.value and fence.set & PHASE_FLAGS == PHASE_FLAGS
 
 
 def _store(slot: DescriptorSlot, register: int) -> Scalar:

@@ -680,7 +680,7 @@ def _depthwise_patches(
         _option(replace(shape, slots=slots), in_channels, vectors, areas)
         for shape in shapes
         for slots in range(fewest_slots(shape.staged), _MOST_SLOTS + 1)
-        if slots <= SLOTS or shape.blocks(in_channels) % slots == 0
+        if slots <= SLOTS or slots == shape.blocks(in_channels)
     )
 
 

@@ -486,16 +486,18 @@ def spread(context: Context, vector: Vector, blocks: range) -> None:
                 part=(last, 1) if last != first else None,
             ),
             prefix=Prefix(0, aside, others, aside + others - 1, 0) if others else None,
-            wide_to_narrow=Producer(1),
+            wide_to_narrow=Producer(0),
             wait=padded([full(TileFlag.RING_READ_A, 1)], 2),
             pack_level=1,
         )
 
     def consume(tile: int) -> RingConsume:
+        # Only the last row has fewer words.
+        words = vector.lanes(of[tile][0]) // WORD
         return RingConsume(
             op=Opcode.RING_CONSUME_A,
             wide=rows(tile),
-            wait=padded([free(TileFlag.WIDE_TO_NARROW, 1)], 1),
+            wait=padded([free(TileFlag.WIDE_TO_NARROW, 1, step=words)], 1),
             ring_read=Producer(1),
         )
 

@@ -123,6 +123,7 @@ def exchange(builder: Builder, image: Image, blocks: Blocks | None = None) -> bo
         sweep = _Sweep(image, vertical, blocks)
         for way in sweep.ways:
             done |= bool(builder.on_tiles(partial(sweep.fill, way)))
+            done |= bool(builder.on_tiles(partial(sweep.take, way)))
             done |= bool(builder.on_tiles(partial(sweep.transfer, way)))
     return done
 
@@ -218,27 +219,47 @@ class _Sweep:
             return None
         return self.mesh(way, None, None, self.filled(tile, way), ())
 
-    def transfer(self, way: _Way, tile: int) -> Mesh | None:
-        """Sends what the next part of the axis misses; receives, or fills."""
+    def passes_on(self, tile: int, way: _Way) -> bool:
+        """Whether a tile sends some of what it gets on the same way."""
         here = self.place(tile)
-        wanted = self.missing(way, here + (1 if way.ahead else -1))
-        receive = self.moved(tile, self.missing(way, here))
-        fill = None if receive is not None else self.filled(tile, way)
-        return self.mesh(
-            way, self.moved(tile, wanted), receive, fill, self.waits(tile, way, wanted)
-        )
+        begin, end = self.axis.owned[here]
+        wanted = self.wanted(way, here)
+        if self.moved(tile, wanted) is None or (begin <= wanted[0] and wanted[1] <= end):
+            return False
+        return bool(self.arrivals(tile, way))
 
-    def waits(self, tile: int, way: _Way, wanted: Interval) -> list[Watcher]:
-        """What a tile waits for before it sends a block.
+    def wanted(self, way: _Way, part: int) -> Interval:
+        """What the next part of the axis gets on a way."""
+        return self.missing(way, part + (1 if way.ahead else -1))
 
-        It needs its own part, what it has to pass on, and rows that go on sideways.
+    def received(self, tile: int, way: _Way) -> tuple[Traversal | None, Traversal | None]:
+        """What a tile receives; what it fills, if it receives nothing."""
+        receive = self.moved(tile, self.missing(way, self.place(tile)))
+        return receive, None if receive is not None else self.filled(tile, way)
+
+    def take(self, way: _Way, tile: int) -> Mesh | None:
+        """Receives, or fills, what goes on to the next part of the axis.
+
+        An engine has done with it before it begins what it sends.
+        """
+        if not self.passes_on(tile, way):
+            return None
+        return self.mesh(way, None, *self.received(tile, way), ())
+
+    def transfer(self, way: _Way, tile: int) -> Mesh | None:
+        """Sends what the next part of the axis misses; receives, or fills, unless that is done."""
+        wanted = self.wanted(way, self.place(tile))
+        target = (None, None) if self.passes_on(tile, way) else self.received(tile, way)
+        return self.mesh(way, self.moved(tile, wanted), *target, self.waits(tile))
+
+    def waits(self, tile: int) -> list[Watcher]:
+        """What a tile waits for before it sends a block: its own part, and rows that go sideways.
+
+        What it passes on has come before.
         """
         found = []
         if self.blocks is not None and self.image.active(tile):
             found.append(full(TileFlag.AVDATA, self.level))
-        begin, end = self.axis.owned[self.place(tile)]
-        if wanted[0] < begin or wanted[1] > end:
-            found += self.arrivals(tile, way)
         if not self.vertical:
             rows = replace(self, vertical=True)
             for other in rows.ways:

@@ -121,9 +121,11 @@ class Layer(ABC):
     """A machine-level operator.
 
     Attributes:
-        name: name of the node that it comes from.
+        name: name of the node that it comes from, or of what it makes for that.
         reads: names of its operands.
         writes: name of its result.
+        weights: its parameters.
+        origin: name of the node that it comes from; that of the input that it takes.
     """
 
     makes_vector: ClassVar[bool] = False
@@ -145,6 +147,7 @@ class Layer(ABC):
     reads: tuple[str, ...]
     writes: str
     weights: tuple[Weights, ...] = field(default=())
+    origin: str = ""
 
     def windows(self, index: int) -> Window:
         """What an element of the result needs of an operand."""

@@ -19,7 +19,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.targets.edgetpu.codegen import edges
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step
-from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import IMAGE_RANK, Legalizer, rows_of_images
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import Pointwise, VectorPointwise
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
@@ -175,43 +175,45 @@ def attach(legalizer: Legalizer) -> None:
     Operators of single elements come right behind the layer whose result only they read, so that
     what they read need not wait for them.
     """
-    layers, origins = list(legalizer.layers), list(legalizer.origins)
+    layers = list(legalizer.layers)
     readers = Counter(name for layer in layers for name in layer.reads)
     ends = {part for name in legalizer.graph.outputs for part in legalizer.parts(name)}
     made = {layer.writes for layer in layers}
-    following: dict[str, tuple[Layer, str]] = {}
-    for layer, origin in zip(layers, origins, strict=True):
+    following: dict[str, Layer] = {}
+    for layer in layers:
         if isinstance(layer, Pointwise | VectorPointwise):
             (source,) = layer.reads
             if readers[source] == 1 and source in made and source not in ends:
-                following[source] = layer, origin
-    pending = dict.fromkeys(map(legalizer.place, legalizer.graph.inputs))
+                following[source] = layer
+    pending = {
+        legalizer.rows.get(name) or legalizer.place(name): name for name in legalizer.graph.inputs
+    }
     sends: dict[str, list[Layer]] = {}
     for name in dict.fromkeys(legalizer.graph.outputs):
         for number, part in enumerate(legalizer.parts(name)):
             sends.setdefault(part, []).append(_send(legalizer, name, number, part))
     legalizer.layers.clear()
-    legalizer.origins.clear()
 
-    def add(layer: Layer, origin: str) -> None:
-        found = [layer, *sends.pop(layer.writes, [])]
-        legalizer.layers += found
-        legalizer.origins += [origin] * len(found)
+    def add(layer: Layer) -> None:
+        found = sends.pop(layer.writes, [])
+        for send in found:
+            send.origin = layer.origin
+        legalizer.layers += [layer, *found]
         if layer.writes in following:
-            add(*following[layer.writes])
+            add(following[layer.writes])
 
     def take(names: Iterable[str]) -> None:
         for name in names:
             if name in pending:
-                del pending[name]
+                input = pending.pop(name)
                 kind = ReceiveVector if is_vector(legalizer, name) else Receive
-                add(kind(name=name, reads=(), writes=name, input=name), name)
+                add(kind(name=input, reads=(), writes=name, input=input, origin=input))
 
-    later = {layer for layer, _ in following.values()}
-    for layer, origin in zip(layers, origins, strict=True):
+    later = set(following.values())
+    for layer in layers:
         if layer not in later:
             take(layer.reads)
-            add(layer, origin)
+            add(layer)
     take(list(pending))
 
 
@@ -229,7 +231,9 @@ def _send(legalizer: Legalizer, output: str, number: int, part: str) -> Send:
 def input_port(graph: Graph, name: str) -> Port:
     """What the object says of an input."""
     type = graph.type(name)
-    extent = (1, 1, type.size) if len(type.shape) != 4 else _extent(type.shape[1:])
+    extent = (1, 1, type.size)
+    if len(type.shape) == IMAGE_RANK:
+        extent = _extent(rows_of_images(type)[1:])
     port = _port(name, type, extent, InputLayer())
     return replace(port, size_bytes=-(-math.prod(extent) // edges.UNIT) * edges.UNIT)
 

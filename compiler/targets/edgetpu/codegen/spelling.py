@@ -2,31 +2,49 @@
 
 Loops that continue each other may be written as one, loops that run once may be added anywhere, a
 condition that holds from the first iteration on may be asked before any, and an operation whose
-lanes are the same everywhere may call any of its outer loops blocks. Layers write loops as they
-think of them; here they get the nest that compiled programs have, if there is one.
+lanes are the same everywhere may call any of its outer loops blocks. Two slots in turn that are used
+once each are a stride, and a partial chunk that is not shorter than the others is none. Who knows
+what the whole phase counts and awaits can do more: a flag that nobody awaits may be counted at any
+level or not at all, and a condition that always holds may be asked or not. Layers write
+instructions as they think of them; here they get what compiled programs have, if there is such a
+form.
 
-What an engine does in which order, what it counts, and when it waits stay the same: every level
-that is counted at, waited at, or toggles or ends something, keeps its iterations.
+What an engine does in which order, what others learn of it, and when it waits stay the same: every
+level that is awaited, waited at, or toggles or ends something, keeps its iterations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from typing import Any, TypeVar
 
 from fitzroy.base.bits import Optional
+from fitzroy.compiler.targets.edgetpu.codegen.counters import (
+    Counters,
+    counts_with,
+    iterations,
+    needs,
+)
+from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
-from fitzroy.hw_models.isa.fields import Producer, Side, Watcher
+from fitzroy.hw_models.isa.fields import Producer, Side, TileFlag, Watcher
 from fitzroy.hw_models.isa.forms import form, parsed, published, shapes
-from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.instruction import Instruction, TileInstruction
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.stream import Infeed, Outfeed, Pop
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import Dim, Prefix, Traversal, TraversalCodec, traversal
+from fitzroy.hw_models.isa.traversal import (
+    Dim,
+    Prefix,
+    Traversal,
+    TraversalCodec,
+    resolved,
+    traversal,
+)
 
 T = TypeVar("T", bound=Instruction)
 
@@ -74,28 +92,58 @@ NESTS: Mapping[type[Instruction], tuple[Nest, ...]] = {
 """Nests of every instruction that has any."""
 
 
-def spelled(instruction: T) -> T:
-    """The instruction in a form of published programs, or in one that is close to it, if any."""
+def spelled(instruction: T, counters: Counters | None = None) -> T:
+    """The instruction in a form of published programs, or in one that is close to it, if any.
+
+    Args:
+        instruction: an instruction as a layer writes it.
+        counters: of the phase that it belongs to, with all of its instructions as layers write
+            them; None if nothing is known about the others.
+    """
     nests = NESTS.get(type(instruction))
-    if nests is None:
+    if nests is None or form(instruction) in published():
         return instruction
-    text = form(instruction)
-    if text in published() or _fixed(instruction):
-        return instruction
-    own = _Own.of(instruction, nests)
-    key = (text, own.structure)
-    if key not in _CHOICES:
-        _CHOICES[key] = own.choice()
-    choice = _CHOICES[key]
-    found = None if choice is None else own.written(*choice)
-    return instruction if found is None else replace(instruction, **found)
+    resolved = _resolved(instruction, nests)
+    ways = [
+        _Own.of(item, nests, counters)
+        for item in dict.fromkeys((instruction, resolved))
+        if not _fixed(item)
+    ]
+    for close in (False, True):
+        for own in ways:
+            found = own.spelling(close=close)
+            if found is not None:
+                return replace(own.instruction, **found)  # type: ignore[type-var]
+    return instruction
 
 
-Choice = tuple[Mapping[str, str], Set[str]]
-"""A published form, and traversals that have another number of loops."""
+def _resolved(instruction: T, nests: Sequence[Nest]) -> T:
+    """The instruction with traversals in their plainest form."""
+    if isinstance(instruction, NarrowToWide) and instruction.transpose is not Transpose.NONE:
+        # There a partial chunk shortens another dimension.
+        return instruction
+    values = {nest.field: getattr(instruction, nest.field) for nest in nests}
+    plain = {k: resolved(v) for k, v in values.items() if isinstance(v, Traversal)}
+    return replace(instruction, **plain)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How an instruction is written.
+
+    Attributes:
+        form: a published form, by field.
+        free: traversals that have another number of loops than in the form.
+        phase: whether conditions and producers may come and go.
+    """
+
+    form: Mapping[str, str]
+    free: Set[str] = frozenset()
+    phase: bool = False
+
 
 _CHOICES: dict[object, Choice | None] = {}
-"""Choices so far, by what they depend on."""
+"""Choices so far, by most of what they depend on."""
 
 _FREE: tuple[frozenset[str], ...] = tuple(
     map(frozenset, ((), ("a",), ("b",), ("a", "b"), ("narrow",), ("send",), ("receive",)))
@@ -230,9 +278,9 @@ class _Loops:
         """How many loops are below a level."""
         return self.below[min(level, len(self.below) - 1)]
 
-    def places(
+    def arrangements(
         self, rank: int, levels: Sequence[tuple[int, int]], allowed: Callable[[int, int], bool]
-    ) -> tuple[int, ...] | None:
+    ) -> Iterator[tuple[int, ...]]:
         """Positions of the loops in a nest where `rank` loops are in use, the rest running once.
 
         Args:
@@ -241,15 +289,14 @@ class _Loops:
             allowed: whether a loop may be at a position.
         """
         count = len(self.dims)
-        if not count:
-            return () if rank == 0 else None
-        for first in combinations(range(rank - 1), count - 1) if rank >= count else ():
+        if not count and not rank:
+            yield ()
+        for first in combinations(range(rank - 1), count - 1) if rank >= count > 0 else ():
             places = (*first, rank - 1)
             if all(
                 sum(place < level for place in places) == below for below, level in levels
             ) and all(allowed(index, place) for index, place in enumerate(places)):
-                return places
-        return None
+                yield places
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,46 +308,98 @@ class _Own:
         nests: its nests.
         modes: what cannot be changed.
         loops: the loops of each nest, None for those that are absent.
+        counters: counters of its phase, None if they are not known.
     """
 
     instruction: Instruction
     nests: tuple[Nest, ...]
     modes: Modes
     loops: tuple[_Loops | None, ...]
+    counters: Counters | None
 
     @classmethod
-    def of(cls, instruction: Instruction, nests: tuple[Nest, ...]) -> _Own:
+    def of(
+        cls, instruction: Instruction, nests: tuple[Nest, ...], counters: Counters | None
+    ) -> _Own:
         modes = _modes(type(instruction), instruction.op.name.lower(), shapes(instruction))
-        return cls(instruction, nests, modes, tuple(_loops_of(instruction, nest) for nest in nests))
+        if not isinstance(instruction, TileInstruction):
+            # Counters of the scalar core run through the whole program.
+            counters = None
+        loops = tuple(_loops_of(instruction, nest) for nest in nests)
+        return cls(instruction, nests, modes, loops, counters)
 
-    @property
-    def structure(self) -> object:
-        """What a choice depends on beside the form."""
-        return tuple(None if loops is None else (loops.marks, loops.below) for loops in self.loops)
-
-    def choice(self) -> Choice | None:
-        """The form to write it in."""
-        for modes, frees in ((self.modes, _FREE), (_loose(self.modes), _FREE[:2])):
-            for free in frees:
-                for candidate in _candidates().get(modes, ()):
-                    if self.written(candidate, free) is not None:
-                        return candidate, free
-        return None
-
-    def written(self, form: Mapping[str, str], free: Set[str]) -> dict[str, Any] | None:
-        """The fields that make it an instruction of a form, None if it is not one.
+    def spelling(self, *, close: bool) -> dict[str, Any] | None:
+        """Fields that make it an instruction of another form, None if there is none.
 
         Args:
-            form: shapes by field.
-            free: traversals that may have any number of loops.
+            close: whether the form may be one that is close to a published one.
         """
+        key = (form(self.instruction), self._structure(), close)
+        choice = _CHOICES.get(key)
+        found = None if choice is None else self.written(choice)
+        if found is None and (choice is not None or key not in _CHOICES):
+            _CHOICES[key] = choice = self.choice(close=close)
+            found = None if choice is None else self.written(choice)
+        return found
+
+    def _structure(self) -> object:
+        """What a choice depends on beside the form."""
+        loops = tuple(
+            None if item is None else (item.marks, item.below, [d.count == 2 for d in item.dims])
+            for item in self.loops
+        )
+        idle = tuple(self._idle(name) for nest in self.nests for name in nest.levels)
+        return str((loops, idle, [self._always(item) for item in self._conditions()]))
+
+    def _conditions(self) -> list[Watcher]:
+        """Conditions that it has."""
+        return [item for item in getattr(self.instruction, "wait", ()) if item is not None]
+
+    def _idle(self, name: str) -> bool:
+        """Whether a producer counts with a flag that nobody awaits."""
+        if self.counters is None:
+            return False
+        flag = counts_with(self.instruction, name)
+        return self.counters.idle(flag, self.instruction.tiles)  # type: ignore[attr-defined]
+
+    def _always(self, watcher: Watcher) -> bool:
+        """Whether a condition always holds."""
+        if self.counters is None:
+            return False
+        assert isinstance(self.instruction, TileInstruction)
+        return any(
+            item == watcher
+            and self.counters.holds(watcher.flag, self.instruction.tiles, least, greatest)
+            for item, least, greatest in needs(self.instruction)
+        )
+
+    def choice(self, *, close: bool) -> Choice | None:
+        """The form to write it in."""
+        for option in self._options(close=close):
+            if self.written(option) is not None:
+                return option
+        return None
+
+    def _options(self, *, close: bool) -> Iterator[Choice]:
+        exact = _candidates().get(self.modes, ())
+        if not close:
+            yield from (Choice(candidate) for candidate in exact)
+            yield from (Choice(candidate, phase=True) for candidate in exact)
+            return
+        for modes, frees in ((self.modes, _FREE[1:]), (_loose(self.modes), _FREE[:2])):
+            for free in frees:
+                yield from (Choice(item, free) for item in _candidates().get(modes, ()))
+
+    def written(self, choice: Choice) -> dict[str, Any] | None:
+        """The fields that make it an instruction of a form, None if it is not one."""
+        form, free = choice.form, choice.free
         levels: list[list[tuple[int, int]]] = [[] for _ in self.nests]
-        waits = self._waits(form.get("wait", ""), levels, free)
+        waits = self._waits(choice, levels)
         if waits is None:
             return None
-        fields = dict(waits)
+        fields: dict[str, Any] = {}
         for nest, loops, wanted in zip(self.nests, self.loops, levels, strict=True):
-            counted = self._counted(nest, loops, form, nest.field in free, wanted)
+            counted = self._counted(nest, loops, choice, wanted)
             if counted is None:
                 return None
             fields |= counted
@@ -315,20 +414,25 @@ class _Own:
             if found is None:
                 return None
             fields |= found
+        present, absent = waits
+        added = [self._asked(item, fields) for item in absent]
+        if None in added:
+            return None
+        if hasattr(self.instruction, "wait"):
+            found = [*present, *added]
+            fields["wait"] = (*found, *[None] * (len(self.instruction.wait) - len(found)))
         return fields
 
     def _counted(
-        self,
-        nest: Nest,
-        loops: _Loops | None,
-        form: Mapping[str, str],
-        free: bool,
-        levels: list[tuple[int, int]],
+        self, nest: Nest, loops: _Loops | None, choice: Choice, levels: list[tuple[int, int]]
     ) -> dict[str, Any] | None:
         """Fields with a level of a nest, which are added to its levels; None if they do not fit."""
         fields: dict[str, Any] = {}
         for name in nest.levels:
-            value, wanted = getattr(self.instruction, name), _level(form.get(name))
+            value, wanted = getattr(self.instruction, name), _level(choice.form.get(name))
+            if choice.phase and self._idle(name) and loops is not None:
+                fields[name] = None if wanted is None else Producer(wanted)
+                continue
             if _is_level(value):
                 wanted = wanted or 0
             elif (wanted is None) != _is_absent(value):
@@ -336,7 +440,7 @@ class _Own:
             if wanted is None or loops is None:
                 continue
             below = loops.under(_cut(value))
-            if free:
+            if nest.field in choice.free:
                 wanted = below - _cut_above(value)
                 if wanted < 0:
                     return None
@@ -346,41 +450,84 @@ class _Own:
         return fields
 
     def _waits(
-        self, text: str, levels: list[list[tuple[int, int]]], free: Set[str]
-    ) -> dict[str, Any] | None:
-        """Wait conditions with the levels of a form, which are added to those of the nests."""
+        self, choice: Choice, levels: list[list[tuple[int, int]]]
+    ) -> tuple[list[Watcher], list[_Condition]] | None:
+        """Conditions with the levels of a form, which are added to those of the nests.
+
+        Returns:
+            Those that it has, and what is to be added; None if they do not fit.
+        """
         if not any(nest.sides for nest in self.nests):
-            return {}
-        conditions = self.instruction.wait  # type: ignore[attr-defined]
+            return [], []
         codec = type(self.instruction).field("wait").codec.inner  # type: ignore[attr-defined]
+        text = choice.form.get("wait", "")
         wanted = [_Condition.of(item) for item in text.split("&") if item]
-        present = [item for item in conditions if item is not None]
-        if len(wanted) != len(present) or not all(item.valid for item in present):
-            return None
-        result: list[Watcher | None] = []
-        for watcher in present:
-            name = codec.text(watcher).partition(">=")[0]
-            key = (name, watcher.side is Side.WRITE)
+        result = []
+        for watcher in self._conditions():
+            key = (codec.text(watcher).partition(">=")[0], watcher.side is Side.WRITE)
             found = next((item for item in wanted if item.key == key), None)
             if found is None:
+                if choice.phase and self._always(watcher):
+                    continue
                 return None
             wanted.remove(found)
-            index = next(k for k, nest in enumerate(self.nests) if watcher.side in nest.sides)
-            loops = self.loops[index]
-            if loops is None:
+            written = self._condition(watcher, found, choice, levels)
+            if written is None:
                 return None
-            all_below = len(loops.dims)
-            below = loops.under(watcher.level) if watcher.increment else all_below
-            if not found.grows and below != all_below:
-                # It grows, and there is more than one iteration.
-                return None
-            if self.nests[index].field in free:
-                found = replace(found, level=below)
-            elif found.grows:
-                levels[index].append((below, found.level))
-            increment = (watcher.increment or 1) if found.grows else 0
-            result.append(replace(watcher, level=found.level, increment=increment))
-        return {"wait": (*result, *[None] * (len(conditions) - len(result)))}
+            result.append(written)
+        return None if wanted and not choice.phase else (result, wanted)
+
+    def _condition(
+        self,
+        watcher: Watcher,
+        wanted: _Condition,
+        choice: Choice,
+        levels: list[list[tuple[int, int]]],
+    ) -> Watcher | None:
+        """A condition with the level of a form, which is added to those of its nest."""
+        index = next(k for k, nest in enumerate(self.nests) if watcher.side in nest.sides)
+        loops = self.loops[index]
+        if loops is None or not watcher.valid:
+            return None
+        all_below = len(loops.dims)
+        below = loops.under(watcher.level) if watcher.increment else all_below
+        if not wanted.grows and below != all_below:
+            # It grows, and there is more than one iteration.
+            return None
+        level = wanted.level
+        if self.nests[index].field in choice.free:
+            level = below
+        elif wanted.grows:
+            levels[index].append((below, level))
+        increment = (watcher.increment or 1) if wanted.grows else 0
+        return replace(watcher, level=level, increment=increment)
+
+    def _asked(self, condition: _Condition, fields: Mapping[str, Any]) -> Watcher | None:
+        """A condition of a form that always holds; None if there is none.
+
+        It asks for no more than what the counter begins the phase with, in any iteration.
+
+        Args:
+            condition: its shape.
+            fields: the nests that the instruction will have.
+        """
+        if condition.flag is None or self.counters is None:
+            return None
+        nest = next(nest for nest in self.nests if condition.side in nest.sides)
+        value = fields.get(nest.field)
+        if value is None:
+            return None
+        threshold = 1 - iterations(value, condition.level) if condition.grows else 0
+        tiles: int = self.instruction.tiles  # type: ignore[attr-defined]
+        if not self.counters.holds(condition.flag, tiles, threshold, 0):
+            return None
+        return Watcher(
+            condition.flag,
+            condition.level,
+            threshold,
+            int(condition.grows),
+            side=condition.side,
+        )
 
     def _loop_counts(
         self,
@@ -391,9 +538,10 @@ class _Own:
     ) -> dict[str, Any] | None:
         mask = int(form.get("reduction", "0"), 0)
         rank = int(shape)
-        places = loops.places(
+        arrangements = loops.arrangements(
             rank, levels, lambda index, place: bool(mask >> place & 1) == loops.marks[index]
         )
+        places = next(arrangements, None)
         if places is None:
             return None
         counts = [1] * len(self.instruction.loops)  # type: ignore[attr-defined]
@@ -416,37 +564,62 @@ class _Own:
             ping = None if ping is None else loops.under(value.fifo_dim)
             part = None if part is None else loops.under(value.part_dim)
         constraints = list(levels)
-        if ping is not None:
-            if not value.fifo_step:
+        if value.fifo_step:
+            if ping is not None:
+                constraints.append((loops.under(value.fifo_dim), ping))
+            elif loops.under(value.fifo_dim) < len(loops.dims):
                 return None
-            constraints.append((loops.under(value.fifo_dim), ping))
-        elif value.fifo_step and loops.under(value.fifo_dim) < len(loops.dims):
-            return None
-        if (part is None) != (not value.part_dim):
+        if part is None and value.part_dim:
             return None
         last = loops.under(value.part_dim)
 
         def allowed(index: int, place: int) -> bool:
-            return part is None or (
+            return not value.part_dim or (
                 (index == 0) == (place == 0) and (index == last) == (place == part)
             )
 
-        places = loops.places(rank, constraints, allowed)
-        if places is None:
-            return None
-        # A single element at address 0 would be all zero bits, which means that there is none.
-        dims = [(1, 0)] * rank or [(1, 1)]
-        for place, dim in zip(places, loops.dims, strict=True):
-            dims[place] = (dim.count, dim.stride)
-        return {
-            name: traversal(
+        for places in loops.arrangements(rank, constraints, allowed):
+            # A single element at address 0 would be all zero bits, which means that there is none.
+            dims = [(1, 0)] * rank or [(1, 1)]
+            for place, dim in zip(places, loops.dims, strict=True):
+                dims[place] = (dim.count, dim.stride)
+            step = value.fifo_step
+            if ping is not None and not step:
+                step = _slots(value, dims, ping)
+                if not step:
+                    continue
+            length = value.part_count if value.part_dim else dims[0][0]
+            found = traversal(
                 value.base,
                 dims,
                 rank=len(value.dims),
-                ping_pong=(0, 0) if ping is None else (ping, value.fifo_step),
-                part=None if part is None else (value.part_count, part),
+                ping_pong=(0, 0) if ping is None else (ping, step),
+                part=None if part is None else (length, part),
             )
-        }
+            return {name: found}
+        return None
+
+
+def _slots(value: Traversal, dims: list[tuple[int, int]], ping: int) -> int:
+    """Distance of two slots that give a traversal its addresses; 0 if there are no such.
+
+    Args:
+        value: a traversal without slots.
+        dims: its loops; the one that goes from one slot to the other loses its stride.
+        ping: the dimension from which on steps go from one slot to the other.
+    """
+    turning = next((k for k in range(ping, len(dims)) if dims[k][0] > 1), None)
+    if turning is not None:
+        count, stride = dims[turning]
+        if count != SLOTS or not stride:
+            return 0
+        dims[turning] = count, 0
+        return stride
+    # The second slot is never used; it is beside the first one, in front of it where possible.
+    ends = [(count - 1) * stride for count, stride in dims]
+    size = 1 + sum(map(abs, ends))
+    low = value.base + sum(end for end in ends if end < 0)
+    return -size if size <= low else size
 
 
 def _loops_of(instruction: Instruction, nest: Nest) -> _Loops | None:
@@ -542,6 +715,16 @@ class _Condition:
     key: tuple[str, bool]
     grows: bool
     level: int
+
+    @property
+    def side(self) -> Side:
+        """Which half it gates."""
+        return Side.WRITE if self.key[1] else Side.READ
+
+    @property
+    def flag(self) -> TileFlag | None:
+        """The counter of a tile that it asks for, None if there is no such counter."""
+        return TileFlag.__members__.get(self.key[0].upper())
 
     @classmethod
     def of(cls, text: str) -> _Condition:

@@ -1,9 +1,8 @@
 """Vectors, and linear copies of whole tensors: gathering, and changing the shape of tensors.
 
 An all-gather brings the parts of a tensor to tiles that need all of it. Every tile that owns some
-sends one message over the ring. Receivers stage the messages of a round, so that none waits for
-another, and put their words where they belong in a linear copy: rows, columns and channels in that
-order, channels filled up to words.
+sends one message over the ring. Receivers take the rows through two slots and put their words where
+they belong in a linear copy: rows, columns and channels in that order, channels filled up to words.
 """
 
 from __future__ import annotations
@@ -27,14 +26,11 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Vector,
     round_up,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, free, full
+from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, free, full, signed16
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
-from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag
+from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag, Watcher
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.traversal import NARROW, Traversal, traversal
-
-_MOST_STAGED = 96
-"""Wide rows for messages, unless a single one has more: gathers go in rounds."""
 
 Loops = list[tuple[int, int]]
 """Count and stride of loops, innermost first."""
@@ -78,25 +74,6 @@ class _Message:
         return -(-self.words // LANES)
 
 
-@dataclass(frozen=True, slots=True)
-class _Unpacked:
-    """Words that receivers take out of the rows of one or more messages.
-
-    Attributes:
-        target: loops over the words of the linear copy.
-        offset: first word of the linear copy.
-        part: as of a message.
-        level: loops of a message; each begins with a row of its own.
-        rows: how many rows.
-    """
-
-    target: Loops
-    offset: int
-    part: tuple[int, int] | None
-    level: int
-    rows: int
-
-
 def _of_vector(vector: Vector, tile: int) -> _Message:
     held = vector.held(tile)
     whole, rest = (vector.lanes(held[end]) // WORD for end in (0, -1))
@@ -134,48 +111,8 @@ def _messages(tensor: Placed) -> list[_Message]:
     return [_of_image(tensor, tile) for tile in range(TILES) if tensor.active(tile)]
 
 
-def _rounds(tensor: Placed) -> list[list[_Message]]:
-    """Messages that are staged together."""
-    found: list[list[_Message]] = []
-    rows = 0
-    for message in _messages(tensor):
-        rows += message.rows
-        if not found or rows > _MOST_STAGED:
-            found.append([])
-            rows = message.rows
-        found[-1].append(message)
-    return found
-
-
-def _unpacked(messages: Sequence[_Message]) -> list[_Unpacked]:
-    """What receivers do; messages of equal form and distance are taken together."""
-    found: list[_Unpacked] = []
-    for message in messages:
-        last = found[-1] if found else None
-        if last is not None and message.part is None and last.part is None:
-            *inner, (count, distance) = last.target
-            if (
-                inner == message.target
-                and last.rows == count * message.rows
-                and distance in (0, (message.offset - last.offset) // count)
-                and (message.offset - last.offset) % count == 0
-            ):
-                distance = (message.offset - last.offset) // count
-                found[-1] = replace(
-                    last,
-                    target=[*inner, (count + 1, distance)],
-                    rows=last.rows + message.rows,
-                )
-                continue
-        target = [*message.target, (1, 0)]
-        level = len(message.target)
-        found.append(_Unpacked(target, message.offset, message.part, level, message.rows))
-    return found
-
-
-def gather_rows(tensor: Placed) -> int:
-    """Wide rows that a gather takes: two slots of the sender, and those of the receivers."""
-    return SLOTS + max(sum(message.rows for message in some) for some in _rounds(tensor))
+GATHER_ROWS = 2 * SLOTS
+"""Wide rows that a gather takes: two slots of the sender, and two of the receivers."""
 
 
 def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]) -> None:
@@ -187,60 +124,96 @@ def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]
         base: byte address of the linear copy, on all receivers.
         receivers: tiles that get the copy.
     """
-    for number, messages in enumerate(_rounds(tensor)):
-        if number:
-            context.builder.barrier()
-        _round(context.builder, messages, base // WORD, mask_of(receivers))
+    builder = context.builder
+    before = _Before()
+    for message in _messages(tensor):
+        _take(builder, message, base // WORD, mask_of(receivers), before)
+        _send(builder, message, mask_of(receivers))
+        before = _Before(
+            before.rows + message.rows, before.words + message.words, (message.words - 1) % LANES + 1
+        )
 
 
-def _round(builder: Builder, messages: Sequence[_Message], base: int, receivers: int) -> None:
-    """Gather some messages."""
-    own = builder.staging - SLOTS
-    rows = sum(message.rows for message in messages)
-    first = own - rows
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What receivers have taken of a gather so far.
+
+    Attributes:
+        rows: rows of the ring.
+        words: words of narrow memory.
+        last: words of the last row.
+    """
+
+    rows: int = 0
+    words: int = 0
+    last: int = LANES
+
+
+def _take(
+    builder: Builder, message: _Message, base: int, receivers: int, before: _Before
+) -> None:
+    """Receivers take a message through two slots, which they use in turn from message to message.
+
+    Args:
+        builder: the program.
+        message: the message.
+        base: word of the linear copy.
+        receivers: mask of the tiles.
+        before: what they have taken.
+    """
+    first, turn = builder.staging - 2 * SLOTS, before.rows % SLOTS
+    # A message begins with the slot that the last one did not end with.
+    rows = rows_at(first + turn, [(message.rows, 0)], ping_pong=(0, 1 - 2 * turn))
+    taken = before.words + LANES - before.last
     builder.emit(
         RingConsume(
             op=Opcode.RING_CONSUME_A,
             tiles=receivers,
-            wide=rows_at(first, [(rows, 1)]),
+            wide=rows,
+            wait=padded([_wrapped(free(TileFlag.WIDE_TO_NARROW, 0, before=taken, step=LANES))], 1),
             ring_read=Producer(0),
         )
     )
-    for message in messages:
-        builder.emit(
-            RingProduce(
-                tiles=1 << message.tile,
-                wide=rows_at(own, [(1, 1), (message.rows, 0)], ping_pong=(1, 1)),
-                ring_write=Producer(1),
-                token=Producer(2),
-                wait=padded([builder.tokens.turn(0, 2, 1), full(TileFlag.NARROW_TO_WIDE, 1)], 2),
-                destination=receivers,
-            )
+    builder.emit(
+        WideToNarrow(
+            tiles=receivers,
+            wide=rows,
+            narrow=_narrow(base + message.offset, message.target, message.part),
+            wide_to_narrow=Producer(0),
+            wait=padded([full(TileFlag.RING_READ_A, 0, before=before.rows)], 2),
+            pack_level=len(message.target),
         )
-    by_tile = {message.tile: message for message in messages}
-    builder.on_tiles(
-        lambda tile: NarrowToWide(
-            narrow=_narrow(by_tile[tile].base, by_tile[tile].source, by_tile[tile].part),
-            wide=rows_at(own, [(by_tile[tile].rows, 0)], ping_pong=(0, 1)),
+    )
+
+
+def _send(builder: Builder, message: _Message, receivers: int) -> None:
+    """The owner sends a message through two slots."""
+    own, tiles = builder.staging - SLOTS, 1 << message.tile
+    builder.emit(
+        NarrowToWide(
+            tiles=tiles,
+            narrow=_narrow(message.base, message.source, message.part),
+            wide=rows_at(own, [(message.rows, 0)], ping_pong=(0, 1)),
             narrow_to_wide=Producer(0),
             wait=padded([free(TileFlag.RING_WRITE, 0)], 5),
-            pack_level=len(by_tile[tile].source),
-        ),
-        by_tile,
-    )
-    done = 0
-    for item in _unpacked(messages):
-        builder.emit(
-            WideToNarrow(
-                tiles=receivers,
-                wide=rows_at(first + done, [(item.rows, 1)]),
-                narrow=_narrow(base + item.offset, item.target, item.part),
-                wide_to_narrow=Producer(0),
-                wait=padded([full(TileFlag.RING_READ_A, 0, before=done)], 2),
-                pack_level=item.level,
-            )
+            pack_level=len(message.source),
         )
-        done += item.rows
+    )
+    builder.emit(
+        RingProduce(
+            tiles=tiles,
+            wide=rows_at(own, [(1, 1), (message.rows, 0)], ping_pong=(1, 1)),
+            ring_write=Producer(1),
+            token=Producer(2),
+            wait=padded([builder.tokens.turn(0, 2, 1), full(TileFlag.NARROW_TO_WIDE, 1)], 2),
+            destination=receivers,
+        )
+    )
+
+
+def _wrapped(watcher: Watcher) -> Watcher:
+    """A condition whose threshold has 16 bits, as the counters have."""
+    return replace(watcher, threshold=signed16(watcher.threshold))
 
 
 def _narrow(base: int, dims: Loops, part: tuple[int, int] | None) -> Traversal:
