@@ -24,6 +24,9 @@ _RANK = 3
 MOST_OUTFEEDS = 16
 """Outfeeds to the host, or to scalar memory, that wait at a time in published programs."""
 
+MOST_INFEEDS = 16
+"""Infeeds of activations that wait at a time in published programs."""
+
 MOST_PARAMETER_INFEEDS = 159
 """Infeeds of parameters that wait at a time in published programs."""
 

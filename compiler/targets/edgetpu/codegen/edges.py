@@ -700,7 +700,9 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
     # the part is behind the words of the last row.
     units = all(WORD * count % UNIT == 0 for count in list(words.values())[:-1])
     if not units or fill > -words[tiles[-1]] % LANES:
-        _relay(builder, [(message(tile), count) for tile, count in words.items()], size, destination)
+        _relay(
+            builder, [(message(tile), count) for tile, count in words.items()], size, destination
+        )
         return
     destination.ask(builder, size)
     words[tiles[-1]] += fill

@@ -206,9 +206,7 @@ def _emitted(
     context = Context(builder, plan.tensors, pieces, _IDENTITY, scratch, host)
     builder.begin()
     edges.identity(builder, _IDENTITY, context.scratch // WORD)
-    ends = {
-        step.layer.output: step for step in plan.steps if isinstance(step.layer, ports.Send)
-    }
+    ends = {step.layer.output: step for step in plan.steps if isinstance(step.layer, ports.Send)}
     for step, own in zip(plan.steps, plan.scratch[1:], strict=True):
         builder.room(_MOST_BUNDLES)
         title = f"{kind_of(step.layer)} {step.layer.name}"

@@ -3,8 +3,9 @@
 Tiles send the values to the memory of the scalar core as halfwords, each the place of its value in
 a table. Three loops over the values, four at a time, find the largest one, sum the exponentials of
 the distances from it, which a table of all 256 holds, and look up the results in another table.
-Tables do not pay for few values, whose exponentials are computed one by one. Results go to the host if the softmax is an output, or back to the tiles. What does not fit into the
-memory of the scalar core comes once for every loop, in portions.
+Tables do not pay for few values, whose exponentials are computed one by one. Results go to the host
+if the softmax is an output, or back to the tiles. What does not fit into the memory of the scalar
+core comes once for every loop, in portions.
 
 Bundles are as in published programs: one that loads, or that uses the special unit, does nothing
 else, a word is used two bundles after its load, and stores are three bundles apart.
@@ -61,7 +62,7 @@ from fitzroy.hw_models.isa.scalar import (
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, NARROW, Traversal, traversal
+from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, NARROW, traversal
 
 _FIFO = BEAGLE.scalar.fifo_words
 _ROW = LANES
@@ -349,7 +350,7 @@ def _return(
         for message in messages
     ]
     masks = [_takers(result, message[0]) for message in messages]
-    rows = {mask: 0 for mask in masks}
+    rows = dict.fromkeys(masks, 0)
     for mask, some in zip(masks, words, strict=True):
         rows[mask] += some // _SENT_WORDS
     for mask, total in rows.items():
