@@ -48,7 +48,13 @@ from fitzroy.hw_models.isa.scalar import (
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Pop, PopMemory
 from fitzroy.hw_models.isa.traversal import Prefix, traversal
-from fitzroy.hw_models.isa.units import PARAMETER_BUFFER, UnitForm, infeed_units, pop_units
+from fitzroy.hw_models.isa.units import (
+    MOST_PARAMETER_INFEEDS,
+    PARAMETER_BUFFER,
+    UnitForm,
+    infeed_units,
+    pop_units,
+)
 from fitzroy.hw_models.parameters import BLOB_ALIGNMENT, WIDE_ROW_BYTES
 from fitzroy.linker.resolve.fields import AddressField, Buffer
 from fitzroy.linker.resolve.segments import (
@@ -69,9 +75,6 @@ _RING_ENGINES = STREAM_ENGINES.parse("infeed+outfeed")
 _HOST_ENGINES = STREAM_ENGINES.parse("avdata_pop+infeed+outfeed")
 _RING_TOKENS = SCALAR_FLAGS.parse("producer_a+producer_b")
 _CREDIT = SCALAR_FLAGS.parse("parameter_infeed")
-_MOST_INFEEDS = 159
-"""Infeeds that are issued before the scalar core waits for them, as many as in published programs:
-how many the queue of the unit holds is not known."""
 
 
 class Generation(IntEnum):
@@ -154,7 +157,7 @@ def caching_program(
 
     Consumers of an operand come before its infeeds, so that all of its tiles are ready; an operand
     that uses a tile repeatedly is loaded in as many passes, because a tile holds back only one
-    instruction.
+    instruction. The scalar core waits where too many infeeds would wait.
 
     Args:
         segments: rows of one model, in order of the blob.
@@ -175,12 +178,12 @@ def caching_program(
     ]
     waiting = 0
     for group in _groups(segments):
-        if waiting + len(group) > _MOST_INFEEDS:
-            body.append(ScalarFence(idle=_RING_ENGINES))
-            waiting = 0
+        waiting += len(group)
+        if waiting > MOST_PARAMETER_INFEEDS:
+            body.append(_wait_for_infeeds(style))
+            waiting = len(group)
         body += [_consume(segment, style) for segment in group]
         body += [_infeed(segment, style) for segment in group]
-        waiting += len(group)
     body += _closing(style)
     instructions = chunk(list(renumbered(body, style.first_seq)))
     return CachingProgram(
@@ -413,6 +416,11 @@ def _infeed(segment: Segment, style: _Style) -> Infeed:
         destination=1 << segment.tile,
         row_words=segment.lanes,
     )
+
+
+def _wait_for_infeeds(style: _Style) -> ScalarFence:
+    """The scalar core waits for the infeeds so far."""
+    return ScalarFence(idle=_HOST_ENGINES if style.older_fences else _RING_ENGINES)
 
 
 def _closing(style: _Style) -> list[Instruction]:

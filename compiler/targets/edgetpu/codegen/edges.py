@@ -62,7 +62,13 @@ from fitzroy.hw_models.isa.traversal import (
     Traversal,
     traversal,
 )
-from fitzroy.hw_models.isa.units import infeed_units, outfeed_units, outfeed_words, pop_units
+from fitzroy.hw_models.isa.units import (
+    MOST_OUTFED,
+    infeed_units,
+    outfeed_units,
+    outfeed_words,
+    pop_units,
+)
 from fitzroy.hw_models.ownership import PART_BYTES
 
 UNIT = BEAGLE.memories.activation_buffer.element_bytes
@@ -238,12 +244,13 @@ def _pieces(image: Image) -> list[_Piece]:
     """
     pieces: list[_Piece] = []
     for part in range(ROWS):
-        begin, end = _units(image, part)
-        if begin == end:
+        first, last = image.rows.owned[part]
+        if first == last:
             continue
+        begin, end = _units(image, part)
         if pieces and 0 <= pieces[-1].units[1] - begin <= 1:
-            last = pieces.pop()
-            pieces.append(_Piece((last.units[0], end), (*last.parts, part)))
+            before = pieces.pop()
+            pieces.append(_Piece((before.units[0], end), (*before.parts, part)))
         else:
             pieces.append(_Piece((begin, end), (part,)))
     return pieces
@@ -711,10 +718,6 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
             )
             builder.tokens.outfed += 1
         builder.emit(message(tile))
-
-
-MOST_OUTFED = 1 << 14
-"""Units of an outfeed to the host, at most, whole rows; as in published programs."""
 
 
 def _split(count: int, most: int) -> list[int]:
