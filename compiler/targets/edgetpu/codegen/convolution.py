@@ -11,7 +11,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference,
 from fitzroy.compiler.targets.edgetpu.codegen.halo import Blocks
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights, Window
 from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece
-from fitzroy.compiler.targets.edgetpu.codegen.options import FASTEST, Recipes
+from fitzroy.compiler.targets.edgetpu.codegen.options import FASTEST, UNPUBLISHED_WORTH, Recipes
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
     TILES,
@@ -207,12 +207,12 @@ class _Plan:
                 for slots in range(
                     fewest_slots(staged), max(SLOTS, min(most, _STAGED_ROWS // staged)) + 1
                 )
-                if slots <= SLOTS or slots == chunks
+                if slots <= SLOTS or chunks % slots == 0
             ]
         fitting = [plan for plan in options if plan.slots * plan.staged <= _STAGED_ROWS]
         # If nothing fits, what takes the fewest rows.
         least = min(options, key=lambda plan: plan.rows)
-        return min(fitting or [least], key=lambda plan: (plan.cycles, plan.rows))
+        return min(fitting or [least], key=lambda plan: (plan.weighed, plan.rows))
 
     @property
     def sums(self) -> int:
@@ -223,6 +223,11 @@ class _Plan:
     def rows(self) -> int:
         """Rows of wide memory for data."""
         return self.slots * self.staged + SLOTS * self.prefix + self.sums
+
+    @property
+    def weighed(self) -> float:
+        """Estimated cycles, less if published programs have such slots."""
+        return self.cycles * (UNPUBLISHED_WORTH if published_slots(self.slots, self.chunks) else 1)
 
     @property
     def cycles(self) -> float:
@@ -237,6 +242,14 @@ class _Plan:
 def fewest_slots(staged: int) -> int:
     """Slots for so many weight rows, at least: two, unless these take too much of wide memory."""
     return SLOTS if SLOTS * staged <= _MOST_ROWS else 1
+
+
+def published_slots(slots: int, turns: int) -> bool:
+    """Whether published programs have so many slots for something that comes so many times.
+
+    They use two in turn, or one for each, which the next block finds free.
+    """
+    return slots <= SLOTS or slots == turns
 
 
 def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
