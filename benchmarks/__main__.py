@@ -17,7 +17,7 @@ timing
 edgetpu_compiler
     programs of the compiler for the Edge TPU: right, and how fast beside those of Google's
 forms
-    forms of instructions of our programs that no published program has
+    forms of instructions of our programs that no published program has; repeats are random models
 modules
     bytecode modules: the interpreter, and what host programs add to inferences
 conformance

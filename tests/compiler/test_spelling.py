@@ -174,7 +174,8 @@ def counts(instruction: Instruction, name: str) -> list[int]:
     producer = getattr(instruction, name)
     if producer is None or not producer.valid:
         return []
-    return sequence(getattr(instruction, COUNTED[name])).ends(producer.level).tolist()
+    ends = sequence(getattr(instruction, COUNTED[name])).ends(producer.level)
+    return [int(end) for end in ends]
 
 
 def gates(instruction: Any, flag: int, side: Side) -> list[int]:
@@ -185,10 +186,10 @@ def gates(instruction: Any, flag: int, side: Side) -> list[int]:
     found = np.zeros(len(sequence(value)), np.int64)
     for watcher in instruction.wait:
         if watcher is not None and watcher.flag == flag and watcher.side is side:
-            for number, begin in enumerate(sequence(value).begins(watcher.level)):
+            for number, begin in enumerate(sequence(value).begins(watcher.level).tolist()):
                 need = watcher.threshold + watcher.increment * number
                 found[begin:] = np.maximum(found[begin:], need)
-    return found.tolist()
+    return [int(need) for need in found]
 
 
 def rows(instruction: Instruction) -> list[int]:
@@ -322,8 +323,7 @@ def test_what_was_chosen_before_does_not_matter() -> None:
     """Choices are kept from program to program; equal programs have equal bytes even so."""
 
     def code() -> list[Any]:
-        text = lower(random_model(3)).text
-        return [section.code.tobytes() for section in text or ()]
+        return [np.asarray(section.code).tolist() for section in lower(random_model(3)).text or ()]
 
     spelling._CHOICES.clear()
     first = code()
