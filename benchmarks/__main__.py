@@ -18,6 +18,8 @@ edgetpu_compiler
     programs of the compiler for the Edge TPU: right, and how fast beside those of Google's
 forms
     forms of instructions of our programs that no published program has; repeats are random models
+envelope
+    properties of our programs, against those of published programs
 modules
     bytecode modules: the interpreter, and what host programs add to inferences
 conformance
@@ -52,6 +54,7 @@ NAMES = (
     "timing",
     "edgetpu_compiler",
     "forms",
+    "envelope",
     "modules",
     "conformance",
     "simulator_conformance",

@@ -17,6 +17,7 @@ from fitzroy.base.errors import (
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.caching import ParameterCache
 from fitzroy.formats.darwinn import Description, Executable, ExecutableType, PackageFile
+from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
 from fitzroy.hw_models.edgetpu.machine import Machine
 from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.scalar import Descriptor, Event
@@ -86,10 +87,14 @@ class SimulatedDevice:
 
     Args:
         seed: randomize the order of engines and what memories hold at first.
+        latitude: how late, how short and how irregular its units are.
+
+    Raises:
+        UsageError: the latitude has delays, and there is no seed.
     """
 
-    def __init__(self, *, seed: int | None = None) -> None:
-        self.machine = Machine(seed=seed)
+    def __init__(self, *, seed: int | None = None, latitude: Latitude = NONE) -> None:
+        self.machine = Machine(seed=seed, latitude=latitude)
         self._cache = ParameterCache()
 
     def run(self, package: PackageFile, inputs: Mapping[str, Array]) -> PackageOutputs:

@@ -98,6 +98,21 @@ class OpPlan:
     parameters: list[int] | None
 
     @cached_property
+    def nearest(self) -> int | None:
+        """Least steps from the last one of a contribution to a sum in memory to its next one.
+
+        None if no sum has several.
+        """
+        if self.d is None:
+            return None
+        rows = self.d[self.runs[:-1]]
+        order = np.lexsort((np.arange(len(rows)), rows))
+        before, after = order[:-1], order[1:]
+        same = (rows[before] == rows[after]) & ~self.first[after]
+        distance = self.runs[after] - self.runs[before + 1] + 1
+        return int(distance[same].min()) if same.any() else None
+
+    @cached_property
     def elements(self) -> int:
         """Products per step and lane."""
         op = self.op
@@ -350,11 +365,36 @@ class _Sums:
     known: Array | None = None
 
 
-class OpUnit:
-    """Computes tensor operations on the memories of the tiles."""
+@dataclass(slots=True)
+class _Left:
+    """A sum in memory that a run has left.
 
-    def __init__(self, memory: TileMemory) -> None:
+    Attributes:
+        row: its wide row.
+        last: the last step of the run.
+        words: uint32[lanes] that were there before.
+        known: bool[lanes], which of them are known.
+    """
+
+    row: int
+    last: int
+    words: Array
+    known: Array
+
+
+class OpUnit:
+    """Computes tensor operations on the memories of the tiles.
+
+    Args:
+        memory: the memories.
+        late: steps that a partial sum takes to wide memory.
+    """
+
+    def __init__(self, memory: TileMemory, late: int = 0) -> None:
         self._memory = memory
+        self._late = late
+        # Sums of each tile that may not have arrived in memory, the last one at the end.
+        self._left: list[list[_Left]] = [[] for _ in range(TILES)]
         # Sums of the reduction that a tile is in the middle of.
         self._open = np.zeros((TILES, LANES), np.float64)
         self._open_known = np.zeros((TILES, LANES), bool)
@@ -375,9 +415,15 @@ class OpUnit:
         where = selection(tiles)
         run = plan.run_of(begin)
         step = begin
+        late = self._late > 0 and plan.nearest is not None and plan.nearest <= self._late
+        if begin == 0:
+            for tile in tiles:
+                self._left[tile].clear()
         while step < end:
             first, stop = int(plan.runs[run]), int(plan.runs[run + 1])
-            if step != first or stop > end:
+            if late and step == first:
+                self._leave(plan, tiles, run)
+            if late or step != first or stop > end:
                 piece = min(stop, end)
                 factors = self._factors(plan, where, step, piece, int(plan.blocks[run]))
                 sums = self._sums(plan, where, step, piece, 1, factors)
@@ -601,6 +647,25 @@ class OpUnit:
         memory.wide_known[place] = True if known is None else known
         if closes and plan.last[run]:
             self._write(plan, tiles, run, total, None, known)
+
+    def _leave(self, plan: OpPlan, tiles: Array, run: int) -> None:
+        """Put back what is in memory when a run takes up a sum that is still on its way there.
+
+        The run adds to that, and what was on its way is lost.
+        """
+        assert plan.d is not None
+        memory = self._memory
+        begin, last = int(plan.runs[run]), int(plan.runs[run + 1]) - 1
+        row = int(plan.d[begin]) >> 2
+        for tile in tiles.tolist():
+            place = tile, row
+            recent = [left for left in self._left[tile] if begin - left.last <= self._late]
+            missed = [left for left in recent if left.row == row]
+            if missed and not plan.first[run]:
+                memory.wide[place] = missed[0].words
+                memory.wide_known[place] = missed[0].known
+            held = memory.wide[place].copy(), memory.wide_known[place].copy()
+            self._left[tile] = [*recent, _Left(row, last, *held)]
 
     def _write(
         self,

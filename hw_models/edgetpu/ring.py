@@ -122,6 +122,8 @@ class RingProduceUnit:
             return [], position, False
         tile = ready[0]
         ready, end = movable(self._core, plan.gates, [tile], position, len(plan.rows))
+        if not ready:
+            return [], position, False
         memory = self._core.memory
         rows = plan.rows[position:end]
         self._ring.send(

@@ -28,6 +28,7 @@ from typing import Any
 
 from fitzroy.base.errors import FormatError, SimulationError
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.lateness import Lateness, Word
 from fitzroy.hw_models.isa.conversion import NarrowToWide
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.instruction import Instruction, TileInstruction
@@ -59,9 +60,6 @@ STEP_BUDGET = 20_000_000
 
 _MOST_PUSHED = 1 << 20
 """Most words for the host between two events."""
-
-Word = int | None
-"""A word of 32 bits, unsigned; None if it is unknown."""
 
 
 # --- events --------------------------------------------------------------------------------------
@@ -285,10 +283,12 @@ class ScalarCore:
 
     Args:
         budget: most steps to execute in all chunks of a program together.
+        late: what becomes of stores and results of the special unit until they arrive.
     """
 
-    def __init__(self, *, budget: int = STEP_BUDGET) -> None:
+    def __init__(self, *, budget: int = STEP_BUDGET, late: Lateness | None = None) -> None:
         self.budget = budget
+        self._late = late or Lateness()
         self._renewed = 0
         self.steps = 0
         """Steps executed so far; every bundle of a loop's body counts each time."""
@@ -323,6 +323,24 @@ class ScalarCore:
         _check_range(address, count)
         return tuple(self._memory[address : address + count])
 
+    def arrived(self, address: int, count: int) -> tuple[Word, ...]:
+        """Words of memory as stream units find them, to which a stored word may be on its way.
+
+        Raises:
+            SimulationError: they are not all in memory.
+        """
+        words = self.read(address, count)
+        return self._late.arrived(address, words, self.steps) if self.storing else words
+
+    @property
+    def storing(self) -> bool:
+        """Whether stored words may be on their way."""
+        return self._late.storing
+
+    def complete_stores(self) -> None:
+        """All stored words arrive in memory, as they do at a fence that waits for the pipeline."""
+        self._late.complete_stores()
+
     def write(self, address: int, words: Iterable[Word]) -> None:
         """Write words of memory, as an OUTFEED does.
 
@@ -332,6 +350,9 @@ class ScalarCore:
         values = [None if word is None else int(word) & _MASK for word in words]
         _check_range(address, len(values))
         self._memory[address : address + len(values)] = values
+        if self.storing:
+            for place in range(address, address + len(values)):
+                self._late.replaced(place)
 
     def run(self, chunks: Iterable[Sequence[Instruction]]) -> Iterator[Event]:
         """Execute a program.
@@ -459,7 +480,18 @@ class _Compiler:
             self._step(index, bundle, instruction)
             for index, (bundle, instruction) in enumerate(self._placed)
         ]
+        if self._core._late.counts_bundles:
+            steps = [self._counted(step) for step in steps]
         return [*steps, _failing("the program runs past the end of the chunk")]
+
+    def _counted(self, step: _Step) -> _Step:
+        tick = self._core._late.tick
+
+        def counted() -> Any:
+            tick()
+            return step()
+
+        return counted
 
     def _step(self, index: int, bundle: int, instruction: Instruction) -> _Step:
         match instruction:
@@ -614,7 +646,12 @@ class _Compiler:
 
     def _special(self, bundle: Scalar) -> _Slot:
         read = _unary(_SPECIAL[bundle.special], self._operand(bundle.special_from))
-        return read, partial(self._core._registers.__setitem__, bundle.special_to)
+        write = partial(self._core._registers.__setitem__, bundle.special_to)
+        late = self._core._late
+        if not late.counts_bundles:
+            return read, write
+        bundles = late.bundles(bundle.special)
+        return read, lambda word: late.result(bundles, partial(write, word))
 
     def _address(self, mode: int, field: int) -> Callable[[], int]:
         """Word address of a load or store, and a check that it is in memory."""
@@ -679,9 +716,12 @@ class _Compiler:
         place = Indexed.unpack(bundle.store_address)
         base, increment = place.register, place.increment
         increments = bundle.store is Store.INCREMENT
+        late, stores_late = core._late, core._late.delays_stores
 
         def write_memory(pair: tuple[int, Word]) -> None:
             at, word = pair
+            if stores_late:
+                late.store(at, core.steps, memory[at])
             memory[at] = word
             if increments:
                 registers[base] = at + increment

@@ -12,6 +12,7 @@ import numpy as np
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.latitude import Latitude
 from fitzroy.hw_models.edgetpu.ring import Ring
 from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence
 from fitzroy.hw_models.isa.fields import ScalarFlag
@@ -25,7 +26,11 @@ FIFO_WORDS = BEAGLE.scalar.fifo_words
 class StreamCore(Protocol):
     """What stream units see of the machine."""
 
-    scalar_flags: list[int]
+    latitude: Latitude
+
+    def reach(self, plan: StreamPlan, position: int) -> int:
+        """How far a unit may go from a position, as far as flags are concerned."""
+        ...
 
     def count_scalar(self, flag: int, increment: int) -> None:
         """Increment a flag of the scalar core."""
@@ -54,6 +59,11 @@ class HostQueue:
     def __init__(self) -> None:
         self._parts: deque[Array] = deque()
         self.size = 0
+
+    @property
+    def parts(self) -> int:
+        """Transfers of which bytes are left."""
+        return len(self._parts)
 
     def push(self, data: Array) -> None:
         """Append bytes."""
@@ -154,7 +164,7 @@ class PopUnit:
     def advance(self, instruction: Pop, plan: StreamPlan, position: int) -> int:
         """Pop as many units as credits and the host permit; returns the position."""
         unit = self.buffer.data.shape[1]
-        end = plan.limit(self._core.scalar_flags, position)
+        end = self._core.reach(plan, position)
         # Units that are overwritten must have been infed: one buffer full at a time.
         end = min(end, position + self.queue.size // unit, position + len(self.buffer.data))
         if end > position:
@@ -184,7 +194,7 @@ class InfeedUnit:
 
     def advance(self, instruction: Infeed, plan: StreamPlan, position: int) -> int:
         """Send as many units as flags permit; returns the position."""
-        end = plan.limit(self._core.scalar_flags, position)
+        end = self._core.reach(plan, position)
         if end <= position:
             return position
         if instruction.to_outfeed:
@@ -193,6 +203,8 @@ class InfeedUnit:
             end, data, known = self._scalar(plan, position, end)
         else:
             buffer = self._buffers[instruction.memory]
+            if self._core.latitude.plain_counters:
+                _wrap_once(plan.addresses[position:end], len(buffer.known))
             source = plan.addresses[position:end] % len(buffer.known)
             if not buffer.known[source].all():
                 raise SimulationError("the infeed reads a stream buffer that was never filled")
@@ -229,6 +241,20 @@ class InfeedUnit:
         self._ring.send(instruction.channel, instruction.destination, words, sure)
 
 
+def _wrap_once(addresses: Array, size: int) -> None:
+    """Refuse addresses that are in a buffer only after they wrapped twice.
+
+    Raises:
+        SimulationError: names the address and the buffer's size.
+    """
+    highest = int(addresses.max())
+    if highest >= 2 * size:
+        raise SimulationError(
+            f"an infeed reads unit {highest} of its buffer",
+            reason=f"it has {size}, and addresses wrap once",
+        )
+
+
 class OutfeedUnit:
     """Takes rows from the ring to the host or to the memory of the scalar core."""
 
@@ -241,7 +267,7 @@ class OutfeedUnit:
     def advance(self, instruction: Outfeed, plan: StreamPlan, position: int) -> int:
         """Take as many units as have arrived; returns the position."""
         unit = HOST_UNIT_BYTES if instruction.to_host else WORD_BYTES
-        end = plan.limit(self._core.scalar_flags, position)
+        end = self._core.reach(plan, position)
         size = WORD_BYTES * instruction.row_words
         wanted = (end - position) * unit - len(self._row)
         rows = -(-max(wanted, 0) // size)

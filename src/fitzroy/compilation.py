@@ -163,8 +163,8 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
     for number, part in enumerate(result.segments):
         places |= {node.name: number for node in part.segment.nodes}
         legalized = form(part, Legalized)
-        for layer, origin in zip(legalized.layers, legalized.origins, strict=True):
-            layers[origin].append(kind_of(layer))
+        for layer in legalized.layers:
+            layers[layer.origin].append(kind_of(layer))
     reasons: dict[str, list[dict[str, str]]] = defaultdict(list)
     for reject in result.reasons:
         reasons[reject.where].append(

@@ -34,9 +34,9 @@ from fitzroy.compiler.ops.recurrent import (
 )
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
-from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.ops.shape import AxisAttributes, ConcatenationAttributes
 from fitzroy.compiler.ops.windows import explicit_padding
-from fitzroy.compiler.targets.edgetpu.codegen import normalization
+from fitzroy.compiler.targets.edgetpu.codegen import normalization, reductions
 from fitzroy.compiler.targets.edgetpu.codegen.gates import tanh_table
 from fitzroy.compiler.targets.edgetpu.requantization import (
     LARGEST,
@@ -150,14 +150,15 @@ def converted(
 def _moved(call: Call, arrays: Sequence[Array | None]) -> list[Array]:
     """Elements of operands somewhere else, in the quantization of the results."""
     operator, after = OPS[call.node.op], [value.type for value in call.outputs]
-    if call.node.op == "concatenation":
-        axis = call.attributes(ConcatenationAttributes).axis
+    if call.node.op in ("concatenation", "pack"):
         parts = [
             converted(x, call.type(index), after[0])
             for index, x in enumerate(arrays)
             if x is not None
         ]
-        return [np.concatenate(parts, axis)]
+        if call.node.op == "pack":
+            return [np.stack(parts, call.attributes(AxisAttributes).axis)]
+        return [np.concatenate(parts, call.attributes(ConcatenationAttributes).axis)]
     before = call.type()
     plain = replace(
         call,
@@ -211,13 +212,15 @@ def _average_pool(call: Call, arrays: Operands) -> list[Array]:
     return [result]
 
 
-def _mean(call: Call, arrays: Operands) -> list[Array]:
+def _reduced(call: Call, arrays: Operands) -> list[Array]:
+    """A mean or a sum; those over channels are convolutions, whose scales are rounded so."""
     attributes, before, after = call.attributes(ReductionAttributes), call.type(), call.result.type
     axes = attributes.axes
-    count = math.prod(before.shape[axis] for axis in axes)
+    if math.prod(before.shape[axis] for axis in axes) == 1:
+        return [converted(arrays[0], before, after).reshape(after.shape)]
     x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
     sums = x.sum(axis=axes, keepdims=attributes.keep_dims)
-    return [finished(sums, mean_stage(before, after, count), after)]
+    return [finished(sums, reductions.stage_of(call), after)]
 
 
 def _converted(call: Call, arrays: Operands) -> list[Array]:
@@ -407,7 +410,8 @@ _OPERATORS: dict[str, Callable[[Call, Operands], list[Array]]] = {
     "sub": lambda call, arrays: _sum(call, arrays, -1),
     "mul": _mul,
     "average_pool_2d": _average_pool,
-    "mean": _mean,
+    "mean": _reduced,
+    "sum": _reduced,
     "quantize": _converted,
     "clamp": _converted,
     "maximum": _extremum,

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import ORDERS, random_inputs
+from tests.compiler.edgetpu_models import ORDERS, random_inputs, random_model
 from tests.compiler.edgetpu_reference import device_scale
 from tests.support import corpus
 
@@ -19,20 +19,30 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme, Pair, output_extent
 from fitzroy.compiler.reference import evaluate
+from fitzroy.compiler.targets.edgetpu.codegen import convolution as codegen_convolution
 from fitzroy.compiler.targets.edgetpu.codegen import depthwise
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution, _Plan
 from fitzroy.compiler.targets.edgetpu.codegen.depthwise import Dense, Depthwise, Patch, Strip
 from fitzroy.compiler.targets.edgetpu.codegen.halo import relayed
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
+from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import Axis, Image, Reach, split
+from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.hw_models.edgetpu.recording import Dispatched
 from fitzroy.hw_models.edgetpu.verifier import verify
 from fitzroy.hw_models.isa.fields import Opcode
+from fitzroy.hw_models.isa.partial_sums import (
+    PUBLISHED_REVISIT,
+    PUBLISHED_RUN,
+    contribution_run,
+    revisit_distance,
+)
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.numerics import convolution
 from fitzroy.linker.packages.darwinn import link
+from fitzroy.report.forms import instructions
 
 I8, U8 = DType.INT8, DType.UINT8
 
@@ -201,6 +211,77 @@ def test_plan_takes_few_rows_and_covers_all_weights(depth: int) -> None:
     assert plan.slots * plan.staged <= 128
     single = _Plan(depth // 4, 1, depth // 4, 2, plan.blocks, plan.prefix, 16, 64, 64)
     assert plan.cycles <= single.cycles
+
+
+# --- partial sums --------------------------------------------------------------------------------
+
+
+def partial_sums(graph: Graph, options: Options = DEFAULT) -> list[TensorOp]:
+    """Tensor operations that keep partial sums in wide memory."""
+    packages = link([lower(graph, options)])
+    found = (item for _, item in instructions(packages))
+    return [item for item in found if isinstance(item, TensorOp) and contribution_run(item)]
+
+
+def sums_within_bounds(operations: Sequence[TensorOp]) -> list[bool]:
+    """Whether each operation has runs, and distances of runs, as published programs have."""
+    return [
+        (contribution_run(op) or 0) >= PUBLISHED_RUN.start
+        and (revisit_distance(op) or 0) >= PUBLISHED_REVISIT
+        for op in operations
+    ]
+
+
+PARTIAL_SUMS = [
+    # Height and width, channels before and after, kernel.
+    ((14, 14), 256, 96, (1, 1)),
+    ((7, 7), 320, 1280, (1, 1)),
+    ((5, 9), 52, 130, (3, 3)),
+    ((20, 20), 184, 64, (3, 1)),
+    ((6, 6), 188, 70, (1, 1)),
+    ((2, 8), 640, 256, (1, 1)),
+    ((28, 28), 128, 32, (5, 5)),
+]
+
+
+@pytest.mark.parametrize(("area", "depth", "channels", "kernel"), PARTIAL_SUMS)
+@pytest.mark.parametrize("options", [DEFAULT, Options(conservative=True)])
+def test_contributions_to_partial_sums_are_long(
+    area: Pair, depth: int, channels: int, kernel: Pair, options: Options
+) -> None:
+    graph = chain(I8, (*area, depth))
+    grow(graph, "conv_2d", channels, kernel)
+    assert all(sums_within_bounds(partial_sums(graph, options)))
+
+
+def test_short_contributions_would_be_seen() -> None:
+    """With all divisors to choose from, the cheapest chunk is a single group."""
+
+    def divisors(groups: int, taps: int, positions: int) -> list[int]:
+        return [chunk for chunk in range(1, groups + 1) if groups % chunk == 0]
+
+    graph = chain(I8, (14, 14, 256))
+    grow(graph, "conv_2d", 96, (1, 1))
+    assert partial_sums(graph)
+    with patch.object(codegen_convolution, "_chunks", divisors):
+        assert not all(sums_within_bounds(partial_sums(graph)))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 7, 10, 16, 34, 47, 64, 320])
+@pytest.mark.parametrize("taps", [1, 3, 9, 49])
+def test_chunks_have_as_few_steps_as_may_be(groups: int, taps: int) -> None:
+    found = codegen_convolution._chunks(groups, taps, 9)
+    assert found[-1] == groups
+    assert all(groups % chunk == 0 for chunk in found)
+    steps = [chunk * taps for chunk in found[:-1]]
+    assert all(count >= PUBLISHED_RUN.start for count in steps)
+    assert len(steps) <= 1 or all(count in PUBLISHED_RUN for count in steps)
+
+
+@pytest.mark.parametrize("seed", range(900, 912))
+def test_partial_sums_of_random_models(seed: int) -> None:
+    for segment in divide(random_model(seed))[0]:
+        assert all(sums_within_bounds(partial_sums(segment.graph)))
 
 
 # --- depthwise -----------------------------------------------------------------------------------

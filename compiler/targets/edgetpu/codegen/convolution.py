@@ -28,6 +28,7 @@ from fitzroy.formats.object_file import Part, SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.conversion import WideToNarrow
 from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag, Watcher
+from fitzroy.hw_models.isa.partial_sums import PUBLISHED_RUN
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import (
@@ -185,12 +186,12 @@ class _Plan:
         depth = round_up(layer.channels, WORD)
         positions = max(math.prod(layer.area(result, tile)) for tile in range(TILES))
         options, most = [], layer.recipes.slots
-        for chunks in range(1, groups + 1):
-            chunk = groups // chunks
+        # Sums of many positions are worth their rows if the weights of a block take even more.
+        sums = max(_MOST_SUMS, SLOTS * groups * taps - _STAGED_ROWS)
+        for chunk in _chunks(groups, taps, positions):
+            chunks = groups // chunk
             staged = chunk * taps
-            # Sums of many positions are worth their rows if the weights of a block take even more.
-            sums = max(_MOST_SUMS, SLOTS * groups * taps - _STAGED_ROWS)
-            if groups % chunks or (chunks > 1 and positions > sums):
+            if chunks > 1 and positions > sums:
                 continue
             options += [
                 cls(
@@ -241,6 +242,26 @@ class _Plan:
         return pipeline(steps, delivery, count, self.slots) + vectors
 
 
+def _chunks(groups: int, taps: int, positions: int) -> list[int]:
+    """Groups of input channels that may be staged at a time, all of them last.
+
+    A chunk adds to the partial sums of one position after the other. What it adds to a row has as
+    many steps as in published programs, or as few more as can be, so that a row has been written
+    before it is read again.
+
+    Args:
+        groups: groups of input channels.
+        taps: taps of the kernel.
+        positions: most positions of a tile; the sums of a single one stay in accumulators.
+    """
+    found = [chunk for chunk in range(1, groups + 1) if groups % chunk == 0]
+    if positions == 1:
+        return found
+    parts = [chunk for chunk in found[:-1] if chunk * taps >= PUBLISHED_RUN.start]
+    within = [chunk for chunk in parts if chunk * taps in PUBLISHED_RUN]
+    return (within or parts[:1]) + found[-1:]
+
+
 def fewest_slots(staged: int) -> int:
     """Slots for so many weight rows, at least: two, unless these take too much of wide memory."""
     return SLOTS if SLOTS * staged <= _MOST_ROWS else 1
@@ -287,8 +308,13 @@ def stage_fields(stage: OutputStage) -> dict[str, object]:
 
 
 def bytes_at(base: int, dims: list[tuple[int, int]], **more: object) -> Traversal:
-    """Bytes of narrow memory; dims are (count, stride), innermost first."""
-    return traversal(base, dims, rank=BYTES.rank, **more)  # type: ignore[arg-type]
+    """Bytes of narrow memory; dims are (count, stride), innermost first.
+
+    A loop that runs once goes nowhere, so that its stride need not fit the field.
+    """
+    most = 1 << BYTES.address
+    held = [(count, 0 if count == 1 and abs(step) >= most else step) for count, step in dims]
+    return traversal(base, held, rank=BYTES.rank, **more)  # type: ignore[arg-type]
 
 
 def quarters_at(base: int, dims: list[tuple[int, int]], **more: object) -> Traversal:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.codegen import vectors
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS, Piece, WideRows
 from fitzroy.compiler.targets.edgetpu.codegen.placement import LANES, Placed, Vector
+from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused, refusing
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.isa.units import PARAMETER_BUFFER
 
@@ -80,7 +80,7 @@ def place_all(layers: Sequence[Layer], tensors: Mapping[str, Placed], free: Wide
     """Rows for all weights of layers, and with them the tiles where vectors begin.
 
     Raises:
-        CapacityError: they do not fit.
+        Refused: they do not fit.
     """
     held = {layer: layer.weights for layer in layers}
     return _placed(held, {}, tensors, free)
@@ -99,7 +99,7 @@ def place_some(
             even so.
 
     Raises:
-        CapacityError: what cannot come from the host does not fit.
+        Refused: what cannot come from the host does not fit.
     """
     options = [demand.options for demand in demands]
     least = sum(some[0][0] for some in options)
@@ -108,7 +108,7 @@ def place_some(
         held, others = _chosen(demands, _knapsack(options, room))
         try:
             return _placed(held, others, tensors, replace(free, used=list(free.used)))
-        except CapacityError:
+        except Refused:
             if room == least:
                 raise
             room = max(least, room - _FEWER)
@@ -185,7 +185,7 @@ def _placed(held: Parts, others: Parts, tensors: Mapping[str, Placed], rows: Wid
     """Rows for the weights that stay on the chip.
 
     Raises:
-        CapacityError: they do not fit.
+        Refused: they do not fit.
     """
     pieces: dict[str, list[Piece]] = {}
     found = Parts()
@@ -205,22 +205,26 @@ def _placed(held: Parts, others: Parts, tensors: Mapping[str, Placed], rows: Wid
             result = tensors[layer.writes]
             origin = result.first if isinstance(result, Vector) else 0
             try:
-                pieces[item.name] = rows.blocks(item.words // item.blocks, item.blocks, origin)
-            except CapacityError:
+                with refusing(layer.origin):
+                    pieces[item.name] = rows.blocks(item.words // item.blocks, item.blocks, origin)
+            except Refused:
                 if layer not in others:
                     raise
                 # Rows of any tiles will do if the blocks come over the ring.
                 item = replace(item, kind=OperandKind.CONVOLUTION)
             placed.append(item)
         found[layer] = (*placed, *others.get(layer, ()))
-    everything = [item for layer, items in held.items() for item in found[layer][: len(items)]]
+    everything = [
+        (layer, item) for layer, items in held.items() for item in found[layer][: len(items)]
+    ]
     # Then those that must not be divided.
-    for item in everything:
-        if item.kind is OperandKind.PACKED:
-            pieces[item.name] = rows.anywhere(item.words, whole=True)
-    for item in everything:
-        if item.kind is OperandKind.CONVOLUTION:
-            pieces[item.name] = rows.anywhere(item.words, most=_most_rows(item))
+    for kind in (OperandKind.PACKED, OperandKind.CONVOLUTION):
+        for layer, item in everything:
+            if item.kind is kind:
+                with refusing(layer.origin):
+                    whole = kind is OperandKind.PACKED
+                    most = _most_rows(item)
+                    pieces[item.name] = rows.anywhere(item.words, whole=whole, most=most)
     return Placement(pieces, found)
 
 

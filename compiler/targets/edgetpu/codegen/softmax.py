@@ -5,6 +5,9 @@ a table. Three loops over the values, four at a time, find the largest one, sum 
 the distances from it, which a table of all 256 holds, and look up the results in another table.
 Results go to the host if the softmax is an output, or back to the tiles. What does not fit into the
 memory of the scalar core comes once for every loop, in portions.
+
+Bundles are as in published programs: one that loads, or that uses the special unit, does nothing
+else, a word is used two bundles after its load, and stores are three bundles apart.
 """
 
 from __future__ import annotations
@@ -19,15 +22,13 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
-from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder
+from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder, mask_of
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import padded, rows_at
 from fitzroy.compiler.targets.edgetpu.codegen.edges import (
     ROW_BLOCKS,
-    SPREAD_BYTES,
     SPREAD_ROWS,
     UNIT,
     collect,
-    spread,
-    takers,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
@@ -41,14 +42,16 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     round_up,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.reshape import as_vector
+from fitzroy.compiler.targets.edgetpu.codegen.sync import free, full
 from fitzroy.compiler.targets.edgetpu.requantization import LARGEST, unsigned_zero_point
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.conversion import WideToNarrow
 from fitzroy.hw_models.isa.fence import ScalarFence
-from fitzroy.hw_models.isa.fields import Producer, StreamEngine
+from fitzroy.hw_models.isa.fields import Opcode, Producer, StreamEngine, TileFlag
+from fitzroy.hw_models.isa.ring import RingConsume
 from fitzroy.hw_models.isa.scalar import (
     Alu,
-    DescriptorTag,
     Indexed,
     Load,
     Loop,
@@ -58,11 +61,14 @@ from fitzroy.hw_models.isa.scalar import (
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, traversal
+from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, NARROW, Traversal, traversal
 
 _FIFO = BEAGLE.scalar.fifo_words
 _ROW = LANES
-"""Words of a row of the ring, half of the fifo from which the infeed takes them."""
+"""Words that are sent at a time, half of the fifo from which the infeed takes them."""
+
+_SENT_WORDS = 4
+"""Words of a row of the ring, as in published programs."""
 
 _TABLE = _FIFO
 """First word of the tables, behind the fifo; halfwords are places in them, and normal floats."""
@@ -86,14 +92,24 @@ _GROUP = WORD
 _MOST_BUNDLES = 64
 """Bundles of a loop with what is around it."""
 
-_READ, _WRITE, _LARGEST, _SUM, _OUT = range(10, 15)
-"""Registers: addresses, the largest value, the sum, and a word of results."""
+_OUT, _WRITE, _READ = 4, 5, 6
+"""Registers: a word of results, and addresses."""
 
-_HALVES = (15, 16)
+_HALVES = (7, 8)
 """Registers with two values each."""
 
-_TAKEN = (17, 18, 19, 20)
+_TAKEN = (9, 10, 11, 12)
 """Registers for the values of a group."""
+
+_LARGEST, _SUM, _DISTANCE, _ONE = 13, 14, 15, 16
+"""Registers that only arithmetic uses; published programs load, store and take exponentials of no
+register above 12."""
+
+_EXPONENT, _WORD = _TAKEN[:2]
+"""Registers of an exponential, and of an entry of the table."""
+
+_RECIPROCAL_BUNDLES = 18
+"""Bundles between a reciprocal and its use, at least, as in published programs."""
 
 _BITS = 8
 _LOG2_E = math.log2(math.e)
@@ -124,8 +140,11 @@ class Softmax(Layer):
         return SPREAD_ROWS
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Halfwords, and later blocks of other tiles."""
-        return max(SPREAD_BYTES, _WIDTH * tensors[self.reads[0]].nbytes)
+        """Halfwords, and results on their way to a row of the grid."""
+        source = tensors[self.reads[0]]
+        assert isinstance(source, Vector)
+        rows = -(-min(source.blocks, _PORTION) // TILES)
+        return _WIDTH * source.nbytes + ROW_BLOCKS * LANES * rows
 
     def emit(self, context: Context) -> None:
         """To the scalar core, its loops, and onwards."""
@@ -151,73 +170,76 @@ class Softmax(Layer):
             _over(builder, take(blocks), _sum)
         self._results(builder)
         if self.output:
-            words = -(-source.channels // WORD)
-            size = round_up(WORD * words, UNIT)
-            builder.descriptor(DescriptorTag.OUTPUT, size, SymbolKind.OUTPUT, self.writes)
-            push = Scalar(store=Store.PUSH, store_from=_OUT)
             for blocks in portions:
-                _over(builder, take(blocks), lambda values: _words(values, push))
-            builder.emit_all([push] * (size // WORD - words))
+                count = take(blocks)
+                words = -(-count // WORD)
+                size = round_up(WORD * words, UNIT)
+                builder.output(size, SymbolKind.OUTPUT, self.writes)
+                push = Scalar(store=Store.PUSH, store_from=_OUT)
+                _over(builder, count, lambda values: _words(values, push))
+                builder.emit_all([push] * (size // WORD - words))
             result.sent = True
             return
         for blocks in portions:
             count = take(blocks)
             builder.sync()
-            _return(context, result, blocks, count)
-            builder.sync()
+            _return(context, result, blocks, count, context.scratch + _WIDTH * source.nbytes)
+            builder.barrier()
 
     def _exponentials(self, builder: Builder) -> None:
         """The table of exponentials; those beyond the largest value are not used."""
         builder.room(_MOST_BUNDLES)
-        distance = _SUM
         builder.emit_all(
             [
                 _alu(Alu.SHR, _LARGEST, _LARGEST, _BITS * _WIDTH),
                 Scalar(alu=Alu.I2F, to=_LARGEST, immediate=_LARGEST),
-                _float(Alu.MOV, distance, 0, _TABLE),
-                Scalar(alu=Alu.FSUB, to=distance, a=distance, immediate=_LARGEST),
+                _float(Alu.MOV, _DISTANCE, 0, _TABLE),
+                Scalar(alu=Alu.FSUB, to=_DISTANCE, a=_DISTANCE, immediate=_LARGEST),
+                _float(Alu.MOV, _ONE, 0, 1),
                 _move(_WRITE, _TABLE),
             ]
         )
-        bundles = []
-        for register in _TAKEN:
-            bundles += [
-                _float(Alu.FMUL, register, distance, self.factor),
-                replace(
-                    _float(Alu.FADD, distance, distance, 1),
-                    special=Special.EXP2,
-                    special_to=register,
-                    special_from=register,
-                ),
-            ]
-        # An exponential is used three bundles later, as in compiled programs.
-        bundles += [Scalar()] * 3
-        for index, register in enumerate(_TAKEN):
-            place = 2 * index + 4
-            bundles[place] = _stored(bundles[place], register)
-        builder.emit(Loop(count=_ENTRIES // len(_TAKEN), length=len(bundles)))
-        builder.emit_all(bundles)
+        _loop(
+            builder,
+            _ENTRIES,
+            [
+                _float(Alu.FMUL, _EXPONENT, _DISTANCE, self.factor),
+                Scalar(special=Special.EXP2, special_to=_EXPONENT, special_from=_EXPONENT),
+                Scalar(alu=Alu.FADD, to=_DISTANCE, a=_DISTANCE, immediate=_ONE),
+                Scalar(),
+                # Exponentials go to arithmetic three bundles later, never to a store at once.
+                _float(Alu.FMUL, _WORD, _EXPONENT, 1),
+                _stored(_WORD),
+            ],
+        )
 
     def _results(self, builder: Builder) -> None:
         """The table of results, in the place of that of exponentials."""
         builder.room(_MOST_BUNDLES)
-        builder.emit(Scalar(special=Special.RECIPROCAL, special_to=_SUM, special_from=_SUM))
-        builder.emit_all([_move(_READ, _TABLE), _move(_WRITE, _TABLE)])
-        builder.emit(_float(Alu.FMUL, _SUM, _SUM, self.scale))
-        loads = [_load(register) for register in _TAKEN]
-        work = [Scalar(), Scalar()]
-        work += [Scalar(alu=Alu.FMUL, to=one, a=one, immediate=_SUM) for one in _TAKEN]
-        work += [_float(Alu.FMIN, one, one, LARGEST - self.zero_point) for one in _TAKEN]
-        work += [Scalar(alu=Alu.F2I, to=one, immediate=one) for one in _TAKEN]
-        if self.zero_point:
-            work += [_alu(Alu.ADD, one, one, self.zero_point) for one in _TAKEN]
-        work.append(Scalar())
-        bundles = [_with(bundle, load) for bundle, load in zip(work, loads, strict=False)]
-        bundles += work[len(loads) :]
-        for index, register in enumerate(reversed(_TAKEN), 1):
-            bundles[-index] = _stored(bundles[-index], register)
-        builder.emit(Loop(count=_ENTRIES // len(_TAKEN), length=len(bundles)))
-        builder.emit_all(bundles)
+        quotient = _TAKEN[0]
+        builder.emit_all(
+            [
+                Scalar(alu=Alu.MOV, to=quotient, immediate=_SUM),
+                Scalar(special=Special.RECIPROCAL, special_to=quotient, special_from=quotient),
+                _move(_READ, _TABLE),
+                _move(_WRITE, _TABLE),
+                *[Scalar()] * (_RECIPROCAL_BUNDLES - 2),
+                _float(Alu.FMUL, _SUM, quotient, self.scale),
+            ]
+        )
+
+        def work(one: int) -> list[Scalar]:
+            return [
+                Scalar(alu=Alu.FMUL, to=one, a=one, immediate=_SUM),
+                _float(Alu.FMIN, one, one, LARGEST - self.zero_point),
+                Scalar(alu=Alu.F2I, to=one, immediate=one),
+                *([_alu(Alu.ADD, one, one, self.zero_point)] if self.zero_point else []),
+                _stored(one),
+            ]
+
+        first, second = _TAKEN[:2]
+        bundles = [_load(first), _load(second), *work(first), *work(second)]
+        _loop(builder, _ENTRIES // 2, bundles)
 
 
 def _widened(context: Context, vector: Vector, tile: int) -> TensorOp:
@@ -249,32 +271,98 @@ def _take(context: Context, vector: Vector, blocks: range) -> None:
     builder.emit(ScalarFence(idle=1 << StreamEngine.OUTFEED))
 
 
-def _return(context: Context, result: Vector, blocks: range, count: int) -> None:
-    """Results to the tiles, row by row through the fifo."""
+def _return(context: Context, result: Vector, blocks: range, count: int, first: int) -> None:
+    """Results to the tiles through the fifo, in rows of `_SENT_WORDS` as in published programs.
+
+    Rows go to a row of the grid, of which each tile then copies its blocks.
+
+    Args:
+        context: where things are.
+        result: where results go.
+        blocks: numbers of the blocks.
+        count: values in them.
+        first: byte address of narrow memory for the blocks that come.
+    """
     builder = context.builder
-    spread(context, result, blocks)
-    write = Scalar(store=Store.INCREMENT, store_address=_next(_WRITE), store_from=_OUT)
-    size = WORD * _ROW
-    for row, first in enumerate(range(0, count, size)):
-        values = min(size, count - first)
-        words = -(-values // WORD)
-        half = row * _ROW % _FIFO
+    messages = [blocks[begin : begin + ROW_BLOCKS] for begin in range(0, len(blocks), ROW_BLOCKS)]
+    words = [
+        round_up(sum(-(-result.lanes(block) // WORD) for block in message), _SENT_WORDS)
+        for message in messages
+    ]
+    masks = [_takers(result, message[0]) for message in messages]
+    rows = {mask: 0 for mask in masks}
+    for mask, some in zip(masks, words, strict=True):
+        rows[mask] += some // _SENT_WORDS
+    for mask, total in rows.items():
+        _consume(builder, mask, total, first)
+    write = _stored(_OUT)
+    for number, (mask, some) in enumerate(zip(masks, words, strict=True)):
+        begin, half = number * ROW_BLOCKS * LANES, number * _ROW % _FIFO
         builder.emit(_move(_WRITE, half))
-        _over(builder, values, lambda group: _words(group, write), first)
+        _over(builder, min(WORD * some, count - begin), lambda group: _words(group, write), begin)
+        # What has been stored is there, and the other half has been sent.
+        builder.emit(ScalarFence(idle=1 << StreamEngine.PIPELINE))
+        builder.emit(ScalarFence(idle=RING_STREAMS))
         builder.emit(
             Infeed(
                 memory=InfeedMemory.SCALAR,
-                buffer=traversal(half, [(words, 1)], rank=INFEED_BUFFER.rank),
+                buffer=traversal(half, [(some, 1)], rank=INFEED_BUFFER.rank),
                 infed=Producer(0),
                 token=Producer(1),
                 wait=(None, None),
-                destination=takers(result, blocks[0] // ROW_BLOCKS + row),
-                row_words=_ROW,
+                destination=mask,
+                row_words=_SENT_WORDS,
             )
         )
         builder.tokens.ring[0] += 1
-        builder.tokens.infed += words
-        builder.emit(ScalarFence(idle=RING_STREAMS))
+        builder.tokens.infed += some
+    builder.sync()
+
+    def copy(tile: int) -> TensorOp | None:
+        held = [block for block in result.held(tile) if block in blocks]
+        if not held:
+            return None
+        source = first + LANES * ((held[0] - blocks[0]) % ROW_BLOCKS)
+        target = result.base + LANES * (held[0] // TILES)
+        places = [
+            (result.lanes(held[0]) // WORD, WORD, WORD, 0),
+            (len(held), ROW_BLOCKS * LANES, LANES, 0),
+        ]
+        return moves(source, target, context.identity, [], places, PLAIN)
+
+    builder.on_tiles(copy, result.tiles)
+
+
+def _takers(vector: Vector, first: int) -> int:
+    """Mask of the tiles that some consecutive blocks go to, or that have earlier ones."""
+    tiles = {vector.owner(block) for block in range(first, first + ROW_BLOCKS)}
+    return mask_of([tile for tile in vector.tiles if tile in tiles])
+
+
+def _consume(builder: Builder, tiles: int, count: int, first: int) -> None:
+    """Tiles take so many rows of the fifo, one after the other, to narrow memory."""
+    wide = rows_at(builder.staging - SPREAD_ROWS, [(1, 1), (count, 0)], ping_pong=(1, 1))
+    builder.emit(
+        WideToNarrow(
+            tiles=tiles,
+            wide=wide,
+            narrow=traversal(
+                first // WORD, [(_SENT_WORDS, 1), (count, _SENT_WORDS)], rank=NARROW.rank
+            ),
+            wide_to_narrow=Producer(1),
+            wait=padded([full(TileFlag.RING_READ_A, 1)], 2),
+            pack_level=1,
+        )
+    )
+    builder.emit(
+        RingConsume(
+            op=Opcode.RING_CONSUME_A,
+            tiles=tiles,
+            wide=wide,
+            wait=padded([free(TileFlag.WIDE_TO_NARROW, 1)], 1),
+            ring_read=Producer(1),
+        )
+    )
 
 
 # --- loops ---------------------------------------------------------------------------------------
@@ -290,94 +378,76 @@ def _over(
     builder.emit_all([*map(_load, _HALVES), Scalar()])
     groups, rest = divmod(count, _GROUP)
     if groups:
-        bundles = body(_GROUP)
-        builder.emit(Loop(count=groups, length=len(bundles)))
-        builder.emit_all(bundles)
+        _loop(builder, groups, body(_GROUP))
     if rest:
         builder.emit_all(body(rest))
 
 
-Slot = tuple[int, Scalar]
-"""A bundle, and the number of the value of a group without which it has nothing to do."""
-
-
-def _bundles(slots: Sequence[Slot], loads: Mapping[int, Slot], values: int) -> list[Scalar]:
-    """Bundles for some values of a group.
-
-    Args:
-        slots: what they do beside loading.
-        loads: what some of them load.
-        values: how many values.
-    """
-    found = []
-    for place, (value, bundle) in enumerate(slots):
-        base = bundle if value < values else Scalar()
-        needed, load = loads.get(place, (values, base))
-        found.append(_with(base, load) if needed < values else base)
-    return found
+def _loop(builder: Builder, count: int, bundles: Sequence[Scalar]) -> None:
+    """Bundles so many times."""
+    builder.emit(Loop(count=count, length=len(bundles)))
+    builder.emit_all(bundles)
 
 
 def _largest(values: int) -> list[Scalar]:
     """Halfwords are compared as upper halves of floats, whose lower halves do not matter."""
-    slots: list[Slot] = []
-    loads = {}
+    found = []
     for index, half in enumerate(_HALVES):
-        taken = _TAKEN[index]
-        loads[len(slots) + 1] = (0, _load(half))
-        slots += [
-            (2 * index, _alu(Alu.SHL, taken, half, _BITS * _WIDTH)),
-            (2 * index + 1, _maximum(half)),
-            (2 * index, _maximum(taken)),
-        ]
-    return _bundles(slots, loads, values)
+        lower = _TAKEN[index]
+        if 2 * index < values:
+            found += [_alu(Alu.SHL, lower, half, _BITS * _WIDTH), _maximum(lower)]
+        if 2 * index + 1 < values:
+            found.append(_maximum(half))
+        found.append(_load(half))
+    return found
 
 
 def _maximum(register: int) -> Scalar:
     return Scalar(alu=Alu.FMAX, to=_LARGEST, a=_LARGEST, immediate=register)
 
 
-def _looked_up() -> tuple[list[Slot], dict[int, Slot]]:
-    """The values of a group as places in the table, and loads of what is there."""
-    slots: list[Slot] = []
-    for index, half in enumerate(_HALVES):
-        low, high = _TAKEN[2 * index : 2 * index + 2]
-        slots += [
-            (2 * index, _alu(Alu.AND, low, half, (1 << _BITS * _WIDTH) - 1)),
-            (2 * index + 1, _alu(Alu.SHR, high, half, _BITS * _WIDTH)),
-        ]
-    loads = {
-        index: (index - 1, Scalar(load=Load.REGISTER, load_to=register, load_address=register))
-        for index, register in enumerate(_TAKEN, 1)
-    }
-    return slots, loads
+def _looked_up(values: int) -> list[Scalar]:
+    """Entries of the table for the values of a group."""
+    found, mask = [], (1 << _BITS * _WIDTH) - 1
+    taken = _TAKEN[:values]
+    for index, register in enumerate(taken):
+        half = _HALVES[index // 2]
+        if index % 2:
+            found.append(_alu(Alu.SHR, register, half, _BITS * _WIDTH))
+        else:
+            found.append(_alu(Alu.AND, register, half, mask))
+    loads = [
+        Scalar(load=Load.REGISTER, load_to=register, load_address=register) for register in taken
+    ]
+    # A word is used two bundles after its load, also where there are few.
+    return [*found, *loads, *[Scalar()] * (values <= 2)]
 
 
 def _sum(values: int) -> list[Scalar]:
-    slots, loads = _looked_up()
-    for index, half in enumerate(_HALVES):
-        loads[len(slots) + 1 + index] = (0, _load(half))
-    slots += [
-        (index, Scalar(alu=Alu.FADD, to=_SUM, a=_SUM, immediate=register))
-        for index, register in enumerate(_TAKEN)
+    sums = [
+        Scalar(alu=Alu.FADD, to=_SUM, a=_SUM, immediate=register) for register in _TAKEN[:values]
     ]
-    return _bundles(slots, loads, values)
+    return [*_looked_up(values), *map(_load, _HALVES), *sums]
 
 
 def _words(values: int, last: Scalar) -> list[Scalar]:
     """A word of results, and what is done with it."""
-    slots, loads = _looked_up()
-    for index, half in enumerate(_HALVES):
-        loads[len(slots) + 1 + index] = (0, _load(half))
-
-    def shift(index: int) -> Slot:
-        return index, _alu(Alu.SHL, _TAKEN[index], _TAKEN[index], _BITS * index)
-
-    def join(index: int) -> Slot:
-        return index, Scalar(alu=Alu.OR, to=_OUT, a=_OUT, immediate=_TAKEN[index])
-
-    first = 0, Scalar(alu=Alu.MOV, to=_OUT, immediate=_TAKEN[0])
-    slots += [first, shift(1), shift(2), join(1), shift(3), join(2), join(3), (0, last)]
-    return _bundles(slots, loads, values)
+    first, *others = _TAKEN[:values]
+    found = _looked_up(values)
+    if not others:
+        found.append(Scalar(alu=Alu.MOV, to=_OUT, immediate=first))
+    for index, register in enumerate(others, 1):
+        joined = first if index == 1 else _OUT
+        found += [
+            _alu(Alu.SHL, register, register, _BITS * index),
+            Scalar(alu=Alu.OR, to=_OUT, a=joined, immediate=register),
+        ]
+    halves = list(map(_load, _HALVES))
+    if last.store is Store.PUSH:
+        # The only slot of a bundle beside a load in published programs.
+        halves[0] = replace(halves[0], store=last.store, store_from=last.store_from)
+        return [*found, *halves]
+    return [*found, *halves, last]
 
 
 # --- bundles -------------------------------------------------------------------------------------
@@ -405,14 +475,8 @@ def _load(register: int) -> Scalar:
     return Scalar(load=Load.INCREMENT, load_to=register, load_address=_next(_READ))
 
 
-def _with(bundle: Scalar, load: Scalar) -> Scalar:
-    """A bundle that loads, too."""
-    return replace(bundle, load=load.load, load_to=load.load_to, load_address=load.load_address)
-
-
-def _stored(bundle: Scalar, register: int) -> Scalar:
-    """A bundle that stores a register, too."""
-    return replace(bundle, store=Store.INCREMENT, store_address=_next(_WRITE), store_from=register)
+def _stored(register: int) -> Scalar:
+    return Scalar(store=Store.INCREMENT, store_address=_next(_WRITE), store_from=register)
 
 
 @legalizes("softmax")

@@ -63,7 +63,6 @@ class Legalized(Form):
     Attributes:
         graph: the graph.
         layers: the layers in the order in which they run.
-        origins: name of the node that each layer comes from.
         aliases: values that are the bytes of another value.
     """
 
@@ -71,13 +70,12 @@ class Legalized(Form):
 
     graph: Graph
     layers: Sequence[Layer]
-    origins: Sequence[str]
     aliases: Mapping[str, str]
 
     def lines(self) -> Iterator[str]:
         """Every layer with what it reads and writes."""
-        for number, (layer, origin) in enumerate(zip(self.layers, self.origins, strict=True), 1):
-            yield f"{number:03} {kind_of(layer)} {layer.name!r} of node {origin!r}"
+        for number, layer in enumerate(self.layers, 1):
+            yield f"{number:03} {kind_of(layer)} {layer.name!r} of node {layer.origin!r}"
             for index, name in enumerate(layer.reads):
                 rows, columns = map(_reach, layer.windows(index))
                 yield f"    reads {name!r}: rows {rows}; columns {columns}"
@@ -259,12 +257,14 @@ class Mark:
         layer: name of its layer, empty for inputs and outputs.
         chunk: number of the chunk.
         bundle: bundle in the chunk, behind its START.
+        origin: the node that the layer comes from, or the input that it takes; empty for the end.
     """
 
     name: str
     layer: str
     chunk: int
     bundle: int
+    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -280,6 +280,11 @@ class Emitted(Form):
 
     marks: Sequence[Mark]
     program: Sequence[tuple[int, int, Instruction]]
+
+    def origin(self, chunk: int, bundle: int) -> str:
+        """What the instruction in some place comes from, as `Mark.origin`; empty for no step."""
+        before = [mark for mark in self.marks if (mark.chunk, mark.bundle) <= (chunk, bundle)]
+        return before[-1].origin if before else ""
 
     def lines(self) -> Iterator[str]:
         """Steps, and in each its phases: what begins them, and how much there is to do."""

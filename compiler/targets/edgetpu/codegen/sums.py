@@ -42,7 +42,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Placed,
     covered,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.products import Product, VectorProduct
+from fitzroy.compiler.targets.edgetpu.codegen.products import MOST_CHANNELS, Product, VectorProduct
 from fitzroy.compiler.targets.edgetpu.codegen.reshape import ToImage, ToVector, as_vector, move
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     assemble,
@@ -449,10 +449,19 @@ def _mul(legalizer: Legalizer, call: Call) -> None:
 def add_product(
     legalizer: Legalizer, name: str, reads: tuple[str, str], result: str, stage: OutputStage
 ) -> None:
-    """Add a layer for a product of two tensors; one pixel of the second may stand for all."""
+    """Add a layer for a product of two tensors; one pixel of the second may stand for all.
+
+    Raises:
+        UnsupportedError: they are images of too many channels.
+    """
     zeros = [unsigned_zero_point(legalizer.type(operand)) for operand in reads]
     vector = is_vector(legalizer, reads[0])
     shapes = [legalizer.type(operand).shape for operand in reads]
+    if not vector and shapes[0][-1] > MOST_CHANNELS:
+        raise UnsupportedError(
+            f"a product of {shapes[0][-1]} channels, of which {MOST_CHANNELS} fit",
+            hint="reshape its operands, or repeat a constant, so that they have fewer",
+        )
     legalizer.layers.append(
         (VectorProduct if vector else Product)(
             name=name,
