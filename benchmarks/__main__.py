@@ -17,7 +17,7 @@ timing
 edgetpu_compiler
     programs of the compiler for the Edge TPU: right, and how fast beside those of Google's
 forms
-    forms of instructions of our programs that no published program has
+    forms of instructions of our programs that no published program has; repeats are random models
 envelope
     properties of our programs, against those of published programs
 modules

@@ -11,7 +11,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference,
 from fitzroy.compiler.targets.edgetpu.codegen.halo import Blocks
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights, Window
 from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece
-from fitzroy.compiler.targets.edgetpu.codegen.options import FASTEST, Recipes
+from fitzroy.compiler.targets.edgetpu.codegen.options import FASTEST, UNPUBLISHED_WORTH, Recipes
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
     TILES,
@@ -208,12 +208,12 @@ class _Plan:
                 for slots in range(
                     fewest_slots(staged), max(SLOTS, min(most, _STAGED_ROWS // staged)) + 1
                 )
-                if slots <= SLOTS or slots == chunks
+                if slots <= SLOTS or chunks % slots == 0
             ]
         fitting = [plan for plan in options if plan.slots * plan.staged <= _STAGED_ROWS]
         # If nothing fits, what takes the fewest rows.
         least = min(options, key=lambda plan: plan.rows)
-        return min(fitting or [least], key=lambda plan: (plan.cycles, plan.rows))
+        return min(fitting or [least], key=lambda plan: (plan.weighed, plan.rows))
 
     @property
     def sums(self) -> int:
@@ -224,6 +224,13 @@ class _Plan:
     def rows(self) -> int:
         """Rows of wide memory for data."""
         return self.slots * self.staged + SLOTS * self.prefix + self.sums
+
+    @property
+    def weighed(self) -> float:
+        """Estimated cycles, less if published programs have such slots."""
+        # A slot for every chunk is one that the next block uses again.
+        turns = self.chunks if self.blocks > 1 else SLOTS
+        return self.cycles * (UNPUBLISHED_WORTH if published_slots(self.slots, turns) else 1)
 
     @property
     def cycles(self) -> float:
@@ -258,6 +265,14 @@ def _chunks(groups: int, taps: int, positions: int) -> list[int]:
 def fewest_slots(staged: int) -> int:
     """Slots for so many weight rows, at least: two, unless these take too much of wide memory."""
     return SLOTS if SLOTS * staged <= _MOST_ROWS else 1
+
+
+def published_slots(slots: int, turns: int) -> bool:
+    """Whether published programs have so many slots for something that comes so many times.
+
+    They use two in turn, or one for each.
+    """
+    return slots <= SLOTS or slots == turns
 
 
 def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
@@ -371,6 +386,15 @@ class WeightStream:
         """Flag that counts chunks."""
         return (TileFlag.RING_READ_A, TileFlag.RING_READ_B)[self.channel]
 
+    @property
+    def single(self) -> bool:
+        """Whether there is nothing but one row, which its owner sends.
+
+        It is sent twice, to the same place: no published program sends a single row on channel B,
+        or takes one from it.
+        """
+        return self.channel == 1 and self.blocks * (self.prefix + self.chunks * self.staged) == 1
+
     def turns(self, step: int, dim: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
         """Loops over chunks and blocks of a traversal, which go round the slots.
 
@@ -401,7 +425,9 @@ class WeightStream:
             RingConsume(
                 op=(Opcode.RING_CONSUME_A, Opcode.RING_CONSUME_B)[self.channel],
                 tiles=tiles,
-                wide=rows_at(self.weights, [(self.staged, 1), *loops], ping_pong=ping_pong),
+                wide=rows_at(self.weights, [(2, 0)])
+                if self.single
+                else rows_at(self.weights, [(self.staged, 1), *loops], ping_pong=ping_pong),
                 prefix=prefix,
                 wait=padded([free(TileFlag.PARAMETERS, 1, slots=self.slots)], 1),
                 ring_read=Producer(1),
@@ -522,7 +548,7 @@ def convolve(
 
 def send_rows(builder: Builder, stream: WeightStream, sent: Sent) -> None:
     """Owners send words on channel B, a row each."""
-    send(builder, sent.name, sent.pieces, sent.destination)
+    send(builder, sent.name, sent.pieces, sent.destination, twice=stream.single)
 
 
 def send(
@@ -531,8 +557,11 @@ def send(
     pieces: Sequence[Piece],
     destination: int,
     words: range | None = None,
+    *,
+    channel: int = 1,
+    twice: bool = False,
 ) -> None:
-    """Owners send words of an operand on channel B.
+    """Owners send words of an operand.
 
     Args:
         builder: the program.
@@ -540,6 +569,8 @@ def send(
         pieces: where its words lie.
         destination: tiles that receive them.
         words: which of them, all by default.
+        channel: channel of the ring.
+        twice: whether every word is sent twice.
     """
     at = 0
     for piece in pieces:
@@ -549,13 +580,15 @@ def send(
         at += piece.words
         if low >= high:
             continue
+        loops = [(2, 0), (high - low, 1)] if twice else [(high - low, 1)]
+        rows = rows_at(piece.row + low, loops)
         builder.emit(
             RingProduce(
                 tiles=1 << piece.tile,
-                wide=rows_at(piece.row + low, [(high - low, 1)]),
+                wide=rows,
                 token=Producer(0),
-                wait=padded([builder.tokens.turn(1, 1, high - low)], 2),
-                channel=1,
+                wait=padded([builder.tokens.turn(channel, len(loops), rows.steps)], 2),
+                channel=channel,
                 destination=destination,
             ),
             Reference("wide.base", SymbolKind.OPERAND, name, Part.ROW, low, piece.group),

@@ -35,6 +35,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
     loops_of,
     padded,
     pipeline,
+    published_slots,
     quarters_at,
     rows_at,
     send_rows,
@@ -57,7 +58,12 @@ from fitzroy.compiler.targets.edgetpu.codegen.legalize import (
     plain_convolution,
     reach,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options, Recipes
+from fitzroy.compiler.targets.edgetpu.codegen.options import (
+    DEFAULT,
+    UNPUBLISHED_WORTH,
+    Options,
+    Recipes,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
     LANES,
@@ -676,12 +682,21 @@ def _depthwise_patches(
     ]
     if multiplier == 1:
         shapes.append(Patch(Strip(rows, 1), Strip(columns, 1), 1, 1, packed=True))
-    return tuple(
-        _option(replace(shape, slots=slots), in_channels, vectors, areas)
-        for shape in shapes
-        for slots in range(fewest_slots(shape.staged), _MOST_SLOTS + 1)
-        if slots <= SLOTS or slots == shape.blocks(in_channels)
-    )
+    found = list[_Option]()
+    for shape in shapes:
+        blocks = shape.blocks(in_channels)
+        some = [
+            _option(replace(shape, slots=slots), in_channels, vectors, areas)
+            for slots in range(fewest_slots(shape.staged), _MOST_SLOTS + 1)
+            if slots <= SLOTS or blocks % slots == 0
+        ]
+        least = min(one.cycles for one in some if published_slots(one.patch.slots, blocks))
+        found += [
+            one
+            for one in some
+            if published_slots(one.patch.slots, blocks) or one.cycles < UNPUBLISHED_WORTH * least
+        ]
+    return tuple(found)
 
 
 @cache

@@ -9,6 +9,9 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES
 from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS
 from fitzroy.hw_models.parameters import ZeroBias
 
+UNPUBLISHED_WORTH = 0.97
+"""What is in no published program must take at most so much of the cycles of what is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recipes:

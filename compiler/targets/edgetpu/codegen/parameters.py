@@ -14,10 +14,11 @@ import numpy as np
 
 from fitzroy.compiler.targets.edgetpu.codegen import vectors
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights
-from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece, WideRows
-from fitzroy.compiler.targets.edgetpu.codegen.placement import Placed, Vector
+from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS, Piece, WideRows
+from fitzroy.compiler.targets.edgetpu.codegen.placement import LANES, Placed, Vector
 from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused, refusing
 from fitzroy.formats.object_file import OperandKind
+from fitzroy.hw_models.isa.units import PARAMETER_BUFFER
 
 Option = tuple[int, int]
 """Rows that parameters take on the chip, and how much that is worth."""
@@ -222,5 +223,15 @@ def _placed(held: Parts, others: Parts, tensors: Mapping[str, Placed], rows: Wid
             if item.kind is kind:
                 with refusing(layer.origin):
                     whole = kind is OperandKind.PACKED
-                    pieces[item.name] = rows.anywhere(item.words, whole=whole)
+                    most = _most_rows(item)
+                    pieces[item.name] = rows.anywhere(item.words, whole=whole, most=most)
     return Placement(pieces, found)
+
+
+def _most_rows(item: Weights) -> int:
+    """Words of a piece of an operand, at most.
+
+    Published programs load narrow words from no more than one half of the stream buffer at a time.
+    """
+    fits = max(1, item.words * PARAMETER_BUFFER.block // item.units)
+    return WIDE_ROWS if item.lanes == LANES else fits
