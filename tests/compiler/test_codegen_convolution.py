@@ -21,7 +21,7 @@ from fitzroy.compiler.ops.windows import Activation, PaddingScheme, Pair, output
 from fitzroy.compiler.reference import evaluate
 from fitzroy.compiler.targets.edgetpu.codegen import convolution as codegen_convolution
 from fitzroy.compiler.targets.edgetpu.codegen import depthwise
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution, _Plan
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution, Staging, _Plan
 from fitzroy.compiler.targets.edgetpu.codegen.depthwise import Dense, Depthwise, Patch, Strip
 from fitzroy.compiler.targets.edgetpu.codegen.halo import relayed
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
@@ -204,6 +204,7 @@ def test_plan_takes_few_rows_and_covers_all_weights(depth: int) -> None:
     legalizer.run()
     (layer,) = legalizer.layers
     assert isinstance(layer, Convolution)
+    layer.staging = Staging.MANY
     axis = Axis.of(14, 4, [])
     plan = _Plan.of(layer, Image("y", axis, axis, 128, 0))
     assert plan.chunk * plan.chunks * 4 == depth

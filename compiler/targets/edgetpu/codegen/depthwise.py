@@ -27,6 +27,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
     QUARTER,
     REST_ROWS,
+    Convolution,
     Sent,
     WeightStream,
     bytes_at,
@@ -79,7 +80,7 @@ from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, traversal
-from fitzroy.hw_models.parameters import Prefix, WordKind, effective_scale, prefix_for
+from fitzroy.hw_models.parameters import Prefix, WordKind, ZeroBias, effective_scale, prefix_for
 
 _GROUPS = LANES // WORD
 """Groups of four lanes."""
@@ -531,12 +532,21 @@ class _Option:
         rows: rows of wide memory for the parameters.
         cycles: estimated cycles.
         held: rows of wide memory in staging.
+        paired: whether two slots take turns, or each block has its own, as in published programs.
+        allowance: cycles by which a paired patch may be slower than this one, if this is not.
     """
 
     patch: Patch
     rows: int
     cycles: float
     held: int
+    paired: bool = True
+    allowance: float = 0.0
+
+    @property
+    def price(self) -> float:
+        """What the choice of patches minimizes."""
+        return self.cycles + self.allowance
 
 
 class Overlap(IntEnum):
@@ -570,6 +580,7 @@ def choose_patches(
     """
     results: dict[Depthwise, list[Image]] = {}
     others = dict[Layer, None]()
+    cycles = 0.0
     for step in steps:
         if isinstance(step.layer, Depthwise):
             assert isinstance(step.result, Image)
@@ -577,6 +588,8 @@ def choose_patches(
         else:
             others[step.layer] = None
             staging = max(staging, step.layer.staging_rows(step.tensors))
+            if isinstance(step.layer, Convolution):
+                cycles += step.layer.cycles(step.result)
     wanted = list(results)
     taken = sum(item.words for layer in others for item in layer.weights)
     if not wanted:
@@ -589,6 +602,13 @@ def choose_patches(
         ]
         for layer, images in results.items()
     ]
+    cycles += sum(min(one.cycles for one in some) for some in choices)
+    # Convolutions may spend the other half.
+    allowance = options.recipes.cost * cycles / 2 / len(wanted)
+    choices = [
+        [one if one.paired else replace(one, allowance=allowance) for one in some]
+        for some in choices
+    ]
     fewest = {
         layer: min(one.rows for one in some) for layer, some in zip(wanted, choices, strict=True)
     }
@@ -596,7 +616,7 @@ def choose_patches(
     for most in _MOST_ROWS:
         fitting = [
             [one for one in some if one.held <= most]
-            or [min(some, key=lambda one: (one.held, one.cycles))]
+            or [min(some, key=lambda one: (one.held, one.price))]
             for some in choices
         ]
         held = max(one.held for some in fitting for one in some)
@@ -604,7 +624,7 @@ def choose_patches(
         chosen = _knapsack(fitting, room)
         rows = sum(one.rows for one in chosen)
         # What does not fit comes last, in the order of how much is missing.
-        found.append((sum(one.cycles for one in chosen) + 1e12 * max(0, rows - room), chosen))
+        found.append((sum(one.price for one in chosen) + 1e12 * max(0, rows - room), chosen))
     _, best = min(found, key=lambda item: item[0])
     for layer, option in zip(wanted, best, strict=True):
         layer.patch = option.patch
@@ -645,7 +665,7 @@ def _following(options: Sequence[_Option], recipes: Recipes) -> Sequence[_Option
     return [
         one
         for one in options
-        if one.patch.slots <= recipes.slots and (recipes.patches or one.patch.packed)
+        if (one.paired or recipes.cost < math.inf) and (recipes.patches or one.patch.packed)
     ] or options[:1]
 
 
@@ -680,7 +700,7 @@ def _depthwise_patches(
         _option(replace(shape, slots=slots), in_channels, vectors, areas)
         for shape in shapes
         for slots in range(fewest_slots(shape.staged), _MOST_SLOTS + 1)
-        if slots <= SLOTS or slots == shape.blocks(in_channels)
+        if slots <= SLOTS or shape.blocks(in_channels) % slots == 0
     )
 
 
@@ -720,19 +740,20 @@ def _option(
         # Weights and steps of blocks overlap.
         pipeline(steps, row * (staged + vectors), patch.blocks(in_channels), patch.slots),
         patch.slots * (staged + vectors),
+        patch.slots <= SLOTS or patch.slots == patch.blocks(in_channels),
     )
 
 
 def _knapsack(options: Sequence[Sequence[_Option]], room: int) -> list[_Option]:
     """One option of each layer, whose rows fit if possible."""
-    chosen = [min(some, key=lambda one: (one.rows, one.cycles)) for some in options]
+    chosen = [min(some, key=lambda one: (one.rows, one.price)) for some in options]
     room -= sum(one.rows for one in chosen)
     while True:
         best: tuple[float, int, _Option] | None = None
         for index, some in enumerate(options):
             now = chosen[index]
             for one in some:
-                more, saved = one.rows - now.rows, now.cycles - one.cycles
+                more, saved = one.rows - now.rows, now.price - one.price
                 if saved <= 0 or more > room:
                     continue
                 rate = saved / max(more, 1)
@@ -824,7 +845,7 @@ def _convolution(legalizer: Legalizer, call: Call) -> None:
     if call.node.op == "depthwise_conv_2d":
         kernel = kernel.transpose(3, 1, 2, 0)
     channels, height, width, depth = kernel.shape
-    prefix, vectors = _vectors(call, zero_points, legalizer.options.recipes)
+    prefix, vectors = _vectors(call, zero_points)
     rows, columns = _reach(legalizer, call, (height, width))
     legalizer.layers.append(
         Dense(
@@ -879,7 +900,7 @@ def _depthwise(legalizer: Legalizer, call: Call) -> None:
             hint="split it by channels",
         )
     kernel, zero_points = _unsigned(weights)
-    prefix, vectors = _vectors(call, zero_points, legalizer.options.recipes)
+    prefix, vectors = _vectors(call, zero_points)
     margin = legalizer.padding_of(call.node.inputs[0] or "")
     rows, columns = reach(call, (height, width), margin)
     legalizer.layers.append(
@@ -910,7 +931,7 @@ def _unsigned(value: Value) -> tuple[Array, Array]:
     return data.view(np.uint8) ^ np.uint8(SIGNED_OFFSET), moved.astype(np.uint8)
 
 
-def _vectors(call: Call, zero_points: Array, recipes: Recipes) -> tuple[Prefix, list[Array]]:
+def _vectors(call: Call, zero_points: Array) -> tuple[Prefix, list[Array]]:
     """What precedes the weights of each block."""
     weights, bias = call.operand(1), call.optional(2)
     source, result = call.type(0).quantization, call.result.type.quantization
@@ -922,10 +943,7 @@ def _vectors(call: Call, zero_points: Array, recipes: Recipes) -> tuple[Prefix, 
     scales = effective_scale(source.scale[0], np.array(quantization.scale), result.scale[0])
     biases = None if bias is None or bias.data is None else bias.data.reshape(-1)
     per_channel = not quantization.is_per_tensor
-    prefix = prefix_for(scales, biases, per_channel=per_channel, zero_bias=recipes.zero_bias)
-    if recipes.shared_zero_points:
-        # The instruction holds a zero point that all weights have.
-        prefix = replace(prefix, zero_points=len(set(zero_points.tolist())) > 1)
+    prefix = prefix_for(scales, biases, per_channel=per_channel, zero_bias=ZeroBias.KEEP)
     values = {
         WordKind.SCALE: np.asarray(scales, np.float32),
         WordKind.BIAS: None if biases is None else np.asarray(biases, np.int32),
