@@ -255,7 +255,7 @@ class _Plan:
             )
             for chunk in _chunks(groups, taps, positions)
             if chunk == groups or (positions <= sums and layer.staging is not Staging.WHOLE)
-            for slots in _slots(layer.staging, groups // chunk, chunk * taps)
+            for slots in _slots(layer.staging, groups // chunk, chunk * taps, blocks)
         ]
         fitting = [plan for plan in options if plan.slots * plan.staged <= limit]
         # If nothing fits, what takes the fewest rows.
@@ -302,25 +302,36 @@ def _chunks(groups: int, taps: int, positions: int) -> list[int]:
     return (within or parts[:1]) + found[-1:]
 
 
-def _slots(staging: Staging, chunks: int, staged: int) -> list[int]:
+def _slots(staging: Staging, turns: int, staged: int, blocks: int) -> list[int]:
     """Numbers of slots that there may be.
 
     Args:
         staging: how weights are staged.
-        chunks: chunks of a block.
+        turns: chunks of a block.
         staged: weight rows of a chunk.
+        blocks: blocks of output channels.
     """
     most = max(SLOTS, _STAGED_ROWS // staged)
+    # A slot for every chunk is one that the next block uses again.
+    usual = turns if blocks > 1 else SLOTS
     return [
         slots
         for slots in range(fewest_slots(staged), most + 1)
-        if slots <= SLOTS or slots == chunks or (staging is Staging.MANY and chunks % slots == 0)
+        if published_slots(slots, usual) or (staging is Staging.MANY and turns % slots == 0)
     ]
 
 
 def fewest_slots(staged: int) -> int:
     """Slots for so many weight rows, at least: two, unless these take too much of wide memory."""
     return SLOTS if SLOTS * staged <= _MOST_ROWS else 1
+
+
+def published_slots(slots: int, turns: int) -> bool:
+    """Whether published programs have so many slots for something that comes so many times.
+
+    They use two in turn, or one for each.
+    """
+    return slots <= SLOTS or slots == turns
 
 
 def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
@@ -429,6 +440,15 @@ class WeightStream:
         """Flag that counts chunks."""
         return (TileFlag.RING_READ_A, TileFlag.RING_READ_B)[self.channel]
 
+    @property
+    def single(self) -> bool:
+        """Whether there is nothing but one row, which its owner sends.
+
+        It is sent twice, to the same place: no published program sends a single row on channel B,
+        or takes one from it.
+        """
+        return self.channel == 1 and self.blocks * (self.prefix + self.chunks * self.staged) == 1
+
     def turns(self, step: int, dim: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
         """Loops over chunks and blocks of a traversal, which go round the slots.
 
@@ -459,7 +479,9 @@ class WeightStream:
             RingConsume(
                 op=(Opcode.RING_CONSUME_A, Opcode.RING_CONSUME_B)[self.channel],
                 tiles=tiles,
-                wide=rows_at(self.weights, [(self.staged, 1), *loops], ping_pong=ping_pong),
+                wide=rows_at(self.weights, [(2, 0)])
+                if self.single
+                else rows_at(self.weights, [(self.staged, 1), *loops], ping_pong=ping_pong),
                 prefix=prefix,
                 wait=padded([free(TileFlag.PARAMETERS, 1, slots=self.slots)], 1),
                 ring_read=Producer(1),
@@ -580,7 +602,7 @@ def convolve(
 
 def send_rows(builder: Builder, stream: WeightStream, sent: Sent) -> None:
     """Owners send words on channel B, a row each."""
-    send(builder, sent.name, sent.pieces, sent.destination)
+    send(builder, sent.name, sent.pieces, sent.destination, twice=stream.single)
 
 
 def send(
@@ -589,8 +611,11 @@ def send(
     pieces: Sequence[Piece],
     destination: int,
     words: range | None = None,
+    *,
+    channel: int = 1,
+    twice: bool = False,
 ) -> None:
-    """Owners send words of an operand on channel B.
+    """Owners send words of an operand.
 
     Args:
         builder: the program.
@@ -598,6 +623,8 @@ def send(
         pieces: where its words lie.
         destination: tiles that receive them.
         words: which of them, all by default.
+        channel: channel of the ring.
+        twice: whether every word is sent twice.
     """
     at = 0
     for piece in pieces:
@@ -607,13 +634,15 @@ def send(
         at += piece.words
         if low >= high:
             continue
+        loops = [(2, 0), (high - low, 1)] if twice else [(high - low, 1)]
+        rows = rows_at(piece.row + low, loops)
         builder.emit(
             RingProduce(
                 tiles=1 << piece.tile,
-                wide=rows_at(piece.row + low, [(high - low, 1)]),
+                wide=rows,
                 token=Producer(0),
-                wait=padded([builder.tokens.turn(1, 1, high - low)], 2),
-                channel=1,
+                wait=padded([builder.tokens.turn(channel, len(loops), rows.steps)], 2),
+                channel=channel,
                 destination=destination,
             ),
             Reference("wide.base", SymbolKind.OPERAND, name, Part.ROW, low, piece.group),

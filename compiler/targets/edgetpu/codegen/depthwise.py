@@ -36,6 +36,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
     loops_of,
     padded,
     pipeline,
+    published_slots,
     quarters_at,
     rows_at,
     send_rows,
@@ -740,7 +741,7 @@ def _option(
         # Weights and steps of blocks overlap.
         pipeline(steps, row * (staged + vectors), patch.blocks(in_channels), patch.slots),
         patch.slots * (staged + vectors),
-        patch.slots <= SLOTS or patch.slots == patch.blocks(in_channels),
+        published_slots(patch.slots, patch.blocks(in_channels)),
     )
 
 

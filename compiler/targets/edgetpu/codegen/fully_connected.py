@@ -223,17 +223,22 @@ class FullyConnected(Layer):
         for item in items:
             for number in range(item.blocks):
                 builder.room(_MOST_BUNDLES)
-                self._send(context, item, number, 1 << result.owner(first + number))
+                owner = result.owner(first + number)
+                self._send(context, item, number, owner, twice=streams[len(mine[owner])].single)
             first += item.blocks
 
-    def _send(self, context: Context, item: Weights, number: int, tile: int) -> None:
+    def _send(
+        self, context: Context, item: Weights, number: int, tile: int, *, twice: bool
+    ) -> None:
         """Send a block of weights to its tile."""
         words, lanes = self.layout.block_words, self.layout.lanes
         if context.streamed(item.name):
-            context.host.send(context.builder, words * WORD * lanes // UNIT_BYTES, tile, lanes)
+            context.host.send(context.builder, words * WORD * lanes // UNIT_BYTES, 1 << tile, lanes)
         else:
             some = range(words * number, words * (number + 1))
-            send(context.builder, item.name, context.pieces[item.name], tile, some)
+            send(
+                context.builder, item.name, context.pieces[item.name], 1 << tile, some, twice=twice
+            )
 
     def _operation(
         self, context: Context, result: Vector, stream: WeightStream, held: Sequence[int]

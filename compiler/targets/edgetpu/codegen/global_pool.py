@@ -33,7 +33,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.pools import MOST_SUMMED, average_
 from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, free, full, once
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage, output_stage
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
-from fitzroy.hw_models.isa.fields import Opcode, Producer, Side, TileFlag
+from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import NARROW, WIDE, Traversal, traversal
@@ -125,13 +125,14 @@ class _Plan:
 
     A message has the pixels of a tile block by block, each from a wide row of its own on. Tiles
     store all rows of a message, but each so that its own first block comes to the same place.
+    Long messages come first, so that those that are alike follow each other.
 
     Attributes:
         image: the image.
         result: the means.
         channels: channels that are gathered.
         slices: what is sent at a time.
-        spacing: wide rows from one block of a message to the next.
+        spacing: wide rows of a block of a message, at most.
     """
 
     image: Image
@@ -166,7 +167,7 @@ class _Plan:
 
     @property
     def message(self) -> int:
-        """Wide rows of a message."""
+        """Wide rows of a message, at most."""
         return self.spacing * len(self.channels.blocks)
 
     @property
@@ -176,8 +177,8 @@ class _Plan:
 
     @property
     def staged(self) -> int:
-        """Wide rows: of the sender, and two slots of the receivers."""
-        return (1 + SLOTS) * self.message + self.before
+        """Wide rows: two of the sender, and two slots of the receivers."""
+        return SLOTS + SLOTS * self.message + self.before
 
     @property
     def scratch(self) -> int:
@@ -213,11 +214,47 @@ class _Plan:
         height, width = self.image.area(tile)
         return max(0, min(part.rows, height - part.first)), width
 
-    def blocks(self, tile: int, part: _Slice, blocks: Sequence[int], stride: int) -> _Blocks:
+    def blocks(self, message: _Message, blocks: Sequence[int], stride: int) -> _Blocks:
         """Loops over some blocks of a message, which are `stride` words apart."""
-        height, width = self.pixels(tile, part)
+        height, width = self.pixels(message.tile, message.part)
         whole, last = (self.channels.count(self.result, blocks[end]) for end in (0, -1))
         return _Blocks(height, width, len(blocks), whole, last, stride)
+
+    def messages(self) -> list[_Message]:
+        """What tiles send, in order."""
+        found = [
+            _Message(tile, part)
+            for part in self.slices
+            for tile in range(TILES)
+            if all(self.pixels(tile, part))
+        ]
+        return sorted(found, key=self._order)
+
+    def _order(self, message: _Message) -> tuple[int, int]:
+        """Long messages first, those of one form together."""
+        blocks = self.sent(message)
+        return -blocks.words, blocks.height
+
+    def sent(self, message: _Message) -> _Blocks:
+        """A message on the side of the sender."""
+        return self.blocks(message, self.channels.blocks, _WORDS)
+
+    def taken(self, message: _Message, receiver: int) -> _Blocks:
+        """What a tile keeps of a message."""
+        return self.blocks(message, self.held(receiver), self.block_bytes // WORD)
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """What a tile sends at a time.
+
+    Attributes:
+        tile: the tile.
+        part: which rows of what it owns.
+    """
+
+    tile: int
+    part: _Slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +277,22 @@ class _Blocks:
     last: int
     stride: int
 
+    @property
+    def words(self) -> int:
+        """Words of narrow memory."""
+        return self.height * self.width * (self.whole * (self.count - 1) + self.last)
+
+    @property
+    def spacing(self) -> int:
+        """Wide rows of a block."""
+        return -(-self.whole * self.width * self.height // LANES)
+
+    @property
+    def rows(self) -> int:
+        """Wide rows of all blocks; the last one may have fewer."""
+        last = -(-self.last * self.width * self.height // LANES)
+        return self.spacing * (self.count - 1) + last
+
     def narrow(self, base: int, pixel: int, line: int) -> Traversal:
         """Words of narrow memory, for distances of pixels and rows in words."""
         return traversal(
@@ -249,16 +302,14 @@ class _Blocks:
             part=(self.last, 3) if self.last != self.whole else None,
         )
 
-    def wide(self, base: int, spacing: int) -> Traversal:
-        """Rows of wide memory."""
-        whole, last = (
-            -(-words * self.width * self.height // LANES) for words in (self.whole, self.last)
-        )
+    def wide(self, base: int, distance: int) -> Traversal:
+        """Rows of wide memory, those of the blocks at some distance."""
+        last = self.rows - self.spacing * (self.count - 1)
         return traversal(
             base,
-            [(whole, 1), (self.count, spacing)],
+            [(self.spacing, 1), (self.count, distance)],
             rank=WIDE.rank,
-            part=(last, 1) if last != whole else None,
+            part=(last, 1) if last != self.spacing else None,
         )
 
 
@@ -272,108 +323,130 @@ def _slices(height: int, rows: int) -> tuple[_Slice, ...]:
 
 def _gather(context: Context, plan: _Plan) -> None:
     """Bring every tile the blocks of channels that it averages; a barrier must follow."""
-    builder, image, channels = context.builder, plan.image, plan.channels
-    receivers = plan.receivers
-    own = builder.staging - plan.message
-    first = own - SLOTS * plan.message
-    messages = [
-        (tile, part)
-        for part in plan.slices
-        for tile in range(TILES)
-        if all(plan.pixels(tile, part))
-    ]
-    builder.on_tiles(
-        lambda tile: RingConsume(
+    builder = context.builder
+    messages = plan.messages()
+    kept = dict.fromkeys(plan.receivers, 0)
+    sent = [0] * TILES
+    for number, message in enumerate(messages):
+        builder.room(_MESSAGE_BUNDLES)
+        rows = plan.sent(message).rows
+        if not number or plan.sent(messages[number - 1]) != plan.sent(message):
+            same = sum(plan.sent(other) == plan.sent(message) for other in messages)
+            _consume(builder, plan, message, number, same, kept)
+        builder.on_tiles(
+            lambda tile, message=message, number=number: _unpack(  # type: ignore[misc]
+                context, plan, tile, message, number
+            ),
+            plan.receivers,
+        )
+        _send(builder, plan, message, sent[message.tile])
+        sent[message.tile] += rows
+        for tile in kept:
+            kept[tile] += plan.taken(message, tile).words
+
+
+_MESSAGE_BUNDLES = TILES * (4 + 3 * 7) + 4 + 7
+
+
+def _first(builder: Builder, plan: _Plan, number: int) -> int:
+    """Wide row of a tile's own first block in a message of some number."""
+    return builder.staging - SLOTS - (SLOTS - number % SLOTS) * plan.message
+
+
+def _consume(
+    builder: Builder,
+    plan: _Plan,
+    message: _Message,
+    number: int,
+    count: int,
+    kept: Mapping[int, int],
+) -> None:
+    """Tiles take messages that are alike through two slots.
+
+    Args:
+        builder: the program.
+        plan: what is gathered.
+        message: the first of the messages.
+        number: its number.
+        count: how many there are.
+        kept: words that tiles have kept of the messages before.
+    """
+    blocks = plan.sent(message)
+    first = _first(builder, plan, number)
+    other = _first(builder, plan, number + 1) - first
+
+    def make(tile: int) -> RingConsume:
+        before = plan.held(tile)[0] - plan.channels.blocks.start
+        words = plan.taken(message, tile).words
+        return RingConsume(
             op=Opcode.RING_CONSUME_A,
             wide=rows_at(
-                first - plan.spacing * (plan.held(tile)[0] - channels.blocks.start),
-                [(plan.message, 1), (len(messages), 0)],
-                ping_pong=(1, plan.message),
+                first - blocks.spacing * before,
+                [(blocks.rows, 1), (count, 0)],
+                ping_pong=(1, other),
             ),
-            wait=padded([free(TileFlag.WIDE_TO_NARROW, 1)], 1),
+            wait=padded([free(TileFlag.WIDE_TO_NARROW, 1, before=kept[tile], step=words)], 1),
             ring_read=Producer(1),
-        ),
-        receivers,
+        )
+
+    builder.on_tiles(make, plan.receivers)
+
+
+def _send(builder: Builder, plan: _Plan, message: _Message, sent: int) -> None:
+    """A tile sends a message through two slots, which it uses in turn from message to message.
+
+    Args:
+        builder: the program.
+        plan: what is gathered.
+        message: the message.
+        sent: rows that the tile has sent before.
+    """
+    image, tile, blocks = plan.image, message.tile, plan.sent(message)
+    (top, _), (left, _) = image.owned(tile)
+    start = image.address(tile, top + message.part.first, left) // WORD + plan.first_word
+    turn = sent % SLOTS
+    own, step = builder.staging - SLOTS + turn, 1 - 2 * turn
+    builder.emit(
+        NarrowToWide(
+            tiles=1 << tile,
+            narrow=blocks.narrow(start, image.depth // WORD, image.pitch // WORD),
+            wide=rows_at(own, [(blocks.rows, 0)], ping_pong=(0, step)),
+            narrow_to_wide=Producer(0),
+            wait=padded([free(TileFlag.RING_WRITE, 0, before=sent)], 5),
+            pack_level=_PACKED,
+        )
     )
-    for number, part in enumerate(plan.slices):
-        builder.room(_SLICE_BUNDLES)
-        senders = [tile for tile, sent in messages if sent is part]
-        for tile in senders:
-            _produce(builder, tile, own, plan.message, mask_of(receivers), number)
-
-        def send(tile: int, part: _Slice = part, number: int = number) -> NarrowToWide:
-            (top, _), (left, _) = image.owned(tile)
-            blocks = plan.blocks(tile, part, channels.blocks, _WORDS)
-            start = image.address(tile, top + part.first, left) // WORD + plan.first_word
-            return NarrowToWide(
-                narrow=blocks.narrow(start, image.depth // WORD, image.pitch // WORD),
-                wide=blocks.wide(own, plan.spacing),
-                narrow_to_wide=Producer(2),
-                wait=padded([once(TileFlag.RING_WRITE, 2, number, Side.WRITE)], 5),
-                pack_level=_PACKED,
-            )
-
-        builder.on_tiles(send, senders)
-        for index, (tile, sent) in enumerate(messages):
-            if sent is part:
-                builder.on_tiles(
-                    lambda receiver, tile=tile, part=part, index=index: _unpack(  # type: ignore[misc]
-                        context,
-                        plan,
-                        receiver,
-                        tile,
-                        part,
-                        first + index % SLOTS * plan.message,
-                        index,
-                    ),
-                    receivers,
-                )
-
-
-_SLICE_BUNDLES = TILES * (4 + 7 + 3 * 7)
-
-
-def _produce(
-    builder: Builder, tile: int, row: int, rows: int, destination: int, number: int
-) -> None:
+    turns = [
+        builder.tokens.turn(0, 2, 1),
+        full(TileFlag.NARROW_TO_WIDE, 1, before=sent),
+    ]
     builder.emit(
         RingProduce(
             tiles=1 << tile,
-            wide=rows_at(row, [(rows, 1)]),
+            wide=rows_at(own, [(1, 1), (blocks.rows, 0)], ping_pong=(1, step)),
             ring_write=Producer(1),
             token=Producer(2),
-            wait=padded(
-                [
-                    builder.tokens.turn(0, 2, 1),
-                    full(TileFlag.NARROW_TO_WIDE, 1, before=number),
-                ],
-                2,
-            ),
-            destination=destination,
+            wait=padded(turns, 2),
+            destination=mask_of(plan.receivers),
         )
     )
 
 
 def _unpack(
-    context: Context,
-    plan: _Plan,
-    receiver: int,
-    tile: int,
-    part: _Slice,
-    row: int,
-    index: int,
+    context: Context, plan: _Plan, receiver: int, message: _Message, number: int
 ) -> WideToNarrow:
     """A tile takes its blocks out of a message."""
-    (top, _), (left, _) = plan.image.owned(tile)
+    (top, _), (left, _) = plan.image.owned(message.tile)
     columns = plan.image.columns.extent
-    blocks = plan.blocks(tile, part, plan.held(receiver), plan.block_bytes // WORD)
     pixel = plan.pixel_bytes // WORD
-    start = context.scratch // WORD + pixel * ((top + part.first) * columns + left)
+    start = context.scratch // WORD + pixel * ((top + message.part.first) * columns + left)
+    distance = plan.sent(message).spacing * TILES
+    blocks = plan.taken(message, receiver)
     return WideToNarrow(
-        wide=blocks.wide(row, plan.spacing * TILES),
+        wide=blocks.wide(_first(context.builder, plan, number), distance),
         narrow=blocks.narrow(start, pixel, pixel * columns),
-        wide_to_narrow=Producer(4),
-        wait=padded([once(TileFlag.RING_READ_A, 2, index + 1)], 2),
+        wide_to_narrow=Producer(0),
+        wait=padded([once(TileFlag.RING_READ_A, 2, number + 1)], 2),
         pack_level=_PACKED,
     )
 
@@ -416,7 +489,7 @@ class GlobalAverage(Layer):
             self._average(context, _Channels.all(result), source.base, LANES, (1, LANES, 0))
         for index, plan in enumerate(self._passes(context.tensors)):
             if index:
-                builder.room(_SLICE_BUNDLES)
+                builder.room(_MESSAGE_BUNDLES)
                 builder.barrier()
             _gather(context, plan)
             builder.barrier()

@@ -15,9 +15,10 @@ import numpy as np
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.codegen import vectors
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights
-from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece, WideRows
-from fitzroy.compiler.targets.edgetpu.codegen.placement import Placed, Vector
+from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS, Piece, WideRows
+from fitzroy.compiler.targets.edgetpu.codegen.placement import LANES, Placed, Vector
 from fitzroy.formats.object_file import OperandKind
+from fitzroy.hw_models.isa.units import PARAMETER_BUFFER
 
 Option = tuple[int, int]
 """Rows that parameters take on the chip, and how much that is worth."""
@@ -219,5 +220,14 @@ def _placed(held: Parts, others: Parts, tensors: Mapping[str, Placed], rows: Wid
             pieces[item.name] = rows.anywhere(item.words, whole=True)
     for item in everything:
         if item.kind is OperandKind.CONVOLUTION:
-            pieces[item.name] = rows.anywhere(item.words)
+            pieces[item.name] = rows.anywhere(item.words, most=_most_rows(item))
     return Placement(pieces, found)
+
+
+def _most_rows(item: Weights) -> int:
+    """Words of a piece of an operand, at most.
+
+    Published programs load narrow words from no more than one half of the stream buffer at a time.
+    """
+    fits = max(1, item.words * PARAMETER_BUFFER.block // item.units)
+    return WIDE_ROWS if item.lanes == LANES else fits

@@ -1,14 +1,16 @@
 """Vectors, and linear copies of whole tensors: gathering, and changing the shape of tensors.
 
 An all-gather brings the parts of a tensor to tiles that need all of it. Every tile that owns some
-sends one message over the ring. Receivers take the rows through two slots and put their words where
-they belong in a linear copy: rows, columns and channels in that order, channels filled up to words.
+sends one message over the ring. Receivers stage messages, so that none waits for another, and put
+their words where they belong in a linear copy: rows, columns and channels in that order, channels
+filled up to words. Messages for which staging has no room go through two slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
@@ -73,6 +75,13 @@ class _Message:
         """Rows of the ring."""
         return -(-self.words // LANES)
 
+    @property
+    def stays(self) -> bool:
+        """Whether published programs take such a message as a whole: a few rows, or one run."""
+        runs = [(count, stride) for count, stride in self.target if count > 1]
+        whole = all(stride == inner * step for (inner, step), (_, stride) in pairwise(runs))
+        return self.rows <= SLOTS or (whole and self.part is None)
+
 
 def _of_vector(vector: Vector, tile: int) -> _Message:
     held = vector.held(tile)
@@ -111,8 +120,32 @@ def _messages(tensor: Placed) -> list[_Message]:
     return [_of_image(tensor, tile) for tile in range(TILES) if tensor.active(tile)]
 
 
-GATHER_ROWS = 2 * SLOTS
-"""Wide rows that a gather takes: two slots of the sender, and two of the receivers."""
+def _pieces(message: _Message) -> list[_Message]:
+    """A message as receivers take it: in pieces of whole rows that can stay, if there are such."""
+    if message.stays or message.part is not None:
+        return [message]
+    (run, _), (count, stride) = message.target
+    sizes = range(1, max(2, SLOTS * LANES // run + 1))
+    whole = [size for size in sizes if size * run % LANES == 0]
+    if not whole:
+        return [message]
+    size = whole[-1]
+    return [
+        replace(
+            message,
+            target=[(run, 1), (min(size, count - first), stride)],
+            offset=message.offset + first * stride,
+            words=run * min(size, count - first),
+        )
+        for first in range(0, count, size)
+    ]
+
+
+_STAGED_ROWS = 96
+"""Wide rows of the receivers in which messages stay until they have been taken."""
+
+GATHER_ROWS = 2 * SLOTS + _STAGED_ROWS
+"""Wide rows that a gather takes: two slots of the sender, and those of the receivers."""
 
 
 def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]) -> None:
@@ -124,14 +157,14 @@ def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]
         base: byte address of the linear copy, on all receivers.
         receivers: tiles that get the copy.
     """
-    builder = context.builder
-    before = _Before()
-    for message in _messages(tensor):
-        _take(builder, message, base // WORD, mask_of(receivers), before)
+    builder, messages = context.builder, _messages(tensor)
+    for message in messages:
         _send(builder, message, mask_of(receivers))
-        before = _Before(
-            before.rows + message.rows, before.words + message.words, (message.words - 1) % LANES + 1
-        )
+    before = _Before()
+    for message in chain.from_iterable(map(_pieces, messages)):
+        staged = before.staged + message.rows <= _STAGED_ROWS and message.stays
+        take = _stage if staged else _pass
+        before = take(builder, message, base // WORD, mask_of(receivers), before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,20 +172,22 @@ class _Before:
     """What receivers have taken of a gather so far.
 
     Attributes:
-        rows: rows of the ring.
+        staged: rows in staging.
+        counted: what RING_READ_A has counted.
         words: words of narrow memory.
-        last: words of the last row.
+        passed: what of them had been taken when the last message through slots had.
     """
 
-    rows: int = 0
+    staged: int = 0
+    counted: int = 0
     words: int = 0
-    last: int = LANES
+    passed: int = 0
 
 
-def _take(
+def _stage(
     builder: Builder, message: _Message, base: int, receivers: int, before: _Before
-) -> None:
-    """Receivers take a message through two slots, which they use in turn from message to message.
+) -> _Before:
+    """Receivers take a message into rows of its own, and wait for nothing.
 
     Args:
         builder: the program.
@@ -160,18 +195,57 @@ def _take(
         base: word of the linear copy.
         receivers: mask of the tiles.
         before: what they have taken.
+
+    Returns:
+        What they have taken then.
     """
-    first, turn = builder.staging - 2 * SLOTS, before.rows % SLOTS
-    # A message begins with the slot that the last one did not end with.
-    rows = rows_at(first + turn, [(message.rows, 0)], ping_pong=(0, 1 - 2 * turn))
-    taken = before.words + LANES - before.last
+    first = builder.staging - 2 * SLOTS - _STAGED_ROWS + before.staged
+    # Published programs take one or two rows as slots, and more of them as a whole.
+    level = 0 if message.rows <= SLOTS else 1
+    rows = rows_at(first, [(message.rows, 1)])
+    _take(builder, message, base, receivers, rows, level, before, None)
+    return replace(
+        before,
+        staged=before.staged + message.rows,
+        counted=before.counted + (1 if level else message.rows),
+        words=before.words + message.words,
+    )
+
+
+def _pass(
+    builder: Builder, message: _Message, base: int, receivers: int, before: _Before
+) -> _Before:
+    """Receivers take a message through two slots.
+
+    Args and Returns: as of `_stage`.
+    """
+    rows = rows_at(builder.staging - 2 * SLOTS, [(message.rows, 0)], ping_pong=(0, 1))
+    # All rows but the last one are whole.
+    taken = max(before.passed, before.words - LANES)
+    credit = _wrapped(Watcher(TileFlag.WIDE_TO_NARROW, 0, taken, LANES))
+    _take(builder, message, base, receivers, rows, 0, before, credit)
+    words = before.words + message.words
+    counted = before.counted + message.rows
+    return replace(before, counted=counted, words=words, passed=words)
+
+
+def _take(
+    builder: Builder,
+    message: _Message,
+    base: int,
+    receivers: int,
+    rows: Traversal,
+    level: int,
+    before: _Before,
+    credit: Watcher | None,
+) -> None:
     builder.emit(
         RingConsume(
             op=Opcode.RING_CONSUME_A,
             tiles=receivers,
             wide=rows,
-            wait=padded([_wrapped(free(TileFlag.WIDE_TO_NARROW, 0, before=taken, step=LANES))], 1),
-            ring_read=Producer(0),
+            wait=(credit,),
+            ring_read=Producer(level),
         )
     )
     builder.emit(
@@ -180,7 +254,7 @@ def _take(
             wide=rows,
             narrow=_narrow(base + message.offset, message.target, message.part),
             wide_to_narrow=Producer(0),
-            wait=padded([full(TileFlag.RING_READ_A, 0, before=before.rows)], 2),
+            wait=padded([full(TileFlag.RING_READ_A, level, before=before.counted)], 2),
             pack_level=len(message.target),
         )
     )
