@@ -113,7 +113,7 @@ class Mode:
 def compiled(path: Path, options: Options) -> list[PackageFile]:
     """Packages of the parts of a model that fit the chip."""
     return _linked(
-        import_model(tflite.read_model(path.read_bytes(), str(path)), str(path)), options
+        import_model(tflite.read_model(path.read_bytes(), str(path)), path=str(path)), options
     )
 
 
