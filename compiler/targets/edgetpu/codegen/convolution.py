@@ -112,7 +112,7 @@ class Convolution(Layer):
         """Two slots of weights and of vectors, and partial sums."""
         result = tensors[self.writes]
         assert isinstance(result, Image)
-        return _Plan.of(self, result).rows
+        return Plan.of(self, result).rows
 
     def positions(self, result: Image, tile: int) -> tuple[Interval, Interval]:
         """Numbers of the windows down and across whose results a tile owns."""
@@ -133,7 +133,7 @@ class Convolution(Layer):
 
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
-        whole, first = _Plan.of(self, context.image(self.writes)), 0
+        whole, first = Plan.of(self, context.image(self.writes)), 0
         if len(self.weights) == 1:
             self._emit(context, whole, self.weights[0], first)
             return
@@ -146,7 +146,7 @@ class Convolution(Layer):
             self._emit(context, plan, item, first)
             first += item.blocks
 
-    def _emit(self, context: Context, plan: _Plan, weights: Weights, first: int) -> None:
+    def _emit(self, context: Context, plan: Plan, weights: Weights, first: int) -> None:
         """The blocks from one on of which there are weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
         channel = 0 if context.streamed(weights.name) else 1
@@ -159,7 +159,7 @@ class Convolution(Layer):
             lambda tile: _operation(self, source, result, tile, plan, stream, first),
         )
 
-    def _stream(self, plan: _Plan, top: int, channel: int = 1) -> WeightStream:
+    def _stream(self, plan: Plan, top: int, channel: int = 1) -> WeightStream:
         """Its weights on their way.
 
         Args:
@@ -190,7 +190,7 @@ class Convolution(Layer):
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(source, Image)
         assert isinstance(result, Image)
-        plan, builder = _Plan.of(self, result), Builder()
+        plan, builder = Plan.of(self, result), Builder()
         stream = self._stream(plan, top)
         stream.receive(builder, mask_of([tile for tile in range(TILES) if result.active(tile)]))
         builder.on_tiles(
@@ -199,14 +199,14 @@ class Convolution(Layer):
         )
         return [instruction for _, _, instruction in builder.program]
 
-    def cycles(self, result: Placed) -> float:
-        """Estimated cycles for a result."""
+    def plan(self, result: Placed) -> Plan:
+        """How it runs for a result."""
         assert isinstance(result, Image)
-        return _Plan.of(self, result).cycles
+        return Plan.of(self, result)
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     """How a convolution runs.
 
     Attributes:
@@ -232,7 +232,8 @@ class _Plan:
     last: int
 
     @classmethod
-    def of(cls, layer: Convolution, result: Image) -> _Plan:
+    def of(cls, layer: Convolution, result: Image) -> Plan:
+        """The fastest plan that the layer's way of staging and wide memory allow."""
         groups = -(-layer.layout.in_channels // WORD)
         taps = layer.rows.kernel * layer.columns.kernel
         blocks = -(-layer.channels // LANES)
@@ -654,7 +655,7 @@ def _operation(
     source: Image,
     result: Image,
     tile: int,
-    plan: _Plan,
+    plan: Plan,
     stream: WeightStream,
     first: int,
 ) -> TensorOp | None:

@@ -534,20 +534,13 @@ class _Option:
         cycles: estimated cycles.
         held: rows of wide memory in staging.
         paired: whether two slots take turns, or each block has its own, as in published programs.
-        allowance: cycles by which a paired patch may be slower than this one, if this is not.
     """
 
     patch: Patch
     rows: int
     cycles: float
     held: int
-    paired: bool = True
-    allowance: float = 0.0
-
-    @property
-    def price(self) -> float:
-        """What the choice of patches minimizes."""
-        return self.cycles + self.allowance
+    paired: bool
 
 
 class Overlap(IntEnum):
@@ -590,7 +583,7 @@ def choose_patches(
             others[step.layer] = None
             staging = max(staging, step.layer.staging_rows(step.tensors))
             if isinstance(step.layer, Convolution):
-                cycles += step.layer.cycles(step.result)
+                cycles += step.layer.plan(step.result).cycles
     wanted = list(results)
     taken = sum(item.words for layer in others for item in layer.weights)
     if not wanted:
@@ -604,20 +597,14 @@ def choose_patches(
         for layer, images in results.items()
     ]
     cycles += sum(min(one.cycles for one in some) for some in choices)
-    # Convolutions may spend the other half.
-    allowance = options.recipes.cost * cycles / 2 / len(wanted)
-    choices = [
-        [one if one.paired else replace(one, allowance=allowance) for one in some]
-        for some in choices
-    ]
     fewest = {
         layer: min(one.rows for one in some) for layer, some in zip(wanted, choices, strict=True)
     }
-    found: list[tuple[float, list[_Option]]] = []
+    found: list[tuple[float, list[_Option], list[list[_Option]]]] = []
     for most in _MOST_ROWS:
         fitting = [
             [one for one in some if one.held <= most]
-            or [min(some, key=lambda one: (one.held, one.price))]
+            or [min(some, key=lambda one: (one.held, one.cycles))]
             for some in choices
         ]
         held = max(one.held for some in fitting for one in some)
@@ -625,14 +612,41 @@ def choose_patches(
         chosen = _knapsack(fitting, room)
         rows = sum(one.rows for one in chosen)
         # What does not fit comes last, in the order of how much is missing.
-        found.append((sum(one.price for one in chosen) + 1e12 * max(0, rows - room), chosen))
-    _, best = min(found, key=lambda item: item[0])
+        missing = 1e12 * max(0, rows - room)
+        found.append((sum(one.cycles for one in chosen) + missing, chosen, fitting))
+    _, best, fitting = min(found, key=lambda item: item[0])
+    # Convolutions may spend the other half.
+    best = _paired(best, fitting, options.recipes.cost * cycles / 2)
     for layer, option in zip(wanted, best, strict=True):
         layer.patch = option.patch
         layer.fewest_rows = fewest[layer]
         for image in results[layer]:
             _make_room(layer, image)
     return sum(option.cycles for option in best)
+
+
+def _paired(
+    chosen: Sequence[_Option], options: Sequence[Sequence[_Option]], budget: float
+) -> list[_Option]:
+    """Options with published numbers of slots instead of others, where they cost fewest cycles.
+
+    Args:
+        chosen: an option of each layer.
+        options: all that each layer may have.
+        budget: cycles that all of them may cost together.
+    """
+    result = list(chosen)
+    swaps = []
+    for index, (now, some) in enumerate(zip(chosen, options, strict=True)):
+        paired = [one for one in some if one.paired and one.rows <= now.rows]
+        if paired and not now.paired:
+            one = min(paired, key=lambda one: one.cycles)
+            swaps.append((one.cycles - now.cycles, index, one))
+    for extra, index, one in sorted(swaps, key=lambda swap: swap[:2]):
+        if extra <= budget:
+            budget -= extra
+            result[index] = one
+    return result
 
 
 def pack_weights(patches: Mapping[Depthwise, Patch]) -> None:
@@ -747,14 +761,14 @@ def _option(
 
 def _knapsack(options: Sequence[Sequence[_Option]], room: int) -> list[_Option]:
     """One option of each layer, whose rows fit if possible."""
-    chosen = [min(some, key=lambda one: (one.rows, one.price)) for some in options]
+    chosen = [min(some, key=lambda one: (one.rows, one.cycles)) for some in options]
     room -= sum(one.rows for one in chosen)
     while True:
         best: tuple[float, int, _Option] | None = None
         for index, some in enumerate(options):
             now = chosen[index]
             for one in some:
-                more, saved = one.rows - now.rows, now.price - one.price
+                more, saved = one.rows - now.rows, now.cycles - one.cycles
                 if saved <= 0 or more > room:
                     continue
                 rate = saved / max(more, 1)

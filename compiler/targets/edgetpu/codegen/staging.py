@@ -26,13 +26,11 @@ class _Way:
         staging: the way.
         cycles: estimated cycles of all steps of the convolution.
         novel: instructions whose form is not published.
-        rows: rows of wide memory for data.
     """
 
     staging: Staging
     cycles: float
     novel: int
-    rows: int
 
 
 def choose_staging(steps: Sequence[Step], cost: float, cycles: float, top: int, room: int) -> None:
@@ -79,23 +77,21 @@ def _convolutions(step: Step) -> Iterable[Convolution]:
 
 
 def _ways(layer: Convolution, steps: Sequence[Step], top: int, room: int) -> list[_Way]:
-    """The ways that fit."""
-    found = []
+    """The ways that fit and differ."""
+    found: dict[object, _Way] = {}
     for staging in Staging:
         layer.staging = staging
         rows = max(layer.staging_rows(step.tensors) for step in steps)
-        instructions = [
-            instruction for step in steps for instruction in layer.consumers(step.tensors, top)
-        ]
-        found.append(
-            _Way(
-                staging,
-                sum(layer.cycles(step.tensors[layer.writes]) for step in steps),
-                sum(form(instruction) not in published() for instruction in instructions),
-                rows,
-            )
+        plans = tuple(layer.plan(step.tensors[layer.writes]) for step in steps)
+        if plans in found or (staging is Staging.WHOLE and rows > room):
+            continue
+        novel = sum(
+            form(instruction) not in published()
+            for step in steps
+            for instruction in layer.consumers(step.tensors, top)
         )
-    return [way for way in found if way.staging is not Staging.WHOLE or way.rows <= room]
+        found[plans] = _Way(staging, sum(plan.cycles for plan in plans), novel)
+    return list(found.values())
 
 
 def _speed(way: _Way) -> tuple[float, int]:
