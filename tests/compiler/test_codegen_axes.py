@@ -9,7 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import Model, Tally, check, random_inputs, random_model
+from tests.compiler.edgetpu_models import (
+    Model,
+    Tally,
+    check,
+    differences,
+    random_inputs,
+    random_model,
+)
 from tests.compiler.test_codegen_operators import assert_right, finished, mostly_slow, of_one
 from tests.support import need_litert
 
@@ -34,9 +41,11 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.codegen.lower import legalized, lower
+from fitzroy.compiler.targets.edgetpu.codegen.options import Options
 from fitzroy.compiler.targets.edgetpu.codegen.reductions import as_image
 from fitzroy.formats import tflite
 from fitzroy.hw_models.numerics import Arithmetic
+from fitzroy.linker.packages.darwinn import link
 
 Shape = tuple[int, ...]
 
@@ -283,6 +292,26 @@ def _of_images(number: int) -> Graph:
 @pytest.mark.parametrize("number", range(10))
 def test_several_images(number: int) -> None:
     assert_right(_of_images(number))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(),
+        Options(parameter_rows=0),
+        Options(taken=(2000,) * 16),
+    ],
+    ids=["on the chip", "streamed", "in parts"],
+)
+def test_images_share_weights(options: Options) -> None:
+    model = Model(3)
+    x = model.graph.add_input("x", model.type((COUNT, 9, 8, 64), 0.05))
+    graph = finished(model, convolved(model, convolved(model, x, 100), 150, 2))
+    compiled = lower(graph, options)
+    whole = {(operand.name or "").partition("[")[0] for operand in compiled.operands or ()}
+    assert len(whole) == 2
+    (package,) = link([compiled])
+    assert differences(graph, package, 1) == ""
 
 
 @pytest.mark.parametrize(

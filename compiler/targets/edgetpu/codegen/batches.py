@@ -19,7 +19,9 @@ from fitzroy.compiler.ops.shape import (
     SplitAttributes,
     StridedSliceAttributes,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution
 from fitzroy.compiler.targets.edgetpu.codegen.copies import Run, Section
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, rows_of_images, several
 from fitzroy.compiler.targets.edgetpu.codegen.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import assemble, keeps_bytes, temporary
@@ -75,7 +77,18 @@ def _each(legalizer: Legalizer, call: Call, attributes: Attributes) -> None:
     rewriting.emit(
         "concatenation", parts, after, ConcatenationAttributes(0), result=call.result.name
     )
+    first = len(legalizer.layers)
     rewriting.run(legalizer)
+    _share_weights(legalizer.layers[first:])
+
+
+def _share_weights(layers: Sequence[Layer]) -> None:
+    """Let convolutions whose weights are the same bytes have them in the same rows."""
+    known: dict[bytes, tuple[Weights, ...]] = {}
+    for layer in layers:
+        if type(layer) is Convolution:
+            key = b"".join(item.data.tobytes() for item in layer.weights)
+            layer.weights = known.setdefault(key, layer.weights)
 
 
 def _image(rewriting: Rewriting, value: Value | None, number: int, count: int) -> str | None:

@@ -578,7 +578,8 @@ def choose_patches(
             others[step.layer] = None
             staging = max(staging, step.layer.staging_rows(step.tensors))
     wanted = list(results)
-    taken = sum(item.words for layer in others for item in layer.weights)
+    items = {id(item): item.words for layer in others for item in layer.weights}
+    taken = sum(items.values())
     if not wanted:
         return 0.0
     # The weights of a layer that runs several times are sent as often.
