@@ -727,7 +727,22 @@ def _images(model: Model, x: str) -> list[str]:
     return [model.emit("reshape", [y], model.of(y).with_shape(whole), ReshapeAttributes(whole))]
 
 
-_WITH_AXES = _WEIGHTED | {_reduction: 40, _stack: 25, _blocks: 12, _images: 25}
+def _softmax_of_rows(model: Model, x: str) -> list[str]:
+    before = model.of(x)
+    if before.size > 10_000 or before.shape[-1] in (1, before.size):
+        return []
+    probabilities = Quantization.per_tensor(1 / 256, model.dtype.limits[0])
+    type = TensorType(before.shape, model.dtype, probabilities)
+    return [model.emit("softmax", [x], type, SoftmaxAttributes())]
+
+
+_WITH_AXES = _WEIGHTED | {
+    _reduction: 40,
+    _stack: 25,
+    _blocks: 12,
+    _images: 25,
+    _softmax_of_rows: 12,
+}
 _ALONG_AXES = tuple(_WITH_AXES)
 _AXES_SHARES = np.array(list(_WITH_AXES.values())) / sum(_WITH_AXES.values())
 

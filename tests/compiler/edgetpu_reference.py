@@ -307,11 +307,11 @@ def _l2_normalization(call: Call, arrays: Operands) -> list[Array]:
 def _reciprocal_root(x: Array) -> Integers:
     """What the non-linear unit gives: powers of four are taken out of the argument."""
     power = np.floor(np.log2(x) / 2).astype(np.int32)
-    root = _interpolated(normalization.RECIPROCAL_ROOT, np.ldexp(x, -2 * power))
+    root = interpolated(normalization.RECIPROCAL_ROOT, np.ldexp(x, -2 * power))
     return np.asarray(np.rint(np.ldexp(root, -power)).astype(np.int64))
 
 
-def _interpolated(table: NluTable, x: Array) -> Array:
+def interpolated(table: NluTable, x: Array) -> Array:
     """What a table of the non-linear unit gives, in float32."""
     segment = np.searchsorted(np.array(table.breakpoints, np.float32), x, side="right")
     factors = np.array(table.coefficients, np.float32)[segment]
@@ -331,13 +331,13 @@ def _softmax(call: Call, arrays: Operands) -> list[Array]:
     distances = (x - x.max(axis=-1, keepdims=True)).astype(np.float32)
     exponents = distances * np.float32(stages.exponential.scale)
     exponents = np.clip(exponents, np.float32(pixel_softmax.LEAST), np.float32(0))
-    exponentials = np.rint(_interpolated(pixel_softmax.EXPONENTIAL, exponents)).astype(np.int64)
+    exponentials = np.rint(interpolated(pixel_softmax.EXPONENTIAL, exponents)).astype(np.int64)
     exponentials = exponentials.clip(0, (1 << 16) - 1)
     sums = exponentials.sum(axis=-1, keepdims=True).astype(np.float32)
     sums = sums * np.float32(stages.reciprocal.scale)
     sums = np.clip(sums, np.float32(1), np.float32(stages.reciprocal.maximum))
     table = pixel_softmax.reciprocal(before.shape[-1])
-    reciprocals = np.rint(_interpolated(table, sums)).astype(np.int64)
+    reciprocals = np.rint(interpolated(table, sums)).astype(np.int64)
     return [finished(exponentials * reciprocals, stages.product, call.result.type)]
 
 

@@ -17,6 +17,7 @@ from tests.compiler.edgetpu_models import (
     random_inputs,
     random_model,
 )
+from tests.compiler.edgetpu_reference import evaluate_on_device, interpolated
 from tests.compiler.test_codegen_operators import assert_right, finished, mostly_slow, of_one
 from tests.support import need_litert
 
@@ -27,6 +28,7 @@ from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node, Value, print_graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
@@ -39,7 +41,8 @@ from fitzroy.compiler.ops.shape import (
     TransposeAttributes,
 )
 from fitzroy.compiler.ops.windows import PaddingScheme
-from fitzroy.compiler.reference import verify
+from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.edgetpu.codegen import pixel_softmax
 from fitzroy.compiler.targets.edgetpu.codegen.lower import legalized, lower
 from fitzroy.compiler.targets.edgetpu.codegen.options import Options
 from fitzroy.compiler.targets.edgetpu.codegen.reductions import as_image
@@ -338,6 +341,69 @@ def test_several_images_are_split(axis: int, sizes: Shape) -> None:
     model.graph.add_node(node, [model.of(x).with_shape(shape) for shape in shapes])
     model.graph.outputs = ["a", "b"]
     assert_right(model.graph, (1,))
+
+
+# --- softmax -------------------------------------------------------------------------------------
+
+
+def softmax(shape: Shape, about: float, seed: int = 0, beta: float = 1.0) -> Graph:
+    model = Model(seed)
+    x = model.graph.add_input("x", model.type(shape, about))
+    probabilities = Quantization.per_tensor(1 / 256, model.dtype.limits[0])
+    type = TensorType(shape, model.dtype, probabilities)
+    return finished(model, model.emit("softmax", [x], type, SoftmaxAttributes(beta)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "about"),
+    [
+        ((1, 5, 6, 16), 0.05),
+        ((1, 9, 7, 21), 0.1),
+        ((4, 10), 0.2),
+        ((3, 4, 5), 0.02),
+        ((1, 4, 60, 16), 0.1),
+        ((2, 5, 4, 12), 0.15),
+        ((1, 3, 3, 150), 0.1),
+        ((1, 2, 2, 600), 0.08),
+        ((6, 2), 0.3),
+    ],
+)
+def test_softmax_of_pixels(shape: Shape, about: float) -> None:
+    assert_right(softmax(shape, about, sum(shape), 1.0 if shape[-1] % 4 else 0.7), (1,))
+
+
+@pytest.mark.parametrize("channels", [5, 21, 1024])
+@pytest.mark.parametrize("spread", [1, 8, 40])
+def test_softmax_of_pixels_differs_rarely_and_by_one(channels: int, spread: int) -> None:
+    for seed in range(3):
+        graph = softmax((1, 40, 20, channels), 0.1, seed)
+        (x,), (y,) = graph.inputs, graph.outputs
+        type = graph.type(x)
+        rng = np.random.default_rng(seed)
+        middle = sum(type.dtype.limits) // 2
+        values = middle + rng.normal(0, spread, type.shape)
+        inputs = {x: values.clip(*type.dtype.limits).astype(type.dtype.numpy)}
+        found = evaluate_on_device(graph, inputs)[y].astype(int)
+        gap = np.abs(found - evaluate(graph, inputs)[y].astype(int))
+        assert gap.max() <= 1
+        assert np.count_nonzero(gap) <= 0.01 * gap.size
+
+
+def test_tables_of_softmax() -> None:
+    x = np.linspace(pixel_softmax.LEAST, 0, 10_001).astype(np.float32)
+    exponentials = interpolated(pixel_softmax.EXPONENTIAL, x)
+    assert np.abs(exponentials - pixel_softmax.ONE * np.exp(x)).max() < 1.5
+    assert np.rint(exponentials[-1]) == pixel_softmax.ONE
+    for channels, most in ((16, 2e-5), (64, 1e-4), (1024, 1e-3)):
+        x = np.geomspace(1, channels, 10_001).astype(np.float32)
+        error = interpolated(pixel_softmax.reciprocal(channels), x) * x / pixel_softmax.UNIT - 1
+        assert np.abs(error).max() < most
+
+
+def test_softmax_of_pixels_runs_in_strips() -> None:
+    graph = softmax((1, 40, 24, 19), 0.1)
+    (package,) = link([lower(graph, Options(narrow_bytes=6000))])
+    assert differences(graph, package, 1) == ""
 
 
 # --- meaning -------------------------------------------------------------------------------------
