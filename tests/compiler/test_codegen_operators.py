@@ -451,6 +451,35 @@ def test_operands_are_repeated(
     assert_right(finished(model, model.emit(op, order, type, attributes)), (1,))
 
 
+@pytest.mark.parametrize("shape", [(1, 4, 2541), (1, 1, 4, 2541), (2, 3000)])
+@pytest.mark.parametrize("constant", [True, False])
+def test_products_of_many_channels_are_those_of_vectors(
+    shape: tuple[int, ...], constant: bool
+) -> None:
+    model = Model(3)
+    x = model.graph.add_input("x", model.type(shape, 0.05))
+    other = shape[1:] if constant else shape
+    y = (
+        model.constant(other, 0.05)
+        if constant
+        else model.graph.add_input("y", model.type(other, 0.05))
+    )
+    type = model.type(shape, 0.05 * 0.05 * 148)
+    assert_right(finished(model, model.emit("mul", [x, y], type, ActivationAttributes())), (1,))
+
+
+def test_products_of_many_channels_with_a_pixel_are_refused() -> None:
+    model = Model(3)
+    x, y = (
+        model.graph.add_input(name, model.type(shape, 0.05))
+        for name, shape in (("x", (1, 3, 3, 2100)), ("y", (1, 1, 1, 2100)))
+    )
+    type = model.type((1, 3, 3, 2100), 0.4)
+    graph = finished(model, model.emit("mul", [x, y], type, ActivationAttributes()))
+    with pytest.raises(UnsupportedError, match="product of 2100 channels, of which 2048 fit"):
+        lower(graph)
+
+
 # --- rows ----------------------------------------------------------------------------------------
 
 
