@@ -220,12 +220,12 @@ def _average_pool(call: Call, arrays: Operands) -> list[Array]:
 def _reduced(call: Call, arrays: Operands) -> list[Array]:
     """A mean or a sum; those over channels are convolutions, whose scales are rounded so."""
     attributes, before, after = call.attributes(ReductionAttributes), call.type(), call.result.type
-    axes = attributes.axes
-    if math.prod(before.shape[axis] for axis in axes) == 1:
+    stage = reductions.stage_of(call)
+    if stage is None:
         return [converted(arrays[0], before, after).reshape(after.shape)]
     x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
-    sums = x.sum(axis=axes, keepdims=attributes.keep_dims)
-    return [finished(sums, reductions.stage_of(call), after)]
+    sums = x.sum(axis=attributes.axes, keepdims=attributes.keep_dims)
+    return [finished(sums, stage, after)]
 
 
 def _converted(call: Call, arrays: Operands) -> list[Array]:

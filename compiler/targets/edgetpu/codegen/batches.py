@@ -12,6 +12,7 @@ from dataclasses import replace
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Attributes, Value
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
@@ -39,8 +40,8 @@ def by_images(legalizer: Legalizer, call: Call) -> bool:
     Raises:
         UnsupportedError: it is, and cannot be computed image by image.
     """
-    op, before = call.node.op, call.inputs[0]
-    if before is None or not several(before.type) or op in _AS_A_WHOLE:
+    values = (call.operand(index) for index in _operands_of_images(call))
+    if call.node.op in _AS_A_WHOLE or not any(several(value.type) for value in values):
         return False
     attributes = call.node.attributes
     if isinstance(attributes, ConcatenationAttributes) and not attributes.axis:
@@ -56,19 +57,31 @@ def by_images(legalizer: Legalizer, call: Call) -> bool:
     return True
 
 
+def _operands_of_images(call: Call) -> range:
+    """Numbers of the operands that have an image for each one of the result; filters do not."""
+    every = OPS[call.node.op].elementwise or call.node.op == "concatenation"
+    return range(len(call.inputs) if every else 1)
+
+
 def _each(legalizer: Legalizer, call: Call, attributes: Attributes) -> None:
     """The operator for every image, and what it makes one after the other."""
-    after, count = call.result.type, call.type().shape[0]
+    after, images = call.result.type, _operands_of_images(call)
+    count = max(call.type(index).shape[0] for index in images if several(call.type(index)))
     if len(call.outputs) > 1 or after.shape[:1] != (count,):
         raise UnsupportedError(
-            f"{call.node.op} {call.node.name!r} makes {after.shape} of {count} images",
+            f"{call.node.op} {call.node.name!r} makes {list(after.shape)} of {count} images",
             hint="give the model a batch of one",
         )
     rewriting, single = Rewriting.of(legalizer, call), replace(after, shape=(1, *after.shape[1:]))
     parts = [
         rewriting.emit(
             call.node.op,
-            [_image(rewriting, value, number, count) for value in call.inputs],
+            [
+                _image(rewriting, value, number) if index in images else name
+                for index, (name, value) in enumerate(
+                    zip(call.node.inputs, call.inputs, strict=True)
+                )
+            ],
             single,
             attributes,
         )
@@ -91,9 +104,9 @@ def _share_weights(layers: Sequence[Layer]) -> None:
             layer.weights = known.setdefault(key, layer.weights)
 
 
-def _image(rewriting: Rewriting, value: Value | None, number: int, count: int) -> str | None:
+def _image(rewriting: Rewriting, value: Value | None, number: int) -> str | None:
     """An image of an operand; operands that are the same for all of them are as they are."""
-    if value is None or not several(value.type) or value.type.shape[0] != count:
+    if value is None or not several(value.type):
         return None if value is None else value.name
     if value.data is None:
         return rewriting.slice(value.name, 0, number, 1)
