@@ -36,7 +36,11 @@ from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import AxisAttributes, ConcatenationAttributes
 from fitzroy.compiler.ops.windows import explicit_padding
-from fitzroy.compiler.targets.edgetpu.codegen import normalization, reductions
+from fitzroy.compiler.targets.edgetpu.codegen import (
+    normalization,
+    pixel_softmax,
+    reductions,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.gates import tanh_table
 from fitzroy.compiler.targets.edgetpu.requantization import (
     LARGEST,
@@ -49,6 +53,7 @@ from fitzroy.compiler.targets.edgetpu.requantization import (
     sum_weights,
     unsigned_zero_point,
 )
+from fitzroy.hw_models.isa.tensor import NluTable
 from fitzroy.hw_models.numerics import Arithmetic, Sampling, convolution
 from fitzroy.hw_models.parameters import effective_scale
 
@@ -215,12 +220,12 @@ def _average_pool(call: Call, arrays: Operands) -> list[Array]:
 def _reduced(call: Call, arrays: Operands) -> list[Array]:
     """A mean or a sum; those over channels are convolutions, whose scales are rounded so."""
     attributes, before, after = call.attributes(ReductionAttributes), call.type(), call.result.type
-    axes = attributes.axes
-    if math.prod(before.shape[axis] for axis in axes) == 1:
+    stage = reductions.stage_of(call)
+    if stage is None:
         return [converted(arrays[0], before, after).reshape(after.shape)]
     x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
-    sums = x.sum(axis=axes, keepdims=attributes.keep_dims)
-    return [finished(sums, reductions.stage_of(call), after)]
+    sums = x.sum(axis=attributes.axes, keepdims=attributes.keep_dims)
+    return [finished(sums, stage, after)]
 
 
 def _converted(call: Call, arrays: Operands) -> list[Array]:
@@ -302,14 +307,38 @@ def _l2_normalization(call: Call, arrays: Operands) -> list[Array]:
 def _reciprocal_root(x: Array) -> Integers:
     """What the non-linear unit gives: powers of four are taken out of the argument."""
     power = np.floor(np.log2(x) / 2).astype(np.int32)
-    x = np.ldexp(x, -2 * power)
-    table = normalization.RECIPROCAL_ROOT
+    root = interpolated(normalization.RECIPROCAL_ROOT, np.ldexp(x, -2 * power))
+    return np.asarray(np.rint(np.ldexp(root, -power)).astype(np.int64))
+
+
+def interpolated(table: NluTable, x: Array) -> Array:
+    """What a table of the non-linear unit gives, in float32."""
     segment = np.searchsorted(np.array(table.breakpoints, np.float32), x, side="right")
     factors = np.array(table.coefficients, np.float32)[segment]
-    root = factors[..., -1]
+    value = factors[..., -1]
     for degree in reversed(range(factors.shape[-1] - 1)):
-        root = root * x + factors[..., degree]
-    return np.asarray(np.rint(np.ldexp(root, -power)).astype(np.int64))
+        value = value * x + factors[..., degree]
+    return np.asarray(value)
+
+
+def _softmax(call: Call, arrays: Operands) -> list[Array]:
+    """One row is exact; several go through tables of exponentials and of reciprocals."""
+    before = call.type()
+    if before.size == before.shape[-1]:
+        return list(OPS["softmax"].evaluate(call, arrays, Arithmetic.XNNPACK))
+    stages = pixel_softmax.Stages.of(call)
+    x = stored_unsigned(arrays[0], before)
+    distances = (x - x.max(axis=-1, keepdims=True)).astype(np.float32)
+    exponents = distances * np.float32(stages.exponential.scale)
+    exponents = np.clip(exponents, np.float32(pixel_softmax.LEAST), np.float32(0))
+    exponentials = np.rint(interpolated(pixel_softmax.EXPONENTIAL, exponents)).astype(np.int64)
+    exponentials = exponentials.clip(0, (1 << 16) - 1)
+    sums = exponentials.sum(axis=-1, keepdims=True).astype(np.float32)
+    sums = sums * np.float32(stages.reciprocal.scale)
+    sums = np.clip(sums, np.float32(1), np.float32(stages.reciprocal.maximum))
+    table = pixel_softmax.reciprocal(before.shape[-1])
+    reciprocals = np.rint(interpolated(table, sums)).astype(np.int64)
+    return [finished(exponentials * reciprocals, stages.product, call.result.type)]
 
 
 def _neighbours(before: int, after: int, sampling: Sampling) -> tuple[Integers, Integers, int]:
@@ -420,5 +449,6 @@ _OPERATORS: dict[str, Callable[[Call, Operands], list[Array]]] = {
     "resize_bilinear": _resize_bilinear,
     "batch_matmul": _batch_matmul,
     "l2_normalization": _l2_normalization,
+    "softmax": _softmax,
 }
 """Operators whose results are rounded in another way than the reference semantics do."""

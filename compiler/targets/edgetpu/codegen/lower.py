@@ -49,8 +49,8 @@ from fitzroy.compiler.targets.edgetpu.codegen.memory import (
 )
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.parameters import (
-    Demand,
     Placement,
+    demands_of,
     place_all,
     place_some,
 )
@@ -151,7 +151,7 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
     show(Legalized(graph, layers, legalizer.aliases))
     plan, placement, staging = _arranged(legalizer)
     pieces = placement.pieces
-    items = [item for layer in layers for item in layer.weights]
+    items = _items(layers)
     show(Allocated(plan.lives, plan.steps, plan.scratch, options.narrow_bytes))
     show(Parameters(items, pieces, options.taken, WIDE_ROWS - staging))
     builder, marks = _emitted(plan, pieces, options.narrow_bytes)
@@ -563,7 +563,12 @@ def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:
 
 
 def _words(layers: Iterable[Layer]) -> int:
-    return sum(item.words for layer in layers for item in layer.weights)
+    return sum(item.words for item in _items(layers))
+
+
+def _items(layers: Iterable[Layer]) -> list[Weights]:
+    """Weights of layers, those that several have once."""
+    return list({id(item): item for layer in layers for item in layer.weights}.values())
 
 
 def _staging(plan: _Plan, *, streaming: bool = False) -> int:
@@ -604,7 +609,7 @@ def _parameters(legalizer: Legalizer, plan: _Plan) -> tuple[Placement, int]:
     staging = max(_staging(plan, streaming=True), options.staging)
     rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
     runs = Counter(id(step.layer) for step in plan.steps)
-    demands = [Demand(layer, runs[id(layer)]) for layer in layers]
+    demands = demands_of(layers, runs)
     return place_some(demands, tensors, rows, options.free_rows(staging)), staging
 
 
