@@ -29,6 +29,7 @@ from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS, MeshUnit
 from fitzroy.hw_models.edgetpu.op import OpPlan, OpUnit
 from fitzroy.hw_models.edgetpu.op import plan as op_plan
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Entry, Recording, Streamed
+from fitzroy.hw_models.edgetpu.resize import ResizePlan, resize, resize_plan
 from fitzroy.hw_models.edgetpu.ring import Ring, RingConsumeUnit, RingProduceUnit
 from fitzroy.hw_models.edgetpu.scalar import (
     ChunkEnd,
@@ -789,22 +790,20 @@ class _OpEngine:
         self._machine = machine
         self._unit = unit
 
-    def plan(self, issue: Issue) -> OpPlan | None:
+    def plan(self, issue: Issue) -> OpPlan | ResizePlan | None:
         instruction = issue.instruction
         if isinstance(instruction, TensorOp):
             return op_plan(instruction)
-        if isinstance(instruction, Resize):
-            raise SimulationError(
-                "bilinear resize is not known well enough to be executed",
-                hint="the manual gives its fields only",
-            )
-        return None
+        return resize_plan(instruction) if isinstance(instruction, Resize) else None
 
     def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:
         instruction, plan = issue.instruction, issue.plan
         if isinstance(instruction, NluTable):
             self._unit.load_table(instruction, np.array(tiles))
             return tiles, 0, True
+        if isinstance(plan, ResizePlan):
+            resize(plan, self._machine.memory, np.array(tiles))
+            return tiles, plan.steps, True
         tiles, end = movable(self._machine, plan.gates, tiles, position, plan.steps)
         if not tiles:
             return tiles, position, False

@@ -11,7 +11,7 @@ import numpy as np
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.edgetpu.unknown import Origins, unknown
+from fitzroy.hw_models.edgetpu.unknown import KNOWN, Origins, unknown
 
 TILES = BEAGLE.tiles.count
 NARROW_WORDS = BEAGLE.memories.narrow.elements

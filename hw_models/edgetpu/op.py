@@ -29,6 +29,7 @@ from fitzroy.hw_models.edgetpu.memory import (
     crossing,
     selection,
 )
+from fitzroy.hw_models.edgetpu.rounding import rounded
 from fitzroy.hw_models.edgetpu.sequence import (
     Gate,
     Sequence,
@@ -151,7 +152,7 @@ class OpPlan:
         if op.nlu:
             return np.float32(0), top
         zero = np.float32(op.output_zero_point)
-        low, high = (np.rint(np.float32(x)) + zero for x in (op.minimum, op.maximum))
+        low, high = (rounded(np.float32(x)) + zero for x in (op.minimum, op.maximum))
         return np.clip(low, 0, top), np.clip(high, 0, top)
 
     @cached_property
@@ -770,7 +771,7 @@ class OpUnit:
         if op.nlu:
             np.clip(y, np.float32(op.minimum), np.float32(op.maximum), out=y)
             y = self._function(op, tiles, y)
-        np.rint(y, out=y)
+        rounded(y, out=y)
         y += np.float32(op.output_zero_point)
         # Rounding and the zero point do not change order: both clamps become one.
         np.clip(y, *plan.limits, out=y)
