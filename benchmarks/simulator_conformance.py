@@ -22,7 +22,11 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from tests.compiler.edgetpu_reference import device_scale
+from tests.compiler.edgetpu_reference import (
+    device_scale,
+    evaluate_as_published,
+    published_logistic,
+)
 from tests.support import corpus_path
 
 import fitzroy
@@ -37,20 +41,13 @@ from benchmarks.support import (
     write_results,
 )
 from fitzroy.base.errors import FitzroyError, UnsupportedError
-from fitzroy.base.types import Array, TensorType
+from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Arrays, Call
-from fitzroy.compiler.ops.elementwise import reals, stored
 from fitzroy.compiler.ops.pooling import AveragePool2D
 from fitzroy.compiler.ops.recurrent import (
-    BIASES,
-    CELL_STATE,
-    INPUT,
-    INPUT_WEIGHTS,
-    RECURRENT_WEIGHTS,
     UnidirectionalSequenceLstm,
 )
-from fitzroy.compiler.ops.recurrent import GATES as GATE_NAMES
 from fitzroy.compiler.reference import evaluate
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.darwinn import PackageFile
@@ -209,46 +206,6 @@ def by_tflite_pool(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array
         return evaluate(graph, inputs)
 
 
-def as_compiled(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Reference semantics with the requantization and the LSTM gates of compiled programs."""
-    with patch.object(UnidirectionalSequenceLstm, "evaluate", _stored_gates):
-        return by_reciprocal(graph, inputs)
-
-
-def _stored_gates(
-    self: UnidirectionalSequenceLstm, call: Call, arrays: Arrays, arithmetic: Arithmetic
-) -> Sequence[Array]:
-    """An LSTM with both halves of a gate's sum, and the states, stored as quantized numbers."""
-    del arithmetic
-    state, cells = call.result.type, call.type(CELL_STATE)
-
-    def operand(index: int) -> Array:
-        array = arrays[index]
-        if array is None:
-            raise UnsupportedError(f"an LSTM without operand {index}")
-        return reals(array, call.type(index))
-
-    def kept(values: Array, type: TensorType) -> Array:
-        return reals(stored(values, type), type)
-
-    steps = operand(INPUT)
-    if not self.lstm(call).time_major:
-        steps = steps.swapaxes(0, 1)
-    cell = hidden = np.zeros((steps.shape[1], call.type(INPUT_WEIGHTS).shape[0]), np.float32)
-    outputs = []
-    for step in steps:
-        sums = [
-            kept(step @ operand(INPUT_WEIGHTS + gate).T + operand(BIASES + gate), state)
-            + kept(hidden @ operand(RECURRENT_WEIGHTS + gate).T, state)
-            for gate in range(len(GATE_NAMES))
-        ]
-        i, f, o = (1 / (1 + np.exp(-sums[gate])) for gate in (0, 1, 3))
-        cell = kept(f * cell + i * np.tanh(sums[2]), cells)
-        hidden = kept(o * np.tanh(cell), state)
-        outputs.append(hidden)
-    return [stored(np.stack(outputs, axis=0 if self.lstm(call).time_major else 1), state)]
-
-
 def state(package: PackageFile, name: str) -> Array:
     """Bytes of a state that is zero, as the tensor holds it."""
     layer = package.main.inputs[name]
@@ -350,6 +307,7 @@ def compare(path: Path, *, randoms: int, images: int) -> Comparison:
     names = [name for name in package.main.outputs if not name.endswith(STATE)]
     graph = original if names == list(original.outputs) else original.cut(names)
     compiled = requantized(graph, package, names)
+    logistic = published_logistic(package)
     litert = LiteRT(as_tflite(source_path(path), original, graph))
     device, result = SimulatedDevice(), Comparison(scales=_scales(graph, package, names))
     result.randoms = randoms
@@ -386,7 +344,7 @@ def compare(path: Path, *, randoms: int, images: int) -> Comparison:
         result.reference.add(ours, wanted)
         if result.reference.differing > before:
             result.reciprocal.add(ours, by_reciprocal(graph, inputs))
-            result.compiled.add(ours, as_compiled(compiled, inputs))
+            result.compiled.add(ours, evaluate_as_published(compiled, inputs, logistic))
     result.pictures = len(result.seconds) - randoms
     return result
 
