@@ -42,6 +42,7 @@ from benchmarks.support import (
 )
 from fitzroy.base.errors import FitzroyError, UnsupportedError
 from fitzroy.base.types import Array
+from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Arrays, Call
 from fitzroy.compiler.ops.pooling import AveragePool2D
@@ -50,7 +51,9 @@ from fitzroy.compiler.ops.recurrent import (
 )
 from fitzroy.compiler.reference import evaluate
 from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.formats import flat, tflite
 from fitzroy.formats.darwinn import PackageFile
+from fitzroy.formats.submodel import submodel
 from fitzroy.hw_models.numerics import Arithmetic, convolution
 
 COMPILED = "**/*edgetpu*.tflite"
@@ -111,6 +114,35 @@ def source_path(path: Path) -> Path:
     """Where the source of a compiled model would be."""
     stem = re.sub(r"_cocompiled_with_\w[\w.]*_quant", "", path.stem)
     return path.with_name(re.sub(r"[_-]edgetpu", "", stem) + ".tflite")
+
+
+def source_part(path: Path, package: PackageFile) -> Graph:
+    """The operators of a source model that a package computes.
+
+    Args:
+        path: the source, which may have operators that cannot be imported.
+        package: what was compiled from it, with the names of its tensors.
+    """
+    model = tflite.read_model(path.read_bytes(), path.name)
+    main = (model.subgraphs or [])[0]
+    tensors, operators = main.tensors or [], main.operators or []
+    made_by = {
+        tensors[index].name: number
+        for number, operator in enumerate(operators)
+        for index in flat.ints(operator.outputs)
+    }
+    inputs = [name for name in package.main.inputs if not name.startswith(STATE_INPUT)]
+    outputs = [name for name in package.main.outputs if not name.endswith(STATE)]
+    found: set[int] = set()
+    wanted = [str(name) for name in outputs]
+    while wanted:
+        number = made_by.get(name := wanted.pop())
+        if number is None or number in found or name in inputs:
+            continue
+        found.add(number)
+        read = flat.ints(operators[number].inputs)
+        wanted += [str(tensors[index].name) for index in read if index >= 0]
+    return import_model(submodel(model, found, inputs, outputs), path=path.name)
 
 
 def stored_input(graph: Graph, name: str, package: PackageFile) -> str:

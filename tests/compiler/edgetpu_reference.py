@@ -143,6 +143,8 @@ def evaluate_as_published(
     operators = _OPERATORS | {
         _LSTM: _stored_gates,
         "resize_bilinear": _doubled,
+        "add": lambda call, arrays: _shifted(call, arrays, 1),
+        "sub": lambda call, arrays: _shifted(call, arrays, -1),
     }
     if logistic is not None:
         operators["sigmoid"] = lambda call, arrays: _by_curve(call, arrays, logistic)
@@ -157,6 +159,19 @@ def _by_curve(call: Call, arrays: Operands, curve: Curve) -> list[Array]:
     codes = rounded(curve(real)).clip(0, LARGEST).astype(np.int64)
     codes -= SIGNED_OFFSET if after.dtype is DType.INT8 else 0
     return [codes.astype(after.dtype.numpy)]
+
+
+def _shifted(call: Call, arrays: Operands, sign: int) -> list[Array]:
+    """A sum; a constant is a bias, a whole number of steps of the other operand."""
+    before, other, after = call.type(0), call.type(1), call.result.type
+    if call.inputs[1] is None or call.inputs[1].data is None:
+        return _sum(call, arrays, sign)
+    assert before.quantization is not None and other.quantization is not None
+    steps = stored_unsigned(arrays[1], other) - unsigned_zero_point(other)
+    steps = steps * (np.float64(other.quantization.scale[0]) / before.quantization.scale[0])
+    bias = sign * rounded(steps.astype(np.float32)).astype(np.int64)
+    x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
+    return [finished(x + bias, copy_stage(before, after), after)]
 
 
 def _doubled(call: Call, arrays: Operands) -> list[Array]:
