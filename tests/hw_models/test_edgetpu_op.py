@@ -583,13 +583,6 @@ def test_reciprocal_square_root_reduces_its_argument() -> None:
         ({"a": bytes_at(4 * NARROW_WORDS - 1, [(2, 1)])}, "reads outside narrow memory"),
         ({"a": bytes_at(0, [(3, 1)])}, "operand a of a tensor operation has 3 steps"),
         ({"c": bytes_at(4 * WIDE_ROWS, [])}, "rows outside wide memory"),
-        ({"c": bytes_at(4, [])}, "lane 0 of wide row 1 of tile 0 is read"),
-        ({"scale_in_memory": True}, "entry of scaling memory 0 of tile 0 is read"),
-        ({"bias_in_memory": True}, "entry of scaling memory 64 of tile 0 is read"),
-        (
-            {"zero_points_in_memory": True, "zero_point_base": 9, "zero_point_last": 9},
-            "zero points in wide row 9 of tile 0 is read",
-        ),
     ],
 )
 def test_faults(change: Mapping[str, Any], message: str) -> None:
