@@ -166,7 +166,8 @@ def _shifted(call: Call, arrays: Operands, sign: int) -> list[Array]:
     before, other, after = call.type(0), call.type(1), call.result.type
     if call.inputs[1] is None or call.inputs[1].data is None:
         return _sum(call, arrays, sign)
-    assert before.quantization is not None and other.quantization is not None
+    assert before.quantization is not None
+    assert other.quantization is not None
     steps = stored_unsigned(arrays[1], other) - unsigned_zero_point(other)
     steps = steps * (np.float64(other.quantization.scale[0]) / before.quantization.scale[0])
     bias = sign * rounded(steps.astype(np.float32)).astype(np.int64)
