@@ -74,7 +74,8 @@ class EarlyExecutable(Table):
         """
         fields = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         for name in ("input_layers", "output_layers"):
-            fields[name] = [layer.layer() for layer in fields[name] or ()]
+            if fields[name] is not None:
+                fields[name] = [layer.layer() for layer in fields[name]]
         return Executable(**fields, type=int(kind), parameter_caching_token=token)
 
 
