@@ -47,6 +47,8 @@ _SEEN: dict[str, object] = {
     "nlu": False,
     "nlu_rsqrt": False,
     "output16": False,
+    "scale_in_memory": False,
+    "nlu_odd": 0,
     "x_loop": _X,
     "x_step": _HALF,
     "y_loop": _Y,

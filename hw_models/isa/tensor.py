@@ -179,7 +179,7 @@ class Resize(_Operands):
     0 and 1 are the two columns and rows of a pixel's neighbours, and byte l of operand a is
     multiplied by (128 - fraction) or fraction of both axes for lane l; nearest, it is copied from
     pixel (p + 64) >> 7. Everything that is inferred here comes from published programs and their
-    source models; no device has shown it. Bits 2094 to 2096 are 0, and there is no bias.
+    source models; no device has shown it. There is no bias.
     """
 
     op: Opcode = operation(Opcode.RESIZE)
@@ -242,6 +242,10 @@ class Resize(_Operands):
         group="output",
         evidence=LIKELY,
     )
+    scale_in_memory: bool = bits(
+        2094, Flag(), "off in all instances", group="output", evidence=UNKNOWN
+    )
+    nlu_odd: int = bits(2095, Unsigned(2), "0 in all instances", group="output", evidence=UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)

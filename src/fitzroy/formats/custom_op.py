@@ -184,7 +184,9 @@ def replace(model: tflite.Model, index: int, package: bytes | memoryview) -> tfl
             earlier = options.get(PACKAGE_KEY)
             kind = earlier.type if isinstance(earlier, flexbuffer.Bytes) else _PACKAGE_TYPE
             options[PACKAGE_KEY] = flexbuffer.Bytes(package, kind)
-            options.pop(EARLY_CACHING_KEY, None)
+            if earlier is not None and flat.identifier(_content(earlier)) != darwinn.IDENTIFIER:
+                # The package brings its own executable that loads parameters.
+                options.pop(EARLY_CACHING_KEY, None)
         operators = subgraphs[number].operators
         if operators is not None:
             operators[place] = dataclasses.replace(operator, custom_options=_encoded(options))
@@ -395,6 +397,10 @@ def _options(
     if not isinstance(options, dict):
         raise FormatError("the options are no map", path=path, offset=offset, table=where)
     return options, offset
+
+
+def _content(value: flexbuffer.Value) -> bytes | memoryview:
+    return value.data if isinstance(value, flexbuffer.Bytes) else b""
 
 
 def _encoded(options: dict[str, flexbuffer.Value]) -> Array:
