@@ -158,6 +158,7 @@ BEAGLE = Chip(
         op_step=_confirmed(
             1, "7 x 7 convolution: 802.8 of 816 us per layer are steps (iwatake2222)"
         ),
+        resize_step=_assumed(1, "estimate: that of a tensor operation; never measured"),
         ring_row=_fitted(8, f"{_FIT}: 7.3 to 8.6"),
         mesh_word=_fitted(2, f"{_FIT}: 1.75 to 2.4"),
         mesh_fill_word=_likely(1, "padding series of iwatake2222/EdgeTPU_Analysis"),

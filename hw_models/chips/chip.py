@@ -109,6 +109,7 @@ class Timing(Part):
     """How long things take on the chip, in cycles of its core clock."""
 
     op_step: Quantity[float] = Quantity("step of a tensor operation", "cycle")
+    resize_step: Quantity[float] = Quantity("step of a resize", "cycle")
     ring_row: Quantity[float] = Quantity("row on the ring", "cycle")
     mesh_word: Quantity[float] = Quantity("word on a mesh link", "cycle")
     mesh_fill_word: Quantity[float] = Quantity("word of a mesh fill", "cycle")
