@@ -118,7 +118,13 @@ class Program:
         recording = self.stage.recording
         if recording is None:
             raise UsageError("the run was not recorded", where=str(self.path))
-        return simulate(recording, self.stage.chunk_sizes, clock=clock, host=host)
+        return simulate(
+            recording,
+            self.stage.chunk_sizes,
+            clock=clock,
+            host=host,
+            pieces=self.stage.positions,
+        )
 
 
 def calibration_path() -> Path:

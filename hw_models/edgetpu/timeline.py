@@ -135,6 +135,8 @@ class Timeline:
         phases: phases in order.
         transfers: transfers of the host in order.
         critical_path: from the start of the program to its end, without gaps.
+        driver: name of the driver model.
+        link: bytes of parameters per microsecond from host to chip; None if nothing says it.
     """
 
     clock: str
@@ -148,6 +150,8 @@ class Timeline:
     phases: tuple[Phase, ...]
     transfers: tuple[Transfer, ...]
     critical_path: tuple[Link, ...]
+    driver: str = "libedgetpu"
+    link: float | None = None
 
     def microsecond(self, cycle: float) -> float:
         """Microsecond of the inference at which a cycle of the program is."""
