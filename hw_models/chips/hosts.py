@@ -34,7 +34,8 @@ class Host(Part):
         "per byte of an input or parameters of more than 64 KiB, before they move", "ns"
     )
     prepare_instructions: Quantity[float] = Quantity("the same for instructions", "ns")
-    output_byte: Quantity[float] = Quantity("per byte of outputs, read by libedgetpu", "ns")
+    output_byte: Quantity[float] = Quantity("per byte of outputs", "ns")
+    read: Quantity[int] = Quantity("bytes of a read at which that is so", "byte")
     output_piece: Quantity[float] = Quantity(
         "per position in y and x of outputs, put in order", "ns"
     )
@@ -56,16 +57,13 @@ class Driver(Part):
     read_high: Quantity[int] = Quantity("the same over USB 2", "byte")
 
     def output_byte(self, host: Host) -> float:
-        """Nanoseconds per byte of outputs on a host, ``output_byte`` of which is for small reads.
+        """Nanoseconds per byte of outputs on a host.
 
-        What a small read takes beyond its time on the link is taken to be the same for a large one.
+        What a read takes beyond its time on the link is taken to be the same for every size.
         """
-        usual = DRIVERS[LIBEDGETPU]
-        size, small = (
-            (self.read_high, usual.read_high) if host.bus == USB2 else (self.read, usual.read)
-        )
+        size = self.read_high if host.bus == USB2 else self.read
         moving = min(1000 / host.link, host.output_byte)
-        return moving + (host.output_byte - moving) * small / size
+        return moving + (host.output_byte - moving) * host.read / size
 
 
 USB2, USB3, PCIE = "USB 2", "USB 3", "PCIe"
@@ -129,6 +127,12 @@ def _bus(bus: str, source: str) -> Fact[str]:
     return Fact(bus, Evidence.SOURCE, source)
 
 
+def _read(bus: str) -> Fact[int]:
+    usual = DRIVERS[LIBEDGETPU]
+    size = usual.read_high if bus == USB2 else usual.read
+    return Fact(size, Evidence.SOURCE, "that of libedgetpu, which was measured")
+
+
 def _jetson(
     bus: str,
     link: Fact[float],
@@ -150,6 +154,7 @@ def _jetson(
         prepare=prepare[0],
         prepare_instructions=prepare[1],
         output_byte=_fitted(output[0], _SHEET),
+        read=_read(bus),
         output_piece=_fitted(output[1], _SHEET),
         doze=_DOZE,
         wake=wake,
@@ -169,6 +174,7 @@ def _from_cts(
         prepare=_HIDDEN,
         prepare_instructions=_HIDDEN,
         output_byte=_fitted(output_byte, _CTS),
+        read=_read(bus),
         output_piece=_PIECE,
         doze=_DOZE,
         wake=_AWAKE,
@@ -177,6 +183,46 @@ def _from_cts(
 
 def _as_stream(rate: float) -> Fact[float]:
     return Fact(rate, Evidence.DERIVED, "the rate of parameters")
+
+
+def _from_engine(
+    bus: str, fixed: float, link: Fact[float], stream: float, output_byte: Fact[float]
+) -> Host:
+    """A host of Google's older benchmark, of which few programs are at hand."""
+    return Host(
+        bus=_bus(bus, "google-coral/edgetpu"),
+        fixed=_likely(fixed, f"{_ENGINE}: what MobileNet v1 takes beyond chip and link"),
+        link=link,
+        stream=_fitted(stream, f"{_ENGINE}: Inception v4, which streams 35.6 MB"),
+        large=_assumed(0.0, "two rows do not tell it from `fixed`"),
+        prepare=_HIDDEN,
+        prepare_instructions=_HIDDEN,
+        output_byte=output_byte,
+        output_piece=_PIECE,
+        read=_read(bus),
+        doze=_DOZE,
+        wake=_AWAKE,
+    )
+
+
+def _raspberry_pi_5() -> Host:
+    """A host of which nothing but rows of another driver is known."""
+    source = "RingCanary/coral-usb-oxidized: dense layers, a replay without libedgetpu"
+    link = _assumed(421.5, "that of other USB 3 hosts")
+    return Host(
+        bus=_bus(USB3, "RingCanary/coral-usb-oxidized"),
+        fixed=_likely(0.22, source),
+        link=link,
+        stream=link,
+        large=_HIDDEN,
+        prepare=_HIDDEN,
+        prepare_instructions=_HIDDEN,
+        output_byte=_likely(28, f"{source}; one convolution"),
+        output_piece=_PIECE,
+        read=_read(USB3),
+        doze=_DOZE,
+        wake=_AWAKE,
+    )
 
 
 HOSTS = {
@@ -192,10 +238,20 @@ HOSTS = {
         (40.0, 67.0),
         _fitted(3.7, f"{_LOGS}: 50 convolutions take that much longer at 5 W"),
     ),
-    "x86_workstation_usb3": _from_cts(USB3, 0.07, _as_stream(421.5), 421.5, 83, 10),
-    "mac_usb3": _from_cts(USB3, 0.32, _as_stream(343), 343, 143, 36),
-    "windows_desktop": _from_cts(USB3, 0.11, _as_stream(352), 352, 155, 5),
-    "dev_board_pcie": _from_cts(PCIE, 0.125, _as_stream(350), 350, 0, 11.5),
-    "dev_board_mini_usb2": _from_cts(USB2, 0.44, _fitted(27.0, _CTS), 25.2, 0, 171),
+    "x86_workstation_usb3": _from_cts(USB3, 0.067, _as_stream(421.5), 421.5, 86, 13),
+    "x86_xeon_e5_usb3": _from_engine(
+        USB3, 0.088, _as_stream(419), 419, _likely(10, "as other desktops")
+    ),
+    "mac_usb3": _from_cts(USB3, 0.285, _as_stream(343), 343, 143, 40),
+    "windows_desktop": _from_cts(USB3, 0.11, _as_stream(352), 352, 155, 7),
+    "raspberry_pi_3_usb2": _from_engine(
+        USB2, 0.35, _fitted(40, _ENGINE), 33.6, _likely(190, f"{_ENGINE}: SSD, less host operators")
+    ),
+    "raspberry_pi_4_usb3": _from_engine(
+        USB3, 0.18, _as_stream(251), 251, _likely(23, f"{_ENGINE}: SSD, less host operators")
+    ),
+    "raspberry_pi_5_usb3": _raspberry_pi_5(),
+    "dev_board_pcie": _from_cts(PCIE, 0.122, _as_stream(350), 350, 0, 13.5),
+    "dev_board_mini_usb2": _from_cts(USB2, 0.27, _fitted(27.0, _CTS), 25.2, 0, 170),
 }
 """Hosts by name."""

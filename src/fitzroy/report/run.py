@@ -38,6 +38,7 @@ class Run:
     outputs: Mapping[str, int]
     chip: Chip = BEAGLE
     notes: tuple[str, ...] = field(default=())
+    positions: int = 0
 
     @property
     def chip_time(self) -> float:
