@@ -87,11 +87,16 @@ DRIVERS = {
     ),
     FITZROY: Driver(
         Fact((USB2, USB3), Evidence.SOURCE, "driver/transports"),
-        Fact(0.031, Evidence.MEASURED, "benchmarks/results/driver.json: on a device that answers "
-             "at once; a slow processor takes longer"),
+        Fact(
+            0.031,
+            Evidence.MEASURED,
+            "benchmarks/results/driver.json: on a device that answers "
+            "at once; a slow processor takes longer",
+        ),
         Fact(1, Evidence.SOURCE, "driver/device/streams.py: a write ends before the next begins"),
-        Fact(82.0, Evidence.LIKELY, f"{_LOGS}: a header takes 60 to 105 on an idle link; the "
-             "middle"),
+        Fact(
+            82.0, Evidence.LIKELY, f"{_LOGS}: a header takes 60 to 105 on an idle link; the middle"
+        ),
         Fact(256 << 10, Evidence.SOURCE, "driver/device/streams.py"),
         Fact(256 << 10, Evidence.SOURCE, "driver/device/streams.py"),
     ),

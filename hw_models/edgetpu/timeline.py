@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fitzroy.hw_models.chips.hosts import LIBEDGETPU
 from fitzroy.hw_models.isa.instruction import Instruction
 
 
@@ -150,8 +151,13 @@ class Timeline:
     phases: tuple[Phase, ...]
     transfers: tuple[Transfer, ...]
     critical_path: tuple[Link, ...]
-    driver: str = "libedgetpu"
+    driver: str = LIBEDGETPU
     link: float | None = None
+
+    @property
+    def place(self) -> str:
+        """The host, with the driver if it is not the one that hosts were measured with."""
+        return self.host if self.driver == LIBEDGETPU else f"{self.host} with {self.driver}"
 
     def microsecond(self, cycle: float) -> float:
         """Microsecond of the inference at which a cycle of the program is."""

@@ -27,7 +27,8 @@ from fitzroy.edgetpu import Source, compile_edgetpu
 from fitzroy.estimate import Conditions, estimate
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hosts import Profile, made, values
-from fitzroy.hw_models.chips.hosts import LARGE_TRANSFER, Host
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.hosts import FITZROY, LARGE_TRANSFER, USB2, Host
 from fitzroy.hw_models.edgetpu.timeline import Timeline
 from fitzroy.report.run import Run
 
@@ -131,7 +132,8 @@ def _solve(
         rows = np.array([[item.terms[name] / item.measured for name in free] for item in samples])
         wanted = np.array(
             [
-                1 - (item.modelled + sum(item.terms[name] * fixed[name] for name in fixed))
+                1
+                - (item.modelled + sum(item.terms[name] * fixed[name] for name in fixed))
                 / item.measured
                 for item in samples
             ]
@@ -286,6 +288,27 @@ def measure(
             times.append((clock() - begin) * 1e6)
         found.append(median(times))
     return found
+
+
+def usual(bus: str) -> Host:
+    """Constants to begin with, for a host on a bus under the project's driver."""
+    link = 36.0 if bus == USB2 else 400.0
+    driver = BEAGLE.drivers[FITZROY]
+    constants = {
+        "bus": bus,
+        "fixed": 0.25,
+        "link": link,
+        "stream": link,
+        "large": 0.0,
+        "prepare": 0.0,
+        "prepare_instructions": 0.0,
+        "output_byte": 1000 / link,
+        "output_piece": 0.0,
+        "read": driver.read_high if bus == USB2 else driver.read,
+        "doze": 1000.0,
+        "wake": 0.0,
+    }
+    return made(constants, Evidence.ASSUMED, "to begin with")
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,5 +107,9 @@ def _check_number(name: str, value: object, path: str) -> None:
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
     least = 1e-3 if name in _RATES else 0.0
-    if not number or not math.isfinite(float(str(value))) or not least <= float(str(value)) <= _MOST:
+    if (
+        not number
+        or not math.isfinite(float(str(value)))
+        or not least <= float(str(value)) <= _MOST
+    ):
         raise FormatError(f"{name} is {str(value)[:20]}, not {least:g} to {_MOST:g}", path=path)

@@ -117,9 +117,7 @@ def _spans(nodes: Sequence[Node]) -> list[Span]:
     return sorted(found, key=lambda span: (span.begin, span.issue))
 
 
-def _transfers(
-    work: Clockwork, first: int, start: float, mhz: float, pace: Pace
-) -> list[Transfer]:
+def _transfers(work: Clockwork, first: int, start: float, mhz: float, pace: Pace) -> list[Transfer]:
     begin = start - first * pace.rates["instructions"] / mhz
     found = [Transfer("instructions", first, begin, start)]
     for leg, at, end in work.wire.spans():
