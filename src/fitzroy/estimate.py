@@ -86,7 +86,7 @@ def estimate(package: PackageFile, name: str, conditions: Conditions | None = No
     profile = conditions.check()
     conditions = replace(conditions, host=profile)
     executables = [item for item in (package.caching, package.main) if item is not None]
-    stages = [_recorded(item) for item in executables]
+    stages = [recorded(item) for item in executables]
     main = package.main
     outputs = {
         name: layer.size_bytes * layer.execution_count_per_inference
@@ -95,8 +95,17 @@ def estimate(package: PackageFile, name: str, conditions: Conditions | None = No
     return timed(stages, name, outputs, conditions)
 
 
-def _recorded(executable: Executable) -> Stage:
-    """An executable with a recording in which every instruction has its element order."""
+def recorded(executable: Executable) -> Stage:
+    """An executable as it would run, without data.
+
+    Every instruction of the recording has its element order.
+
+    Args:
+        executable: the executable.
+
+    Raises:
+        UnknownValueError: the course of the program depends on data.
+    """
     streams = executable.instruction_bitstreams or ()
     chunks = [
         disassemble(b"" if stream.bitstream is None else bytes(stream.bitstream))
