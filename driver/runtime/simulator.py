@@ -57,6 +57,14 @@ class Stage:
         """Bytes of each chunk."""
         return [BUNDLE_BYTES * bundle_count(chunk) for chunk in self.chunks]
 
+    @property
+    def positions(self) -> int:
+        """Positions in y and x of all outputs, which a host puts in order one by one."""
+        return sum(
+            layer.y_dim * layer.x_dim * layer.execution_count_per_inference
+            for layer in self.executable.outputs.values()
+        )
+
     def requested(self, tag: DescriptorTag) -> int:
         """Bytes that the program asked the host for, or sent it; 0 if nothing is recorded."""
         entries = self.recording.entries if self.recording is not None else ()
