@@ -94,7 +94,7 @@ class Range:
         self.highest = max(self.highest, item.highest)
         self.occurrences += item.occurrences
         self.programs += 1
-        self.outside += item.outside
+        self.outside += len(item.outside)
         if item.outside:
             self.leaving.append(name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from fitzroy.hw_models.edgetpu.envelope.program import Program, Step, Value
 from fitzroy.hw_models.isa.scalar import COMPARES, Alu, Indexed, Load, Scalar, Special, Store
@@ -13,16 +14,10 @@ _OF_B = (Alu.MOV, Alu.I2F, Alu.F2I)
 """Operations that do not use operand a."""
 
 
-def _scalar(program: Program) -> Iterator[tuple[Step, Scalar]]:
-    for step in program.steps():
-        if isinstance(step.instruction, Scalar):
-            yield step, step.instruction
-
-
 def _distances(program: Program, counts: Callable[[Scalar], bool]) -> Iterator[Value]:
     """Bundles from each bundle of a kind to the next one."""
     before: Step | None = None
-    for step, bundle in _scalar(program):
+    for step, bundle in program.scalar_steps:
         if counts(bundle):
             if before is not None:
                 yield Value(step.at - before.at, step.place)
@@ -49,7 +44,7 @@ def reciprocal_uses(program: Program) -> Iterator[Value]:
 
 def _uses(program: Program, special: Special) -> Iterator[Value]:
     waiting: dict[int, Step] = {}
-    for step, bundle in _scalar(program):
+    for step, bundle in program.scalar_steps:
         for register in _read(bundle):
             if register in waiting:
                 issued = waiting.pop(register)
@@ -62,7 +57,7 @@ def _uses(program: Program, special: Special) -> Iterator[Value]:
 
 def special_companions(program: Program) -> Iterator[Value]:
     """Other slots in use in each bundle with an operation of the special unit."""
-    for step, bundle in _scalar(program):
+    for step, bundle in program.scalar_steps:
         if bundle.special is not Special.NONE:
             others = (bundle.alu is not Alu.NOP, bool(bundle.load), bool(bundle.store))
             yield Value(sum(others), step.place)
@@ -73,7 +68,7 @@ def special_companions(program: Program) -> Iterator[Value]:
 
 def load_companions(program: Program) -> Iterator[Value]:
     """Whether the ALU works in each bundle that loads."""
-    for step, bundle in _scalar(program):
+    for step, bundle in program.scalar_steps:
         if bundle.load is not Load.NONE:
             yield Value(int(bundle.alu is not Alu.NOP), step.place)
 
@@ -85,7 +80,7 @@ def store_spacing(program: Program) -> Iterator[Value]:
 
 def slot_registers(program: Program) -> Iterator[Value]:
     """The highest register that the slots other than the ALU use in each bundle."""
-    for step, bundle in _scalar(program):
+    for step, bundle in program.scalar_steps:
         registers = _of_slots(bundle)
         if registers:
             yield Value(max(registers), step.place)
@@ -108,10 +103,16 @@ def _addresses(bundle: Scalar) -> list[int]:
     """Registers that hold addresses of words."""
     found = []
     if bundle.load in _INDEXED:
-        found.append(Indexed.unpack(bundle.load_address).register)
+        found.append(_register(bundle.load_address))
     if bundle.store in (Store.REGISTER, Store.INCREMENT):
-        found.append(Indexed.unpack(bundle.store_address).register)
+        found.append(_register(bundle.store_address))
     return found
+
+
+@cache
+def _register(field: int) -> int:
+    """Register of an address field of 12 bits."""
+    return Indexed.unpack(field).register
 
 
 def _read(bundle: Scalar) -> list[int]:
@@ -150,7 +151,7 @@ def descriptor_spacing(program: Program) -> Iterator[Value]:
 def descriptor_writes(program: Program) -> Iterator[Value]:
     """Bundles from each descriptor that is issued to the next write of a word of one."""
     issued: Step | None = None
-    for step, bundle in _scalar(program):
+    for step, bundle in program.scalar_steps:
         if bundle.store is Store.DESCRIPTOR and issued is not None:
             yield Value(step.at - issued.at, step.place)
             issued = None

@@ -19,7 +19,7 @@ class Measured:
         lowest: the lowest value.
         highest: the highest value.
         occurrences: places where it was measured.
-        outside: how many of these leave the published range.
+        outside: those that leave the published range.
         worst: the value that leaves it furthest, the first of several; None if all are inside.
     """
 
@@ -27,7 +27,7 @@ class Measured:
     lowest: int
     highest: int
     occurrences: int
-    outside: int
+    outside: tuple[Place, ...]
     worst: Value | None
 
 
@@ -40,14 +40,14 @@ class Departure:
         value: the value that leaves it furthest.
         range: the published range as text.
         place: where the value is.
-        count: places outside the range.
+        places: all places outside the range.
     """
 
     property: Property
     value: int
     range: str
     place: Place
-    count: int
+    places: tuple[Place, ...]
 
     def __str__(self) -> str:
         return f"{self.property.slug} {self.value:,} ({self.range})"
@@ -110,13 +110,14 @@ def measured(
         if not values:
             continue
         own = known.get(item.slug)
-        beyond = [(excess(item, own, value.value), value) for value in values]
-        outside = [(most, value) for most, value in beyond if most]
-        worst = max(outside, key=lambda pair: pair[0])[1] if outside else None
         numbers = [value.value for value in values]
-        found[item.slug] = Measured(
-            item, min(numbers), max(numbers), len(numbers), len(outside), worst
-        )
+        lowest, highest = min(numbers), max(numbers)
+        outside, worst = tuple[Place, ...](), None
+        if excess(item, own, lowest) or excess(item, own, highest):
+            beyond = [excess(item, own, number) for number in numbers]
+            outside = tuple(one.place for one, far in zip(values, beyond, strict=True) if far)
+            worst = values[beyond.index(max(beyond))]
+        found[item.slug] = Measured(item, lowest, highest, len(numbers), outside, worst)
     return found
 
 

@@ -18,7 +18,7 @@ _TOKENS = (ScalarFlag.PRODUCER_A, ScalarFlag.PRODUCER_B)
 def ring_tokens(program: Program) -> Iterator[Value]:
     """Tokens of each channel of the ring after each message, since they were last reset."""
     counts = [0, 0]
-    for place, event in program.placed():
+    for place, event in program.placed:
         match event:
             case Dispatch(instruction=RingProduce() as producer, tiles=tiles):
                 if producer.token is not None and producer.token.valid:
@@ -52,7 +52,7 @@ def second_handshakes(program: Program) -> Iterator[Value]:
     """
     begun: Place | None = None
     handshakes, reset = 0, False
-    for place, event in program.placed():
+    for place, event in program.placed:
         if isinstance(event, Fence) and event.instruction.wait_tiles:
             handshakes += 1
         elif isinstance(event, Dispatch):
@@ -71,17 +71,21 @@ def second_handshakes(program: Program) -> Iterator[Value]:
 def end_fences(program: Program) -> Iterator[Value]:
     """Messages between the last tile fence and the last fence that waits for ring tokens."""
     messages, last = 0, None
-    for place, event in program.placed():
+    for place, event in program.placed:
         if isinstance(event, Fence) and _awaits_tokens(event.instruction):
             last = Value(messages, place)
         elif isinstance(event, Dispatch):
-            if isinstance(event.instruction, RingProduce):
+            instruction = event.instruction
+            if isinstance(instruction, RingProduce):
                 messages += 1
-            elif isinstance(event.instruction, TileFence):
-                if event.instruction.idle >> TileEngine.RING_PRODUCE & 1:
-                    messages = 0
+            elif isinstance(instruction, TileFence) and _settles(instruction):
+                messages = 0
     if last is not None and program.complete:
         yield last
+
+
+def _settles(fence: TileFence) -> bool:
+    return fence.idle >> TileEngine.RING_PRODUCE & 1 == 1
 
 
 def _awaits_tokens(fence: ScalarFence) -> bool:

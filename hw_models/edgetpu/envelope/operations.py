@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -11,7 +12,6 @@ import numpy as np
 from fitzroy.base.types import Array
 from fitzroy.hw_models.edgetpu.envelope.program import Place, Program, Value
 from fitzroy.hw_models.edgetpu.op import plan
-from fitzroy.hw_models.edgetpu.scalar import Dispatch
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
 from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.instruction import Instruction
@@ -23,14 +23,8 @@ from fitzroy.hw_models.isa.traversal import Dim, Traversal
 _QUARTERS = 4
 
 
-def _dispatched(program: Program) -> Iterator[tuple[Place, Dispatch]]:
-    for place, event in program.placed():
-        if isinstance(event, Dispatch):
-            yield place, event
-
-
 def _tensor_operations(program: Program) -> Iterator[tuple[Place, TensorOp]]:
-    for place, event in _dispatched(program):
+    for place, event in program.dispatched:
         if isinstance(event.instruction, TensorOp):
             yield place, event.instruction
 
@@ -68,18 +62,46 @@ def _sums(program: Program, which: int) -> Iterator[Value]:
 
 
 def _summing(op: TensorOp) -> TensorOp:
-    """An operation with nothing but what decides on the order of its sums."""
+    """An operation with nothing but what decides on the order of its sums.
+
+    Loops outside of all that are summed over repeat the same order. Two iterations of the innermost
+    one of them show how one follows another.
+    """
     assert op.d is not None
+    d = replace(op.d, base=op.d.base % _QUARTERS)
+    loops, shorter = op.loops, _shorter(op)
+    first = _first(d, math.prod(shorter))
+    if first is not None and not op.loop_part_dim:
+        loops, d = shorter, first
     return TensorOp(
-        loops=op.loops,
+        loops=loops,
         loop_part=op.loop_part,
         loop_part_dim=op.loop_part_dim,
-        d=replace(op.d, base=op.d.base % _QUARTERS),
+        d=d,
         reduction=op.reduction,
         lanes=op.lanes,
         lanes_last=op.lanes_last,
         output16=op.output16,
     )
+
+
+def _shorter(op: TensorOp) -> tuple[int, ...]:
+    """The loops of an operation without what repeats the order of its sums."""
+    loops = list(op.loops)
+    outer = [k for k in range(op.reduction.bit_length(), len(loops)) if loops[k] > 1]
+    for number, k in enumerate(outer):
+        loops[k] = 1 if number else 2
+    return tuple(loops)
+
+
+def _first(d: Traversal, steps: int) -> Traversal | None:
+    """A traversal of the first addresses of another one; None if its loops end elsewhere."""
+    dims, product = [], 1
+    for dim in d.dims:
+        count = min(dim.count, -(-steps // product))
+        dims.append(Dim(count, dim.stride))
+        product *= count
+    return replace(d, dims=tuple(dims)) if product == steps and not d.part_dim else None
 
 
 @lru_cache(maxsize=4096)
@@ -146,7 +168,7 @@ def _read_again(op: TensorOp) -> int:
 
 def narrow_tops(program: Program) -> Iterator[Value]:
     """The highest word of narrow memory that each instruction uses."""
-    for place, event in _dispatched(program):
+    for place, event in program.dispatched:
         top = max(_tops(event.instruction, event.base), default=None)
         if top is not None:
             yield Value(top, place)

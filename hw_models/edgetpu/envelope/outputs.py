@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -45,7 +45,7 @@ def stored_word_infeeds(program: Program) -> Iterator[Value]:
     An infeed that waits for the outfeed sends what that has brought, and counts none.
     """
     stores = 0
-    for step in program.steps():
+    for step in program.steps:
         match step.instruction:
             case Scalar() as bundle if bundle.store in _IN_MEMORY:
                 stores += step.repeats
@@ -62,7 +62,7 @@ def relay_fences(program: Program) -> Iterator[Value]:
     The fence waits for the scalar core's pipeline, after the message and before its outfeed. Words
     that the core computes with, such as those of a softmax, are not pushed on.
     """
-    steps = list(program.steps())
+    steps = program.steps
     pushed = _pushed_next(steps)
     drained = False
     for number, step in enumerate(steps):
@@ -75,7 +75,7 @@ def relay_fences(program: Program) -> Iterator[Value]:
             yield Value(int(not drained), step.place)
 
 
-def _pushed_next(steps: list[Step]) -> list[bool]:
+def _pushed_next(steps: Sequence[Step]) -> list[bool]:
     """Whether words are pushed after each step before any operation of the special unit."""
     found, pushed = [], False
     for step in reversed(steps):
@@ -91,7 +91,7 @@ def _pushed_next(steps: list[Step]) -> list[bool]:
 
 def push_runs(program: Program) -> Iterator[Value]:
     """Words of each run of pushes beyond an even number."""
-    for place, event in program.placed():
+    for place, event in program.placed:
         if isinstance(event, HostWords):
             yield Value(len(event.words) % 2, place)
 
@@ -101,7 +101,7 @@ def push_runs(program: Program) -> Iterator[Value]:
 
 def descriptor_places(program: Program) -> Iterator[Value]:
     """Bytes by which each run of pushes differs from the descriptor directly before it."""
-    for (_, before), (place, event) in pairwise(program.placed()):
+    for (_, before), (place, event) in pairwise(program.placed):
         if isinstance(event, HostWords):
             own = isinstance(before, Descriptor) and before.tag is DescriptorTag.OUTPUT
             size = before.size if own and isinstance(before, Descriptor) else 0
@@ -110,7 +110,7 @@ def descriptor_places(program: Program) -> Iterator[Value]:
 
 def descriptor_offsets(program: Program) -> Iterator[Value]:
     """Bytes by which each descriptor of an output begins behind a multiple of 32."""
-    for place, event in program.placed():
+    for place, event in program.placed:
         if isinstance(event, Descriptor) and event.tag is DescriptorTag.OUTPUT:
             yield Value(event.address % BURST_BYTES, place)
 
@@ -120,7 +120,7 @@ def descriptor_sizes(program: Program) -> Iterator[Value]:
     begins: dict[int, int] = {}
     found = [
         (place, event)
-        for place, event in program.placed()
+        for place, event in program.placed
         if isinstance(event, Descriptor) and event.tag is DescriptorTag.OUTPUT
     ]
     values = []
@@ -139,7 +139,7 @@ def descriptor_sizes(program: Program) -> Iterator[Value]:
 
 def outfeed_units(program: Program) -> Iterator[Value]:
     """Units of 8 bytes of each outfeed to the host."""
-    for place, event in program.placed():
+    for place, event in program.placed:
         if isinstance(event, Stream) and isinstance(event.instruction, Outfeed):
             outfeed = event.instruction
             if outfeed.to_host:
@@ -148,7 +148,7 @@ def outfeed_units(program: Program) -> Iterator[Value]:
 
 def outfeed_loops(program: Program) -> Iterator[Value]:
     """Loops of each outfeed to the host that run more than once."""
-    for place, event in program.placed():
+    for place, event in program.placed:
         if isinstance(event, Stream) and isinstance(event.instruction, Outfeed):
             outfeed = event.instruction
             if outfeed.to_host:

@@ -21,7 +21,7 @@ _BUFFERS = {
 
 
 def _infeeds(program: Program) -> Iterator[tuple[Place, Infeed]]:
-    for place, event in program.placed():
+    for place, event in program.placed:
         if isinstance(event, Stream) and isinstance(event.instruction, Infeed):
             yield place, event.instruction
 
@@ -179,7 +179,7 @@ def _last_wanted(watcher: Watcher, buffer: Traversal) -> int:
 
 def _opened(program: Program, kind: _Kind, *, pops: bool) -> Iterator[Value]:
     state = _Open(kind)
-    for place, event in program.placed():
+    for place, event in program.placed:
         match event:
             case Descriptor(tag=kind.tag):
                 count = state.request(event)
@@ -218,7 +218,7 @@ def open_parameter_pops(program: Program) -> Iterator[Value]:
 def requests_of_pops(program: Program) -> Iterator[Value]:
     """Requests whose units each pop of inputs takes."""
     requests, pops = list[tuple[int, int]](), list[tuple[int, int, Place]]()
-    for place, event in program.placed():
+    for place, event in program.placed:
         match event:
             case Descriptor(tag=DescriptorTag.INPUT, size=size):
                 begin = requests[-1][1] if requests else 0
@@ -242,7 +242,7 @@ def requests_of_pops(program: Program) -> Iterator[Value]:
 def waiting_outfeeds(program: Program) -> Iterator[Value]:
     """Outfeeds to one place since the scalar core last waited for them, each one included."""
     counts = {True: 0, False: 0}
-    for place, event in program.placed():
+    for place, event in program.placed:
         if isinstance(event, Fence) and event.instruction.idle >> StreamEngine.OUTFEED & 1:
             counts = dict.fromkeys(counts, 0)
         elif isinstance(event, Stream) and isinstance(event.instruction, Outfeed):
@@ -267,10 +267,10 @@ def waiting_scalar_infeeds(program: Program) -> Iterator[Value]:
 
 def _waiting(program: Program, memory: InfeedMemory) -> Iterator[Value]:
     waiting = 0
-    for place, event in program.placed():
-        if isinstance(event, Fence) and event.instruction.idle >> StreamEngine.INFEED & 1:
-            waiting = 0
-        elif isinstance(event, Stream) and isinstance(event.instruction, Infeed):
-            if event.instruction.memory is memory:
+    for place, event in program.placed:
+        match event:
+            case Fence(instruction=fence) if fence.idle >> StreamEngine.INFEED & 1:
+                waiting = 0
+            case Stream(instruction=Infeed(memory=read)) if read is memory:
                 waiting += 1
                 yield Value(waiting, place)

@@ -30,6 +30,7 @@ from fitzroy.hw_models.isa.scalar import (
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.text import field_place
+from fitzroy.hw_models.isa.units import MOST_INFEEDS, MOST_OUTFEEDS, MOST_PARAMETER_INFEEDS
 
 T = TypeVar("T", bound=TileInstruction)
 
@@ -57,12 +58,6 @@ _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 _LOW, _HIGH = 5, 4
 """Registers of the two words of an address."""
 
-MOST_OUTFEEDS = 16
-"""Outfeeds that wait at a time: as many as in published programs."""
-
-MOST_PARAMETER_INFEEDS = 159
-"""Infeeds of parameters that wait at a time: as many as in published programs."""
-
 DESCRIPTOR_BUNDLES = 18
 """Bundles from the issue of a descriptor to the next write of one of its words, at least, as in
 published programs; four more bundles issue the next descriptor."""
@@ -87,6 +82,26 @@ class Reference:
     part: Part
     addend: int = 0
     group: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """Instructions that wait at a stream engine.
+
+    Attributes:
+        engine: the engine.
+        most: how many wait at a time, at most.
+        fence: engines of the fence that waits for them, a form of published programs.
+    """
+
+    engine: StreamEngine
+    most: int
+    fence: int
+
+
+_OUTFEEDS = _Queue(StreamEngine.OUTFEED, MOST_OUTFEEDS, 1 << StreamEngine.OUTFEED)
+_INFEEDS = _Queue(StreamEngine.INFEED, MOST_INFEEDS, RING_STREAMS)
+_PARAMETER_INFEEDS = _Queue(StreamEngine.INFEED, MOST_PARAMETER_INFEEDS, RING_STREAMS)
 
 
 @dataclass(slots=True)
@@ -119,7 +134,7 @@ class Builder:
         self._meshes = 0
         self._sent: dict[tuple[SymbolKind, str], int] = {}
         self._phase: list[tuple[_Section, int, Instruction]] = []
-        self._waiting = {StreamEngine.INFEED: 0, StreamEngine.OUTFEED: 0}
+        self._waiting: dict[_Queue, int] = {}
         self._bundles = 0
         self._issued = -DESCRIPTOR_BUNDLES
         self.infeeds_awaited = 0
@@ -169,21 +184,23 @@ class Builder:
         """Keep count of what waits at stream engines, and let the scalar core wait for them."""
         match instruction:
             case Outfeed():
-                self._queue(StreamEngine.OUTFEED, MOST_OUTFEEDS, 1 << StreamEngine.OUTFEED)
+                self._queue(_OUTFEEDS)
+            case Infeed(memory=InfeedMemory.ACTIVATION):
+                self._queue(_INFEEDS)
             case Infeed(memory=InfeedMemory.PARAMETER):
-                self._queue(StreamEngine.INFEED, MOST_PARAMETER_INFEEDS, RING_STREAMS)
+                self._queue(_PARAMETER_INFEEDS)
                 self._streamed = True
             case ScalarFence():
-                for engine in self._waiting:
-                    if instruction.idle >> engine & 1:
-                        self._waiting[engine] = 0
+                for queue in self._waiting:
+                    if instruction.idle >> queue.engine & 1:
+                        self._waiting[queue] = 0
                 self.infeeds_awaited += instruction.idle >> StreamEngine.INFEED & 1
 
-    def _queue(self, engine: StreamEngine, most: int, idle: int) -> None:
+    def _queue(self, queue: _Queue) -> None:
         """One more instruction waits at a stream engine; a fence first if too many do."""
-        if self._waiting[engine] == most:
-            self.emit(ScalarFence(idle=idle))
-        self._waiting[engine] += 1
+        if self._waiting.get(queue, 0) == queue.most:
+            self.emit(ScalarFence(idle=queue.fence))
+        self._waiting[queue] = self._waiting.get(queue, 0) + 1
 
     def _spell(self) -> None:
         """Write the instructions of the phase in forms of published programs.

@@ -62,7 +62,13 @@ from fitzroy.hw_models.isa.traversal import (
     Traversal,
     traversal,
 )
-from fitzroy.hw_models.isa.units import infeed_units, outfeed_units, outfeed_words, pop_units
+from fitzroy.hw_models.isa.units import (
+    MOST_OUTFED,
+    infeed_units,
+    outfeed_units,
+    outfeed_words,
+    pop_units,
+)
 from fitzroy.hw_models.ownership import PART_BYTES
 
 UNIT = BEAGLE.memories.activation_buffer.element_bytes
@@ -238,12 +244,13 @@ def _pieces(image: Image) -> list[_Piece]:
     """
     pieces: list[_Piece] = []
     for part in range(ROWS):
-        begin, end = _units(image, part)
-        if begin == end:
+        first, last = image.rows.owned[part]
+        if first == last:
             continue
+        begin, end = _units(image, part)
         if pieces and 0 <= pieces[-1].units[1] - begin <= 1:
-            last = pieces.pop()
-            pieces.append(_Piece((last.units[0], end), (*last.parts, part)))
+            before = pieces.pop()
+            pieces.append(_Piece((before.units[0], end), (*before.parts, part)))
         else:
             pieces.append(_Piece((begin, end), (part,)))
     return pieces
@@ -693,7 +700,9 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
     # the part is behind the words of the last row.
     units = all(WORD * count % UNIT == 0 for count in list(words.values())[:-1])
     if not units or fill > -words[tiles[-1]] % LANES:
-        _relay(builder, [(message(tile), count) for tile, count in words.items()], size, destination)
+        _relay(
+            builder, [(message(tile), count) for tile, count in words.items()], size, destination
+        )
         return
     destination.ask(builder, size)
     words[tiles[-1]] += fill
@@ -709,10 +718,6 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
             )
             builder.tokens.outfed += 1
         builder.emit(message(tile))
-
-
-MOST_OUTFED = 1 << 14
-"""Units of an outfeed to the host, at most, whole rows; as in published programs."""
 
 
 def _split(count: int, most: int) -> list[int]:

@@ -3,8 +3,9 @@
 Tiles send the values to the memory of the scalar core as halfwords, each the place of its value in
 a table. Three loops over the values, four at a time, find the largest one, sum the exponentials of
 the distances from it, which a table of all 256 holds, and look up the results in another table.
-Results go to the host if the softmax is an output, or back to the tiles. What does not fit into the
-memory of the scalar core comes once for every loop, in portions.
+Tables do not pay for few values, whose exponentials are computed one by one. Results go to the host
+if the softmax is an output, or back to the tiles. What does not fit into the memory of the scalar
+core comes once for every loop, in portions.
 
 Bundles are as in published programs: one that loads, or that uses the special unit, does nothing
 else, a word is used two bundles after its load, and stores are three bundles apart.
@@ -33,6 +34,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.edges import (
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import PLAIN, moves
+from fitzroy.compiler.targets.edgetpu.codegen.pixel_softmax import softmax_of_pixels
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
     TILES,
@@ -61,7 +63,7 @@ from fitzroy.hw_models.isa.scalar import (
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, NARROW, Traversal, traversal
+from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, NARROW, traversal
 
 _FIFO = BEAGLE.scalar.fifo_words
 _ROW = LANES
@@ -85,6 +87,12 @@ _BLOCK = _WIDTH * LANES // WORD
 
 _PORTION = (BEAGLE.memories.scalar.elements - _VALUES) // (_BLOCK * TILES) * TILES
 """Blocks of a portion, whole passes over the tiles; words behind it are read, but not used."""
+
+_EXPONENTS = _VALUES + _BLOCK * TILES
+"""First word of the exponentials of values that have no table."""
+
+_FEW = 384
+"""Most values without tables: what tables cost is what these save for so many."""
 
 _GROUP = WORD
 """Values that loops take at a time."""
@@ -161,29 +169,38 @@ class Softmax(Layer):
                 _take(context, source, blocks)
             return min(LANES * len(blocks), source.channels - LANES * blocks[0])
 
+        few = source.channels <= _FEW
         builder.emit(_move(_LARGEST, 0))
         for blocks in portions:
             _over(builder, take(blocks, again=False), _largest)
-        self._exponentials(builder)
+        builder.emit(_alu(Alu.SHR, _LARGEST, _LARGEST, _BITS * _WIDTH))
+        builder.emit(Scalar(alu=Alu.I2F, to=_LARGEST, immediate=_LARGEST))
+        if few:
+            builder.emit(_move(_WRITE, _EXPONENTS))
+        else:
+            self._exponentials(builder)
         builder.emit(_move(_SUM, 0))
         for blocks in portions:
-            _over(builder, take(blocks), _sum)
-        self._results(builder)
+            _over(builder, take(blocks), self._each if few else _sum)
+        self._reciprocal(builder)
+        if not few:
+            self._results(builder)
+
+        def words(count: int, last: Scalar, first: int = 0) -> None:
+            if few:
+                _over(builder, count, lambda values: self._divided(values, last), first, _SINGLE)
+            else:
+                _over(builder, count, lambda values: _words(values, last), first)
+
         if self.output:
             for blocks in portions:
-                count = take(blocks)
-                words = -(-count // WORD)
-                size = round_up(WORD * words, UNIT)
-                builder.output(size, SymbolKind.OUTPUT, self.writes)
-                push = Scalar(store=Store.PUSH, store_from=_OUT)
-                _over(builder, count, lambda values: _words(values, push))
-                builder.emit_all([push] * (size // WORD - words))
+                _push(builder, self.writes, take(blocks), words)
             result.sent = True
             return
         for blocks in portions:
             count = take(blocks)
             builder.sync()
-            _return(context, result, blocks, count, context.scratch + _WIDTH * source.nbytes)
+            _return(context, result, blocks, count, words)
             builder.barrier()
 
     def _exponentials(self, builder: Builder) -> None:
@@ -191,8 +208,6 @@ class Softmax(Layer):
         builder.room(_MOST_BUNDLES)
         builder.emit_all(
             [
-                _alu(Alu.SHR, _LARGEST, _LARGEST, _BITS * _WIDTH),
-                Scalar(alu=Alu.I2F, to=_LARGEST, immediate=_LARGEST),
                 _float(Alu.MOV, _DISTANCE, 0, _TABLE),
                 Scalar(alu=Alu.FSUB, to=_DISTANCE, a=_DISTANCE, immediate=_LARGEST),
                 _float(Alu.MOV, _ONE, 0, 1),
@@ -213,33 +228,63 @@ class Softmax(Layer):
             ],
         )
 
-    def _results(self, builder: Builder) -> None:
-        """The table of results, in the place of that of exponentials."""
-        builder.room(_MOST_BUNDLES)
+    def _each(self, values: int) -> list[Scalar]:
+        """Exponentials of a group, one by one, to memory and to the sum."""
+        found = []
+        for place in _places((_EXPONENT,) * values):
+            found += [
+                place,
+                Scalar(alu=Alu.I2F, to=_EXPONENT, immediate=_EXPONENT),
+                Scalar(alu=Alu.FSUB, to=_EXPONENT, a=_EXPONENT, immediate=_LARGEST),
+                _float(Alu.FMUL, _EXPONENT, _EXPONENT, self.factor),
+                Scalar(special=Special.EXP2, special_to=_EXPONENT, special_from=_EXPONENT),
+                Scalar(),
+                # After the second value of a word comes the word of the next group.
+                _load(place.a) if place.alu is Alu.SHR else Scalar(),
+                Scalar(alu=Alu.FADD, to=_SUM, a=_SUM, immediate=_EXPONENT),
+                _stored(_EXPONENT),
+            ]
+        return found
+
+    def _reciprocal(self, builder: Builder) -> None:
+        """The sum becomes the factor of exponentials."""
         quotient = _TAKEN[0]
+        builder.room(_MOST_BUNDLES)
         builder.emit_all(
             [
                 Scalar(alu=Alu.MOV, to=quotient, immediate=_SUM),
                 Scalar(special=Special.RECIPROCAL, special_to=quotient, special_from=quotient),
-                _move(_READ, _TABLE),
-                _move(_WRITE, _TABLE),
-                *[Scalar()] * (_RECIPROCAL_BUNDLES - 2),
+                *[Scalar()] * _RECIPROCAL_BUNDLES,
                 _float(Alu.FMUL, _SUM, quotient, self.scale),
             ]
         )
 
-        def work(one: int) -> list[Scalar]:
-            return [
-                Scalar(alu=Alu.FMUL, to=one, a=one, immediate=_SUM),
-                _float(Alu.FMIN, one, one, LARGEST - self.zero_point),
-                Scalar(alu=Alu.F2I, to=one, immediate=one),
-                *([_alu(Alu.ADD, one, one, self.zero_point)] if self.zero_point else []),
-                _stored(one),
-            ]
-
+    def _results(self, builder: Builder) -> None:
+        """The table of results, in the place of that of exponentials."""
+        builder.room(_MOST_BUNDLES)
+        builder.emit_all([_move(_READ, _TABLE), _move(_WRITE, _TABLE)])
         first, second = _TAKEN[:2]
-        bundles = [_load(first), _load(second), *work(first), *work(second)]
+        bundles = [_load(first), _load(second)]
+        for one in (first, second):
+            bundles += [*self._result(one), _stored(one)]
         _loop(builder, _ENTRIES // 2, bundles)
+
+    def _result(self, register: int) -> list[Scalar]:
+        """A stored result instead of an exponential."""
+        return [
+            Scalar(alu=Alu.FMUL, to=register, a=register, immediate=_SUM),
+            _float(Alu.FMIN, register, register, LARGEST - self.zero_point),
+            Scalar(alu=Alu.F2I, to=register, immediate=register),
+            *([_alu(Alu.ADD, register, register, self.zero_point)] if self.zero_point else []),
+        ]
+
+    def _divided(self, values: int, last: Scalar) -> list[Scalar]:
+        """A word of results out of exponentials, and what is done with it."""
+        taken = _TAKEN[:values]
+        found = [*map(_load, taken), *[Scalar()] * (values == 1)]
+        for register in taken:
+            found += self._result(register)
+        return [*found, *_joined(taken), last]
 
 
 def _widened(context: Context, vector: Vector, tile: int) -> TensorOp:
@@ -271,7 +316,22 @@ def _take(context: Context, vector: Vector, blocks: range) -> None:
     builder.emit(ScalarFence(idle=1 << StreamEngine.OUTFEED))
 
 
-def _return(context: Context, result: Vector, blocks: range, count: int, first: int) -> None:
+Emitter = Callable[[int, Scalar, int], None]
+"""Emits what makes words of so many results, from one of them on, and what is done with each."""
+
+
+def _push(builder: Builder, name: str, count: int, words: Emitter) -> None:
+    """Results to the host."""
+    size = round_up(count, UNIT)
+    builder.output(size, SymbolKind.OUTPUT, name)
+    push = Scalar(store=Store.PUSH, store_from=_OUT)
+    words(count, push, 0)
+    builder.emit_all([push] * (size // WORD - -(-count // WORD)))
+
+
+def _return(
+    context: Context, result: Vector, blocks: range, count: int, make_words: Emitter
+) -> None:
     """Results to the tiles through the fifo, in rows of `_SENT_WORDS` as in published programs.
 
     Rows go to a row of the grid, of which each tile then copies its blocks.
@@ -281,8 +341,9 @@ def _return(context: Context, result: Vector, blocks: range, count: int, first: 
         result: where results go.
         blocks: numbers of the blocks.
         count: values in them.
-        first: byte address of narrow memory for the blocks that come.
+        make_words: emits what makes words of results.
     """
+    first = context.scratch + _WIDTH * result.nbytes
     builder = context.builder
     messages = [blocks[begin : begin + ROW_BLOCKS] for begin in range(0, len(blocks), ROW_BLOCKS)]
     words = [
@@ -290,16 +351,15 @@ def _return(context: Context, result: Vector, blocks: range, count: int, first: 
         for message in messages
     ]
     masks = [_takers(result, message[0]) for message in messages]
-    rows = {mask: 0 for mask in masks}
+    rows = dict.fromkeys(masks, 0)
     for mask, some in zip(masks, words, strict=True):
         rows[mask] += some // _SENT_WORDS
     for mask, total in rows.items():
         _consume(builder, mask, total, first)
-    write = _stored(_OUT)
     for number, (mask, some) in enumerate(zip(masks, words, strict=True)):
         begin, half = number * ROW_BLOCKS * LANES, number * _ROW % _FIFO
         builder.emit(_move(_WRITE, half))
-        _over(builder, min(WORD * some, count - begin), lambda group: _words(group, write), begin)
+        make_words(min(WORD * some, count - begin), _stored(_OUT), begin)
         # What has been stored is there, and the other half has been sent.
         builder.emit(ScalarFence(idle=1 << StreamEngine.PIPELINE))
         builder.emit(ScalarFence(idle=RING_STREAMS))
@@ -368,14 +428,37 @@ def _consume(builder: Builder, tiles: int, count: int, first: int) -> None:
 # --- loops ---------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Words that a loop reads.
+
+    Attributes:
+        first: the first one.
+        width: values of a word.
+        ahead: registers that hold words of the next group.
+    """
+
+    first: int
+    width: int
+    ahead: tuple[int, ...]
+
+
+_HALFWORDS = _Read(_VALUES, _WIDTH, _HALVES)
+_SINGLE = _Read(_EXPONENTS, 1, ())
+
+
 def _over(
-    builder: Builder, count: int, body: Callable[[int], Sequence[Scalar]], first: int = 0
+    builder: Builder,
+    count: int,
+    body: Callable[[int], Sequence[Scalar]],
+    first: int = 0,
+    words: _Read = _HALFWORDS,
 ) -> None:
     """A body for every group of so many values, from one of them on."""
     builder.room(_MOST_BUNDLES)
-    builder.emit(_move(_READ, _VALUES + first // _WIDTH))
+    builder.emit(_move(_READ, words.first + first // words.width))
     # A word is used two bundles after its load, as in compiled programs.
-    builder.emit_all([*map(_load, _HALVES), Scalar()])
+    builder.emit_all([*map(_load, words.ahead), Scalar()] if words.ahead else [])
     groups, rest = divmod(count, _GROUP)
     if groups:
         _loop(builder, groups, body(_GROUP))
@@ -387,6 +470,18 @@ def _loop(builder: Builder, count: int, bundles: Sequence[Scalar]) -> None:
     """Bundles so many times."""
     builder.emit(Loop(count=count, length=len(bundles)))
     builder.emit_all(bundles)
+
+
+def _places(registers: Sequence[int]) -> list[Scalar]:
+    """The values of a group, of which two are in each halfword register, one by one."""
+    found = []
+    for index, register in enumerate(registers):
+        half = _HALVES[index // _WIDTH]
+        if index % _WIDTH:
+            found.append(_alu(Alu.SHR, register, half, _BITS * _WIDTH))
+        else:
+            found.append(_alu(Alu.AND, register, half, (1 << _BITS * _WIDTH) - 1))
+    return found
 
 
 def _largest(values: int) -> list[Scalar]:
@@ -408,22 +503,16 @@ def _maximum(register: int) -> Scalar:
 
 def _looked_up(values: int) -> list[Scalar]:
     """Entries of the table for the values of a group."""
-    found, mask = [], (1 << _BITS * _WIDTH) - 1
     taken = _TAKEN[:values]
-    for index, register in enumerate(taken):
-        half = _HALVES[index // 2]
-        if index % 2:
-            found.append(_alu(Alu.SHR, register, half, _BITS * _WIDTH))
-        else:
-            found.append(_alu(Alu.AND, register, half, mask))
     loads = [
         Scalar(load=Load.REGISTER, load_to=register, load_address=register) for register in taken
     ]
     # A word is used two bundles after its load, also where there are few.
-    return [*found, *loads, *[Scalar()] * (values <= 2)]
+    return [*_places(taken), *loads, *[Scalar()] * (values <= 2)]
 
 
 def _sum(values: int) -> list[Scalar]:
+    """The values of a group are looked up and added, in their order."""
     sums = [
         Scalar(alu=Alu.FADD, to=_SUM, a=_SUM, immediate=register) for register in _TAKEN[:values]
     ]
@@ -431,23 +520,28 @@ def _sum(values: int) -> list[Scalar]:
 
 
 def _words(values: int, last: Scalar) -> list[Scalar]:
-    """A word of results, and what is done with it."""
-    first, *others = _TAKEN[:values]
-    found = _looked_up(values)
-    if not others:
-        found.append(Scalar(alu=Alu.MOV, to=_OUT, immediate=first))
-    for index, register in enumerate(others, 1):
-        joined = first if index == 1 else _OUT
-        found += [
-            _alu(Alu.SHL, register, register, _BITS * index),
-            Scalar(alu=Alu.OR, to=_OUT, a=joined, immediate=register),
-        ]
+    """A word of results out of the table, and what is done with it."""
+    found = [*_looked_up(values), *_joined(_TAKEN[:values])]
     halves = list(map(_load, _HALVES))
     if last.store is Store.PUSH:
-        # The only slot of a bundle beside a load in published programs.
+        # The only slot that published programs use beside a load.
         halves[0] = replace(halves[0], store=last.store, store_from=last.store_from)
         return [*found, *halves]
     return [*found, *halves, last]
+
+
+def _joined(taken: Sequence[int]) -> list[Scalar]:
+    """The bytes of some registers as a word."""
+    first, *others = taken
+    if not others:
+        return [Scalar(alu=Alu.MOV, to=_OUT, immediate=first)]
+    found = []
+    for index, register in enumerate(others, 1):
+        found += [
+            _alu(Alu.SHL, register, register, _BITS * index),
+            Scalar(alu=Alu.OR, to=_OUT, a=first if index == 1 else _OUT, immediate=register),
+        ]
+    return found
 
 
 # --- bundles -------------------------------------------------------------------------------------
@@ -483,9 +577,8 @@ def _stored(register: int) -> Scalar:
 def _softmax(legalizer: Legalizer, call: Call) -> None:
     source, result = call.type(), call.result
     if source.size != source.shape[-1]:
-        raise UnsupportedError(
-            f"softmax {call.node.name!r} of {list(source.shape)}; the Edge TPU takes one row"
-        )
+        softmax_of_pixels(legalizer, call)
+        return
     if source.quantization is None or result.type.quantization is None:
         raise UnsupportedError(f"softmax {call.node.name!r} is not quantized")
     beta = call.attributes(SoftmaxAttributes).beta

@@ -20,6 +20,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.memory import Live, Piece
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, Axis, Image, Placed, Reach
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.program import chunk as whole_chunk
 
 
 class Form(ABC):
@@ -97,7 +98,8 @@ class Legalized(Form):
                 if self._place(name) not in known:
                     yield f"layer {layer.name!r} reads {name!r} before it is there"
             known.add(layer.writes)
-        names = [item.name for layer in self.layers for item in layer.weights]
+        items = {id(item): item for layer in self.layers for item in layer.weights}
+        names = [item.name for item in items.values()]
         if len(set(names)) != len(names):
             yield "names of weights repeat"
 
@@ -281,10 +283,23 @@ class Emitted(Form):
     marks: Sequence[Mark]
     program: Sequence[tuple[int, int, Instruction]]
 
+    @property
+    def chunks(self) -> list[list[Instruction]]:
+        """The chunks of the program, START and END included; addresses are not filled in."""
+        bodies: dict[int, list[Instruction]] = {}
+        for number, _, instruction in self.program:
+            bodies.setdefault(number, []).append(instruction)
+        return [whole_chunk(bodies[number]) for number in sorted(bodies)]
+
+    def step_at(self, chunk: int, bundle: int) -> Mark | None:
+        """The step that the instruction in some place belongs to; None for what precedes all."""
+        before = [mark for mark in self.marks if (mark.chunk, mark.bundle) <= (chunk, bundle)]
+        return before[-1] if before else None
+
     def origin(self, chunk: int, bundle: int) -> str:
         """What the instruction in some place comes from, as `Mark.origin`; empty for no step."""
-        before = [mark for mark in self.marks if (mark.chunk, mark.bundle) <= (chunk, bundle)]
-        return before[-1].origin if before else ""
+        step = self.step_at(chunk, bundle)
+        return "" if step is None else step.origin
 
     def lines(self) -> Iterator[str]:
         """Steps, and in each its phases: what begins them, and how much there is to do."""
