@@ -782,12 +782,14 @@ def test_random_programs_take_what_an_oracle_says(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = random_program(seed)
-    timeline = check_against_oracle(one, host=(USB3, USB2)[seed % 2])
+    timeline = check_against_oracle(
+        one, host=(USB3, USB2)[seed % 2], driver=("libedgetpu", "fitzroy")[seed // 2 % 2]
+    )
     check_timeline(timeline)
-    again = one.time(host=(USB3, USB2)[seed % 2])
+    again = one.time(host=(USB3, USB2)[seed % 2], driver=timeline.driver)
     assert again == timeline
     alone(monkeypatch)
-    apart = one.time(host=(USB3, USB2)[seed % 2])
+    apart = one.time(host=(USB3, USB2)[seed % 2], driver=timeline.driver)
     assert apart.cycles == timeline.cycles
     assert spans_of(apart) == spans_of(timeline)
 
@@ -807,6 +809,22 @@ def test_compiled_programs_take_what_an_oracle_says(
     apart = one.time(clock, host)
     assert apart.cycles == timeline.cycles
     assert spans_of(apart) == spans_of(timeline)
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("host", "driver"),
+    [
+        (USB3, "libedgetpu"),
+        (SLOW, "libedgetpu"),
+        ("x86_workstation_usb3", "libedgetpu"),
+        (USB3, "fitzroy"),
+        ("x86_workstation_usb3", "fitzroy"),
+    ],
+)
+def test_large_inputs_take_what_an_oracle_says(host: str, driver: str) -> None:
+    one = compiled(corpus() / "layers" / "model_stride_256x128x3_edgetpu.tflite")
+    check_timeline(check_against_oracle(one, "max", host, driver))
 
 
 def test_one_producer_may_serve_both_channels() -> None:
