@@ -1,0 +1,1 @@
+"""All probes, safest first."""
