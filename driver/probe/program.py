@@ -43,8 +43,8 @@ class Sketch:
     def __init__(self, *, handshake: bool = True, end_fence: bool = True) -> None:
         self._lines: list[str] = []
         self._sections: list[tuple[dict[str, object], list[str]]] = []
-        self._inputs: list[tuple[str, int]] = []
-        self._outputs: list[tuple[str, int]] = []
+        self._inputs: dict[str, int] = {}
+        self._outputs: dict[str, int] = {}
         self._end_fence = end_fence
         self.tokens = [0, 0]
         """Ring tokens of channels A and B that the program has produced."""
@@ -75,6 +75,7 @@ class Sketch:
     def chunk(self, *, fence: bool = True) -> None:
         """End the chunk; the next one begins with a fence of the tiles."""
         self.asm("tile_fence tiles=all idle=all")
+        self.asm("halt\nnop\nnop\nnop\nnop")
         self._sections.append(({"ends_chunk": True}, self._lines))
         self._lines = []
         if fence:
@@ -82,16 +83,28 @@ class Sketch:
 
     # --- host ------------------------------------------------------------------------------------
 
-    def descriptor(self, kind: str, name: str, size: int, *, spaced: bool = True) -> None:
+    def descriptor(
+        self,
+        kind: str,
+        name: str,
+        size: int,
+        *,
+        offset: int = 0,
+        layer: int = 0,
+        spaced: bool = True,
+    ) -> None:
         """Ask for an input, or announce an output.
 
         Args:
             kind: ``input`` or ``output``.
-            name: of the layer, which is declared.
-            size: bytes of the layer.
+            name: of the layer, which is declared when it is first used.
+            size: bytes.
+            offset: bytes before them in the layer.
+            layer: bytes of the layer, 0 for `size`.
             spaced: whether the next descriptor is as far away as in published programs.
         """
-        (self._inputs if kind == "input" else self._outputs).append((name, size))
+        layers = self._inputs if kind == "input" else self._outputs
+        layers.setdefault(name, layer or size)
         tag = {"input": 1, "output": 3}[kind]
         self.asm(
             f"""
@@ -100,6 +113,18 @@ class Sketch:
             mov s5, s11
             mov s4, s10"""
         )
+        if offset:
+            # Predicate 0 is the highest bit of the lower half, predicate 1 the carry.
+            self.asm(
+                f"""
+                lt p0, s5, 0
+                ne p1, s5, s5
+                and s8, s5, 0x7fffffff
+                (p0) add s8, s8, {offset}
+                (p0) lt p1, s8, 0
+                add s5, s5, {offset}
+                (p1) add s4, s4, 1"""
+            )
         self.issue(tag, size)
         if spaced:
             self.gap(_AFTER_ISSUE)
@@ -131,13 +156,23 @@ class Sketch:
                 wait: avdata_infeed>={self._units}+1*i@0"""
         )
 
-    def infeed(self, size: int, tiles: str = "r0c0", words: int = ROW_WORDS) -> None:
-        """Send bytes that were popped to tiles, in rows of some words."""
+    def infeed(
+        self, size: int, tiles: str = "r0c0", words: int = ROW_WORDS, *, turns: int = 0
+    ) -> None:
+        """Send bytes that were popped to tiles.
+
+        Args:
+            size: bytes.
+            tiles: who receives them.
+            words: of a row.
+            turns: how often the address has gone round the buffer, which changes nothing.
+        """
         units = size // INPUT_UNIT
+        base = self._units + turns * BEAGLE.memories.activation_buffer.elements
         self.asm(
             f"""
             infeed memory=activation infed=@0 destination={tiles} row_words={words}
-                buffer: {self._units} [{units}*1]
+                buffer: {base} [{units}*1]
                 wait: avdata_pop>={self._units + 1}+1*i@0"""
         )
         self._units += units
@@ -206,8 +241,8 @@ class Sketch:
             f"""
             ring_produce tiles={tile} token=@1 channel=1 to_outfeed
                 wide: {wide}
-                wait: ring_producer_a>={self.tokens[0] - tokens + 1}+1*i@1
-                wait: ring_producer_b>={self.tokens[1]}+1*i@1"""
+                wait: ring_producer_a>={_signed(self.tokens[0] - tokens + 1)}+1*i@1
+                wait: ring_producer_b>={_signed(self.tokens[1])}+1*i@1"""
         )
         self.tokens[1] += tokens
 
@@ -263,8 +298,8 @@ class Sketch:
             ".chip beagle",
             f'.object {{"name":{json.dumps(name)}}}',
             f".resources {json.dumps(_RESOURCES)}",
-            *(f".input {json.dumps(_layer(*one, 'InputLayer'))}" for one in self._inputs),
-            *(f".output {json.dumps(_layer(*one, 'OutputLayer'))}" for one in self._outputs),
+            *(f".input {json.dumps(_layer(*one, 'InputLayer'))}" for one in self._inputs.items()),
+            *(f".output {json.dumps(_layer(*one, 'OutputLayer'))}" for one in self._outputs.items()),
         ]
         for options, body in sections:
             head.append(f".text {json.dumps(options)}")
