@@ -246,6 +246,8 @@ def _halfwords() -> Probe:
     x = noise(512, 41)
     halves = x[:16].view("<u2").astype(np.int64)
     w = np.zeros((8, 64, 4), np.uint8)
+    # What an idle multiplier would take.
+    w[:, :4, 1] = 77
     w[:, 0, 0], w[:, 1, 0], w[:, 2, 0], w[:, 3, 0] = 8, 1, 255, noise(8, 42)
     return probe(
         "control-halfwords",
@@ -620,9 +622,9 @@ def _factored() -> list[tuple[int, int]]:
 
 _BREAKPOINTS = (-96.0, -48.0, -16.0, 0.0, 16.0, 48.0, 96.0)
 _CURVES: tuple[tuple[float, ...], ...] = tuple(
-    (1000.0 + 4001.0 * k, 3.0 - k, 0.25 * k, 0.0, 0.0) for k in range(8)
+    (1000.25 + 4001.0 * k, 3.0 - k, float(k % 3), 0.0, 0.0) for k in range(8)
 )
-"""Segments that meet nowhere: what a breakpoint belongs to can be seen."""
+"""Segments that meet nowhere, so that it can be seen to which one a breakpoint belongs."""
 
 
 def _table(curves: tuple[tuple[float, ...], ...], breaks: tuple[float, ...]) -> str:
@@ -696,18 +698,30 @@ def _functions() -> Iterator[Probe]:
         _rows(identity(), off),
         _applied(inner, _CURVES, _BREAKPOINTS),
     )
-    bent: tuple[tuple[float, ...], ...] = tuple(
-        (20000.3 + 7 * k, 33.37 + k, 0.7131, 0.00123 * k, 0.000033) for k in range(8)
-    )
+    steep, x = _steep()
     yield probe(
         "table-in-float32",
-        "polynomials of degree four",
+        "polynomials whose terms are far larger than their sum",
         "whether every step of Horner's rule is rounded to float32",
-        _curved(bent, f"scale=0.73 {_WIDE_OPEN}"),
-        _rows(identity(), off),
-        _applied((off.astype(np.float32) - 128) * np.float32(0.73), bent, _BREAKPOINTS),
+        _curved(steep, f"scale=0.73 {_WIDE_OPEN}"),
+        _rows(identity(), np.resize(x, 256)),
+        _applied(
+            (np.resize(x, 256).astype(np.float32) - 128) * np.float32(0.73), steep, _BREAKPOINTS
+        ),
     )
     yield _root()
+
+
+def _steep() -> tuple[tuple[tuple[float, ...], ...], Array]:
+    """Lines of products near 2^24 that cancel, and a byte in each segment where they do."""
+    slope = np.float32(300000.7)
+    x = np.array([30, 50, 90, 115, 140, 160, 220], np.uint8)
+    arguments = (x.astype(np.float32) - 128) * np.float32(0.73)
+    curves = [(0.0, 0.0, 0.0, 0.0, 0.0)] * 8
+    for argument in arguments.astype(np.float64):
+        segment = sum(argument >= bound for bound in _BREAKPOINTS)
+        curves[segment] = (float(30000 - slope * argument), float(slope), 0.0, 0.0, 0.0)
+    return tuple(curves), x
 
 
 def _root() -> Probe:
@@ -716,7 +730,7 @@ def _root() -> Probe:
     sketch.load(8)
     sketch.unpack(FIRST_ROW + 4, 4, 0)
     # On [1, 4): a line for every segment is enough to see which m and which power is taken.
-    curves: tuple[tuple[float, ...], ...] = tuple((20000.0 - 1000 * k, -500.0, 0, 0, 0) for k in range(8))
+    curves: tuple[tuple[float, ...], ...] = tuple((20000.25 - 1000 * k, -500.0, 0, 0, 0) for k in range(8))
     breaks = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5)
     sketch.asm(_table(curves, breaks))
     sketch.asm(

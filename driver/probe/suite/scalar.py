@@ -86,7 +86,8 @@ def controls() -> Iterator[Probe]:
         xor s12, s5, s6
         mov s7, 9
         shl s13, s5, s7
-        shr s14, s5, 7
+        mov s8, 0x87654321
+        shr s14, s8, 7
         mov s15, s6""",
         [
             0x12345678 + 0x80000001,
@@ -95,7 +96,7 @@ def controls() -> Iterator[Probe]:
             0x12345678 | 0x0F0F00FF,
             0x12345678 ^ 0x0F0F00FF,
             0x12345678 << 9,
-            0x12345678 >> 7,
+            0x87654321 >> 7,
             0x0F0F00FF,
         ],
         risk=Risk.CONTROL,
