@@ -32,7 +32,8 @@ class Probe:
         risk: how likely it hangs or upsets the device.
         program: the listing of an object.
         inputs: bytes of every input layer, uint8[size].
-        expected: bytes of every output layer, uint8[size], by a formula of its own.
+        expected: bytes of every output layer, uint8[size], by a formula of its own; None for what
+            the simulator answers.
         form: the form of its one instruction that no published program has, empty for none.
         properties: slugs of the properties of published programs that it leaves.
         alternatives: outputs of devices that follow another rule, by the name of the rule.
@@ -44,7 +45,7 @@ class Probe:
     risk: Risk
     program: str
     inputs: Mapping[str, Array]
-    expected: Mapping[str, Array]
+    expected: Mapping[str, Array] | None
     form: str = ""
     properties: tuple[str, ...] = ()
     alternatives: Mapping[str, Mapping[str, Array]] = field(default_factory=dict)

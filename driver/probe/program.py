@@ -7,7 +7,6 @@ a probe is about is the only thing in it that need not be published.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -181,9 +180,7 @@ class Sketch:
         """Store rows of channel A."""
         self.asm(f"ring_consume_a tiles={tiles}\n    wide: {row} [{rows}*1]")
 
-    def load(
-        self, rows: int, row: int = FIRST_ROW, tiles: str = "r0c0", name: str = "x"
-    ) -> None:
+    def load(self, rows: int, row: int = FIRST_ROW, tiles: str = "r0c0", name: str = "x") -> None:
         """Fetch an input of whole rows into wide memory of tiles."""
         size = rows * ROW_BYTES
         self.pop(size)
@@ -254,9 +251,7 @@ class Sketch:
                 buffer: 0 [{size // OUTPUT_UNIT}*0]"""
         )
 
-    def send(
-        self, size: int, row: int = RESULT_ROW, tile: str = "r0c0", name: str = "y"
-    ) -> None:
+    def send(self, size: int, row: int = RESULT_ROW, tile: str = "r0c0", name: str = "y") -> None:
         """Send rows of a tile to an output, one row or an even number of them."""
         self.asm("tile_fence tiles=all idle=all")
         self.descriptor("output", name, size)
@@ -299,7 +294,10 @@ class Sketch:
             f'.object {{"name":{json.dumps(name)}}}',
             f".resources {json.dumps(_RESOURCES)}",
             *(f".input {json.dumps(_layer(*one, 'InputLayer'))}" for one in self._inputs.items()),
-            *(f".output {json.dumps(_layer(*one, 'OutputLayer'))}" for one in self._outputs.items()),
+            *(
+                f".output {json.dumps(_layer(*one, 'OutputLayer'))}"
+                for one in self._outputs.items()
+            ),
         ]
         for options, body in sections:
             head.append(f".text {json.dumps(options)}")
@@ -343,8 +341,3 @@ def packaged(text: str) -> PackageFile:
         LinkError: the object makes no program.
     """
     return link([parse_object(text)])[0]
-
-
-def indented(lines: Sequence[str]) -> str:
-    """Lines that continue an instruction."""
-    return "\n".join(f"    {line}" for line in lines)

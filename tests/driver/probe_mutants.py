@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -22,6 +22,8 @@ from fitzroy.hw_models.edgetpu.scalar import (
     Stream,
 )
 from fitzroy.hw_models.edgetpu.sequence import Gate
+from fitzroy.hw_models.edgetpu.sequence import sequence as sequence_of
+from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
     Opcode,
@@ -145,16 +147,61 @@ def _away(y: Any) -> Any:
     return np.sign(y) * np.floor(np.abs(y) + 0.5)
 
 
-mutant("halves are rounded up", "round-ties", "zero-point-after-rounding")(Stage(lambda y: np.floor(y + y.dtype.type(0.5))).plant)
-mutant("halves are rounded down", "round-ties", "scale-in-float32", "sum-to-float32", "zero-point-after-rounding")(Stage(lambda y: np.ceil(y - y.dtype.type(0.5))).plant)
-mutant("halves are rounded away from zero", "round-ties", "zero-point-after-rounding")(Stage(_away).plant)
-mutant("outputs are cut off", "clamp", "control-blocks", "control-dense", "control-halfwords", "control-partial-sums", "control-products", "early-sums", "lane-padding", "round-nearest", "round-ties", "scale-in-float32", "short-sums", "single-step-sums", "sum-overflow", "sum-to-float32", "table-reciprocal-root", "zero-point-after-rounding")(Stage(np.trunc).plant)
-mutant("the zero point is added before rounding", "zero-point-after-rounding")(Stage(zero_first=True).plant)
+mutant("halves are rounded up", "round-ties", "zero-point-after-rounding")(
+    Stage(lambda y: np.floor(y + y.dtype.type(0.5))).plant
+)
+mutant(
+    "halves are rounded down",
+    "round-ties",
+    "scale-in-float32",
+    "sum-to-float32",
+    "zero-point-after-rounding",
+)(Stage(lambda y: np.ceil(y - y.dtype.type(0.5))).plant)
+mutant("halves are rounded away from zero", "round-ties", "zero-point-after-rounding")(
+    Stage(_away).plant
+)
+mutant(
+    "outputs are cut off",
+    "clamp",
+    "control-blocks",
+    "control-dense",
+    "control-halfwords",
+    "control-partial-sums",
+    "control-products",
+    "early-sums",
+    "lane-padding",
+    "round-nearest",
+    "round-ties",
+    "scale-in-float32",
+    "short-sums",
+    "single-step-sums",
+    "sum-overflow",
+    "sum-to-float32",
+    "table-reciprocal-root",
+    "zero-point-after-rounding",
+)(Stage(np.trunc).plant)
+mutant("the zero point is added before rounding", "zero-point-after-rounding")(
+    Stage(zero_first=True).plant
+)
 mutant("the clamp is ignored", "clamp", "table-after-clamp")(Stage(clamps=False).plant)
-mutant("outputs wrap", "control-halfwords", "saturation", "table-in-float32")(Stage(wraps=True).plant)
-mutant("the constant is added after the scale", "constant-before-scale", "negative-constant")(Stage(constant_last=True).plant)
-mutant("the bias is added after the scale", "control-blocks", "control-dense", "control-partial-sums", "early-sums", "short-sums", "single-step-sums")(Stage(bias_last=True).plant)
-mutant("sums and products have 53 bits", "scale-in-float32", "sum-to-float32")(Stage(dtype=np.float64).plant)
+mutant("outputs wrap", "control-halfwords", "saturation", "table-in-float32")(
+    Stage(wraps=True).plant
+)
+mutant("the constant is added after the scale", "constant-before-scale", "negative-constant")(
+    Stage(constant_last=True).plant
+)
+mutant(
+    "the bias is added after the scale",
+    "control-blocks",
+    "control-dense",
+    "control-partial-sums",
+    "early-sums",
+    "short-sums",
+    "single-step-sums",
+)(Stage(bias_last=True).plant)
+mutant("sums and products have 53 bits", "scale-in-float32", "sum-to-float32")(
+    Stage(dtype=np.float64).plant
+)
 mutant("accumulators wrap at 32 bits", "sum-overflow")(
     Stage(held=lambda total: (total + 2**31) % 2**32 - 2**31).plant
 )
@@ -168,7 +215,9 @@ mutant("the clamp limits results of functions", "table-after-clamp")(Stage(clamp
 # --- functions -----------------------------------------------------------------------------------
 
 
-def _function(side: str = "right", kind: Any = np.float32, base: float = 1.0) -> Callable[..., Any]:
+def _function(
+    side: Literal["left", "right"] = "right", kind: Any = np.float32, base: float = 1.0
+) -> Callable[..., Any]:
     """The non-linear unit with choices: side of breakpoints, precision, least m of roots."""
 
     def function(unit: Any, instruction: Any, tiles: Any, y: Any) -> Any:
@@ -194,7 +243,9 @@ def _functions(**choices: Any) -> Callable[[Patch], None]:
     return lambda patch: patch.setattr(OpUnit, "_function", _function(**choices))
 
 
-mutant("a breakpoint belongs to the segment below", "table-breakpoints", "table-reciprocal-root")(_functions(side="left"))
+mutant("a breakpoint belongs to the segment below", "table-breakpoints", "table-reciprocal-root")(
+    _functions(side="left")
+)
 mutant("polynomials have 53 bits", "table-in-float32")(_functions(kind=np.float64))
 mutant("reciprocal roots take m from 2 to 8", "table-reciprocal-root")(_functions(base=2.0))
 
@@ -206,17 +257,28 @@ def _plans(change: Callable[[Any], Any]) -> Callable[[Patch], None]:
     """Plans of tensor operations that were changed."""
 
     def plant(patch: Patch) -> None:
-        usual = machine.op_plan
+        usual = op.plan
         patch.setattr(machine, "op_plan", lambda instruction: usual(change(instruction)))
 
     return plant
 
 
-mutant("lanes of the last block are ignored", "control-blocks")(_plans(lambda one: replace(one, lanes_last=one.lanes)))
+mutant("lanes of the last block are ignored", "control-blocks")(
+    _plans(lambda one: replace(one, lanes_last=one.lanes))
+)
 mutant("multipliers are never idle", "control-halfwords")(
     _plans(lambda one: replace(one, idle_multipliers=(False,) * 3))
 )
-mutant("elements of a have no zero point", "control-blocks", "control-products", "round-ties", "saturation", "table-after-clamp", "table-breakpoints", "table-in-float32")(_plans(lambda one: replace(one, a_zero_point=0)))
+mutant(
+    "elements of a have no zero point",
+    "control-blocks",
+    "control-products",
+    "round-ties",
+    "saturation",
+    "table-after-clamp",
+    "table-breakpoints",
+    "table-in-float32",
+)(_plans(lambda one: replace(one, a_zero_point=0)))
 
 
 @mutant("zero points go on behind the last row", "control-blocks")
@@ -282,7 +344,14 @@ def _per_run(
         usual = OpUnit._spill
 
         def spill(
-            unit: Any, plan: Any, tiles: Any, run: int, sums: Any, *, opens: bool, closes: bool = True
+            unit: Any,
+            plan: Any,
+            tiles: Any,
+            run: int,
+            sums: Any,
+            *,
+            opens: bool,
+            closes: bool = True,
         ) -> None:
             for k in range(sums.values.shape[1]):
                 row = int(plan.d[plan.runs[run + k]]) >> 2
@@ -319,7 +388,12 @@ def _late_sums(steps: int) -> Callable[[Patch], None]:
 
 mutant("partial sums are written four steps late", "early-sums")(_late_sums(4))
 mutant("partial sums are written twelve steps late", "early-sums")(_late_sums(12))
-mutant("a run of fewer than eight steps replaces the sum", "early-sums", "short-sums", "single-step-sums")(
+mutant(
+    "a run of fewer than eight steps replaces the sum",
+    "early-sums",
+    "short-sums",
+    "single-step-sums",
+)(
     _per_run(
         lambda unit, plan, run, held, opens: (
             held * np.uint32(int(plan.runs[run + 1] - plan.runs[run]) >= 8)
@@ -333,7 +407,7 @@ def _conflict(patch: Patch) -> None:
     usual = OpUnit._write
 
     def write(unit: Any, plan: Any, tiles: Any, *rest: Any) -> None:
-        both = [] if plan.a is None else np.intersect1d(plan.a >> 2, plan.b)
+        both: Any = () if plan.a is None else np.intersect1d(plan.a >> 2, plan.b)
         before = unit._memory.narrow[tiles][:, both].copy() if len(both) else None
         usual(unit, plan, tiles, *rest)
         if before is not None:
@@ -349,7 +423,7 @@ def _sequences(module: Any, change: Callable[..., tuple[Any, ...]]) -> Callable[
     """Traversals that a module follows in another way."""
 
     def plant(patch: Patch) -> None:
-        usual = module.sequence
+        usual = sequence_of
         patch.setattr(
             module,
             "sequence",
@@ -363,7 +437,9 @@ def _whole(walk: Any, prefix: Any, partial: int) -> tuple[Any, ...]:
     return replace(walk, part_dim=0, part_count=1, part_skip=0), prefix, partial
 
 
-mutant("conversions ignore partial chunks", "control-partial-chunk", "longer-last-chunk")(_sequences(conversion, _whole))
+mutant("conversions ignore partial chunks", "control-partial-chunk", "longer-last-chunk")(
+    _sequences(conversion, _whole)
+)
 mutant("tensor operations ignore partial chunks", "control-blocks")(_sequences(op, _whole))
 mutant("a last chunk is never longer than the others", "longer-last-chunk")(
     _sequences(
@@ -393,7 +469,9 @@ mutant("a prefix comes one level further out", "control-prefix-rows")(
 mutant("a prefix never goes back to its base", "control-prefix-rows")(
     _sequences(ring, _prefixed(end=lambda prefix: 0xFFFF))
 )
-mutant("a prefix does not move", "control-prefix-rows")(_sequences(ring, _prefixed(step=lambda prefix: 0)))
+mutant("a prefix does not move", "control-prefix-rows")(
+    _sequences(ring, _prefixed(step=lambda prefix: 0))
+)
 mutant("words of a prefix begin one further", "control-prefix-words")(
     _sequences(conversion, _prefixed(base=lambda prefix: prefix.base + 1))
 )
@@ -444,7 +522,7 @@ def _filled_groups(patch: Patch) -> None:
     usual = conversion._transposed
 
     def transposed(words: Any, known: Any, kind: Any) -> Any:
-        group = 4 if kind is conversion.Transpose.BYTES else 2
+        group = 4 if kind is Transpose.BYTES else 2
         pad = ((0, 0), (0, 0), (0, -words.shape[2] % group))
         return usual(
             np.pad(words, pad, constant_values=0xFFFFFFFF),
@@ -455,19 +533,33 @@ def _filled_groups(patch: Patch) -> None:
     patch.setattr(conversion, "_transposed", transposed)
 
 
-@mutant("rows end after 64 words only", "control-counter-wrap", "control-pack-levels", "control-transpose-bytes", "control-transpose-halfwords", "long-runs", "negative-strides", "slots-per-instruction")
+@mutant(
+    "rows end after 64 words only",
+    "control-counter-wrap",
+    "control-pack-levels",
+    "control-transpose-bytes",
+    "control-transpose-halfwords",
+    "long-runs",
+    "negative-strides",
+    "slots-per-instruction",
+)
 def _long_rows(patch: Patch) -> None:
     usual = conversion._plan
 
     def plan(instruction: Any, narrow: Any, most: int, read: Any) -> Any:
-        if isinstance(instruction, conversion.NarrowToWide):
+        if isinstance(instruction, NarrowToWide):
             instruction = replace(instruction, pack_level=6)
         return usual(instruction, narrow, most, read)
 
     patch.setattr(conversion, "_plan", plan)
 
 
-@mutant("a short row of the ring clears the rest of a wide row", "long-scalar-rows", "short-ring-rows", "stored-word-infeed")
+@mutant(
+    "a short row of the ring clears the rest of a wide row",
+    "long-scalar-rows",
+    "short-ring-rows",
+    "stored-word-infeed",
+)
 def _cleared_rows(patch: Patch) -> None:
     usual = ring.Ring.send
 
@@ -523,7 +615,7 @@ def _small_wide(patch: Patch) -> None:
 
 @mutant("strides are unsigned", "negative-strides")
 def _unsigned_strides(patch: Patch) -> None:
-    usual = conversion.sequence
+    usual = sequence_of
 
     def sequence(walk: Any, prefix: Any = None, partial: int = 0) -> Any:
         dims = tuple(replace(dim, stride=abs(dim.stride)) for dim in walk.dims)
@@ -539,7 +631,13 @@ def _late_conversion(patch: Patch) -> None:
     patch.setattr(machine, "_TURNS", (*first, *rest))
 
 
-@mutant("filling waits for a neighbour", "control-fill", "control-mesh", "without-end-fence", "without-second-handshake")
+@mutant(
+    "filling waits for a neighbour",
+    "control-fill",
+    "control-mesh",
+    "without-end-fence",
+    "without-second-handshake",
+)
 def _waiting_fill(patch: Patch) -> None:
     from fitzroy.hw_models.edgetpu.mesh import MeshUnit
 
@@ -631,8 +729,12 @@ def _to_integer(rounded: Callable[[float], float]) -> Callable[[int], int]:
     return lambda word: int(rounded(scalar._real(word))) & 0xFFFFFFFF
 
 
-mutant("floats become integers towards zero", "float-to-integer")(_alu(Alu.F2I, _to_integer(np.trunc)))
-mutant("floats become integers with halves away from zero", "float-to-integer")(_alu(Alu.F2I, _to_integer(_away)))
+mutant("floats become integers towards zero", "float-to-integer")(
+    _alu(Alu.F2I, _to_integer(np.trunc))
+)
+mutant("floats become integers with halves away from zero", "float-to-integer")(
+    _alu(Alu.F2I, _to_integer(_away))
+)
 mutant("integers become floats towards zero", "integer-to-float")(
     _alu(
         Alu.I2F,
@@ -669,8 +771,12 @@ def _special(kind: Special, exact: Callable[[float], float]) -> Callable[[Patch]
     )
 
 
-mutant("powers of two are cut off", "close-powers", "special-exp2")(_special(Special.EXP2, lambda x: float(np.exp2(x))))
-mutant("reciprocals are cut off", "early-reciprocal", "special-reciprocal")(_special(Special.RECIPROCAL, lambda x: 1 / x))
+mutant("powers of two are cut off", "close-powers", "special-exp2")(
+    _special(Special.EXP2, lambda x: float(np.exp2(x)))
+)
+mutant("reciprocals are cut off", "early-reciprocal", "special-reciprocal")(
+    _special(Special.RECIPROCAL, lambda x: 1 / x)
+)
 
 
 class _LateRegisters(list[Any]):
@@ -777,7 +883,13 @@ def _no_alu(patch: Patch) -> None:
     patch.setattr(scalar._Compiler, "_bundle", bundle)
 
 
-@mutant("a bundle stores what it loads", "control-loop", "control-relay", "descriptor-before-relay", "relay-without-fence")
+@mutant(
+    "a bundle stores what it loads",
+    "control-loop",
+    "control-relay",
+    "descriptor-before-relay",
+    "relay-without-fence",
+)
 def _load_first(patch: Patch) -> None:
     usual = scalar._Compiler._bundle
 
@@ -843,7 +955,7 @@ def _late_store(patch: Patch) -> None:
         if isinstance(event, Stream) and isinstance(event.instruction, Infeed):
             stale.clear()
             recent = [(at, word) for step, at, word in writes if self.core.steps - step < 8]
-            stale.update({at: word for at, word in reversed(recent)})
+            stale.update(dict(reversed(recent)))
         return event
 
     def read_words(self: Any, address: int, count: int) -> Any:
@@ -973,7 +1085,7 @@ def _few_outfeeds(patch: Patch) -> None:
 
 @mutant("an outfeed has up to 16,384 units", "long-outfeed")
 def _short_outfeed(patch: Patch) -> None:
-    usual = machine.stream_plan
+    usual = stream.stream_plan
 
     def plan(instruction: Any) -> Any:
         found = usual(instruction)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from fitzroy.driver.probe.probe import Probe
-from fitzroy.driver.probe.suite import arithmetic, host, movement, scalar
+from fitzroy.driver.probe.suite import arithmetic, forms, host, movement, scalar
 
 _FAMILIES: tuple[Callable[[], Iterator[Probe]], ...] = (
     movement.controls,
@@ -17,6 +17,7 @@ _FAMILIES: tuple[Callable[[], Iterator[Probe]], ...] = (
     movement.rules,
     scalar.rules,
     host.rules,
+    forms.probes,
     movement.properties,
     arithmetic.properties,
     scalar.properties,

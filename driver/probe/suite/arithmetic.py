@@ -10,9 +10,9 @@ from fitzroy.base.bits import Float32
 from fitzroy.base.errors import InternalError
 from fitzroy.base.types import Array
 from fitzroy.driver.probe.probe import Probe, Risk, noise, probe
-from fitzroy.driver.probe.program import FIRST_ROW, ROW_BYTES, ROW_WORDS, Sketch, indented
+from fitzroy.driver.probe.program import FIRST_ROW, ROW_BYTES, ROW_WORDS, Sketch
 
-_OUT = 0x400
+OUT = 0x400
 """Word of narrow memory at which results begin."""
 
 _RAMP: Array = np.arange(ROW_BYTES, dtype=np.uint8)
@@ -53,7 +53,8 @@ def stage(
     """The output stage on integers, int64 of any shape: an independent formula in numpy."""
     y = (acc + constant).astype(np.float32) * np.float32(scale)
     y = np.minimum(np.maximum(y, np.float32(minimum)), np.float32(maximum))
-    return np.clip(np.rint(y) + zero, 0, top).astype(np.uint16 if top > 255 else np.uint8)
+    codes = np.clip(np.rint(y) + zero, 0, top)
+    return np.asarray(codes.astype(np.uint16 if top > 255 else np.uint8))
 
 
 def _pointwise(fields: str, lanes: int = 4, zero_points: str = "", nlu: str = "") -> Sketch:
@@ -71,7 +72,7 @@ def _pointwise(fields: str, lanes: int = 4, zero_points: str = "", nlu: str = ""
         f"""
         mac tiles=r0c0
             a: {ROW_BYTES} [2*4 32*8]
-            b: {4 * _OUT} [{64 * words}*4]
+            b: {4 * OUT} [{64 * words}*4]
             c: {4 * FIRST_ROW} [2*0 32*0]
             d: 0 [64*0] ping(0, 4)
             loops: loops=2,32
@@ -79,7 +80,7 @@ def _pointwise(fields: str, lanes: int = 4, zero_points: str = "", nlu: str = ""
             zero_points: {zero_points or "c_zero_point=0"}
             output: lanes_last={lanes} lanes={lanes} {fields}"""
     )
-    sketch.result(_OUT, 256 * words)
+    sketch.result(OUT, 256 * words)
     return sketch
 
 
@@ -117,7 +118,6 @@ def _control_products(row: Array) -> Iterator[Probe]:
     row = np.where(np.repeat(keep, 4), row, 0).astype(np.uint8)
     x = row.reshape(64, 4).astype(np.int64) - 7
     acc = x @ (lanes.astype(np.int64) - 100).T
-    limits = {"minimum": -128.0, "maximum": 127.0, "zero": 128}
     yield probe(
         "control-products",
         "products of four elements with zero points on both sides",
@@ -127,28 +127,27 @@ def _control_products(row: Array) -> Iterator[Probe]:
             zero_points="c_zero_point=100 a_zero_point=7",
         ),
         _rows(weights(*(tuple(int(v) for v in lane) for lane in lanes)), row),
-        stage(acc, scale=2.0**-10, **limits),
+        stage(acc, scale=2.0**-10, minimum=-128, maximum=127, zero=128),
         risk=Risk.CONTROL,
     )
 
 
-def _blocks() -> Probe:
-    """A convolution over three blocks of channels, with everything per lane in memory."""
-    sketch = Sketch()
-    sketch.load(20)
-    zeros, scales, biases, inputs = (FIRST_ROW + 12 + 2 * k for k in range(4))
-    sketch.unpack(inputs, 2, 0)
-    sketch.unpack(inputs, 2, _OUT + 64)
-    for slot in range(2):
-        sketch.scaling(scales + slot, 32 * slot)
-        sketch.scaling(biases + slot, 64 + 32 * slot)
+def show_blocks(sketch: Sketch, row: int, zeros: int, tiles: str = "r0c0") -> None:
+    """Send what a convolution makes of everything in scaling memory.
+
+    Args:
+        sketch: a program with 128 words in narrow memory from word 0 and from `OUT` + 64 on.
+        row: first of 12 rows of weights.
+        zeros: first of two rows of zero points.
+        tiles: the tile.
+    """
     sketch.asm(
         f"""
         tile_fence tiles=all idle=all
-        mac tiles=r0c0 avdata=@2 parameters=@2
+        mac tiles={tiles} avdata=@2 parameters=@2
             a: 0 [2*4 2*8 2*64 3*0]
-            b: {4 * _OUT} [16*4 2*64 3*128] part(2, 2)
-            c: {4 * FIRST_ROW} [4*4 2*0 3*16]
+            b: {4 * OUT} [16*4 2*64 3*128] part(2, 2)
+            c: {4 * row} [4*4 2*0 3*16]
             d: 0 [4*0 2*0 3*0] ping(1, 4)
             wait: ring_read_b>=-6+1*i@2
             wait: wide_to_scaling>=-6+1*i@2
@@ -159,7 +158,20 @@ def _blocks() -> Probe:
             output: block_level=2 reduction=0x1 lanes_last=8 lanes=64 scale=1 maximum=127"""
         """ minimum=-128 output_zero_point=128 bias_in_memory scale_in_memory"""
     )
-    sketch.result(_OUT, 512)
+    sketch.result(OUT, 512, tile=tiles)
+
+
+def _blocks() -> Probe:
+    """A convolution over three blocks of channels, with everything per lane in memory."""
+    sketch = Sketch()
+    sketch.load(20)
+    zeros, scales, biases, inputs = (FIRST_ROW + 12 + 2 * k for k in range(4))
+    sketch.unpack(inputs, 2, 0)
+    sketch.unpack(inputs, 2, OUT + 64)
+    for slot in range(2):
+        sketch.scaling(scales + slot, 32 * slot)
+        sketch.scaling(biases + slot, 64 + 32 * slot)
+    show_blocks(sketch, FIRST_ROW, zeros)
     w, x = noise(12 * 256, 21), noise(512, 25)
     zero = noise(128, 22)
     # Odd numerators over a power of two: no product of small sums ends in exactly one half.
@@ -173,7 +185,9 @@ def _blocks() -> Probe:
             a = x[64 * position : 64 * position + 16].reshape(4, 4).astype(np.int64) - 11
             acc = np.einsum("kj,klj->l", a, rows) + bias[own]
             y = np.rint(np.clip(acc.astype(np.float32) * scale[own], -128, 127)) + 128
-            lanes, place = (64, 128 * block + 64 * position) if block < 2 else (8, 256 + 64 * position)
+            lanes, place = (
+                (64, 128 * block + 64 * position) if block < 2 else (8, 256 + 64 * position)
+            )
             out[place : place + lanes] = y[:lanes]
     return probe(
         "control-blocks",
@@ -197,7 +211,7 @@ def _dense() -> Probe:
         tile_fence tiles=all idle=all
         mac tiles=r0c0 avdata=@2
             a: 0 [8*4]
-            b: {4 * _OUT} [16*4]
+            b: {4 * OUT} [16*4]
             c: {4 * FIRST_ROW} [8*4]
             d: 0 [8*0]
             wait: wide_to_scaling>=0+1*i@2
@@ -207,10 +221,12 @@ def _dense() -> Probe:
             output: block_level=2 reduction=0x1 lanes_last=64 lanes=64 scale={2.0**-8}"""
         """ maximum=127 minimum=-128 output_zero_point=128 bias_in_memory"""
     )
-    sketch.result(_OUT, 64)
+    sketch.result(OUT, 64)
     w, x = noise(8 * 256, 31), noise(512, 33)
     sums = np.einsum(
-        "kj,klj->l", x[:32].reshape(8, 4).astype(np.int64), w.reshape(8, 64, 4).astype(np.int64) - 128
+        "kj,klj->l",
+        x[:32].reshape(8, 4).astype(np.int64),
+        w.reshape(8, 64, 4).astype(np.int64) - 128,
     )
     # The bias makes every sum a multiple of the scale and a quarter.
     bias = (64 - sums + 256 * (noise(64, 32).astype(np.int64) - 128)).astype("<i4")
@@ -234,15 +250,15 @@ def _halfwords() -> Probe:
         f"""
         mac tiles=r0c0
             a: 0 [8*2]
-            b: {4 * _OUT} [2*4]
+            b: {4 * OUT} [2*4]
             c: {4 * FIRST_ROW} [8*4]
             d: 0 [8*0] ping(1, 4)
             loops: loops=8
             operands: accumulate a16 idle_multipliers=0,1,1
             output: block_level=2 lanes_last=4 lanes=4 output16 scale=0.125 {_WIDE_OPEN}"""
     )
-    sketch.unpack(FIRST_ROW, 2, _OUT + 2)
-    sketch.result(_OUT, 32)
+    sketch.unpack(FIRST_ROW, 2, OUT + 2)
+    sketch.result(OUT, 32)
     x = noise(512, 41)
     halves = x[:16].view("<u2").astype(np.int64)
     w = np.zeros((8, 64, 4), np.uint8)
@@ -274,11 +290,11 @@ def _maximum() -> Probe:
     """The largest byte of some rows in every lane."""
     sketch = Sketch()
     sketch.load(6)
-    sketch.unpack(FIRST_ROW + 4, 2, _OUT)
+    sketch.unpack(FIRST_ROW + 4, 2, OUT)
     sketch.asm(
         f"""
         max tiles=r0c0 parameters=@1
-            b: {4 * _OUT}
+            b: {4 * OUT}
             c: {4 * FIRST_ROW} [4*4] ping(1, 4)
             d: 0 [4*0] ping(1, 4)
             wait: narrow_to_wide>=-8+1*i@1
@@ -286,7 +302,7 @@ def _maximum() -> Probe:
             operands: accumulate
             output: block_level=1 reduction=0x3 lanes_last=4 lanes=4 scale=1 maximum=255"""
     )
-    sketch.result(_OUT, 32)
+    sketch.result(OUT, 32)
     rows = noise(4 * 256, 51)
     rest = noise(512, 52)
     rows.reshape(4, 64, 4)[:, 0] = [[3, 127, 9, 1], [128, 4, 5, 6], [0, 1, 2, 3], [9, 8, 7, 6]]
@@ -339,7 +355,7 @@ def _partial_sums(
         tile_fence tiles=all idle=all
         mac tiles=r0c0 avdata=@2 parameters=@2
             a: 0 [{steps}*4 {positions}*4 {chunks}*{4 * steps}]
-            b: {4 * _OUT} [16*4 {positions}*64]
+            b: {4 * OUT} [16*4 {positions}*64]
             c: {4 * FIRST_ROW} [{steps}*4 {positions}*0 {chunks}*{4 * steps}] ping(2, {4 * count})
             d: {4 * 0x500} [{steps}*0 {positions}*4 {chunks}*0]
             wait: ring_read_b>=-9+1*i@2
@@ -350,29 +366,41 @@ def _partial_sums(
             output: block_level=3 reduction=0x5 lanes_last=64 lanes=64 scale={_UNEVEN}"""
         """ maximum=127 minimum=-128 output_zero_point=128 bias_in_memory"""
     )
-    sketch.result(_OUT, 64 * positions)
+    sketch.result(OUT, 64 * positions)
     w = noise(2 * count * 256, 61).reshape(2, count, 64, 4)
     bias = (noise(64, 62).astype("<i4") - 128) * 1024
     x = noise(1024, 63)
-    out = np.zeros((positions, 64), np.uint8)
-    for position in range(positions):
-        acc = bias.astype(np.int64)
-        for chunk in range(chunks):
-            for step in range(steps):
-                at = 4 * (step + position + chunk * steps)
-                own = w[chunk & 1, chunk * steps + step].astype(np.int64) - 128
-                acc = acc + own @ x[at : at + 4].astype(np.int64)
-        out[position] = stage(acc, scale=_UNEVEN, minimum=-128, maximum=127, zero=128)
     return probe(
         slug,
         title,
         settles,
         sketch,
         np.concatenate([w.reshape(-1), bias.view(np.uint8), np.zeros(256, np.uint8), x]),
-        out.reshape(-1),
+        _convolved(w, bias, x, steps, positions),
         risk=risk,
         properties=properties,
     )
+
+
+def _convolved(w: Array, bias: Array, x: Array, steps: int, positions: int) -> Array:
+    """Outputs of a convolution with partial sums, uint8[positions, 64].
+
+    Args:
+        w: uint8[2, steps of all chunks, 64, 4], of which chunks take the two slots in turn.
+        bias: int32[64].
+        x: uint8[n].
+        steps: steps of a chunk.
+        positions: positions.
+    """
+    out = np.zeros((positions, 64), np.uint8)
+    for position in range(positions):
+        acc = bias.astype(np.int64)
+        for step in range(w.shape[1]):
+            own = w[step // steps & 1, step].astype(np.int64) - 128
+            at = 4 * (step + position)
+            acc = acc + own @ x[at : at + 4].astype(np.int64)
+        out[position] = stage(acc, scale=_UNEVEN, minimum=-128, maximum=127, zero=128)
+    return out
 
 
 # --- rules of the output stage -------------------------------------------------------------------
@@ -461,9 +489,7 @@ def _limits() -> Iterator[Probe]:
         "saturation",
         "outputs beyond a byte",
         "whether outputs saturate at 0 and 255",
-        _pointwise(
-            f"scale=3 {_WIDE_OPEN} output_zero_point=128", zero_points="a_zero_point=128"
-        ),
+        _pointwise(f"scale=3 {_WIDE_OPEN} output_zero_point=128", zero_points="a_zero_point=128"),
         _rows(identity(), _RAMP),
         stage(signed, scale=3, minimum=-100000, maximum=100000, zero=128),
         alternatives={"wraps": (signed * 3 + 128 & 255).astype(np.uint8)},
@@ -491,9 +517,9 @@ def _limits() -> Iterator[Probe]:
 def _lanes() -> Probe:
     row = noise(256, 71)
     lanes = [tuple(3 * (lane == k) + (lane > 3) for k in range(4)) for lane in range(6)]
-    table = np.array(lanes, np.int64)
+    factors = np.array(lanes, np.int64)
     out = np.zeros((64, 8), np.uint8)
-    out[:, :6] = stage(row.reshape(64, 4).astype(np.int64) @ table.T, scale=0.25 + 2.0**-9)
+    out[:, :6] = stage(row.reshape(64, 4).astype(np.int64) @ factors.T, scale=0.25 + 2.0**-9)
     return probe(
         "lane-padding",
         "six lanes in two words",
@@ -546,7 +572,7 @@ def _pairs(fields: str) -> Sketch:
         f"""
         mac tiles=r0c0 parameters=@1
             a: 0 [2*2 32*4]
-            b: {4 * _OUT} [64*4]
+            b: {4 * OUT} [64*4]
             c: {4 * FIRST_ROW} [2*0 32*0] ping(1, 4)
             d: 0 [64*0] ping(0, 4)
             wait: narrow_to_wide>=-32+1*i@1
@@ -554,7 +580,7 @@ def _pairs(fields: str) -> Sketch:
             operands: accumulate a16 c16
             output: block_level=1 lanes_last=4 lanes=4 {fields}"""
     )
-    sketch.result(_OUT, 256)
+    sketch.result(OUT, 256)
     return sketch
 
 
@@ -584,9 +610,7 @@ def _wide_sums() -> Iterator[Probe]:
         _pairs(f"scale={2.0**-17} maximum=255"),
         data,
         stage(acc, scale=2.0**-17),
-        alternatives={
-            "a wider product": np.clip(np.rint(acc * 2.0**-17), 0, 255).astype(np.uint8)
-        },
+        alternatives={"a wider product": np.clip(np.rint(acc * 2.0**-17), 0, 255).astype(np.uint8)},
     )
     data, acc = _halves(np.full(64, 65535), (65535, 65535, 32767, 1))
     wrapped = (acc + 2**31) % 2**32 - 2**31
@@ -621,34 +645,37 @@ def _factored() -> list[tuple[int, int]]:
 # --- the non-linear unit -------------------------------------------------------------------------
 
 _BREAKPOINTS = (-96.0, -48.0, -16.0, 0.0, 16.0, 48.0, 96.0)
-_CURVES: tuple[tuple[float, ...], ...] = tuple(
+CURVES: tuple[tuple[float, ...], ...] = tuple(
     (1000.25 + 4001.0 * k, 3.0 - k, float(k % 3), 0.0, 0.0) for k in range(8)
 )
 """Segments that meet nowhere, so that it can be seen to which one a breakpoint belongs."""
 
 
-def _table(curves: tuple[tuple[float, ...], ...], breaks: tuple[float, ...]) -> str:
+def table(
+    curves: tuple[tuple[float, ...], ...],
+    breaks: tuple[float, ...] = _BREAKPOINTS,
+    tiles: str = "r0c0",
+) -> str:
+    """A table of the non-linear unit as assembly text, with its fences."""
     return (
         "tile_fence tiles=all set=avdata+parameters+partial_sums idle=op\n"
-        "nlu_table tiles=r0c0\n"
+        f"nlu_table tiles={tiles}\n"
         + "".join(f"    coefficients: {','.join(map(real, curve))}\n" for curve in curves)
         + f"    breakpoints: breakpoints={','.join(map(real, breaks))}\n"
         + "tile_fence tiles=all idle=op"
     )
 
 
-def _applied(
-    x: Array, curves: tuple[tuple[float, ...], ...], breaks: tuple[float, ...]
-) -> Array:
+def _applied(x: Array, curves: tuple[tuple[float, ...], ...], breaks: tuple[float, ...]) -> Array:
     """Horner's rule in float32, without fused operations; an independent formula."""
-    table = np.array(curves, np.float32)
+    rows = np.array(curves, np.float32)
     x = x.astype(np.float32)
     # A breakpoint belongs to the segment above.
-    rows = table[(x[..., None] >= np.array(breaks, np.float32)).sum(axis=-1)]
+    rows = rows[(x[..., None] >= np.array(breaks, np.float32)).sum(axis=-1)]
     y = rows[..., 4]
     for k in (3, 2, 1, 0):
         y = y * x + rows[..., k]
-    return np.clip(np.rint(y), 0, 0xFFFF).astype(np.uint16)
+    return np.asarray(np.clip(np.rint(y), 0, 0xFFFF).astype(np.uint16))
 
 
 def _curved(
@@ -660,12 +687,12 @@ def _curved(
     sketch = Sketch()
     sketch.load(4)
     sketch.unpack(FIRST_ROW, 4, 0)
-    sketch.asm(_table(curves, breaks))
+    sketch.asm(table(curves, breaks))
     sketch.asm(
         f"""
         mac tiles=r0c0 avdata=@2 parameters=@0
             a: {ROW_BYTES} [4*4 4*16 4*64]
-            b: {4 * _OUT} [2*4 4*8 16*32]
+            b: {4 * OUT} [2*4 4*8 16*32]
             c: {4 * FIRST_ROW} [64*0]
             d: 0 [64*0] ping(0, 4)
             wait: narrow_to_wide>=-64+1*i@1
@@ -674,7 +701,7 @@ def _curved(
             zero_points: a_zero_point=128
             output: lanes_last=4 lanes=4 nlu output16 {fields}"""
     )
-    sketch.result(_OUT, 512)
+    sketch.result(OUT, 512)
     return sketch
 
 
@@ -684,9 +711,9 @@ def _functions() -> Iterator[Probe]:
         "table-breakpoints",
         "arguments on the breakpoints of a table",
         "whether a breakpoint belongs to the segment above it",
-        _curved(_CURVES, f"scale=1 {_WIDE_OPEN}"),
+        _curved(CURVES, f"scale=1 {_WIDE_OPEN}"),
         _rows(identity(), _RAMP),
-        _applied(signed, _CURVES, _BREAKPOINTS),
+        _applied(signed, CURVES, _BREAKPOINTS),
     )
     off = np.where(np.isin(signed, _BREAKPOINTS), _RAMP + 1, _RAMP).astype(np.uint8)
     inner = np.clip(off.astype(np.int64) - 128, -90, 90)
@@ -694,9 +721,9 @@ def _functions() -> Iterator[Probe]:
         "table-after-clamp",
         "a table behind a clamp",
         "whether the clamp limits the argument, and not the result",
-        _curved(_CURVES, "scale=1 maximum=90 minimum=-90"),
+        _curved(CURVES, "scale=1 maximum=90 minimum=-90"),
         _rows(identity(), off),
-        _applied(inner, _CURVES, _BREAKPOINTS),
+        _applied(inner, CURVES, _BREAKPOINTS),
     )
     steep, x = _steep()
     yield probe(
@@ -730,13 +757,15 @@ def _root() -> Probe:
     sketch.load(8)
     sketch.unpack(FIRST_ROW + 4, 4, 0)
     # On [1, 4): a line for every segment is enough to see which m and which power is taken.
-    curves: tuple[tuple[float, ...], ...] = tuple((20000.25 - 1000 * k, -500.0, 0, 0, 0) for k in range(8))
+    curves: tuple[tuple[float, ...], ...] = tuple(
+        (20000.25 - 1000 * k, -500.0, 0, 0, 0) for k in range(8)
+    )
     breaks = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5)
-    sketch.asm(_table(curves, breaks))
+    sketch.asm(table(curves, breaks))
     sketch.asm(
         f"""
         sum tiles=r0c0 parameters=@1
-            b: {4 * _OUT} [8*4]
+            b: {4 * OUT} [8*4]
             c: {4 * FIRST_ROW} [2*4 2*0] ping(1, 8)
             d: 0 [4*0] ping(1, 4)
             wait: narrow_to_wide>=-8+1*i@1
@@ -745,7 +774,7 @@ def _root() -> Probe:
             output: block_level=1 reduction=0x3 lanes_last=16 lanes=16 scale={2.0**-9} nlu"""
         f""" nlu_rsqrt output16 {_WIDE_OPEN}"""
     )
-    sketch.result(_OUT, 32)
+    sketch.result(OUT, 32)
     # Lanes 0 to 15 sum to powers of two and what lies between.
     wanted = np.array([2**k for k in range(9, 17)] + [3 * 2**k for k in range(8, 16)], np.int64)
     rows = np.zeros((4, 64, 2), "<u2")
@@ -770,10 +799,11 @@ def _root() -> Probe:
 def _rooted(
     m: Array, power: Array, curves: tuple[tuple[float, ...], ...], breaks: tuple[float, ...]
 ) -> Array:
-    table = np.array(curves, np.float32)
-    rows = table[(m[:, None] >= np.array(breaks, np.float32)).sum(axis=1)]
+    rows = np.array(curves, np.float32)
+    rows = rows[(m[:, None] >= np.array(breaks, np.float32)).sum(axis=1)]
     value = rows[:, 1] * m + rows[:, 0]
-    return np.clip(np.rint(value * (2.0**-power).astype(np.float32)), 0, 0xFFFF).astype(np.uint16)
+    codes = np.rint(value * (2.0**-power).astype(np.float32))
+    return np.asarray(np.clip(codes, 0, 0xFFFF).astype(np.uint16))
 
 
 # --- what published programs keep to -------------------------------------------------------------

@@ -481,7 +481,8 @@ def _many_tokens() -> Iterator[Probe]:
             # The tiles await the tokens; the scalar core does not, and starts from zero.
             sketch.asm(
                 f"""
-                tile_fence tiles=all set=ring_producer_b idle=all wait_ring_b ring_threshold={start + 2} signal
+                tile_fence tiles=all set=ring_producer_b idle=all wait_ring_b signal"""
+                f""" ring_threshold={start + 2}
                 scalar_fence clear=all wait_tiles tiles=all idle=infeed+outfeed"""
             )
         else:

@@ -208,10 +208,15 @@ def _floats() -> Iterator[Probe]:
             "towards zero": [_word(_towards_zero(value)) for value in _INTEGERS],
         },
     )
+    yield _float_products()
+    yield _subnormals()
+
+
+def _float_products() -> Probe:
     one = 1.0 + 2.0**-23
     cases = ((one, 1.5), (one, one), (3.0, 1 / 3))
     products = [float(np.float32(a) * np.float32(b)) for a, b in cases]
-    yield _scalar(
+    return _scalar(
         "float-products",
         "products and sums of floats",
         "whether results are rounded to the nearest float32",
@@ -236,8 +241,11 @@ def _floats() -> Iterator[Probe]:
             _word(one * 2.0**-24),
         ],
     )
+
+
+def _subnormals() -> Probe:
     tiny = 2.0**-130
-    yield _scalar(
+    return _scalar(
         "subnormal-floats",
         "floats below the smallest normal one",
         "whether subnormal numbers are kept",
@@ -293,7 +301,7 @@ def _special() -> Iterator[Probe]:
             "\n".join([f"mov s5, {_word(value)}", f"{name} {register}, s5", *["nop"] * _REST])
             for register, value in zip(_RESULTS, values, strict=True)
         )
-        results = np.float32(exact(np.array(values, np.float32).astype(np.float64)))
+        results = exact(np.array(values, np.float32).astype(np.float64)).astype(np.float32)
         down = [_word(_down(float(exact(np.float64(np.float32(value)))))) for value in values]
         yield _scalar(
             f"special-{name}",
@@ -314,9 +322,11 @@ def _down(value: float) -> float:
 
 def properties() -> Iterator[Probe]:
     """Orders of bundles that no published program has."""
-    powers = "\n".join(f"exp2 {register}, s{16 + k}" + "\nnop" for k, register in enumerate(_RESULTS))
+    powers = "\n".join(
+        f"exp2 {register}, s{16 + k}" + "\nnop" for k, register in enumerate(_RESULTS)
+    )
     moves = "\n".join(f"mov s{16 + k}, {_word(value)}" for k, value in enumerate(_POWERS))
-    exact = np.float32(np.exp2(np.array(_POWERS, np.float32).astype(np.float64)))
+    exact = np.exp2(np.array(_POWERS, np.float32).astype(np.float64)).astype(np.float32)
     yield _scalar(
         "close-powers",
         "a power of two every second bundle",
@@ -330,7 +340,7 @@ def properties() -> Iterator[Probe]:
         f"mov s5, {_word(value)}\nreciprocal s6, s5\nnop\nnop\nmov {register}, s6" + "\nnop" * _REST
         for register, value in zip(_RESULTS, _DIVISORS, strict=True)
     )
-    inverse = np.float32(1 / np.array(_DIVISORS, np.float32).astype(np.float64))
+    inverse = (1 / np.array(_DIVISORS, np.float32).astype(np.float64)).astype(np.float32)
     yield _scalar(
         "early-reciprocal",
         "a reciprocal that is used three bundles later",
@@ -346,9 +356,7 @@ def properties() -> Iterator[Probe]:
 
 def _stores() -> Probe:
     stores = "\n".join(f"store [s7]+=1, s{5 + (k & 1)}" for k in range(8))
-    loads = "\n".join(
-        f"load {register}, [s7]+=1" + "\nnop" * _LATENCY for register in _RESULTS
-    )
+    loads = "\n".join(f"load {register}, [s7]+=1" + "\nnop" * _LATENCY for register in _RESULTS)
     return _scalar(
         "close-stores",
         "stores in consecutive bundles",

@@ -19,6 +19,7 @@ from fitzroy.cli.terminal import Column, Terminal, count
 
 if TYPE_CHECKING:
     from fitzroy.driver.probe.probe import Probe
+    from fitzroy.driver.probe.run import Runner
     from fitzroy.formats.probe_report import Report, Result
 
 UNPREDICTED = 9
@@ -85,8 +86,8 @@ def probe(
     """Find out what holds on a real chip, with tiny programs.
 
     Controls come first: programs that consist of published forms only, which must pass. Then come
-    rules that the simulator assumes, and what FitzRoy's programs do and no published one does. Every
-    program has a time limit, and one that hangs does not end the others.
+    rules that the simulator assumes, and what FitzRoy's programs do and no published one does.
+    Every program has a time limit, and one that hangs does not end the others.
 
     The report, with no names, paths or serial numbers, is what fitzroy compile --confirmed takes.
     The exit code is 0 if every answer is as predicted, and 9 if one is not.
@@ -152,11 +153,11 @@ def _chosen(probes: Sequence[Probe], wanted: Sequence[str]) -> list[Probe]:
         UsageError: a text that fits no probe.
     """
     names = [name for item in wanted for name in item.split(",") if name]
-    strange = [
-        name for name in names if not any(one.slug.startswith(name) for one in probes)
-    ]
+    strange = [name for name in names if not any(one.slug.startswith(name) for one in probes)]
     if strange:
-        raise UsageError(f"no probe {strange[0][:80]!r}", hint="list them with: fitzroy probe --list")
+        raise UsageError(
+            f"no probe {strange[0][:80]!r}", hint="list them with: fitzroy probe --list"
+        )
     return [one for one in probes if not names or one.slug.startswith(tuple(names))]
 
 

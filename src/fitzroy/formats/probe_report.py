@@ -267,9 +267,13 @@ def _seconds(value: Any) -> float:
 
 def _differences(value: Any) -> Iterable[tuple[int, int, int]]:
     for item in _listed(value, "differences", MOST_DIFFERENCES):
-        place, expected, observed = _listed(item, "a difference", 3) if _three(item) else (None,) * 3
-        yield _number(place, "a place"), _number(expected, "a byte", 255), _number(
-            observed, "a byte", 255
+        place, expected, observed = (
+            _listed(item, "a difference", 3) if _three(item) else (None,) * 3
+        )
+        yield (
+            _number(place, "a place"),
+            _number(expected, "a byte", 255),
+            _number(observed, "a byte", 255),
         )
 
 

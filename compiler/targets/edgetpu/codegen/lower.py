@@ -33,6 +33,7 @@ from fitzroy.compiler.targets.edgetpu.codegen import (
     views,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
+from fitzroy.compiler.targets.edgetpu.codegen.confirmation import refuse_unconfirmed_steps
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.codegen.memory import (
@@ -123,6 +124,8 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
 
     Raises:
         UnsupportedError: a node has no lowering.
+        UnconfirmedError: the program has forms that are neither published nor confirmed, and only
+            these may be used.
         CapacityError: the chip's memories are too small.
     """
     show: Observer = observe or (lambda form: None)
@@ -135,7 +138,10 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
     show(Allocated(plan.lives, plan.steps, plan.scratch, options.narrow_bytes))
     show(Parameters(items, pieces, options.taken, WIDE_ROWS - staging))
     builder, marks = _emitted(plan, pieces, options.narrow_bytes)
-    show(Emitted(marks, list(builder.program)))
+    emitted = Emitted(marks, list(builder.program))
+    show(emitted)
+    if options.confirmed is not None:
+        refuse_unconfirmed_steps(emitted, options.confirmed)
     text, symbols = builder.sections()
     return ObjectFile(
         name=graph.name,

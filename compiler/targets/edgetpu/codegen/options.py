@@ -44,6 +44,8 @@ class Options:
             streamed from the host. None for all that are free.
         staging: rows at the top of wide memory, on all tiles, that other programs use for data.
         conservative: keep to forms of instructions that published programs have, where possible.
+        confirmed: forms of instructions, and slugs of properties, that a device was seen to
+            execute; beside these, only what published programs have may be used. None to use all.
     """
 
     narrow_bytes: int = NARROW_BYTES
@@ -51,6 +53,7 @@ class Options:
     parameter_rows: int | None = None
     staging: int = 0
     conservative: bool = False
+    confirmed: frozenset[str] | None = None
 
     @property
     def recipes(self) -> Recipes:
