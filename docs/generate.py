@@ -685,9 +685,7 @@ def bytecode() -> str:
 def probes() -> str:
     """The programs of ``fitzroy probe``."""
     own = [one for one in suite() if not one.slug.startswith(_FORM_PREFIX)]
-    forms = Counter(
-        one.form.split(" ")[0] for one in suite() if one.slug.startswith(_FORM_PREFIX)
-    )
+    forms = Counter(one.form.split(" ")[0] for one in suite() if one.slug.startswith(_FORM_PREFIX))
     lines = [
         NOTICE + "# Probes\n",
         "What each program of `fitzroy probe` would settle; how to run them is in",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from fitzroy.formats.darwinn import PackageFile
+from fitzroy.formats.object_file import UNIT_BYTES
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.linker.objects.text import parse_object
 from fitzroy.linker.packages.darwinn import link
@@ -44,10 +45,12 @@ class Sketch:
         self._sections: list[tuple[dict[str, object], list[str]]] = []
         self._inputs: dict[str, int] = {}
         self._outputs: dict[str, int] = {}
+        self._parameters = b""
         self._end_fence = end_fence
         self.tokens = [0, 0]
         """Ring tokens of channels A and B that the program has produced."""
         self._units = 0
+        self._labels = 0
         self.asm("tile_fence tiles=all set=all idle=all signal")
         self.asm("scalar_fence clear=all set=all wait_tiles tiles=all idle=all")
         self.asm("scalar_fence set=avdata_pop+avdata_infeed idle=infeed+outfeed")
@@ -59,6 +62,11 @@ class Sketch:
     def asm(self, text: str) -> None:
         """Append assembly text."""
         self._lines.extend(line for line in text.strip("\n").splitlines())
+
+    def label(self) -> str:
+        """A label that no other line has."""
+        self._labels += 1
+        return f"L{self._labels}"
 
     # --- synchronization -------------------------------------------------------------------------
 
@@ -175,6 +183,27 @@ class Sketch:
                 wait: avdata_pop>={self._units + 1}+1*i@0"""
         )
         self._units += units
+
+    def stream(self, data: bytes) -> None:
+        """Ask for parameters, which are part of the package, and pop them.
+
+        Args:
+            data: whole units of 64 bytes.
+        """
+        units, room = len(data) // UNIT_BYTES, BEAGLE.memories.parameter_buffer.elements
+        self._parameters = data
+        self.asm(
+            f"""
+            pop popped=@0
+                buffer: 0 [{units}*1]
+                wait: parameter_infeed>={1 - room}+1*i@0
+            mov s10, high(parameters)
+            mov s11, low(parameters)
+            mov s5, s11
+            mov s4, s10"""
+        )
+        self.issue(2, len(data))
+        self.gap(_AFTER_ISSUE)
 
     def consume(self, row: int, rows: int, tiles: str = "r0c0") -> None:
         """Store rows of channel A."""
@@ -299,6 +328,9 @@ class Sketch:
                 for one in self._outputs.items()
             ),
         ]
+        if self._parameters:
+            head.append('.operand {"name":"parameters","kind":1,"lanes":64}')
+            head.append(f".data {self._parameters.hex()}")
         for options, body in sections:
             head.append(f".text {json.dumps(options)}")
             head.extend(body)

@@ -40,6 +40,11 @@ class DeviceLostError(DeviceError):
     """A device no longer runs the simplest program, also when it was opened anew."""
 
 
+def is_simulated(spec: str) -> bool:
+    """Whether a device of a name computes in this process."""
+    return spec.startswith(("sim", "replay"))
+
+
 def opener(spec: str, options: DeviceOptions, seconds: float) -> Opened:
     """How to open a device for probes: nothing is repeated, and nothing waits for long.
 
@@ -48,8 +53,7 @@ def opener(spec: str, options: DeviceOptions, seconds: float) -> Opened:
         options: how to use it.
         seconds: time limit of a program.
     """
-    simulated = spec.startswith(("sim", "replay"))
-    limits = replace(SIMULATED if simulated else Limits(), retries=0, silence=seconds)
+    limits = replace(SIMULATED if is_simulated(spec) else Limits(), retries=0, silence=seconds)
     return lambda: open_device(spec, replace(options, limits=limits))
 
 

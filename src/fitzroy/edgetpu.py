@@ -38,7 +38,6 @@ from fitzroy.formats.darwinn import PackageFile, write_package
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.object_file import ObjectFile, Resources
 from fitzroy.formats.submodel import submodel
-from fitzroy.hw_models.isa.forms import form
 from fitzroy.linker.packages.darwinn import LinkOptions, link
 from fitzroy.report.forms import instructions
 
@@ -288,9 +287,8 @@ def _together(
     linked = link([item for draft in drafts for item in draft.objects], options)
     if generator.confirmed is not None:
         # The linker adds the programs that load parameters.
-        refuse_unconfirmed(
-            (form(one) for _, one in instructions(linked)), generator.confirmed, "the linked program"
-        )
+        every = (instruction for _, instruction in instructions(linked))
+        refuse_unconfirmed(every, generator.confirmed, "the linked program")
     packages = iter(linked)
     return [draft.finished([next(packages) for _ in draft.objects]) for draft in drafts]
 

@@ -37,7 +37,7 @@ from fitzroy.formats.probe_report import Report, Status, read_report, write_repo
 from fitzroy.hw_models.edgetpu.verifier import record, verify
 from fitzroy.hw_models.isa.fence import TileFence
 from fitzroy.hw_models.isa.forms import form, published
-from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.instruction import Instruction, TileInstruction
 from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.hw_models.isa.scalar import Scalar
 
@@ -228,7 +228,11 @@ def test_exemplars_are_what_probes_execute() -> None:
     assert not set(forms) & set(published())
     # Drafts change nothing about an instruction that was drafted before.
     for one in exemplars()[::16]:
-        assert draft(one).instruction == one
+        again = draft(one).instruction
+        if isinstance(again, TileInstruction) and isinstance(one, TileInstruction):
+            # Sequence numbers are given to instructions where they stand.
+            again = replace(again, seq=one.seq)
+        assert again == one
 
 
 def test_an_instruction_that_no_probe_can_isolate_is_refused() -> None:

@@ -23,16 +23,17 @@ from fitzroy.base.types import Array
 from fitzroy.driver.probe.probe import Probe, Risk, as_bytes, noise
 from fitzroy.driver.probe.program import FIRST_ROW, RESULT_ROW, ROW_WORDS, Sketch
 from fitzroy.driver.probe.suite.arithmetic import CURVES, OUT, show_blocks, table
+from fitzroy.formats.object_file import UNIT_BYTES
 from fitzroy.hw_models.edgetpu.op import plan as op_plan
 from fitzroy.hw_models.edgetpu.sequence import sequence
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
-from fitzroy.hw_models.isa.fields import Opcode, Watcher
+from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, Watcher
 from fitzroy.hw_models.isa.forms import form
 from fitzroy.hw_models.isa.instruction import Instruction, TileInstruction
 from fitzroy.hw_models.isa.mesh import Mesh
-from fitzroy.hw_models.isa.novelty import novelty
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.scalar import COMPARES, Alu, Indexed, Load, Scalar, Special, Store
+from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.text import ChunkParser, instruction_lines, uncommented
 from fitzroy.hw_models.isa.traversal import Traversal
@@ -43,7 +44,10 @@ _TILE = 5
 """The tile that executes an instruction; it has a neighbour on every side."""
 
 _NAME = "r1c1"
-_OUT = 0x2000
+_IN = 64
+"""Word of narrow memory at which inputs begin; an operand at 0 could be taken for an absent one."""
+
+_OUT = 0x2080
 """Word of narrow memory at which results begin."""
 
 _MOST_WORDS = 8192
@@ -95,9 +99,13 @@ def draft(instruction: Instruction) -> Draft:
     make = _MAKERS.get(type(instruction))
     if make is None:
         raise UnreachableError(f"no probe isolates {instruction.op.name.lower()}")
+    text = form(instruction)
     if isinstance(instruction, TileInstruction):
         instruction = _released(instruction)
-    return make(instruction)
+    made = make(instruction)
+    if form(made.instruction) != text:
+        raise UnreachableError("a form that depends on where its operands are")
+    return made
 
 
 def _released(instruction: TileInstruction) -> Any:
@@ -143,11 +151,14 @@ def _emit(sketch: Sketch, instruction: Instruction) -> None:
 
 
 def _fill(sketch: Sketch, word: int, words: int) -> None:
-    """Words that an instruction may leave as they were, from the first rows of the input."""
+    """Words that an instruction may leave as they were, from rows after the first one.
+
+    What is there before must not be what the instruction brings.
+    """
     rows = max(2, -(-words // ROW_WORDS))
     for done in range(0, rows, 16):
         part = max(2, min(16, rows - done))
-        sketch.unpack(FIRST_ROW, part, word + ROW_WORDS * done, tiles=_NAME)
+        sketch.unpack(FIRST_ROW + 1, part, word + ROW_WORDS * done, tiles=_NAME)
 
 
 def _even(words: int) -> int:
@@ -157,9 +168,9 @@ def _even(words: int) -> int:
 
 
 def _noise_rows(rows: int, seed: str) -> Array:
-    """Rows of bytes that depend on a text, of which there are at least 16."""
+    """Rows of bytes that depend on a text, of which there are at least 17."""
     number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:3], "little")
-    return noise(256 * max(rows, 16), number)
+    return noise(256 * max(rows, 17), number)
 
 
 # --- the op engine -------------------------------------------------------------------------------
@@ -182,13 +193,13 @@ def _tensor(one: TensorOp) -> Draft:
     inputs, words = scaling + 4, 0
     if plan.a is not None and one.a is not None:
         low, words = _bounds(plan.a >> 2, _MOST_WORDS, "words of input")
-        changes["a"] = _moved(one.a, -4 * low)
+        changes["a"] = _moved(one.a, 4 * (_IN - low))
     sums = None
     if one.d is not None and plan.d is not None:
         low, sums = _bounds(plan.d >> 2, _MOST_SUMS, "rows of sums")
         changes["d"] = _moved(one.d, 4 * (RESULT_ROW - low))
     elif one.d is not None:
-        changes["d"] = _moved(one.d, -one.d.base)
+        changes["d"] = _moved(one.d, 4 * RESULT_ROW - one.d.base)
     size = 0
     if one.b is not None and len(plan.b):
         low, size = _bounds(plan.b, _MOST_WORDS, "words of output")
@@ -202,7 +213,7 @@ def _tensor(one: TensorOp) -> Draft:
         sketch.scaling(scaling + slot, 32 * slot, tiles=_NAME)
         sketch.scaling(scaling + 2 + slot, 64 + 32 * slot, tiles=_NAME)
     if words:
-        sketch.unpack(inputs, more, 0, tiles=_NAME)
+        sketch.unpack(inputs, more, _IN, tiles=_NAME)
     _fill(sketch, _OUT, _even(max(size, 1)))
     if one.nlu:
         sketch.asm(table(CURVES, tiles=_NAME))
@@ -321,15 +332,17 @@ def _to_wide(one: NarrowToWide) -> Draft:
         sequence(one.narrow, None, partial).addresses, _MOST_WORDS, "words of input"
     )
     row, rows = _bounds(sequence(one.wide).addresses, 64, "rows")
-    moved = replace(one, narrow=_moved(one.narrow, -word), wide=_moved(one.wide, RESULT_ROW - row))
+    moved = replace(
+        one, narrow=_moved(one.narrow, _IN - word), wide=_moved(one.wide, RESULT_ROW - row)
+    )
     sketch = Sketch()
     count = rows + rows % 2 if rows > 1 else 1
     need = max(2, -(-words // ROW_WORDS))
     data = _noise_rows(need, form(one))
     sketch.load(len(data) // 256, tiles=_NAME)
-    sketch.unpack(FIRST_ROW, need, 0, tiles=_NAME)
+    sketch.unpack(FIRST_ROW, need, _IN, tiles=_NAME)
     for number in range(count):
-        sketch.pack(0, ROW_WORDS, row=RESULT_ROW + number, tiles=_NAME)
+        sketch.pack(_IN, ROW_WORDS, row=RESULT_ROW + number, tiles=_NAME)
     _emit(sketch, moved)
     sketch.send(256 * count, row=RESULT_ROW, tile=_NAME)
     return Draft(moved, sketch, data)
@@ -409,12 +422,48 @@ def _produce(one: RingProduce) -> Draft:
     return Draft(moved, sketch, data)
 
 
+def _feed(one: Infeed) -> Draft:
+    if one.memory is not InfeedMemory.PARAMETER or one.token is not None:
+        raise UnreachableError("an infeed of activations or of scalar memory")
+    walk = sequence(one.buffer)
+    first, _ = _bounds(walk.addresses, _MOST_STEPS, "units")
+    size = len(walk) * UNIT_BYTES
+    # A form tells one word, all words and any other number of words apart.
+    words = one.row_words if one.row_words in (1, ROW_WORDS) else ROW_WORDS - 16
+    rows = -(-size // (4 * words))
+    if rows > _MOST_ROWS or rows < 2:
+        raise UnreachableError(f"{rows} rows of the ring", reason=f"probes take {_MOST_ROWS}")
+    waits = tuple(
+        replace(watcher, threshold=1)
+        if watcher is not None and watcher.flag == ScalarFlag.PARAMETER_POP
+        else _open(watcher)
+        for watcher in one.wait
+    )
+    moved = replace(
+        one,
+        buffer=_moved(one.buffer, -first),
+        destination=1 << _TILE,
+        row_words=words,
+        wait=waits,
+    )
+    sketch = Sketch()
+    data = _noise_rows(rows + rows % 2, form(one))
+    sketch.load(len(data) // 256, row=RESULT_ROW, tiles=_NAME)
+    sketch.stream(_noise_rows(-(-size // 256), "parameters " + form(one))[:size].tobytes())
+    sketch.consume(RESULT_ROW, rows, tiles=_NAME)
+    sketch.asm("\n".join(instruction_lines(moved)))
+    sketch.fence()
+    sketch.handshake()
+    sketch.send(256 * (rows + rows % 2), row=RESULT_ROW, tile=_NAME)
+    return Draft(moved, sketch, data)
+
+
 def _mesh(one: Mesh) -> Draft:
     to, source = _SIDES[one.op]
     name = one.op.name.lower()
     sketch = Sketch()
-    data = _noise_rows(16, form(one))
-    sketch.load(16, tiles=f"{_NAME}+{source}")
+    data = _noise_rows(17, form(one))
+    sketch.load(17, tiles=f"{_NAME}+{source}")
     sketch.unpack(FIRST_ROW, 16, 0, tiles=f"{_NAME}+{source}")
     changes: dict[str, Any] = {}
     sent = received = 0
@@ -423,7 +472,7 @@ def _mesh(one: Mesh) -> Draft:
         if one.send is None:
             raise UnreachableError("a half whose words all zero bits name")
         word, _ = _bounds(sequence(one.send).addresses, 1024, "words")
-        changes["send"] = _moved(one.send, -word)
+        changes["send"] = _moved(one.send, _IN - word)
         sent = len(sequence(one.send))
     receives = (
         one.fill or one.receive is not None or (one.received is not None and one.received.valid)
@@ -443,7 +492,7 @@ def _mesh(one: Mesh) -> Draft:
     if size:
         _fill(sketch, _OUT, _even(size))
     if sent:
-        sketch.asm(f"{name} tiles={to}\n    receive: 0 [{sent}*1]")
+        sketch.asm(f"{name} tiles={to}\n    receive: {_IN} [{sent}*1]")
     if received:
         sketch.asm(f"{name} tiles={source}\n    send: 16 [{received}*1]")
     sketch.asm("\n".join(instruction_lines(moved)))
@@ -455,7 +504,7 @@ def _mesh(one: Mesh) -> Draft:
         words = words - words % 2 if words < ROW_WORDS else words
         rows = words // ROW_WORDS
         words = words if rows < 2 else ROW_WORDS * (rows - rows % 2)
-        sketch.result(0, 4 * max(words, 2), tile=to, name="z" if size else "y")
+        sketch.result(_IN, 4 * max(words, 2), tile=to, name="z" if size else "y")
     return Draft(moved, sketch, data)
 
 
@@ -544,6 +593,7 @@ _MAKERS: Mapping[type[Instruction], Callable[[Any], Draft]] = {
     NarrowToWide: _to_wide,
     RingConsume: _consume,
     RingProduce: _produce,
+    Infeed: _feed,
     Mesh: _mesh,
     Scalar: _bundle,
 }
@@ -565,15 +615,12 @@ def probe_of(instruction: Instruction) -> Probe:
     """
     made = draft(instruction)
     text = form(made.instruction)
-    found = novelty(text)
     slug = slug_of(text)
-    titles = ", ".join(aspect.title for aspect in found.aspects)
     ring = isinstance(instruction, RingConsume | RingProduce | Mesh)
     return Probe(
         slug,
-        f"{made.instruction.op.name.lower()}: {titles}",
-        "whether an instruction is executed whose nearest published form differs in "
-        + ", ".join(f"{item.field}={item.there}" for item in found.differences),
+        f"a form of {made.instruction.op.name.lower()} that no published program has",
+        f"whether a chip executes an instruction of the form {text!r} as its fields say",
         Risk.MEDIUM if ring else Risk.LOW,
         made.sketch.text(slug),
         {"x": as_bytes(made.data)} if len(made.data) else {},

@@ -26,7 +26,7 @@ def _relay(sketch: Sketch, row: int, words: int, place: int, *, fenced: bool = T
 
 def _push(sketch: Sketch, words: int, place: int = _MEMORY) -> None:
     """Push words of scalar memory, an even number, in one run."""
-    label = f"L{len(sketch.text('')) % 99991}"
+    label = sketch.label()
     sketch.asm(
         f"""
         mov s6, {place}

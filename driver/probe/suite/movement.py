@@ -17,6 +17,7 @@ _WIDE_ROWS = BEAGLE.memories.wide.elements
 def controls() -> Iterator[Probe]:
     """Movements that published programs have."""
     yield _echo()
+    yield _streamed()
     yield _pack_levels()
     yield _partial_chunk("control-partial-chunk", 2, "shorter", Risk.CONTROL)
     yield _prefix_rows()
@@ -39,6 +40,31 @@ def _echo() -> Probe:
         "the set-up works: instructions, inputs, outputs and interrupts arrive",
         sketch,
         data,
+        data,
+        risk=Risk.CONTROL,
+    )
+
+
+def _streamed() -> Probe:
+    sketch = Sketch()
+    data = noise(1024, 120)
+    sketch.stream(data.tobytes())
+    sketch.consume(FIRST_ROW, 4)
+    sketch.asm(
+        """
+        infeed infed=@0 destination=r0c0 row_words=64
+            buffer: 0 [16*1]
+            wait: parameter_pop>=1+1*i@0"""
+    )
+    sketch.fence()
+    sketch.handshake()
+    sketch.send(1024, row=FIRST_ROW)
+    return probe(
+        "control-parameters",
+        "parameters streamed to a tile",
+        "the host serves parameters beside inputs",
+        sketch,
+        {},
         data,
         risk=Risk.CONTROL,
     )

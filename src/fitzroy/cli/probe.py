@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 UNPREDICTED = 9
 """Exit code if a device did something else than predicted."""
 
+_SECONDS = 5.0
+"""Time limit of a program on a real device, a thousand times what it needs."""
+
+_PATIENT = 60.0
+"""Time limit on simulators, which compute slowly."""
+
 _STYLES = {"as predicted": "green", "differs": "bold red", "hangs": "bold red", "fails": "red"}
 
 
@@ -69,11 +75,16 @@ def probe(
         ),
     ] = False,
     seconds: Annotated[
-        float,
+        float | None,
         typer.Option(
-            "--timeout", metavar="S", min=0.1, max=600.0, help="Time limit of a program, seconds."
+            "--timeout",
+            metavar="S",
+            min=0.1,
+            max=600.0,
+            help="Time limit of a program, seconds. [dim]default: 5; simulators 60[/dim]",
+            show_default=False,
         ),
-    ] = 5.0,
+    ] = None,
     repeats: Annotated[
         int, typer.Option("--repeat", metavar="N", min=1, max=1000, help="Runs of every program.")
     ] = 3,
@@ -92,7 +103,7 @@ def probe(
     The report, with no names, paths or serial numbers, is what fitzroy compile --confirmed takes.
     The exit code is 0 if every answer is as predicted, and 9 if one is not.
     """
-    from fitzroy.driver.probe.run import Runner, opener
+    from fitzroy.driver.probe.run import Runner, is_simulated, opener
     from fitzroy.driver.probe.suite import suite
     from fitzroy.driver.runtime.devices import DeviceOptions
 
@@ -105,7 +116,8 @@ def probe(
         check_output(output)
     report = _started(device, firmware, output if resume else None, resume)
     options = DeviceOptions(firmware=firmware, record=record, seed=seed)
-    runner = Runner(opener(device, options, seconds), seconds=seconds, repeats=repeats)
+    limit = seconds or (_PATIENT if is_simulated(device) else _SECONDS)
+    runner = Runner(opener(device, options, limit), seconds=limit, repeats=repeats)
     lost: FitzroyError | None = None
     try:
         report, lost = _asked(terminal, runner, probes, report, output)

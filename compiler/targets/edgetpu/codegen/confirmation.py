@@ -8,6 +8,7 @@ from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.targets.edgetpu.codegen.stages import Emitted
 from fitzroy.hw_models.isa.forms import form, published
+from fitzroy.hw_models.isa.instruction import Instruction
 
 CODE = "edgetpu-unconfirmed-form"
 """Code of diagnostics of forms that are neither published nor confirmed."""
@@ -41,18 +42,20 @@ class UnconfirmedError(UnsupportedError):
         self.layers = tuple(dict.fromkeys(layer for _, _, layer in forms if layer))
 
 
-def refuse_unconfirmed(forms: Iterable[str], confirmed: Set[str], where: str) -> None:
+def refuse_unconfirmed(
+    instructions: Iterable[Instruction], confirmed: Set[str], where: str
+) -> None:
     """Refuse a program with forms that are neither published nor confirmed.
 
     Args:
-        forms: forms of the program.
+        instructions: those of the program.
         confirmed: texts of forms that a device executed as predicted.
         where: the program, for the error.
 
     Raises:
         UnconfirmedError: it has such forms.
     """
-    strange = sorted(set(forms) - published().keys() - confirmed)
+    strange = sorted(set(map(form, instructions)) - published().keys() - confirmed)
     if strange:
         raise UnconfirmedError([(text, where, "") for text in strange])
 
