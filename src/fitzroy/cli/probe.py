@@ -28,6 +28,9 @@ UNPREDICTED = 9
 _SECONDS = 5.0
 """Time limit of a program on a real device, a thousand times what it needs."""
 
+_RUNS = 3
+"""Runs of every program on a real device, whose answers may change from run to run."""
+
 _PATIENT = 60.0
 """Time limit on simulators, which compute slowly."""
 
@@ -86,8 +89,16 @@ def probe(
         ),
     ] = None,
     repeats: Annotated[
-        int, typer.Option("--repeat", metavar="N", min=1, max=1000, help="Runs of every program.")
-    ] = 3,
+        int | None,
+        typer.Option(
+            "--repeat",
+            metavar="N",
+            min=1,
+            max=1000,
+            help="Runs of every program. [dim]default: 3; simulators 1[/dim]",
+            show_default=False,
+        ),
+    ] = None,
     firmware: FirmwareFile = None,
     record: RecordFile = None,
     seed: Seed = None,
@@ -116,8 +127,10 @@ def probe(
         check_output(output)
     report = _started(device, firmware, output if resume else None, resume)
     options = DeviceOptions(firmware=firmware, record=record, seed=seed)
-    limit = seconds or (_PATIENT if is_simulated(device) else _SECONDS)
-    runner = Runner(opener(device, options, limit), seconds=limit, repeats=repeats)
+    simulated = is_simulated(device)
+    limit = seconds or (_PATIENT if simulated else _SECONDS)
+    runs = repeats or (1 if simulated else _RUNS)
+    runner = Runner(opener(device, options, limit), seconds=limit, repeats=runs)
     lost: FitzroyError | None = None
     try:
         report, lost = _asked(terminal, runner, probes, report, output)
