@@ -842,8 +842,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "chip.md": chip,
     "bytecode.md": bytecode,
     "envelope.md": envelope,
-
-
     "probes.md": probes,
 }
 
