@@ -522,13 +522,12 @@ def _filled_groups(patch: Patch) -> None:
     usual = conversion._transposed
 
     def transposed(words: Any, known: Any, kind: Any) -> Any:
-        group = 4 if kind is Transpose.BYTES else 2
+        result, marks = usual(words, known, kind)
+        group, part = (4, np.uint8) if kind is Transpose.BYTES else (2, "<u2")
         pad = ((0, 0), (0, 0), (0, -words.shape[2] % group))
-        return usual(
-            np.pad(words, pad, constant_values=0xFFFFFFFF),
-            np.pad(known, pad, constant_values=True),
-            kind,
-        )
+        ones = np.pad(np.zeros_like(words), pad, constant_values=0xFFFFFFFF)
+        square = ones.view(part).reshape(*ones.shape[:2], -1, group, group).swapaxes(3, 4)
+        return result | np.ascontiguousarray(square).view("<u4").reshape(ones.shape), marks
 
     patch.setattr(conversion, "_transposed", transposed)
 
