@@ -1,31 +1,34 @@
 """Forms of instructions: those of published programs, and those of the code generator.
 
 `collected` gives the table of `fitzroy.hw_models.isa.forms`; ``python -m benchmarks.forms`` writes
-it. `measure` compiles every quantized source model of the corpus, once as fast as possible and once
-with forms of published programs only where possible, and says what is not published.
+it. `measure` compiles every quantized source model of the corpus, and random ones, once as fast as
+possible and once with forms of published programs only where possible, and says what is not
+published, and what is at stake.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.compiler.edgetpu_models import random_model
 from tests.support import corpus_path
 
 from benchmarks.edgetpu_compiler import name_of, quantized
 from benchmarks.support import ROOT, corpus_sources, write_results
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.frontends.tflite import import_model
+from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.compiler.targets.edgetpu.codegen.options import Options
 from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
 from fitzroy.formats import tflite
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.isa.forms import TABLE, Occurrence, form
-from fitzroy.hw_models.isa.novelty import Novelty
+from fitzroy.hw_models.isa.novelty import Novelty, Risk
 from fitzroy.linker.packages.container import read_container
 from fitzroy.linker.packages.darwinn import link
 from fitzroy.report.forms import forms_of, instructions
@@ -35,6 +38,12 @@ PATTERNS = ("**/*edgetpu*.tflite", "**/*.executable.bin")
 
 MODES = {"default": Options(), "conservative": Options(conservative=True)}
 """Options of the code generator by the name of the mode."""
+
+RANDOM = 500
+"""Random models: those of the seeds from 0 on."""
+
+_LISTED = 100
+"""Forms of random models that are listed, the most frequent ones."""
 
 
 # --- published programs --------------------------------------------------------------------------
@@ -104,6 +113,10 @@ class Mode:
 def compiled(path: Path, options: Options) -> list[PackageFile]:
     """Packages of the parts of a model that fit the chip."""
     graph = import_model(tflite.read_model(path.read_bytes(), str(path)), path=str(path))
+    return _linked(graph, options)
+
+
+def _linked(graph: Graph, options: Options) -> list[PackageFile]:
     objects = []
     for segment in divide(graph)[0]:
         try:
@@ -113,11 +126,29 @@ def compiled(path: Path, options: Options) -> list[PackageFile]:
     return list(link(objects)) if objects else []
 
 
-def surveyed(paths: Sequence[Path], options: Options) -> Mode:
+def sources(count: int) -> Mapping[str, Callable[[Options], Iterator[Packages]]]:
+    """Where models come from: compiles them one after the other, with their names.
+
+    Args:
+        count: number of random models.
+    """
+    paths = [path for path in corpus_sources() if quantized(path)]
+    return {
+        "corpus": lambda options: ((name_of(path), compiled(path, options)) for path in paths),
+        "random": lambda options: (
+            (f"random-{seed}", _linked(random_model(seed), options)) for seed in range(count)
+        ),
+    }
+
+
+Packages = tuple[str, Sequence[PackageFile]]
+"""Name of a model, and its packages."""
+
+
+def surveyed(models: Iterable[Packages]) -> Mode:
     """The forms of models."""
     mode, forms, uses = Mode(), set[str](), dict[str, Use]()
-    for path in paths:
-        packages = compiled(path, options)
+    for name, packages in models:
         report = forms_of(packages)
         mode.models += 1
         mode.instructions += report.instructions
@@ -125,43 +156,69 @@ def surveyed(paths: Sequence[Path], options: Options) -> Mode:
         for item in report.novel:
             use = uses.setdefault(item.novelty.form, Use(item.novelty))
             use.count += item.count
-            use.models.append(name_of(path))
+            use.models.append(name)
     mode.forms = len(forms)
     mode.novel = sorted(uses.values(), key=lambda use: (-use.count, use.novelty.form))
     return mode
 
 
-def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
+def measure(
+    progress: Callable[[str], None], repeats: int = 0, modes: Mapping[str, Options] = MODES
+) -> list[str]:
     """Write ``results/forms.json``.
 
     Args:
         progress: called with the name of each mode.
-        repeats: not used; nothing here is random.
+        repeats: number of random models, 0 for `RANDOM`.
+        modes: options by the name of the mode.
 
     Returns:
         forms whose novelty nothing explains.
     """
-    paths = [path for path in corpus_sources() if quantized(path)]
-    modes: dict[str, Any] = {}
+    count = repeats or RANDOM
+    found: dict[str, dict[str, Any]] = {}
     faults = []
-    for name, options in MODES.items():
-        progress(f"forms of instructions, {name} mode")
-        mode = surveyed(paths, options)
-        modes[name] = {
-            "models": mode.models,
-            "instructions": mode.instructions,
-            "known_instructions": mode.known_instructions,
-            "forms": mode.forms,
-            "known_forms": mode.forms - len(mode.novel),
-            "novel": [_entry(use) for use in mode.novel],
+    for name, models in sources(count).items():
+        found[name] = {}
+        for title, options in modes.items():
+            progress(f"forms of instructions, {name} models, {title} mode")
+            mode = surveyed(models(options))
+            found[name][title] = _figures(mode, _LISTED if name == "random" else len(mode.novel))
+            faults += [
+                f"forms: nothing explains {use.novelty.form}"
+                for use in mode.novel
+                if not use.novelty.explained
+            ]
+    write_results("forms", {"seeds": [0, count], "models": found})
+    return list(dict.fromkeys(faults))
+
+
+def _figures(mode: Mode, listed: int) -> dict[str, Any]:
+    """A mode as a document.
+
+    Args:
+        mode: the mode.
+        listed: forms that are listed, the most frequent ones.
+    """
+    risks = {
+        risk.title: {
+            "forms": len(some),
+            "instructions": sum(use.count for use in some),
+            "models": len({name for use in some for name in use.models}),
         }
-        faults += [
-            f"forms: nothing explains {use.novelty.form}"
-            for use in mode.novel
-            if not use.novelty.explained
-        ]
-    write_results("forms", {"modes": modes})
-    return faults
+        for risk in reversed(Risk)
+        for some in [[use for use in mode.novel if use.novelty.risk is risk]]
+    }
+    return {
+        "models": mode.models,
+        "instructions": mode.instructions,
+        "known_instructions": mode.known_instructions,
+        "forms": mode.forms,
+        "known_forms": mode.forms - len(mode.novel),
+        "risks": risks,
+        "aspects": Counter(aspect.name for use in mode.novel for aspect in use.novelty.aspects),
+        "novel": [_entry(use) for use in mode.novel[:listed]],
+    }
 
 
 def _entry(use: Use) -> dict[str, Any]:
@@ -171,6 +228,7 @@ def _entry(use: Use) -> dict[str, Any]:
         "count": use.count,
         "models": len(use.models),
         "first": use.models[0],
+        "risk": novelty.risk.title,
         "aspects": [aspect.name for aspect in novelty.aspects],
         "nearest": {item.field: item.there for item in novelty.differences},
         "unseen": [item.field for item in novelty.differences if not item.seen],

@@ -9,7 +9,7 @@ from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
 from fitzroy.hw_models.isa.scalar import Special
 
 Word = int | None
-"""A word of 32 bits, unsigned; None if it is unknown."""
+"""A word of 32 bits, unsigned; `Doubtful` if it is unknown, None if it has no value, either."""
 
 
 class Lateness:

@@ -32,6 +32,7 @@ from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS, MeshUnit
 from fitzroy.hw_models.edgetpu.op import OpPlan, OpUnit
 from fitzroy.hw_models.edgetpu.op import plan as op_plan
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Entry, Recording, Streamed
+from fitzroy.hw_models.edgetpu.resize import ResizePlan, resize, resize_plan
 from fitzroy.hw_models.edgetpu.ring import Ring, RingConsumeUnit, RingProduceUnit
 from fitzroy.hw_models.edgetpu.scalar import (
     ChunkEnd,
@@ -53,6 +54,7 @@ from fitzroy.hw_models.edgetpu.stream import (
     StreamPlan,
     stream_plan,
 )
+from fitzroy.hw_models.edgetpu.unknown import KNOWN, Doubtful, Origin, by_byte, unknown
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
     Opcode,
@@ -145,6 +147,26 @@ Execution = Generator[Request, Any, None]
 """A program under way: yields requests, and is sent the answers to `NextChunk` and `Fetch`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Bytes of output that are unknown.
+
+    Attributes:
+        count: how many.
+        origin: where the first one comes from.
+    """
+
+    count: int
+    origin: Origin
+
+    def error(self, more: str = "") -> SimulationError:
+        """The error for outputs that depend on unknown values."""
+        return SimulationError(
+            f"{self.count} bytes of output depend on memory that nothing has written",
+            reason=f"the first comes from {self.origin}{more}",
+        )
+
+
 class _Unit:
     """Kinds of turns beyond the engines of tiles."""
 
@@ -188,6 +210,7 @@ class Machine:
         flags: values of the tiles' flags, by flag and tile.
         scalar_flags: values of the scalar core's flags.
         core: the scalar core.
+        doubts: unknown values among the outputs; None if a program that has any is refused.
         recording: takes down what the scalar core does, None to take nothing down.
         stepping: whether to pause before everything that the scalar core does.
     """
@@ -196,6 +219,7 @@ class Machine:
         if latitude.delays and seed is None:
             raise UsageError("delays are random", reason="there is no seed")
         self.recording: Recording | None = None
+        self.doubts: list[Doubt] | None = None
         self.stepping = False
         self._rng = None if seed is None else random.Random(seed)
         self.latitude = latitude.drawn(self._rng.randint) if self._rng else latitude
@@ -309,15 +333,19 @@ class Machine:
             self._awake.update(_STREAMS)
 
     def read_words(self, address: int, count: int) -> tuple[Array, Array]:
-        """Words of the scalar core's memory, uint32[count], and which are known."""
+        """Words of the scalar core's memory, uint32[count], and their marks."""
         words = self.core.arrived(address, count)
-        known = np.array([word is not None for word in words], bool)
+        # A word without value: a shift by more than 31 bits.
+        nothing = unknown(self.memory.origins.number(_no_value)) if None in words else KNOWN
+        known = np.array(
+            [nothing if w is None else getattr(w, "mark", KNOWN) for w in words], np.int16
+        )
         return np.array([word or 0 for word in words], np.uint32), known
 
     def write_words(self, addresses: Array, words: Array, known: Array) -> None:
-        """Write words of the scalar core's memory."""
+        """Write words of the scalar core's memory, with their marks."""
         pairs = zip(words.tolist(), known.tolist(), strict=True)
-        values = [word if sure else None for word, sure in pairs]
+        values = [word if mark == KNOWN else Doubtful(word, mark) for word, mark in pairs]
         place = stretch(addresses)
         if isinstance(place, slice) and place.step in (None, 1):
             self.core.write(place.start, values)
@@ -325,8 +353,18 @@ class Machine:
         for address, value in zip(addresses.tolist(), values, strict=True):
             self.core.write(address, (value,))
 
-    def to_host(self, data: Array) -> None:
-        """Append bytes to the output stream."""
+    def to_host(self, data: Array, known: Array) -> None:
+        """Append bytes to the output stream, with the mark of each.
+
+        Raises:
+            SimulationError: some are unknown, and unknown outputs are refused.
+        """
+        if known.min() != KNOWN:
+            doubtful = known[known != KNOWN]
+            doubt = Doubt(len(doubtful), self.memory.origins.of(doubtful[0]))
+            if self.doubts is None:
+                raise doubt.error()
+            self.doubts.append(doubt)
         self._output.append(data)
 
     def _wake_for(self, flag: int) -> None:
@@ -430,11 +468,13 @@ class Machine:
                 self._record(event)
                 yield from self._descriptor(event)
             case HostWords():
-                if any(word is None for word in event.words):
-                    raise SimulationError("the scalar core sends a word that it does not know")
+                if None in event.words:
+                    raise SimulationError("the scalar core sends a word that has no value")
                 self._record(event)
                 self._settle()
-                self._output.append(np.array(event.words, "<u4").view(np.uint8))
+                marks = np.array([getattr(word, "mark", KNOWN) for word in event.words], np.int16)
+                data = np.array([int(word) for word in event.words if word is not None], "<u4")
+                self.to_host(data.view(np.uint8), by_byte(marks).reshape(-1))
                 yield from self._deliver()
             case ChunkStart() | ChunkEnd():
                 self._record(event)
@@ -562,6 +602,7 @@ class Machine:
             for (_, position), members in groups.items():
                 issue = queues[members[0]][0]
                 self._current = issue.bundle
+                self.memory.origins.reader = issue
                 try:
                     if issue.plan is None:
                         issue.plan = unit.plan(issue)
@@ -860,22 +901,20 @@ class _OpEngine:
         self._machine = machine
         self._unit = unit
 
-    def plan(self, issue: Issue) -> OpPlan | None:
+    def plan(self, issue: Issue) -> OpPlan | ResizePlan | None:
         instruction = issue.instruction
         if isinstance(instruction, TensorOp):
             return op_plan(instruction)
-        if isinstance(instruction, Resize):
-            raise SimulationError(
-                "bilinear resize is not known well enough to be executed",
-                hint="the manual gives its fields only",
-            )
-        return None
+        return resize_plan(instruction) if isinstance(instruction, Resize) else None
 
     def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:
         instruction, plan = issue.instruction, issue.plan
         if isinstance(instruction, NluTable):
             self._unit.load_table(instruction, np.array(tiles))
             return tiles, 0, True
+        if isinstance(plan, ResizePlan):
+            resize(plan, self._machine.memory, np.array(tiles))
+            return tiles, plan.steps, True
         tiles, end = movable(self._machine, plan.gates, tiles, position, plan.steps)
         if not tiles:
             return tiles, position, False
@@ -884,6 +923,10 @@ class _OpEngine:
         self._machine.count(tiles, TileFlag.AVDATA, words)
         self._machine.count(tiles, TileFlag.PARAMETERS, passed(plan.parameters, position, end))
         return tiles, end, end == plan.steps
+
+
+def _no_value() -> str:
+    return "a word of scalar memory without value"
 
 
 def _alike(

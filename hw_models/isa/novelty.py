@@ -3,13 +3,14 @@
 No real chip is known to have executed an instruction of such a form. What speaks for it is that it
 differs from a published one in a few aspects, each of which published programs use with the same
 unit. The aspects of a difference follow from the codecs of the fields; `ASPECTS` says for each why
-units do not care.
+units do not care, and how much is at stake if they do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 
 from fitzroy.base.bits import Codec, Count, Optional, Series
@@ -18,6 +19,40 @@ from fitzroy.hw_models.isa.fields import ProducerCodec, WatcherCodec
 from fitzroy.hw_models.isa.forms import Occurrence, parsed, published, rules
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.traversal import PrefixCodec, TraversalCodec
+
+
+class Risk(IntEnum):
+    """What is at stake where a form is not published: how likely a chip minds, and how badly.
+
+    A judgement about how units are built, not a measurement: nothing of this has run on a chip.
+    """
+
+    LOW = 0
+    MEDIUM = 1
+    MEDIUM_HIGH = 2
+    HIGH = 3
+
+    @property
+    def title(self) -> str:
+        """The class in words."""
+        return self.name.lower().replace("_", "-")
+
+    @property
+    def meaning(self) -> str:
+        """What puts a difference into the class."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Risk.LOW: "Counts, strides and levels in another combination. Units go through loops and add "
+    "strides without knowing what they are for.",
+    Risk.MEDIUM: "A condition, a counter's level or a mode that no published form of the opcode "
+    "has in that field. If the unit lacks it, a program waits for ever, or too short.",
+    Risk.MEDIUM_HIGH: "An operation that published programs have in a single form only, done "
+    "another way. Its unit may do nothing else, and results would be wrong.",
+    Risk.HIGH: "An order that nothing in the instruction guarantees. Stale data would go on "
+    "without a sign, and no simulator that completes stores at once can see it.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +64,16 @@ class Aspect:
         title: what differs.
         why: why an instruction with the difference is executed as its fields say.
         weight: how much it counts when the nearest form is looked for.
+        risk: what is at stake if other published forms of the opcode have the field's shape.
+        unseen: what is at stake if none has.
     """
 
     name: str
     title: str
     why: str
     weight: float = 1.0
+    risk: Risk = Risk.LOW
+    unseen: Risk = Risk.LOW
 
 
 LOOPS = Aspect(
@@ -54,6 +93,14 @@ LEVELS = Aspect(
     "less has all of its levels moved.",
     0.75,
 )
+COUNTING = Aspect(
+    "counting",
+    "level at which completed iterations are counted",
+    "A unit counts where a level completes, by the same comparison that ends rows and gates "
+    "elements. Published forms of most units count at several levels.",
+    0.75,
+    unseen=Risk.MEDIUM,
+)
 GROWTH = Aspect(
     "growth",
     "whether the threshold of a condition grows",
@@ -67,6 +114,7 @@ CONDITIONS = Aspect(
     "An instruction has equal slots for conditions, all of which must hold, and each names a flag "
     "by number; an empty slot holds always. Which flags are counted, when, and that no program "
     "waits for ever, is what the verifier and the simulator check.",
+    unseen=Risk.MEDIUM,
 )
 PRODUCERS = Aspect(
     "producers",
@@ -111,6 +159,7 @@ OUTPUT = Aspect(
     "Formats of operands and results, and the function after the clamp, have bits of their own, "
     "which published forms have with other loops before them. The output stage follows the sum and "
     "does not know how it was made.",
+    unseen=Risk.MEDIUM,
 )
 SLOTS = Aspect(
     "slots",
@@ -123,6 +172,7 @@ FENCES = Aspect(
     "what a fence waits for, and sets",
     "A fence has a bit for every engine and every flag. They are independent of each other; to "
     "wait for an engine that is idle cannot block.",
+    unseen=Risk.MEDIUM,
 )
 STREAMS = Aspect(
     "streams",
@@ -130,11 +180,31 @@ STREAMS = Aspect(
     "Rows on the ring have between 1 and 64 words, which is a count; channels, the way to the "
     "outfeed and the filling of words are bits that published forms of the same units have set and "
     "cleared.",
+    unseen=Risk.MEDIUM,
+)
+MAXIMA = Aspect(
+    "maxima",
+    "how maxima are taken",
+    "A maximum goes through the loops of a tensor operation as a sum does, lane by lane. Published "
+    "programs take maxima in a single form: four elements a step, at most four lanes.",
+    0.0,
+    Risk.MEDIUM_HIGH,
+    Risk.MEDIUM_HIGH,
+)
+STORED = Aspect(
+    "stored words",
+    "whether an infeed of scalar memory waits for an outfeed that has filled it",
+    "Words that the scalar core has stored itself are there once its pipeline is empty, which a "
+    "fence awaits. Published programs send only what an outfeed has put there.",
+    0.0,
+    Risk.HIGH,
+    Risk.HIGH,
 )
 
 ASPECTS = (
     LOOPS,
     LEVELS,
+    COUNTING,
     GROWTH,
     CONDITIONS,
     PRODUCERS,
@@ -147,6 +217,8 @@ ASPECTS = (
     SLOTS,
     FENCES,
     STREAMS,
+    MAXIMA,
+    STORED,
 )
 """All aspects."""
 
@@ -199,6 +271,12 @@ class Difference:
     aspects: tuple[Aspect, ...]
     seen: bool
 
+    @property
+    def risk(self) -> Risk:
+        """What is at stake: that of the riskiest aspect, the highest if there is none."""
+        found = [item.risk if self.seen else item.unseen for item in self.aspects]
+        return max(found, default=Risk.HIGH)
+
 
 @dataclass(frozen=True, slots=True)
 class Novelty:
@@ -226,6 +304,11 @@ class Novelty:
     def explained(self) -> bool:
         """Whether every difference has an aspect."""
         return bool(self.nearest) and all(item.aspects for item in self.differences)
+
+    @property
+    def risk(self) -> Risk:
+        """What is at stake: that of the riskiest difference, the highest without a nearest form."""
+        return max((item.risk for item in self.differences), default=Risk.HIGH)
 
 
 @cache
@@ -294,9 +377,18 @@ def _differences(
     for name, rest in _rest(opcode).items():
         mine, other = here.get(name, rest), there.get(name, rest)
         if mine != other:
-            aspects = tuple(dict.fromkeys(_aspects(kind, name, mine, other)))
-            found.append((name, mine, other, aspects))
+            aspects = [*_aspects(kind, name, mine, other), *_peculiar(opcode, here, name, mine)]
+            found.append((name, mine, other, tuple(dict.fromkeys(aspects))))
     return found
+
+
+def _peculiar(opcode: str, form: Mapping[str, str], name: str, here: str) -> Iterator[Aspect]:
+    """Aspects of an opcode, whatever the field."""
+    if opcode == "max":
+        yield MAXIMA
+    stored = (opcode, form.get("memory"), name) == ("infeed", "scalar", "wait")
+    if stored and "ring_outfeed" not in here:
+        yield STORED
 
 
 def _aspects(kind: type[Instruction], name: str, here: str, there: str) -> Iterator[Aspect]:
@@ -308,7 +400,7 @@ def _aspects(kind: type[Instruction], name: str, here: str, there: str) -> Itera
         case WatcherCodec():
             yield from _of_conditions(here, there)
         case ProducerCodec():
-            yield PRODUCERS if "none" in (here, there) else LEVELS
+            yield PRODUCERS if "none" in (here, there) else COUNTING
         case PrefixCodec():
             yield PREFIX
         case Count() if isinstance(field.codec, Series):

@@ -95,7 +95,8 @@ def pop_units(
     Raises:
         UsageError: there are no units.
     """
-    return _units(_POP_BUFFERS[memory], units, position, form)
+    # No published program pops a single unit as a block.
+    return _units(_POP_BUFFERS[memory], units, position, UnitForm.SINGLE if units == 1 else form)
 
 
 def infeed_units(

@@ -41,6 +41,8 @@ from fitzroy.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.formats import bundled, custom_op, tflite
 from fitzroy.formats.darwinn import Layer, PackageFile
 from fitzroy.formats.detect import FileKind, detect
+from fitzroy.hosts import Profile
+from fitzroy.hw_models.chips.hosts import LIBEDGETPU
 from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
 from fitzroy.linker.packages.container import Container, read_container
 from fitzroy.linker.packages.executorch import link_program
@@ -539,19 +541,27 @@ class EdgeTpuProgram:
             if name + STATE_SUFFIX in data
         }
 
-    def timed(self, outputs: PackageOutputs, *, clock: str = CLOCK, host: str = HOST) -> Run:
+    def timed(
+        self,
+        outputs: PackageOutputs,
+        *,
+        clock: str = CLOCK,
+        host: str | Profile = HOST,
+        driver: str = LIBEDGETPU,
+    ) -> Run:
         """When everything in an inference happened, with what reports are made of.
 
         Args:
             outputs: what a run gave that was recorded.
             clock: performance level, a key of `BEAGLE.clocks`.
-            host: host and link, a key of `BEAGLE.hosts`.
+            host: host and link: a key of `BEAGLE.hosts`, a file with a profile, or a profile.
+            driver: a key of `BEAGLE.drivers`.
 
         Raises:
-            UsageError: an unknown clock or host, or the run was not recorded.
+            UsageError: an unknown clock, host or driver, or the run was not recorded.
             SimulationError: the program relies on queues that the chip may not have.
         """
-        conditions = Conditions(clock, host)
+        conditions = Conditions(clock, host, driver)
         conditions.check()
         remark = "Other operators of the model, which run on the CPU, are left out."
         with self.located():

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from fitzroy.api import load
 from fitzroy.base.diagnostics import Diagnostic, Severity
-from fitzroy.base.errors import CapacityError, UnsupportedError
+from fitzroy.base.errors import CapacityError, FitzroyError, UnsupportedError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import DType
 from fitzroy.compiler.frontends.tflite import export_model, import_model
@@ -369,7 +369,7 @@ def _least_rows(graph: Graph, generator: Options) -> int:
     """The fewest rows in which a program has all of its parameters; 0 if it will not fit anyhow."""
     try:
         return parameter_rows(graph, generator)
-    except CapacityError:
+    except (CapacityError, UnsupportedError):
         return 0
 
 
@@ -498,7 +498,7 @@ class _Draft:
         Raises:
             CapacityError: no part fits.
         """
-        failures: list[CapacityError] = []
+        failures: list[FitzroyError] = []
         self.placements = list(self.divided)
         self.segments, self.objects, self.forms = [], [], []
         for number, segment in enumerate(self.parts, 1):
@@ -506,7 +506,7 @@ class _Draft:
             forms: list[Form] = []
             try:
                 self.objects.append(chip.lower(segment.graph, forms))
-            except CapacityError as error:
+            except (CapacityError, UnsupportedError) as error:
                 if isinstance(error, Refused) and self.leave(segment, error):
                     return False
                 failures.append(error)
@@ -538,7 +538,7 @@ _MOST_DIVISIONS = 24
 """How often a model is divided before a part that is refused stays on the host as a whole."""
 
 
-def _left(placement: Placement, error: CapacityError) -> Placement:
+def _left(placement: Placement, error: FitzroyError) -> Placement:
     """A group of nodes that the host has to run after all."""
     what = error.what + (f": {error.reason}" if error.reason else "")
     rejects = tuple(

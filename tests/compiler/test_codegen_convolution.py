@@ -21,7 +21,7 @@ from fitzroy.compiler.ops.windows import Activation, PaddingScheme, Pair, output
 from fitzroy.compiler.reference import evaluate
 from fitzroy.compiler.targets.edgetpu.codegen import convolution as codegen_convolution
 from fitzroy.compiler.targets.edgetpu.codegen import depthwise
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution, _Plan
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution, Plan, Staging
 from fitzroy.compiler.targets.edgetpu.codegen.depthwise import Dense, Depthwise, Patch, Strip
 from fitzroy.compiler.targets.edgetpu.codegen.halo import relayed
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
@@ -204,12 +204,13 @@ def test_plan_takes_few_rows_and_covers_all_weights(depth: int) -> None:
     legalizer.run()
     (layer,) = legalizer.layers
     assert isinstance(layer, Convolution)
+    layer.staging = Staging.MANY
     axis = Axis.of(14, 4, [])
-    plan = _Plan.of(layer, Image("y", axis, axis, 128, 0))
+    plan = Plan.of(layer, Image("y", axis, axis, 128, 0))
     assert plan.chunk * plan.chunks * 4 == depth
     assert plan.slots == 2 or plan.chunks % plan.slots == 0
     assert plan.slots * plan.staged <= 128
-    single = _Plan(depth // 4, 1, depth // 4, 2, plan.blocks, plan.prefix, 16, 64, 64)
+    single = Plan(depth // 4, 1, depth // 4, 2, plan.blocks, plan.prefix, 16, 64, 64)
     assert plan.cycles <= single.cycles
 
 

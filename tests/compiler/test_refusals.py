@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from tests.compiler.edgetpu_models import differences
-from tests.compiler.test_codegen_convolution import chain, grow
+from tests.compiler.test_codegen_convolution import chain, grow, image
 from tests.support import corpus_path
 
 from fitzroy.base.errors import CapacityError, FormatError, InternalError
 from fitzroy.base.types import DType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.shape import TransposeAttributes
 from fitzroy.compiler.targets.edgetpu.codegen import convolution, depthwise, edges, lower
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
@@ -112,6 +113,20 @@ def test_an_operator_whose_instructions_do_not_encode_stays_on_the_host(
     assert "is not a loop of 18 bits" in reason.what
 
 
+def test_a_loop_that_is_too_long_stays_on_the_host(tmp_path: Path) -> None:
+    graph = convolutions(2)
+    (kept,), tall = graph.outputs, graph.add_input("tall", image((1, 70_000, 1, 3), I8))
+    added = graph.emit("add", [tall, tall], graph.type(tall), ActivationAttributes())
+    graph.outputs = [kept, added]
+    result = compiled(graph, tmp_path)
+    assert left(result) == [(added, ENCODING)]
+    assert len(result.mapped) == 2
+    assert_right(result)
+    (reason,) = result.reasons
+    assert "17500 is not a count of 1 to 16384" in reason.what
+    assert reason.hint
+
+
 def strided() -> Graph:
     """A convolution, and another one whose stride is as large as its image."""
     graph = chain(I8, (512, 512, 3))
@@ -206,3 +221,18 @@ def test_models_with_large_strides(name: str, operators: int) -> None:
     result = compile_edgetpu(path)
     assert len(result.mapped) == operators
     assert_right(result)
+
+
+@pytest.mark.slow
+def test_a_detector_keeps_all_but_a_few_operators_on_the_chip() -> None:
+    path = corpus_path().parent / "study/models/yolov5nu_352_full_integer_quant.tflite"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    result = compile_edgetpu(path)
+    assert len(result.unmapped) <= 9
+    assert {reason.where.split()[0] for reason in result.reasons} == {
+        node.op for node in result.unmapped
+    }
+    last = result.segments[-1]
+    assert {"softmax", "mul"} <= {node.op for node in last.segment.nodes}
+    assert not differences(last.segment.graph, last.package, 3)

@@ -566,7 +566,7 @@ def test_a_chunk_fits_the_instruction_memory() -> None:
 
 def test_what_the_simulator_does_not_know_is_refused() -> None:
     program = chunk([*sync(), Resize(tiles=1), *sync(), Halt(end_program=True)])
-    with pytest.raises(SimulationError, match="bilinear resize"):
+    with pytest.raises(SimulationError, match="a resize of a form"):
         found(program)
     with pytest.raises(SimulationError, match="wide row 2080 is used"):
         found(edited(RingConsume, lambda one: replace(one, wide=wide(2079, (2, 1)))))

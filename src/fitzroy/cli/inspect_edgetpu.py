@@ -121,6 +121,7 @@ def show_forms(terminal: Terminal, data: bytes, path: str) -> None:
 _FORMS = (
     Column("count", right=True),
     Column("first"),
+    Column("risk"),
     Column("form", style="cyan"),
     Column("differs from a published one in"),
 )
@@ -136,7 +137,13 @@ def _form_row(item: NovelForm) -> list[str]:
         f"{one.field} {one.there or 'none'} → {one.here or 'none'}"
         for one in item.novelty.differences
     )
-    return [f"{item.count:,}", str(item.first), item.novelty.form, differences or "its opcode"]
+    return [
+        f"{item.count:,}",
+        str(item.first),
+        item.novelty.risk.title,
+        item.novelty.form,
+        differences or "its opcode",
+    ]
 
 
 def show_envelope(terminal: Terminal, data: bytes, path: str) -> None:

@@ -66,6 +66,7 @@ def sim(
     clock: timing.Clock = None,
     usb: timing.Usb = None,
     host: timing.HostName = None,
+    driver: timing.DriverName = None,
     trace: timing.TraceFile = None,
     report: timing.ReportFile = None,
     stop_at: Annotated[
@@ -135,9 +136,9 @@ def sim(
     if stop_at is not None:
         _refuse("--stop-at", results | times, "a program that stops early has no results")
     if not timed:
-        options = {"--clock": clock, "--usb": usb, "--host": host} | times
+        options = {"--clock": clock, "--usb": usb, "--host": host, "--driver": driver} | times
         _refuse("--functional" if functional else "--stop-at", options, "it leaves timing out")
-    speed = timing.Speed.of(clock, usb, host)
+    speed = timing.Speed.of(clock, usb, host, driver)
     freedom = Latitude.parse(latitude or "none")
     if freedom.delays and seed is None:
         raise UsageError("--latitude with delays goes with --seed", reason="delays are random")
@@ -172,7 +173,9 @@ def sim(
         result = program.finished(debugger.outputs)
         if timed:
             with terminal.working("timing"):
-                inference = program.timed(result.device, clock=speed.clock, host=speed.host)
+                inference = program.timed(
+                    result.device, clock=speed.clock, host=speed.profile, driver=speed.driver
+                )
         document |= {"stopped": None, **_results(program, result, top, names)}
         written += _write_outputs(result, output, raw_output)
     if inference is not None:

@@ -126,6 +126,7 @@ def document(report: FormsReport) -> dict[str, Any]:
                 },
                 "nearest": item.novelty.nearest or None,
                 "nearest_programs": item.novelty.occurrence.programs,
+                "risk": item.novelty.risk.title,
                 "aspects": [aspect.name for aspect in item.novelty.aspects],
                 "differences": [
                     {

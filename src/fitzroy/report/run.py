@@ -26,6 +26,7 @@ class Run:
         outputs: bytes that the chip sends for each output, by name.
         chip: the chip.
         notes: remarks that belong beside the figures.
+        positions: positions in y and x of all outputs, which the host puts in order.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Run:
     outputs: Mapping[str, int]
     chip: Chip = BEAGLE
     notes: tuple[str, ...] = field(default=())
+    positions: int = 0
 
     @property
     def chip_time(self) -> float:
@@ -62,9 +64,8 @@ class Run:
     @property
     def link_rate(self) -> float | None:
         """Bytes per microsecond from host to chip, None if no transfer of the run tells."""
-        host = self.chip.hosts.get(self.timeline.host)
-        if host is not None:
-            return host.link
+        if self.timeline.link is not None:
+            return self.timeline.link
         rates = [
             transfer.size / (transfer.end - transfer.begin)
             for transfer in self.timeline.transfers

@@ -12,6 +12,7 @@ from dataclasses import replace
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Attributes, Value
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
@@ -19,7 +20,9 @@ from fitzroy.compiler.ops.shape import (
     SplitAttributes,
     StridedSliceAttributes,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution
 from fitzroy.compiler.targets.edgetpu.codegen.copies import Run, Section
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, rows_of_images, several
 from fitzroy.compiler.targets.edgetpu.codegen.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import assemble, keeps_bytes, temporary
@@ -37,8 +40,8 @@ def by_images(legalizer: Legalizer, call: Call) -> bool:
     Raises:
         UnsupportedError: it is, and cannot be computed image by image.
     """
-    op, before = call.node.op, call.inputs[0]
-    if before is None or not several(before.type) or op in _AS_A_WHOLE:
+    values = (call.operand(index) for index in _operands_of_images(call))
+    if call.node.op in _AS_A_WHOLE or not any(several(value.type) for value in values):
         return False
     attributes = call.node.attributes
     if isinstance(attributes, ConcatenationAttributes) and not attributes.axis:
@@ -54,19 +57,31 @@ def by_images(legalizer: Legalizer, call: Call) -> bool:
     return True
 
 
+def _operands_of_images(call: Call) -> range:
+    """Numbers of the operands that have an image for each one of the result; filters do not."""
+    every = OPS[call.node.op].elementwise or call.node.op == "concatenation"
+    return range(len(call.inputs) if every else 1)
+
+
 def _each(legalizer: Legalizer, call: Call, attributes: Attributes) -> None:
     """The operator for every image, and what it makes one after the other."""
-    after, count = call.result.type, call.type().shape[0]
+    after, images = call.result.type, _operands_of_images(call)
+    count = max(call.type(index).shape[0] for index in images if several(call.type(index)))
     if len(call.outputs) > 1 or after.shape[:1] != (count,):
         raise UnsupportedError(
-            f"{call.node.op} {call.node.name!r} makes {after.shape} of {count} images",
+            f"{call.node.op} {call.node.name!r} makes {list(after.shape)} of {count} images",
             hint="give the model a batch of one",
         )
     rewriting, single = Rewriting.of(legalizer, call), replace(after, shape=(1, *after.shape[1:]))
     parts = [
         rewriting.emit(
             call.node.op,
-            [_image(rewriting, value, number, count) for value in call.inputs],
+            [
+                _image(rewriting, value, number) if index in images else name
+                for index, (name, value) in enumerate(
+                    zip(call.node.inputs, call.inputs, strict=True)
+                )
+            ],
             single,
             attributes,
         )
@@ -75,12 +90,23 @@ def _each(legalizer: Legalizer, call: Call, attributes: Attributes) -> None:
     rewriting.emit(
         "concatenation", parts, after, ConcatenationAttributes(0), result=call.result.name
     )
+    first = len(legalizer.layers)
     rewriting.run(legalizer)
+    _share_weights(legalizer.layers[first:])
 
 
-def _image(rewriting: Rewriting, value: Value | None, number: int, count: int) -> str | None:
+def _share_weights(layers: Sequence[Layer]) -> None:
+    """Let convolutions whose weights are the same bytes have them in the same rows."""
+    known: dict[bytes, tuple[Weights, ...]] = {}
+    for layer in layers:
+        if type(layer) is Convolution:
+            key = b"".join(item.data.tobytes() for item in layer.weights)
+            layer.weights = known.setdefault(key, layer.weights)
+
+
+def _image(rewriting: Rewriting, value: Value | None, number: int) -> str | None:
     """An image of an operand; operands that are the same for all of them are as they are."""
-    if value is None or not several(value.type) or value.type.shape[0] != count:
+    if value is None or not several(value.type):
         return None if value is None else value.name
     if value.data is None:
         return rewriting.slice(value.name, 0, number, 1)

@@ -33,7 +33,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     temporary,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.sync import once
+from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, full
 from fitzroy.compiler.targets.edgetpu.requantization import (
     SIGNED_OFFSET,
     unsigned_zero_point,
@@ -43,6 +43,11 @@ from fitzroy.hw_models.isa.conversion import WideToNarrow
 from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag
 from fitzroy.hw_models.isa.ring import RingConsume
 from fitzroy.hw_models.isa.traversal import NARROW, traversal
+
+
+def _counted(rows: int) -> int:
+    """Level at which rows are counted: published programs count one or two, or all as a whole."""
+    return 0 if rows <= SLOTS else 1
 
 
 @dataclass(eq=False, kw_only=True)
@@ -76,7 +81,7 @@ class Constant(Layer):
                     rank=NARROW.rank,
                 ),
                 wide_to_narrow=Producer(0),
-                wait=padded([once(TileFlag.RING_READ_B, 1, 1)], 2),
+                wait=padded([full(TileFlag.RING_READ_A, _counted(rows[tile]))], 2),
                 pack_level=len(cover.dims),
             )
 
@@ -84,10 +89,10 @@ class Constant(Layer):
             if not rows[tile]:
                 return None
             return RingConsume(
-                op=Opcode.RING_CONSUME_B,
+                op=Opcode.RING_CONSUME_A,
                 wide=rows_at(first, [(rows[tile], 1)]),
                 wait=padded([], 1),
-                ring_read=Producer(1),
+                ring_read=Producer(_counted(rows[tile])),
             )
 
         builder.on_tiles(unpack)
@@ -96,7 +101,8 @@ class Constant(Layer):
         begin = 0
         for tile, count in enumerate(rows):
             words = range(begin, begin + count)
-            send(builder, operand.name, context.pieces[operand.name], mask_of([tile]), words)
+            pieces = context.pieces[operand.name]
+            send(builder, operand.name, pieces, mask_of([tile]), words, channel=0)
             begin += count
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import ClassVar
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference, mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.halo import Blocks
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights, Window
 from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece
-from fitzroy.compiler.targets.edgetpu.codegen.options import FASTEST, Recipes
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
     TILES,
@@ -28,6 +28,7 @@ from fitzroy.formats.object_file import Part, SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.conversion import WideToNarrow
 from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag, Watcher
+from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.partial_sums import PUBLISHED_RUN
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.tensor import TensorOp
@@ -57,11 +58,28 @@ REST_ROWS = 1
 _STAGED_ROWS = 128
 """Rows of wide memory for weights in staging, unless a single tap takes more."""
 
+_WHOLE_ROWS = 512
+"""The same where all input channels of a block are staged at a time."""
+
 _MOST_ROWS = BEAGLE.memories.wide.elements // 2
 """Rows of wide memory for weights in staging from which on a single slot has to do."""
 
 _MOST_SUMS = 256
 """Partial sums of so many positions may be in wide memory."""
+
+
+class Staging(Enum):
+    """How weights are staged.
+
+    Attributes:
+        MANY: in as many slots as hide the latency of chunks.
+        PAIR: in two slots in turn, or in one for each chunk, as in published programs.
+        WHOLE: all input channels of a block at a time, so that sums stay in accumulators.
+    """
+
+    MANY = auto()
+    PAIR = auto()
+    WHOLE = auto()
 
 
 @dataclass(eq=False, kw_only=True)
@@ -74,7 +92,7 @@ class Convolution(Layer):
         rows: what it reads along rows.
         columns: what it reads along columns.
         stage: constants of the output stage.
-        recipes: ways to compute it.
+        staging: how its weights are staged; `published.choose_staging` chooses.
     """
 
     layout: ConvolutionLayout
@@ -82,7 +100,7 @@ class Convolution(Layer):
     rows: Reach
     columns: Reach
     stage: OutputStage
-    recipes: Recipes = FASTEST
+    staging: Staging = Staging.PAIR
 
     streams: ClassVar[bool] = True
 
@@ -94,7 +112,7 @@ class Convolution(Layer):
         """Two slots of weights and of vectors, and partial sums."""
         result = tensors[self.writes]
         assert isinstance(result, Image)
-        return _Plan.of(self, result).rows
+        return Plan.of(self, result).rows
 
     def positions(self, result: Image, tile: int) -> tuple[Interval, Interval]:
         """Numbers of the windows down and across whose results a tile owns."""
@@ -115,7 +133,7 @@ class Convolution(Layer):
 
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
-        whole, first = _Plan.of(self, context.image(self.writes)), 0
+        whole, first = Plan.of(self, context.image(self.writes)), 0
         if len(self.weights) == 1:
             self._emit(context, whole, self.weights[0], first)
             return
@@ -128,21 +146,11 @@ class Convolution(Layer):
             self._emit(context, plan, item, first)
             first += item.blocks
 
-    def _emit(self, context: Context, plan: _Plan, weights: Weights, first: int) -> None:
+    def _emit(self, context: Context, plan: Plan, weights: Weights, first: int) -> None:
         """The blocks from one on of which there are weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
-        stream = WeightStream(
-            staged=plan.staged,
-            slots=plan.slots,
-            chunks=plan.chunks,
-            blocks=plan.blocks,
-            prefix=plan.prefix,
-            vectors=int(self.layout.prefix.scales) + int(self.layout.prefix.biases),
-            scales=self.layout.prefix.scales,
-            lanes=self.layout.lanes,
-            top=context.builder.staging,
-            channel=0 if context.streamed(weights.name) else 1,
-        )
+        channel = 0 if context.streamed(weights.name) else 1
+        stream = self._stream(plan, context.builder.staging, channel)
         convolve(
             context,
             weights,
@@ -151,9 +159,54 @@ class Convolution(Layer):
             lambda tile: _operation(self, source, result, tile, plan, stream, first),
         )
 
+    def _stream(self, plan: Plan, top: int, channel: int = 1) -> WeightStream:
+        """Its weights on their way.
+
+        Args:
+            plan: how it runs.
+            top: behind the last row of wide memory for them.
+            channel: channel of the ring.
+        """
+        return WeightStream(
+            staged=plan.staged,
+            slots=plan.slots,
+            chunks=plan.chunks,
+            blocks=plan.blocks,
+            prefix=plan.prefix,
+            vectors=int(self.layout.prefix.scales) + int(self.layout.prefix.biases),
+            scales=self.layout.prefix.scales,
+            lanes=self.layout.lanes,
+            top=top,
+            channel=channel,
+        )
+
+    def consumers(self, tensors: Mapping[str, Placed], top: int) -> list[Instruction]:
+        """The instructions that take and use weights, as they are without any others around.
+
+        Args:
+            tensors: places of tensors by name.
+            top: behind the last row of wide memory for weights.
+        """
+        source, result = tensors[self.reads[0]], tensors[self.writes]
+        assert isinstance(source, Image)
+        assert isinstance(result, Image)
+        plan, builder = Plan.of(self, result), Builder()
+        stream = self._stream(plan, top)
+        stream.receive(builder, mask_of([tile for tile in range(TILES) if result.active(tile)]))
+        builder.on_tiles(
+            lambda tile: _operation(self, source, result, tile, plan, stream, 0),
+            [tile for tile in range(TILES) if result.active(tile)],
+        )
+        return [instruction for _, _, instruction in builder.program]
+
+    def plan(self, result: Placed) -> Plan:
+        """How it runs for a result."""
+        assert isinstance(result, Image)
+        return Plan.of(self, result)
+
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     """How a convolution runs.
 
     Attributes:
@@ -179,38 +232,33 @@ class _Plan:
     last: int
 
     @classmethod
-    def of(cls, layer: Convolution, result: Image) -> _Plan:
+    def of(cls, layer: Convolution, result: Image) -> Plan:
+        """The fastest plan that the layer's way of staging and wide memory allow."""
         groups = -(-layer.layout.in_channels // WORD)
         taps = layer.rows.kernel * layer.columns.kernel
         blocks = -(-layer.channels // LANES)
         depth = round_up(layer.channels, WORD)
         positions = max(math.prod(layer.area(result, tile)) for tile in range(TILES))
-        options, most = [], layer.recipes.slots
+        limit = _WHOLE_ROWS if layer.staging is Staging.WHOLE else _STAGED_ROWS
         # Sums of many positions are worth their rows if the weights of a block take even more.
         sums = max(_MOST_SUMS, SLOTS * groups * taps - _STAGED_ROWS)
-        for chunk in _chunks(groups, taps, positions):
-            chunks = groups // chunk
-            staged = chunk * taps
-            if chunks > 1 and positions > sums:
-                continue
-            options += [
-                cls(
-                    chunk,
-                    chunks,
-                    staged,
-                    slots,
-                    blocks,
-                    len(layer.layout.prefix.kinds),
-                    positions,
-                    LANES if blocks > 1 else depth,
-                    depth - LANES * (blocks - 1),
-                )
-                for slots in range(
-                    fewest_slots(staged), max(SLOTS, min(most, _STAGED_ROWS // staged)) + 1
-                )
-                if slots <= SLOTS or slots == chunks
-            ]
-        fitting = [plan for plan in options if plan.slots * plan.staged <= _STAGED_ROWS]
+        options = [
+            cls(
+                chunk,
+                groups // chunk,
+                chunk * taps,
+                slots,
+                blocks,
+                len(layer.layout.prefix.kinds),
+                positions,
+                LANES if blocks > 1 else depth,
+                depth - LANES * (blocks - 1),
+            )
+            for chunk in _chunks(groups, taps, positions)
+            if chunk == groups or (positions <= sums and layer.staging is not Staging.WHOLE)
+            for slots in _slots(layer.staging, groups // chunk, chunk * taps, blocks)
+        ]
+        fitting = [plan for plan in options if plan.slots * plan.staged <= limit]
         # If nothing fits, what takes the fewest rows.
         least = min(options, key=lambda plan: plan.rows)
         return min(fitting or [least], key=lambda plan: (plan.cycles, plan.rows))
@@ -255,9 +303,36 @@ def _chunks(groups: int, taps: int, positions: int) -> list[int]:
     return (within or parts[:1]) + found[-1:]
 
 
+def _slots(staging: Staging, turns: int, staged: int, blocks: int) -> list[int]:
+    """Numbers of slots that there may be.
+
+    Args:
+        staging: how weights are staged.
+        turns: chunks of a block.
+        staged: weight rows of a chunk.
+        blocks: blocks of output channels.
+    """
+    most = max(SLOTS, _STAGED_ROWS // staged)
+    # A slot for every chunk is one that the next block uses again.
+    usual = turns if blocks > 1 else SLOTS
+    return [
+        slots
+        for slots in range(fewest_slots(staged), most + 1)
+        if published_slots(slots, usual) or (staging is Staging.MANY and turns % slots == 0)
+    ]
+
+
 def fewest_slots(staged: int) -> int:
     """Slots for so many weight rows, at least: two, unless these take too much of wide memory."""
     return SLOTS if SLOTS * staged <= _MOST_ROWS else 1
+
+
+def published_slots(slots: int, turns: int) -> bool:
+    """Whether published programs have so many slots for something that comes so many times.
+
+    They use two in turn, or one for each.
+    """
+    return slots <= SLOTS or slots == turns
 
 
 def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
@@ -371,6 +446,15 @@ class WeightStream:
         """Flag that counts chunks."""
         return (TileFlag.RING_READ_A, TileFlag.RING_READ_B)[self.channel]
 
+    @property
+    def single(self) -> bool:
+        """Whether there is nothing but one row, which its owner sends.
+
+        It is sent twice, to the same place: no published program sends a single row on channel B,
+        or takes one from it.
+        """
+        return self.channel == 1 and self.blocks * (self.prefix + self.chunks * self.staged) == 1
+
     def turns(self, step: int, dim: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
         """Loops over chunks and blocks of a traversal, which go round the slots.
 
@@ -401,7 +485,9 @@ class WeightStream:
             RingConsume(
                 op=(Opcode.RING_CONSUME_A, Opcode.RING_CONSUME_B)[self.channel],
                 tiles=tiles,
-                wide=rows_at(self.weights, [(self.staged, 1), *loops], ping_pong=ping_pong),
+                wide=rows_at(self.weights, [(2, 0)])
+                if self.single
+                else rows_at(self.weights, [(self.staged, 1), *loops], ping_pong=ping_pong),
                 prefix=prefix,
                 wait=padded([free(TileFlag.PARAMETERS, 1, slots=self.slots)], 1),
                 ring_read=Producer(1),
@@ -522,7 +608,7 @@ def convolve(
 
 def send_rows(builder: Builder, stream: WeightStream, sent: Sent) -> None:
     """Owners send words on channel B, a row each."""
-    send(builder, sent.name, sent.pieces, sent.destination)
+    send(builder, sent.name, sent.pieces, sent.destination, twice=stream.single)
 
 
 def send(
@@ -531,8 +617,11 @@ def send(
     pieces: Sequence[Piece],
     destination: int,
     words: range | None = None,
+    *,
+    channel: int = 1,
+    twice: bool = False,
 ) -> None:
-    """Owners send words of an operand on channel B.
+    """Owners send words of an operand.
 
     Args:
         builder: the program.
@@ -540,6 +629,8 @@ def send(
         pieces: where its words lie.
         destination: tiles that receive them.
         words: which of them, all by default.
+        channel: channel of the ring.
+        twice: whether every word is sent twice.
     """
     at = 0
     for piece in pieces:
@@ -549,13 +640,15 @@ def send(
         at += piece.words
         if low >= high:
             continue
+        loops = [(2, 0), (high - low, 1)] if twice else [(high - low, 1)]
+        rows = rows_at(piece.row + low, loops)
         builder.emit(
             RingProduce(
                 tiles=1 << piece.tile,
-                wide=rows_at(piece.row + low, [(high - low, 1)]),
+                wide=rows,
                 token=Producer(0),
-                wait=padded([builder.tokens.turn(1, 1, high - low)], 2),
-                channel=1,
+                wait=padded([builder.tokens.turn(channel, len(loops), rows.steps)], 2),
+                channel=channel,
                 destination=destination,
             ),
             Reference("wide.base", SymbolKind.OPERAND, name, Part.ROW, low, piece.group),
@@ -567,7 +660,7 @@ def _operation(
     source: Image,
     result: Image,
     tile: int,
-    plan: _Plan,
+    plan: Plan,
     stream: WeightStream,
     first: int,
 ) -> TensorOp | None:

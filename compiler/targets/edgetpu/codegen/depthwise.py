@@ -27,6 +27,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
     QUARTER,
     REST_ROWS,
+    Convolution,
     Sent,
     WeightStream,
     bytes_at,
@@ -35,6 +36,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
     loops_of,
     padded,
     pipeline,
+    published_slots,
     quarters_at,
     rows_at,
     send_rows,
@@ -79,7 +81,7 @@ from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, traversal
-from fitzroy.hw_models.parameters import Prefix, WordKind, effective_scale, prefix_for
+from fitzroy.hw_models.parameters import Prefix, WordKind, ZeroBias, effective_scale, prefix_for
 
 _GROUPS = LANES // WORD
 """Groups of four lanes."""
@@ -531,12 +533,14 @@ class _Option:
         rows: rows of wide memory for the parameters.
         cycles: estimated cycles.
         held: rows of wide memory in staging.
+        paired: whether two slots take turns, or each block has its own, as in published programs.
     """
 
     patch: Patch
     rows: int
     cycles: float
     held: int
+    paired: bool
 
 
 class Overlap(IntEnum):
@@ -570,6 +574,7 @@ def choose_patches(
     """
     results: dict[Depthwise, list[Image]] = {}
     others = dict[Layer, None]()
+    cycles = 0.0
     for step in steps:
         if isinstance(step.layer, Depthwise):
             assert isinstance(step.result, Image)
@@ -577,8 +582,11 @@ def choose_patches(
         else:
             others[step.layer] = None
             staging = max(staging, step.layer.staging_rows(step.tensors))
+            if isinstance(step.layer, Convolution):
+                cycles += step.layer.plan(step.result).cycles
     wanted = list(results)
-    taken = sum(item.words for layer in others for item in layer.weights)
+    items = {id(item): item.words for layer in others for item in layer.weights}
+    taken = sum(items.values())
     if not wanted:
         return 0.0
     # The weights of a layer that runs several times are sent as often.
@@ -589,10 +597,11 @@ def choose_patches(
         ]
         for layer, images in results.items()
     ]
+    cycles += sum(min(one.cycles for one in some) for some in choices)
     fewest = {
         layer: min(one.rows for one in some) for layer, some in zip(wanted, choices, strict=True)
     }
-    found: list[tuple[float, list[_Option]]] = []
+    found: list[tuple[float, list[_Option], list[list[_Option]]]] = []
     for most in _MOST_ROWS:
         fitting = [
             [one for one in some if one.held <= most]
@@ -604,14 +613,41 @@ def choose_patches(
         chosen = _knapsack(fitting, room)
         rows = sum(one.rows for one in chosen)
         # What does not fit comes last, in the order of how much is missing.
-        found.append((sum(one.cycles for one in chosen) + 1e12 * max(0, rows - room), chosen))
-    _, best = min(found, key=lambda item: item[0])
+        missing = 1e12 * max(0, rows - room)
+        found.append((sum(one.cycles for one in chosen) + missing, chosen, fitting))
+    _, best, fitting = min(found, key=lambda item: item[0])
+    # Convolutions may spend the other half.
+    best = _paired(best, fitting, options.recipes.cost * cycles / 2)
     for layer, option in zip(wanted, best, strict=True):
         layer.patch = option.patch
         layer.fewest_rows = fewest[layer]
         for image in results[layer]:
             _make_room(layer, image)
     return sum(option.cycles for option in best)
+
+
+def _paired(
+    chosen: Sequence[_Option], options: Sequence[Sequence[_Option]], budget: float
+) -> list[_Option]:
+    """Options with published numbers of slots instead of others, where they cost fewest cycles.
+
+    Args:
+        chosen: an option of each layer.
+        options: all that each layer may have.
+        budget: cycles that all of them may cost together.
+    """
+    result = list(chosen)
+    swaps = []
+    for index, (now, some) in enumerate(zip(chosen, options, strict=True)):
+        paired = [one for one in some if one.paired and one.rows <= now.rows]
+        if paired and not now.paired:
+            one = min(paired, key=lambda one: one.cycles)
+            swaps.append((one.cycles - now.cycles, index, one))
+    for extra, index, one in sorted(swaps, key=lambda swap: swap[:2]):
+        if extra <= budget:
+            budget -= extra
+            result[index] = one
+    return result
 
 
 def pack_weights(patches: Mapping[Depthwise, Patch]) -> None:
@@ -645,7 +681,7 @@ def _following(options: Sequence[_Option], recipes: Recipes) -> Sequence[_Option
     return [
         one
         for one in options
-        if one.patch.slots <= recipes.slots and (recipes.patches or one.patch.packed)
+        if (one.paired or recipes.cost < math.inf) and (recipes.patches or one.patch.packed)
     ] or options[:1]
 
 
@@ -680,7 +716,7 @@ def _depthwise_patches(
         _option(replace(shape, slots=slots), in_channels, vectors, areas)
         for shape in shapes
         for slots in range(fewest_slots(shape.staged), _MOST_SLOTS + 1)
-        if slots <= SLOTS or slots == shape.blocks(in_channels)
+        if slots <= SLOTS or shape.blocks(in_channels) % slots == 0
     )
 
 
@@ -720,6 +756,7 @@ def _option(
         # Weights and steps of blocks overlap.
         pipeline(steps, row * (staged + vectors), patch.blocks(in_channels), patch.slots),
         patch.slots * (staged + vectors),
+        published_slots(patch.slots, patch.blocks(in_channels)),
     )
 
 
@@ -824,7 +861,7 @@ def _convolution(legalizer: Legalizer, call: Call) -> None:
     if call.node.op == "depthwise_conv_2d":
         kernel = kernel.transpose(3, 1, 2, 0)
     channels, height, width, depth = kernel.shape
-    prefix, vectors = _vectors(call, zero_points, legalizer.options.recipes)
+    prefix, vectors = _vectors(call, zero_points)
     rows, columns = _reach(legalizer, call, (height, width))
     legalizer.layers.append(
         Dense(
@@ -879,7 +916,7 @@ def _depthwise(legalizer: Legalizer, call: Call) -> None:
             hint="split it by channels",
         )
     kernel, zero_points = _unsigned(weights)
-    prefix, vectors = _vectors(call, zero_points, legalizer.options.recipes)
+    prefix, vectors = _vectors(call, zero_points)
     margin = legalizer.padding_of(call.node.inputs[0] or "")
     rows, columns = reach(call, (height, width), margin)
     legalizer.layers.append(
@@ -910,7 +947,7 @@ def _unsigned(value: Value) -> tuple[Array, Array]:
     return data.view(np.uint8) ^ np.uint8(SIGNED_OFFSET), moved.astype(np.uint8)
 
 
-def _vectors(call: Call, zero_points: Array, recipes: Recipes) -> tuple[Prefix, list[Array]]:
+def _vectors(call: Call, zero_points: Array) -> tuple[Prefix, list[Array]]:
     """What precedes the weights of each block."""
     weights, bias = call.operand(1), call.optional(2)
     source, result = call.type(0).quantization, call.result.type.quantization
@@ -922,10 +959,7 @@ def _vectors(call: Call, zero_points: Array, recipes: Recipes) -> tuple[Prefix, 
     scales = effective_scale(source.scale[0], np.array(quantization.scale), result.scale[0])
     biases = None if bias is None or bias.data is None else bias.data.reshape(-1)
     per_channel = not quantization.is_per_tensor
-    prefix = prefix_for(scales, biases, per_channel=per_channel, zero_bias=recipes.zero_bias)
-    if recipes.shared_zero_points:
-        # The instruction holds a zero point that all weights have.
-        prefix = replace(prefix, zero_points=len(set(zero_points.tolist())) > 1)
+    prefix = prefix_for(scales, biases, per_channel=per_channel, zero_bias=ZeroBias.KEEP)
     values = {
         WordKind.SCALE: np.asarray(scales, np.float32),
         WordKind.BIAS: None if biases is None else np.asarray(biases, np.int32),

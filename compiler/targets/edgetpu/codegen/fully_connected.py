@@ -43,8 +43,8 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
 from fitzroy.compiler.targets.edgetpu.codegen.positions import multiplied_rows
 from fitzroy.compiler.targets.edgetpu.codegen.sync import free, full
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import (
-    GATHER_ROWS,
     gather,
+    gather_rows,
     is_vector,
     linear_bytes,
 )
@@ -82,11 +82,11 @@ class FullyConnected(Layer):
         """Those of the gather, and of weights that come over the ring."""
         if any(item.kind is not OperandKind.FULLY_CONNECTED for item in self.weights):
             return self.streaming_rows(tensors)
-        return GATHER_ROWS
+        return gather_rows(tensors[self.reads[0]])
 
     def streaming_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Those of the gather, and later two slots of weights and vectors."""
-        return max(GATHER_ROWS, -self._stream(1, 0).vector_rows)
+        return max(gather_rows(tensors[self.reads[0]]), -self._stream(1, 0).vector_rows)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """The gathered operand."""
@@ -223,17 +223,22 @@ class FullyConnected(Layer):
         for item in items:
             for number in range(item.blocks):
                 builder.room(_MOST_BUNDLES)
-                self._send(context, item, number, 1 << result.owner(first + number))
+                owner = result.owner(first + number)
+                self._send(context, item, number, owner, twice=streams[len(mine[owner])].single)
             first += item.blocks
 
-    def _send(self, context: Context, item: Weights, number: int, tile: int) -> None:
+    def _send(
+        self, context: Context, item: Weights, number: int, tile: int, *, twice: bool
+    ) -> None:
         """Send a block of weights to its tile."""
         words, lanes = self.layout.block_words, self.layout.lanes
         if context.streamed(item.name):
-            context.host.send(context.builder, words * WORD * lanes // UNIT_BYTES, tile, lanes)
+            context.host.send(context.builder, words * WORD * lanes // UNIT_BYTES, 1 << tile, lanes)
         else:
             some = range(words * number, words * (number + 1))
-            send(context.builder, item.name, context.pieces[item.name], tile, some)
+            send(
+                context.builder, item.name, context.pieces[item.name], 1 << tile, some, twice=twice
+            )
 
     def _operation(
         self, context: Context, result: Vector, stream: WeightStream, held: Sequence[int]

@@ -17,12 +17,18 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.windows import Activation, explicit_padding
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights, Window
-from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options, Recipes
+from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import Reach
 from fitzroy.compiler.targets.edgetpu.operands import FilterOperand, operands
 from fitzroy.compiler.targets.edgetpu.requantization import output_stage
 from fitzroy.formats.object_file import OperandKind
-from fitzroy.hw_models.parameters import ConvolutionLayout, Parameters, WordOrder, pack
+from fitzroy.hw_models.parameters import (
+    ConvolutionLayout,
+    Parameters,
+    WordOrder,
+    ZeroBias,
+    pack,
+)
 
 Rule = Callable[["Legalizer", Call], None]
 
@@ -196,8 +202,7 @@ class Legalizer:
 
 def filter_operand(legalizer: Legalizer, node: Node) -> FilterOperand:
     """The weights of an operator in the layout of compiled models."""
-    zero_bias = legalizer.options.recipes.zero_bias
-    (found,) = operands(legalizer.graph, zero_bias=zero_bias, nodes=[node])
+    (found,) = operands(legalizer.graph, zero_bias=ZeroBias.KEEP, nodes=[node])
     assert isinstance(found, FilterOperand)
     return found
 
@@ -240,17 +245,13 @@ _PACKED = 4
 """Up to so many output channels, words share rows of wide memory, and could not be sent as rows."""
 
 
-def rows_of(operand: FilterOperand, recipes: Recipes) -> tuple[ConvolutionLayout, Parameters]:
+def rows_of(operand: FilterOperand) -> tuple[ConvolutionLayout, Parameters]:
     """The layout of a convolution's weights with a row for each word, and what it holds."""
     layout, parameters = operand.layout, operand.parameters
     assert isinstance(layout, ConvolutionLayout)
     layout = replace(layout, order=WordOrder.IC_OUTER)
     zero_points = parameters.zero_points
     assert zero_points is not None
-    if recipes.shared_zero_points and layout.prefix.zero_points and np.ptp(zero_points) == 0:
-        # The instruction holds a zero point that all weights have.
-        layout = replace(layout, prefix=replace(layout.prefix, zero_points=False))
-        parameters = replace(parameters, zero_points=zero_points[:1])
     missing = _PACKED + 1 - layout.channels
     if missing <= 0:
         return layout, parameters
@@ -334,7 +335,7 @@ def convolution_of(
         result: what the layer writes.
         window: what it reads along rows and columns.
     """
-    layout, parameters = rows_of(filter_operand(legalizer, call.node), legalizer.options.recipes)
+    layout, parameters = rows_of(filter_operand(legalizer, call.node))
     rows, columns = window
     return Convolution(
         name=call.node.name,
@@ -356,7 +357,6 @@ def convolution_of(
         rows=rows,
         columns=columns,
         stage=output_stage(call, layout.prefix),
-        recipes=legalizer.options.recipes,
     )
 
 

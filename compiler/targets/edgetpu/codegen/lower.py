@@ -49,8 +49,8 @@ from fitzroy.compiler.targets.edgetpu.codegen.memory import (
 )
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.parameters import (
-    Demand,
     Placement,
+    demands_of,
     place_all,
     place_some,
 )
@@ -76,6 +76,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.stages import (
     Parameters,
     kind_of,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.staging import choose_staging
 from fitzroy.compiler.targets.edgetpu.codegen.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.requantization import unsigned_zero_point
 from fitzroy.formats.object_file import (
@@ -114,6 +115,12 @@ RULE_MODULES = (
 
 _IDENTITY = WIDE_ROWS - 1
 _IDENTITY_BYTES = 4 * WORD
+_STAGING_ROWS = (1024, 768, 512, 384, 256, 192)
+"""Rows of wide memory that convolutions may take for data, the first that parameters leave free."""
+
+_PARAMETER_SHARE = 0.97
+"""Part of the rows that parameters fill; some are lost between operands."""
+
 _MOST_BUNDLES = 6_000
 """Bundles of a layer with its exchanges, at most."""
 
@@ -144,7 +151,7 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
     show(Legalized(graph, layers, legalizer.aliases))
     plan, placement, staging = _arranged(legalizer)
     pieces = placement.pieces
-    items = [item for layer in layers for item in layer.weights]
+    items = _items(layers)
     show(Allocated(plan.lives, plan.steps, plan.scratch, options.narrow_bytes))
     show(Parameters(items, pieces, options.taken, WIDE_ROWS - staging))
     builder, marks = _emitted(plan, pieces, options.narrow_bytes)
@@ -180,16 +187,33 @@ def _arranged(legalizer: Legalizer) -> tuple[_Plan, Placement, int]:
     options = legalizer.options
     plan = _plan(legalizer, options.narrow_bytes)
     depthwise.pack_weights(plan.patches)
+    _stage(legalizer, plan)
     placement, staging = _parameters(legalizer, plan)
     if not placement.complete and not all(layer.compact for layer in plan.patches):
         # Patches take as few rows as they can before anything comes from the host.
         fewest = replace(legalizer, options=replace(options, parameter_rows=0))
         plan = _plan(fewest, options.narrow_bytes)
         depthwise.pack_weights(plan.patches)
+        _stage(legalizer, plan)
         placement, staging = _parameters(legalizer, plan)
     for layer, weights in placement.weights.items():
         layer.weights = weights
     return plan, placement, staging
+
+
+def _stage(legalizer: Legalizer, plan: _Plan) -> None:
+    """Choose how convolutions stage their weights.
+
+    Staging takes no rows that parameters need.
+    """
+    options, words = legalizer.options, _words(legalizer.layers)
+    needed = words / _PARAMETER_SHARE
+    room = next((rows for rows in _STAGING_ROWS if needed <= options.free_rows(rows)), 0)
+    # Other layers than convolutions are estimated too roughly to spend a share of their cycles.
+    others = plan.cycles - sum(search.cycles(step.layer, step.result) for step in plan.steps)
+    # Patches may have spent half of it.
+    cost = options.recipes.cost / (2 if plan.patches else 1)
+    choose_staging(plan.steps, cost, others, _IDENTITY, room)
 
 
 def _emitted(
@@ -539,7 +563,12 @@ def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:
 
 
 def _words(layers: Iterable[Layer]) -> int:
-    return sum(item.words for layer in layers for item in layer.weights)
+    return sum(item.words for item in _items(layers))
+
+
+def _items(layers: Iterable[Layer]) -> list[Weights]:
+    """Weights of layers, those that several have once."""
+    return list({id(item): item for layer in layers for item in layer.weights}.values())
 
 
 def _staging(plan: _Plan, *, streaming: bool = False) -> int:
@@ -580,7 +609,7 @@ def _parameters(legalizer: Legalizer, plan: _Plan) -> tuple[Placement, int]:
     staging = max(_staging(plan, streaming=True), options.staging)
     rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
     runs = Counter(id(step.layer) for step in plan.steps)
-    demands = [Demand(layer, runs[id(layer)]) for layer in layers]
+    demands = demands_of(layers, runs)
     return place_some(demands, tensors, rows, options.free_rows(staging)), staging
 
 

@@ -220,12 +220,13 @@ class WideRows:
     holes: tuple[tuple[int, int, int], ...] = ()
     level: bool = False
 
-    def anywhere(self, words: int, *, whole: bool = False) -> list[Piece]:
+    def anywhere(self, words: int, *, whole: bool = False, most: int = WIDE_ROWS) -> list[Piece]:
         """Rows for words that their owner sends, in the smallest hole or on the emptiest tiles.
 
         Args:
             words: how many rows.
             whole: whether one tile must have all of them.
+            most: rows of a piece, at most.
 
         Raises:
             CapacityError: they do not fit.
@@ -236,7 +237,7 @@ class WideRows:
             if self.level and not whole and row == self.used[tile]:
                 mean = -(-(sum(self.used) + words) // TILES)
                 room = min(room, max(mean - row, _LEAST_ROWS))
-            count = min(words, room)
+            count = min(words, room, words if whole else most)
             if count <= 0 or (whole and count < words):
                 raise CapacityError(
                     f"{words} rows of parameters do not fit in wide memory",

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from fitzroy.compiler.targets.edgetpu.codegen.memory import NARROW_BYTES, WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES
-from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS
-from fitzroy.hw_models.parameters import ZeroBias
 
 
 @dataclass(frozen=True, slots=True)
 class Recipes:
-    """Ways to compute layers, among which the fastest one is taken.
+    """Ways to compute layers.
 
     Attributes:
-        slots: most slots for weights in staging.
         patches: whether the lanes of a tensor operation may compute several positions.
-        shared_zero_points: whether an instruction holds the zero point of weights that have scales
-            of their own for every channel, if it is the same for all.
-        zero_bias: what becomes of biases that are all zero.
+        cost: share of a model's cycles that forms of published programs may cost.
     """
 
-    slots: int = 1 << 16
     patches: bool = True
-    shared_zero_points: bool = True
-    zero_bias: ZeroBias = ZeroBias.DROP
+    cost: float = 0.03
 
 
-FASTEST = Recipes()
-PUBLISHED = Recipes(slots=SLOTS, patches=False, shared_zero_points=False, zero_bias=ZeroBias.KEEP)
+USUAL = Recipes()
+PUBLISHED = Recipes(patches=False, cost=math.inf)
 """What published programs do."""
 
 
@@ -56,7 +50,7 @@ class Options:
     @property
     def recipes(self) -> Recipes:
         """Ways to compute layers."""
-        return PUBLISHED if self.conservative else FASTEST
+        return PUBLISHED if self.conservative else USUAL
 
     def free_rows(self, staging: int) -> int:
         """Rows of wide memory of all tiles for parameters, beside rows at the top for data."""

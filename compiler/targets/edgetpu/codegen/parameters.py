@@ -14,10 +14,11 @@ import numpy as np
 
 from fitzroy.compiler.targets.edgetpu.codegen import vectors
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights
-from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece, WideRows
-from fitzroy.compiler.targets.edgetpu.codegen.placement import Placed, Vector
+from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS, Piece, WideRows
+from fitzroy.compiler.targets.edgetpu.codegen.placement import LANES, Placed, Vector
 from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused, refusing
 from fitzroy.formats.object_file import OperandKind
+from fitzroy.hw_models.isa.units import PARAMETER_BUFFER
 
 Option = tuple[int, int]
 """Rows that parameters take on the chip, and how much that is worth."""
@@ -33,10 +34,12 @@ class Demand:
     Attributes:
         layer: the layer.
         runs: how often an inference needs its weights.
+        shared: other layers with the same weights.
     """
 
     layer: Layer
     runs: int = 1
+    shared: tuple[Layer, ...] = ()
 
     @property
     def options(self) -> list[Option]:
@@ -81,8 +84,29 @@ def place_all(layers: Sequence[Layer], tensors: Mapping[str, Placed], free: Wide
     Raises:
         Refused: they do not fit.
     """
-    held = {layer: layer.weights for layer in layers}
-    return _placed(held, {}, tensors, free)
+    demands = demands_of(layers)
+    held = {demand.layer: demand.layer.weights for demand in demands}
+    return _placed(demands, held, {}, tensors, free)
+
+
+def demands_of(layers: Sequence[Layer], runs: Mapping[int, int] | None = None) -> list[Demand]:
+    """What layers need, each weights once.
+
+    Args:
+        layers: the layers.
+        runs: how often each runs, by id; None for once.
+    """
+    found: dict[int, Demand] = {}
+    for layer in layers:
+        count = 1 if runs is None else runs[id(layer)]
+        key = id(layer.weights[0]) if layer.weights else id(layer)
+        first = found.get(key)
+        found[key] = (
+            Demand(layer, count)
+            if first is None
+            else Demand(first.layer, first.runs + count, (*first.shared, layer))
+        )
+    return list(found.values())
 
 
 def place_some(
@@ -106,7 +130,7 @@ def place_some(
     while True:
         held, others = _chosen(demands, _knapsack(options, room))
         try:
-            return _placed(held, others, tensors, replace(free, used=list(free.used)))
+            return _placed(demands, held, others, tensors, replace(free, used=list(free.used)))
         except Refused:
             if room == least:
                 raise
@@ -180,15 +204,22 @@ def _divided(weights: Sequence[Weights], count: int) -> Iterator[tuple[Weights, 
             yield item, inside > 0
 
 
-def _placed(held: Parts, others: Parts, tensors: Mapping[str, Placed], rows: WideRows) -> Placement:
-    """Rows for the weights that stay on the chip.
+def _placed(
+    demands: Sequence[Demand],
+    held: Parts,
+    others: Parts,
+    tensors: Mapping[str, Placed],
+    rows: WideRows,
+) -> Placement:
+    """Rows for the weights that stay on the chip, and which these are of every layer.
 
     Raises:
         Refused: they do not fit.
     """
     pieces: dict[str, list[Piece]] = {}
     found = Parts()
-    families = vectors.families(list(held), tensors)
+    every = [*held, *(layer for demand in demands for layer in demand.shared)]
+    families = vectors.families(every, tensors)
     # Blocks of a pass need the same rows on all of their tiles: they come first.
     for layer, items in held.items():
         placed = []
@@ -222,5 +253,18 @@ def _placed(held: Parts, others: Parts, tensors: Mapping[str, Placed], rows: Wid
             if item.kind is kind:
                 with refusing(layer.origin):
                     whole = kind is OperandKind.PACKED
-                    pieces[item.name] = rows.anywhere(item.words, whole=whole)
+                    most = _most_rows(item)
+                    pieces[item.name] = rows.anywhere(item.words, whole=whole, most=most)
+    for demand in demands:
+        for layer in demand.shared:
+            found[layer] = found[demand.layer]
     return Placement(pieces, found)
+
+
+def _most_rows(item: Weights) -> int:
+    """Words of a piece of an operand, at most.
+
+    Published programs load narrow words from no more than one half of the stream buffer at a time.
+    """
+    fits = max(1, item.words * PARAMETER_BUFFER.block // item.units)
+    return WIDE_ROWS if item.lanes == LANES else fits

@@ -45,8 +45,9 @@ def as_image(shape: Shape, axes: Sequence[int]) -> tuple[Shape, frozenset[int]]:
         UnsupportedError: there is none.
     """
     wanted = {axis % len(shape) for axis in axes}
-    if len(shape) == IMAGE_RANK and shape[0] == 1:
-        return shape, frozenset(axis for axis in wanted if shape[axis] > 1)
+    if len(shape) == IMAGE_RANK and (shape[0] == 1 or 0 not in wanted):
+        # Of several images, each is reduced by itself.
+        return (1, *shape[1:]), frozenset(axis for axis in wanted if shape[axis] > 1)
     groups = [
         (is_reduced, math.prod(shape[axis] for axis in some))
         for is_reduced, some in groupby(
@@ -74,8 +75,16 @@ def as_image(shape: Shape, axes: Sequence[int]) -> tuple[Shape, frozenset[int]]:
     )
 
 
-def stage_of(call: Call) -> OutputStage:
+def _over_images(call: Call) -> bool:
+    """Whether the rows and columns of images are reduced."""
+    axes = set(call.attributes(ReductionAttributes).axes)
+    return len(call.type().shape) == IMAGE_RANK and axes == {_ROWS, _COLUMNS}
+
+
+def stage_of(call: Call) -> OutputStage | None:
     """The output stage of a mean or a sum: how its exact sums are scaled.
+
+    None if it is a change of the quantization, because its axes have one element.
 
     Raises:
         UnsupportedError: it cannot be mapped.
@@ -84,6 +93,8 @@ def stage_of(call: Call) -> OutputStage:
     axes = call.attributes(ReductionAttributes).axes
     count = math.prod(before.shape[axis] for axis in axes)
     _, reduced = as_image(before.shape, axes)
+    if not (reduced or _over_images(call)):
+        return None
     if call.node.op == "sum":
         return sum_stage(before, after, 1.0)
     if _CHANNELS in reduced:
@@ -133,10 +144,8 @@ def _ended(rewriting: Rewriting, legalizer: Legalizer, name: str) -> None:
 @legalizes("mean")
 @legalizes("sum")
 def _sum(legalizer: Legalizer, call: Call) -> None:
-    shape = call.type().shape
-    windows = set(call.attributes(ReductionAttributes).axes) == {_ROWS, _COLUMNS}
-    if windows and len(shape) == IMAGE_RANK and shape[0] == 1:
-        _over_images(legalizer, call)
+    if _over_images(call):
+        _of_image(legalizer, call)
         return
     rewriting = Rewriting.of(legalizer, call)
     name, axes = _image(rewriting)
@@ -164,15 +173,17 @@ def _sum(legalizer: Legalizer, call: Call) -> None:
     _ended(rewriting, legalizer, name)
 
 
-def _over_images(legalizer: Legalizer, call: Call) -> None:
+def _of_image(legalizer: Legalizer, call: Call) -> None:
     """A mean, or a sum, over the rows and columns of one image."""
     _, height, width, _ = call.type().shape
+    stage = stage_of(call)
+    assert stage is not None
     if height * width > MOST_SUMMED:
         raise UnsupportedError(
             f"{call.node.op} {call.node.name!r} of {height} x {width} values, {MOST_SUMMED} are "
             "summed at most"
         )
-    global_average(legalizer, call, stage_of(call))
+    global_average(legalizer, call, stage)
 
 
 # --- extrema -------------------------------------------------------------------------------------

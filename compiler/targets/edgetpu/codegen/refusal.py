@@ -50,7 +50,7 @@ def refused(operator: str, error: FitzroyError) -> Refused:
     """The refusal of an operator for an error."""
     if isinstance(error, FormatError):
         what = "an instruction of its program does not encode"
-        hint = "the code generator knows no other way to compute it; let it come first or last"
+        hint = "split it into smaller operators, or let it come first or last"
         return Refused([operator], what, reason=str(error), code=ENCODING, hint=hint)
     return Refused([operator], error.what, reason=error.reason, hint=error.hint)
 

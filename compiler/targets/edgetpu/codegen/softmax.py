@@ -34,6 +34,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.edges import (
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import PLAIN, moves
+from fitzroy.compiler.targets.edgetpu.codegen.pixel_softmax import softmax_of_pixels
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
     TILES,
@@ -576,9 +577,8 @@ def _stored(register: int) -> Scalar:
 def _softmax(legalizer: Legalizer, call: Call) -> None:
     source, result = call.type(), call.result
     if source.size != source.shape[-1]:
-        raise UnsupportedError(
-            f"softmax {call.node.name!r} of {list(source.shape)}; the Edge TPU takes one row"
-        )
+        softmax_of_pixels(legalizer, call)
+        return
     if source.quantization is None or result.type.quantization is None:
         raise UnsupportedError(f"softmax {call.node.name!r} is not quantized")
     beta = call.attributes(SoftmaxAttributes).beta

@@ -2,12 +2,12 @@
 
 Loops that continue each other may be written as one, loops that run once may be added anywhere, a
 condition that holds from the first iteration on may be asked before any, and an operation whose
-lanes are the same everywhere may call any of its outer loops blocks. Two slots in turn that are used
-once each are a stride, and a partial chunk that is not shorter than the others is none. Who knows
-what the whole phase counts and awaits can do more: a flag that nobody awaits may be counted at any
-level or not at all, and a condition that always holds may be asked or not. Layers write
-instructions as they think of them; here they get what compiled programs have, if there is such a
-form.
+lanes are the same everywhere may call any of its outer loops blocks. Two slots in turn that are
+used once each are a stride, a partial chunk that is not shorter than the others is none, and loops
+that fill whole rows end them anyway. Who knows what the whole phase counts and awaits can do more:
+a flag that nobody awaits may be counted at any level or not at all, and a condition that always
+holds may be asked or not. Layers write instructions as they think of them; here they get what
+compiled programs have, if there is such a form.
 
 What an engine does in which order, what others learn of it, and when it waits stay the same: every
 level that is awaited, waited at, or toggles or ends something, keeps its iterations.
@@ -15,6 +15,7 @@ level that is awaited, waited at, or toggles or ends something, keeps its iterat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
@@ -103,17 +104,16 @@ def spelled(instruction: T, counters: Counters | None = None) -> T:
     nests = NESTS.get(type(instruction))
     if nests is None or form(instruction) in published():
         return instruction
-    resolved = _resolved(instruction, nests)
     ways = [
-        _Own.of(item, nests, counters)
-        for item in dict.fromkeys((instruction, resolved))
+        (item, _Own.of(item, nests, counters))
+        for item in dict.fromkeys((instruction, _resolved(instruction, nests)))
         if not _fixed(item)
     ]
     for close in (False, True):
-        for own in ways:
+        for item, own in ways:
             found = own.spelling(close=close)
             if found is not None:
-                return replace(own.instruction, **found)  # type: ignore[type-var]
+                return replace(item, **found)
     return instruction
 
 
@@ -123,7 +123,7 @@ def _resolved(instruction: T, nests: Sequence[Nest]) -> T:
         # There a partial chunk shortens another dimension.
         return instruction
     values = {nest.field: getattr(instruction, nest.field) for nest in nests}
-    plain = {k: resolved(v) for k, v in values.items() if isinstance(v, Traversal)}
+    plain: dict[str, Any] = {k: resolved(v) for k, v in values.items() if isinstance(v, Traversal)}
     return replace(instruction, **plain)
 
 
@@ -143,7 +143,7 @@ class Choice:
 
 
 _CHOICES: dict[object, Choice | None] = {}
-"""Choices so far, by most of what they depend on."""
+"""Choices so far, by all that they depend on."""
 
 _FREE: tuple[frozenset[str], ...] = tuple(
     map(frozenset, ((), ("a",), ("b",), ("a", "b"), ("narrow",), ("send",), ("receive",)))
@@ -227,6 +227,13 @@ def _candidates() -> Mapping[Modes, Sequence[Mapping[str, str]]]:
 # --- loops ---------------------------------------------------------------------------------------
 
 
+Level = tuple[Set[int], int]
+"""How many loops may be below a level of a nest, and that level."""
+
+_ROW_WORDS, _ROW_ENTRIES = 64, 32
+"""Words, and entries of scaling memory, in a row of wide memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Loops:
     """A nest without loops that run once, those that continue each other as one.
@@ -279,13 +286,13 @@ class _Loops:
         return self.below[min(level, len(self.below) - 1)]
 
     def arrangements(
-        self, rank: int, levels: Sequence[tuple[int, int]], allowed: Callable[[int, int], bool]
+        self, rank: int, levels: Sequence[Level], allowed: Callable[[int, int], bool]
     ) -> Iterator[tuple[int, ...]]:
         """Positions of the loops in a nest where `rank` loops are in use, the rest running once.
 
         Args:
             rank: loops in use.
-            levels: how many loops must be below a level, and that level.
+            levels: how many loops may be below a level, and that level.
             allowed: whether a loop may be at a position.
         """
         count = len(self.dims)
@@ -294,7 +301,7 @@ class _Loops:
         for first in combinations(range(rank - 1), count - 1) if rank >= count > 0 else ():
             places = (*first, rank - 1)
             if all(
-                sum(place < level for place in places) == below for below, level in levels
+                sum(place < level for place in places) in below for below, level in levels
             ) and all(allowed(index, place) for index, place in enumerate(places)):
                 yield places
 
@@ -335,21 +342,46 @@ class _Own:
             close: whether the form may be one that is close to a published one.
         """
         key = (form(self.instruction), self._structure(), close)
-        choice = _CHOICES.get(key)
-        found = None if choice is None else self.written(choice)
-        if found is None and (choice is not None or key not in _CHOICES):
-            _CHOICES[key] = choice = self.choice(close=close)
-            found = None if choice is None else self.written(choice)
-        return found
+        if key not in _CHOICES:
+            _CHOICES[key] = self.choice(close=close)
+        choice = _CHOICES[key]
+        return None if choice is None else self.written(choice)
 
     def _structure(self) -> object:
-        """What a choice depends on beside the form."""
-        loops = tuple(
-            None if item is None else (item.marks, item.below, [d.count == 2 for d in item.dims])
-            for item in self.loops
+        """Whatever a choice depends on beside the form.
+
+        No more and no less: what was chosen for one instruction must be right for another one.
+        """
+        values = (getattr(self.instruction, nest.field) for nest in self.nests)
+        slots = tuple(
+            (bool(value.fifo_step), value.fifo_dim, value.part_dim)
+            for value in values
+            if isinstance(value, Traversal)
         )
         idle = tuple(self._idle(name) for nest in self.nests for name in nest.levels)
-        return str((loops, idle, [self._always(item) for item in self._conditions()]))
+        always = tuple(map(self._always, self._conditions()))
+        blocks = isinstance(self.instruction, TensorOp) and _has_blocks(self.instruction)
+        return self.loops, slots, idle, always, self._askable(), blocks
+
+    def _askable(self) -> tuple[tuple[TileFlag, Side], ...]:
+        """Flags, and sides, for which a condition that always holds may be added.
+
+        It asks for no more than what the counter begins the phase with, in any iteration.
+        """
+        if self.counters is None:
+            return ()
+        assert isinstance(self.instruction, TileInstruction)
+        found = []
+        for side in {side for nest in self.nests for side in nest.sides}:
+            nest = next(nest for nest in self.nests if side in nest.sides)
+            value = getattr(self.instruction, nest.field)
+            least = 0 if value is None else 1 - iterations(value, 0)
+            found += [
+                (flag, side)
+                for flag in TileFlag
+                if value is not None and self.counters.holds(flag, self.instruction.tiles, least, 0)
+            ]
+        return tuple(sorted(found))
 
     def _conditions(self) -> list[Watcher]:
         """Conditions that it has."""
@@ -393,9 +425,9 @@ class _Own:
     def written(self, choice: Choice) -> dict[str, Any] | None:
         """The fields that make it an instruction of a form, None if it is not one."""
         form, free = choice.form, choice.free
-        levels: list[list[tuple[int, int]]] = [[] for _ in self.nests]
-        waits = self._waits(choice, levels)
-        if waits is None:
+        levels: list[list[Level]] = [[] for _ in self.nests]
+        matched = self._waits(choice, levels)
+        if matched is None:
             return None
         fields: dict[str, Any] = {}
         for nest, loops, wanted in zip(self.nests, self.loops, levels, strict=True):
@@ -414,17 +446,17 @@ class _Own:
             if found is None:
                 return None
             fields |= found
-        present, absent = waits
+        present, absent = matched
         added = [self._asked(item, fields) for item in absent]
         if None in added:
             return None
         if hasattr(self.instruction, "wait"):
-            found = [*present, *added]
-            fields["wait"] = (*found, *[None] * (len(self.instruction.wait) - len(found)))
+            waits = [*present, *added]
+            fields["wait"] = (*waits, *[None] * (len(self.instruction.wait) - len(waits)))
         return fields
 
     def _counted(
-        self, nest: Nest, loops: _Loops | None, choice: Choice, levels: list[tuple[int, int]]
+        self, nest: Nest, loops: _Loops | None, choice: Choice, levels: list[Level]
     ) -> dict[str, Any] | None:
         """Fields with a level of a nest, which are added to its levels; None if they do not fit."""
         fields: dict[str, Any] = {}
@@ -446,11 +478,29 @@ class _Own:
                     return None
             fields[name] = _with_level(value, wanted)
             if name != "block_level" or _has_blocks(self.instruction):
-                levels.append((below, _cut(fields[name])))
+                alike = self._packed_alike(nest, loops, below) if name == "pack_level" else {below}
+                levels.append((alike, _cut(fields[name])))
         return fields
 
+    def _packed_alike(self, nest: Nest, loops: _Loops, below: int) -> Set[int]:
+        """How many loops may be below the level that ends rows.
+
+        Where the loops below a level fill whole rows, the levels above it end none of their own.
+        """
+        value: Traversal = getattr(self.instruction, nest.field)
+        scaling = isinstance(self.instruction, WideToNarrow) and self.instruction.to_scaling
+        if value.part_dim or getattr(self.instruction, "prefix", None) is not None:
+            return {below}
+        row = _ROW_ENTRIES if scaling else _ROW_WORDS
+        sizes = [math.prod(dim.count for dim in loops.dims[:k]) for k in range(len(loops.dims) + 1)]
+        return {
+            other
+            for other in range(len(sizes))
+            if other == below or sizes[min(other, below)] % row == 0
+        }
+
     def _waits(
-        self, choice: Choice, levels: list[list[tuple[int, int]]]
+        self, choice: Choice, levels: list[list[Level]]
     ) -> tuple[list[Watcher], list[_Condition]] | None:
         """Conditions with the levels of a form, which are added to those of the nests.
 
@@ -482,7 +532,7 @@ class _Own:
         watcher: Watcher,
         wanted: _Condition,
         choice: Choice,
-        levels: list[list[tuple[int, int]]],
+        levels: list[list[Level]],
     ) -> Watcher | None:
         """A condition with the level of a form, which is added to those of its nest."""
         index = next(k for k, nest in enumerate(self.nests) if watcher.side in nest.sides)
@@ -498,43 +548,30 @@ class _Own:
         if self.nests[index].field in choice.free:
             level = below
         elif wanted.grows:
-            levels[index].append((below, level))
+            levels[index].append(({below}, level))
         increment = (watcher.increment or 1) if wanted.grows else 0
         return replace(watcher, level=level, increment=increment)
 
     def _asked(self, condition: _Condition, fields: Mapping[str, Any]) -> Watcher | None:
         """A condition of a form that always holds; None if there is none.
 
-        It asks for no more than what the counter begins the phase with, in any iteration.
-
         Args:
             condition: its shape.
             fields: the nests that the instruction will have.
         """
-        if condition.flag is None or self.counters is None:
+        flag, side, level = condition.flag, condition.side, condition.level
+        if flag is None or (flag, side) not in self._askable():
             return None
-        nest = next(nest for nest in self.nests if condition.side in nest.sides)
-        value = fields.get(nest.field)
-        if value is None:
-            return None
-        threshold = 1 - iterations(value, condition.level) if condition.grows else 0
-        tiles: int = self.instruction.tiles  # type: ignore[attr-defined]
-        if not self.counters.holds(condition.flag, tiles, threshold, 0):
-            return None
-        return Watcher(
-            condition.flag,
-            condition.level,
-            threshold,
-            int(condition.grows),
-            side=condition.side,
-        )
+        value = fields[next(nest for nest in self.nests if side in nest.sides).field]
+        threshold = 1 - iterations(value, level) if condition.grows else 0
+        return Watcher(flag, level, threshold, int(condition.grows), side=side)
 
     def _loop_counts(
         self,
         loops: _Loops,
         shape: str,
         form: Mapping[str, str],
-        levels: Sequence[tuple[int, int]],
+        levels: Sequence[Level],
     ) -> dict[str, Any] | None:
         mask = int(form.get("reduction", "0"), 0)
         rank = int(shape)
@@ -554,7 +591,7 @@ class _Own:
         name: str,
         loops: _Loops,
         shape: str,
-        levels: Sequence[tuple[int, int]],
+        levels: Sequence[Level],
         free: bool,
     ) -> dict[str, Any] | None:
         value: Traversal = getattr(self.instruction, name)
@@ -566,7 +603,7 @@ class _Own:
         constraints = list(levels)
         if value.fifo_step:
             if ping is not None:
-                constraints.append((loops.under(value.fifo_dim), ping))
+                constraints.append(({loops.under(value.fifo_dim)}, ping))
             elif loops.under(value.fifo_dim) < len(loops.dims):
                 return None
         if part is None and value.part_dim:

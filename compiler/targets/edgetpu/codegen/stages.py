@@ -98,7 +98,8 @@ class Legalized(Form):
                 if self._place(name) not in known:
                     yield f"layer {layer.name!r} reads {name!r} before it is there"
             known.add(layer.writes)
-        names = [item.name for layer in self.layers for item in layer.weights]
+        items = {id(item): item for layer in self.layers for item in layer.weights}
+        names = [item.name for item in items.values()]
         if len(set(names)) != len(names):
             yield "names of weights repeat"
 

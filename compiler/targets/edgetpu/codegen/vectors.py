@@ -1,14 +1,16 @@
 """Vectors, and linear copies of whole tensors: gathering, and changing the shape of tensors.
 
 An all-gather brings the parts of a tensor to tiles that need all of it. Every tile that owns some
-sends one message over the ring. Receivers take the rows through two slots and put their words where
-they belong in a linear copy: rows, columns and channels in that order, channels filled up to words.
+sends one message over the ring. Receivers stage messages, so that none waits for another, and put
+their words where they belong in a linear copy: rows, columns and channels in that order, channels
+filled up to words. Messages for which staging has no room go through two slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
@@ -73,6 +75,13 @@ class _Message:
         """Rows of the ring."""
         return -(-self.words // LANES)
 
+    @property
+    def stays(self) -> bool:
+        """Whether published programs take such a message as a whole: a few rows, or one run."""
+        runs = [(count, stride) for count, stride in self.target if count > 1]
+        whole = all(stride == inner * step for (inner, step), (_, stride) in pairwise(runs))
+        return self.rows <= SLOTS or (whole and self.part is None)
+
 
 def _of_vector(vector: Vector, tile: int) -> _Message:
     held = vector.held(tile)
@@ -111,8 +120,49 @@ def _messages(tensor: Placed) -> list[_Message]:
     return [_of_image(tensor, tile) for tile in range(TILES) if tensor.active(tile)]
 
 
-GATHER_ROWS = 2 * SLOTS
-"""Wide rows that a gather takes: two slots of the sender, and two of the receivers."""
+def _pieces(message: _Message) -> list[_Message]:
+    """A message as receivers take it: in pieces of whole rows that can stay, if there are such."""
+    if message.stays or message.part is not None:
+        return [message]
+    (run, _), (count, stride) = message.target
+    sizes = range(1, max(2, SLOTS * LANES // run + 1))
+    whole = [size for size in sizes if size * run % LANES == 0]
+    if not whole:
+        return [message]
+    size = whole[-1]
+    return [
+        replace(
+            message,
+            target=[(run, 1), (min(size, count - first), stride)],
+            offset=message.offset + first * stride,
+            words=run * min(size, count - first),
+        )
+        for first in range(0, count, size)
+    ]
+
+
+_MOST_STAGED = 96
+"""Wide rows in which messages stay until they have been taken."""
+
+
+def _taken(tensor: Placed) -> list[tuple[_Message, bool]]:
+    """Messages as receivers take them, and whether they stay in rows of their own."""
+    found, staged = list[tuple[_Message, bool]](), 0
+    for piece in chain.from_iterable(map(_pieces, _messages(tensor))):
+        stays = piece.stays and staged + piece.rows <= _MOST_STAGED
+        staged += piece.rows if stays else 0
+        found.append((piece, stays))
+    return found
+
+
+def _staged(tensor: Placed) -> int:
+    """Wide rows of messages that stay."""
+    return sum(piece.rows for piece, stays in _taken(tensor) if stays)
+
+
+def gather_rows(tensor: Placed) -> int:
+    """Wide rows that a gather takes: two slots of the sender, and those of the receivers."""
+    return 2 * SLOTS + _staged(tensor)
 
 
 def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]) -> None:
@@ -124,66 +174,84 @@ def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]
         base: byte address of the linear copy, on all receivers.
         receivers: tiles that get the copy.
     """
-    builder = context.builder
-    before = _Before()
+    builder, tiles = context.builder, mask_of(receivers)
     for message in _messages(tensor):
-        _take(builder, message, base // WORD, mask_of(receivers), before)
-        _send(builder, message, mask_of(receivers))
-        before = _Before(
-            before.rows + message.rows,
-            before.words + message.words,
-            (message.words - 1) % LANES + 1,
-        )
+        _send(builder, message, tiles)
+    slots = builder.staging - 2 * SLOTS
+    taking = _Taking(builder, tiles, base // WORD, slots, slots - _staged(tensor))
+    for piece, stays in _taken(tensor):
+        if stays:
+            taking.stage(piece)
+        else:
+            taking.through_slots(piece)
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
-    """What receivers have taken of a gather so far.
+@dataclass(slots=True)
+class _Taking:
+    """Receivers of a gather, and what they have taken so far.
 
     Attributes:
-        rows: rows of the ring.
-        words: words of narrow memory.
-        last: words of the last row.
-    """
-
-    rows: int = 0
-    words: int = 0
-    last: int = LANES
-
-
-def _take(builder: Builder, message: _Message, base: int, receivers: int, before: _Before) -> None:
-    """Receivers take a message through two slots, which they use in turn from message to message.
-
-    Args:
         builder: the program.
-        message: the message.
+        tiles: mask of the receivers.
         base: word of the linear copy.
-        receivers: mask of the tiles.
-        before: what they have taken.
+        slots: first wide row of two slots.
+        next_row: wide row of the next message that stays.
+        counted: what RING_READ_A has counted.
+        words: words of narrow memory.
+        passed: words that had been taken with the last message through slots.
     """
-    first, turn = builder.staging - 2 * SLOTS, before.rows % SLOTS
-    # A message begins with the slot that the last one did not end with.
-    rows = rows_at(first + turn, [(message.rows, 0)], ping_pong=(0, 1 - 2 * turn))
-    taken = before.words + LANES - before.last
-    builder.emit(
-        RingConsume(
-            op=Opcode.RING_CONSUME_A,
-            tiles=receivers,
-            wide=rows,
-            wait=padded([_wrapped(free(TileFlag.WIDE_TO_NARROW, 0, before=taken, step=LANES))], 1),
-            ring_read=Producer(0),
+
+    builder: Builder
+    tiles: int
+    base: int
+    slots: int
+    next_row: int
+    counted: int = 0
+    words: int = 0
+    passed: int = 0
+
+    def stage(self, message: _Message) -> None:
+        """Take a message into rows of its own, and wait for nothing."""
+        # Published programs count one or two rows, or more of them as a whole.
+        level = 0 if message.rows <= SLOTS else 1
+        self._take(message, rows_at(self.next_row, [(message.rows, 1)]), level)
+        self.next_row += message.rows
+        self.counted += 1 if level else message.rows
+
+    def through_slots(self, message: _Message) -> None:
+        """Take a message through two slots."""
+        # All rows but the last one are whole.
+        taken = max(self.passed, self.words - LANES)
+        credit = Watcher(TileFlag.WIDE_TO_NARROW, 0, signed16(taken), LANES)
+        rows = rows_at(self.slots, [(message.rows, 0)], ping_pong=(0, 1))
+        self._take(message, rows, 0, credit)
+        self.counted += message.rows
+        self.passed = self.words
+
+    def _take(
+        self, message: _Message, rows: Traversal, level: int, credit: Watcher | None = None
+    ) -> None:
+        """Store a message in rows, whose arrival counts at a level, and take it from there."""
+        self.builder.emit(
+            RingConsume(
+                op=Opcode.RING_CONSUME_A,
+                tiles=self.tiles,
+                wide=rows,
+                wait=(credit,),
+                ring_read=Producer(level),
+            )
         )
-    )
-    builder.emit(
-        WideToNarrow(
-            tiles=receivers,
-            wide=rows,
-            narrow=_narrow(base + message.offset, message.target, message.part),
-            wide_to_narrow=Producer(0),
-            wait=padded([full(TileFlag.RING_READ_A, 0, before=before.rows)], 2),
-            pack_level=len(message.target),
+        self.builder.emit(
+            WideToNarrow(
+                tiles=self.tiles,
+                wide=rows,
+                narrow=_narrow(self.base + message.offset, message.target, message.part),
+                wide_to_narrow=Producer(0),
+                wait=padded([full(TileFlag.RING_READ_A, level, before=self.counted)], 2),
+                pack_level=len(message.target),
+            )
         )
-    )
+        self.words += message.words
 
 
 def _send(builder: Builder, message: _Message, receivers: int) -> None:
@@ -209,11 +277,6 @@ def _send(builder: Builder, message: _Message, receivers: int) -> None:
             destination=receivers,
         )
     )
-
-
-def _wrapped(watcher: Watcher) -> Watcher:
-    """A condition whose threshold has 16 bits, as the counters have."""
-    return replace(watcher, threshold=signed16(watcher.threshold))
 
 
 def _narrow(base: int, dims: Loops, part: tuple[int, int] | None) -> Traversal:
