@@ -574,26 +574,32 @@ def collect(
     for block in blocks:
         number = (block - blocks[0]) // TILES
         builder.room(_BLOCK_BUNDLES)
-        builder.emit(outfeed(block))
-        builder.emit(
-            RingProduce(
-                tiles=1 << vector.owner(block),
-                wide=rows_at(staging + number % SLOTS, [(1, 1)]),
-                ring_write=Producer(1),
-                token=Producer(2),
-                wait=padded(
-                    [
-                        builder.tokens.turn(0, 2, 1),
-                        full(TileFlag.NARROW_TO_WIDE, 1, before=number),
-                    ],
-                    2,
-                ),
-                to_outfeed=True,
-            )
+        taken = outfeed(block)
+        message = RingProduce(
+            tiles=1 << vector.owner(block),
+            wide=rows_at(staging + number % SLOTS, [(1, 1)]),
+            ring_write=Producer(1),
+            token=Producer(2),
+            wait=padded(
+                [
+                    builder.tokens.turn(0, 2, 1),
+                    full(TileFlag.NARROW_TO_WIDE, 1, before=number),
+                ],
+                2,
+            ),
+            to_outfeed=True,
         )
+        if taken.to_host:
+            builder.emit_all([taken, message])
+        else:
+            # The scalar core has read the words that were there before.
+            builder.emit_all([message, _PIPELINE, taken])
 
 
-_BLOCK_BUNDLES = 8
+_PIPELINE = ScalarFence(idle=1 << StreamEngine.PIPELINE)
+"""The scalar core waits for its own loads and stores."""
+
+_BLOCK_BUNDLES = 12
 
 
 def send_vector(builder: Builder, vector: Vector, destination: Destination) -> None:
@@ -862,7 +868,7 @@ def _relay(
             room = BEAGLE.memories.scalar.elements - held
             taken = words if words <= room else room - room % LANES
             if taken:
-                builder.emit(ScalarFence(idle=1 << StreamEngine.PIPELINE))
+                builder.emit(_PIPELINE)
                 builder.emit(Outfeed(buffer=outfeed_words(taken, held), row_words=LANES))
             held, words = held + taken, words - taken
             if words:
