@@ -18,11 +18,12 @@ from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.targets.edgetpu.codegen import builder as building
-from fitzroy.compiler.targets.edgetpu.codegen import edges, softmax, streaming
+from fitzroy.compiler.targets.edgetpu.codegen import edges, relay, softmax, streaming
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.compiler.targets.edgetpu.codegen.options import Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import Axis, Image
+from fitzroy.compiler.targets.edgetpu.codegen.relay import Destination
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.edgetpu.envelope import PROPERTIES, Measured, Program, measured
@@ -30,6 +31,7 @@ from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.stream import Outfeed
 from fitzroy.hw_models.isa.traversal import INFEED_BUFFER, Traversal, traversal
+from fitzroy.hw_models.isa.units import MOST_OUTFED, outfeed_words
 from fitzroy.linker.packages.darwinn import link
 
 I8, U8 = DType.INT8, DType.UINT8
@@ -152,20 +154,20 @@ def pushed_one_by_one(
     builder: Builder,
     messages: Sequence[tuple[RingProduce, int]],
     size: int,
-    destination: edges.Destination,
+    destination: Destination,
 ) -> None:
     """Every piece is pushed when it has come."""
     del size
     for message, words in messages:
         builder.emit(message)
-        builder.emit(Outfeed(buffer=edges.outfeed_words(words), row_words=64))
-        edges._push(builder, words, words, destination)
+        builder.emit(Outfeed(buffer=outfeed_words(words), row_words=64))
+        relay._push(builder, words, words, destination)
 
 
 UNDONE: dict[str, tuple[str, object, str, object]] = {
-    "output-descriptor-offset": ("relayed", edges, "PART_BYTES", 8),
-    "push-run": ("words", edges, "_relay", pushed_one_by_one),
-    "relay-fence": ("words", edges, "_relay", pushed_one_by_one),
+    "output-descriptor-offset": ("relayed", relay, "PART_BYTES", 8),
+    "push-run": ("words", edges, "relay", pushed_one_by_one),
+    "relay-fence": ("words", edges, "relay", pushed_one_by_one),
     "infeed-base": ("large input", edges, "infeed_units", plain_infeed),
     "descriptor-spacing": ("scratch", building, "DESCRIPTOR_BUNDLES", 0),
     "descriptor-write": ("streamed in blocks", building, "DESCRIPTOR_BUNDLES", 0),
@@ -202,8 +204,8 @@ def test_long_pieces_are_several_outfeeds_of_whole_rows() -> None:
 
     image = Image("image", axis(rows), axis(columns), depth, 0, 0)
     builder = Builder()
-    edges.send_image(builder, image, image, edges.Destination(SymbolKind.OUTPUT, "y", last=True))
+    edges.send_image(builder, image, image, Destination(SymbolKind.OUTPUT, "y", last=True))
     taken = [item for _, _, item in builder.program if isinstance(item, Outfeed)]
     units = [item.buffer.steps for item in taken if item.to_host]
-    assert units == [edges.MOST_OUTFED, rows * columns * depth // 8 - edges.MOST_OUTFED]
+    assert units == [MOST_OUTFED, rows * columns * depth // 8 - MOST_OUTFED]
     assert units[0] * 8 % 256 == 0
