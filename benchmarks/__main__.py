@@ -14,10 +14,14 @@ driver
     CPU time of the driver for the Edge TPU alone, per transfer
 timing
     the timing model of the Edge TPU, against published measurements of devices
+hosts
+    hosts of the timing model, against published measurements; fits their constants
 edgetpu_compiler
     programs of the compiler for the Edge TPU: right, and how fast beside those of Google's
 forms
-    forms of instructions of our programs that no published program has
+    forms of instructions of our programs that no published program has; repeats are random models
+envelope
+    properties of our programs, against those of published programs
 modules
     bytecode modules: the interpreter, and what host programs add to inferences
 conformance
@@ -27,10 +31,11 @@ simulator_conformance
 
 Each writes ``benchmarks/results/<name>.json`` with the machine and the versions; in the end
 ``docs/benchmarks.md``, ``docs/conformance.md``, ``docs/simulator_conformance.md`` and the figures
-of ``docs/timing.md``, ``docs/edgetpu_compiler.md``, ``docs/instruction_forms.md``,
-``docs/driver.md`` and ``docs/modules.md`` are made from these files if all are there. Needed are
-the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a corpus of models
-(FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no explanation.
+of ``docs/timing.md``, ``docs/hosts.md``, ``docs/edgetpu_compiler.md``,
+``docs/instruction_forms.md``, ``docs/driver.md`` and ``docs/modules.md`` are made from these files
+if all are there. Needed are the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a
+corpus of models (FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no
+explanation.
 """
 
 from __future__ import annotations
@@ -50,8 +55,10 @@ NAMES = (
     "simulator",
     "driver",
     "timing",
+    "hosts",
     "edgetpu_compiler",
     "forms",
+    "envelope",
     "modules",
     "conformance",
     "simulator_conformance",

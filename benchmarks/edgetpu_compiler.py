@@ -39,9 +39,9 @@ from fitzroy.driver.runtime.devices import open_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice, Stage
 from fitzroy.edgetpu import EdgeTpuCompilation, MappedSegment, Source, compile_edgetpu
 from fitzroy.formats.darwinn import PackageFile
+from fitzroy.hosts import made, values
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.chips.chip import Host
-from fitzroy.hw_models.chips.facts import Fact
+from fitzroy.hw_models.chips.hosts import Host
 from fitzroy.hw_models.edgetpu.timing import simulate
 from fitzroy.hw_models.isa.tensor import TensorOp
 
@@ -69,10 +69,11 @@ _USB = "jetson_nano_10w_usb3"
 
 
 def _instant() -> Host:
-    def fact(value: float) -> Fact[float]:
-        return Fact(value, Evidence.ASSUMED, "a host that takes no time")
-
-    return Host(*map(fact, (0.0, 0.0, 0.0, 0.0, 1e12, 1e12, 0.0)))
+    """A host that takes no time."""
+    usual = values(BEAGLE.hosts[_USB])
+    nothing = dict.fromkeys((name for name in usual if name not in ("bus", "read")), 0.0)
+    rates = {"link": 1e12, "stream": 1e12, "doze": 1e12}
+    return made({**usual, **nothing, **rates}, Evidence.ASSUMED, "a host that takes no time")
 
 
 @dataclass

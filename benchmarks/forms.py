@@ -112,9 +112,8 @@ class Mode:
 
 def compiled(path: Path, options: Options) -> list[PackageFile]:
     """Packages of the parts of a model that fit the chip."""
-    return _linked(
-        import_model(tflite.read_model(path.read_bytes(), str(path)), path=str(path)), options
-    )
+    graph = import_model(tflite.read_model(path.read_bytes(), str(path)), path=str(path))
+    return _linked(graph, options)
 
 
 def _linked(graph: Graph, options: Options) -> list[PackageFile]:

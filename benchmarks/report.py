@@ -296,6 +296,70 @@ def simulator_conformance(results: Json) -> str:
     return text + f"\n{_machine(results)}\n"
 
 
+def hosts(results: Json) -> str:
+    """The page of hosts: its text, with the figures between markers made anew."""
+    aims, judged = results["aims"], results["judged"]
+    everything = judged["all"]
+    text = (
+        f"\n**{everything['rows']:.0f} predictions of rows that had no part in the constants: mean "
+        f"error {everything['mean']:.1f} % (aim {aims['mean']:g} %), largest "
+        f"{everything['largest']:.1f} % (aim {aims['largest']:g} %).**\n\n"
+    )
+    text += _table(
+        ("host", "rows", "mean error", "largest"),
+        [
+            (
+                f"`{name}`",
+                f"{figures['rows']:.0f}",
+                f"{figures['mean']:.1f} %",
+                f"{figures['largest']:.1f} %",
+            )
+            for name, figures in judged.items()
+            if name != "all"
+        ],
+    )
+    text += "\n### Every row\n\n"
+    rows = [row for row in results["rows"] if row["modelled"] is not None]
+    text += _table(
+        ("model", "host", "clock", "part", "measured", "modelled", "error", "from other rows", ""),
+        [_host_row(row) for row in rows],
+    )
+    text += "\n### Rows whose package is not at hand\n\n"
+    text += _table(
+        ("model", "host", "measured"),
+        [
+            (f"`{row['model']}`", f"`{row['host']}`", f"{row['measured']:.3f} ms")
+            for row in results["rows"]
+            if row["modelled"] is None
+        ],
+    )
+    text += "\n### Constants that the rows of google-coral/cts give\n\n"
+    text += _table(
+        ("host", "constant", "value"),
+        [
+            (f"`{host}`", name, f"{value:.3g}")
+            for host, constants in results["constants"].items()
+            for name, value in constants.items()
+        ],
+    )
+    return _renewed("hosts.md", f"{text}\n{_machine(results)}\n\n")
+
+
+def _host_row(row: Json) -> tuple[str, ...]:
+    alone = row["left_out"]
+    return (
+        f"`{row['model']}`",
+        f"`{row['host']}`",
+        row["clock"],
+        row["part"],
+        f"{row['measured']:.3f} ms",
+        f"{row['modelled']:.3f} ms",
+        f"{100 * (row['modelled'] / row['measured'] - 1):+.1f} %",
+        "" if alone is None else f"{100 * (alone / row['measured'] - 1):+.1f} %",
+        row["note"],
+    )
+
+
 def timing(results: Json) -> str:
     """The page of the timing model: its text, with the figures between markers made anew."""
     text = ""
@@ -764,6 +828,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "conformance.md": (conformance, ("conformance",)),
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
     "timing.md": (timing, ("timing",)),
+    "hosts.md": (hosts, ("hosts",)),
     "edgetpu_compiler.md": (edgetpu_compiler, ("edgetpu_compiler",)),
     "instruction_forms.md": (instruction_forms, ("forms",)),
     "driver.md": (driver, ("driver",)),

@@ -22,7 +22,11 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from tests.compiler.edgetpu_reference import device_scale
+from tests.compiler.edgetpu_reference import (
+    device_scale,
+    evaluate_as_published,
+    published_logistic,
+)
 from tests.support import corpus_path
 
 import fitzroy
@@ -37,23 +41,19 @@ from benchmarks.support import (
     write_results,
 )
 from fitzroy.base.errors import FitzroyError, UnsupportedError
-from fitzroy.base.types import Array, TensorType
+from fitzroy.base.types import Array
+from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Arrays, Call
-from fitzroy.compiler.ops.elementwise import reals, stored
 from fitzroy.compiler.ops.pooling import AveragePool2D
 from fitzroy.compiler.ops.recurrent import (
-    BIASES,
-    CELL_STATE,
-    INPUT,
-    INPUT_WEIGHTS,
-    RECURRENT_WEIGHTS,
     UnidirectionalSequenceLstm,
 )
-from fitzroy.compiler.ops.recurrent import GATES as GATE_NAMES
 from fitzroy.compiler.reference import evaluate
 from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.formats import flat, tflite
 from fitzroy.formats.darwinn import PackageFile
+from fitzroy.formats.submodel import submodel
 from fitzroy.hw_models.numerics import Arithmetic, convolution
 
 COMPILED = "**/*edgetpu*.tflite"
@@ -114,6 +114,35 @@ def source_path(path: Path) -> Path:
     """Where the source of a compiled model would be."""
     stem = re.sub(r"_cocompiled_with_\w[\w.]*_quant", "", path.stem)
     return path.with_name(re.sub(r"[_-]edgetpu", "", stem) + ".tflite")
+
+
+def source_part(path: Path, package: PackageFile) -> Graph:
+    """The operators of a source model that a package computes.
+
+    Args:
+        path: the source, which may have operators that cannot be imported.
+        package: what was compiled from it, with the names of its tensors.
+    """
+    model = tflite.read_model(path.read_bytes(), path.name)
+    main = (model.subgraphs or [])[0]
+    tensors, operators = main.tensors or [], main.operators or []
+    made_by = {
+        tensors[index].name: number
+        for number, operator in enumerate(operators)
+        for index in flat.ints(operator.outputs)
+    }
+    inputs = [name for name in package.main.inputs if not name.startswith(STATE_INPUT)]
+    outputs = [name for name in package.main.outputs if not name.endswith(STATE)]
+    found: set[int] = set()
+    wanted = [str(name) for name in outputs]
+    while wanted:
+        number = made_by.get(name := wanted.pop())
+        if number is None or number in found or name in inputs:
+            continue
+        found.add(number)
+        read = flat.ints(operators[number].inputs)
+        wanted += [str(tensors[index].name) for index in read if index >= 0]
+    return import_model(submodel(model, found, inputs, outputs), path=path.name)
 
 
 def stored_input(graph: Graph, name: str, package: PackageFile) -> str:
@@ -207,46 +236,6 @@ def by_tflite_pool(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array
 
     with patch.object(AveragePool2D, "evaluate", pool):
         return evaluate(graph, inputs)
-
-
-def as_compiled(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Reference semantics with the requantization and the LSTM gates of compiled programs."""
-    with patch.object(UnidirectionalSequenceLstm, "evaluate", _stored_gates):
-        return by_reciprocal(graph, inputs)
-
-
-def _stored_gates(
-    self: UnidirectionalSequenceLstm, call: Call, arrays: Arrays, arithmetic: Arithmetic
-) -> Sequence[Array]:
-    """An LSTM with both halves of a gate's sum, and the states, stored as quantized numbers."""
-    del arithmetic
-    state, cells = call.result.type, call.type(CELL_STATE)
-
-    def operand(index: int) -> Array:
-        array = arrays[index]
-        if array is None:
-            raise UnsupportedError(f"an LSTM without operand {index}")
-        return reals(array, call.type(index))
-
-    def kept(values: Array, type: TensorType) -> Array:
-        return reals(stored(values, type), type)
-
-    steps = operand(INPUT)
-    if not self.lstm(call).time_major:
-        steps = steps.swapaxes(0, 1)
-    cell = hidden = np.zeros((steps.shape[1], call.type(INPUT_WEIGHTS).shape[0]), np.float32)
-    outputs = []
-    for step in steps:
-        sums = [
-            kept(step @ operand(INPUT_WEIGHTS + gate).T + operand(BIASES + gate), state)
-            + kept(hidden @ operand(RECURRENT_WEIGHTS + gate).T, state)
-            for gate in range(len(GATE_NAMES))
-        ]
-        i, f, o = (1 / (1 + np.exp(-sums[gate])) for gate in (0, 1, 3))
-        cell = kept(f * cell + i * np.tanh(sums[2]), cells)
-        hidden = kept(o * np.tanh(cell), state)
-        outputs.append(hidden)
-    return [stored(np.stack(outputs, axis=0 if self.lstm(call).time_major else 1), state)]
 
 
 def state(package: PackageFile, name: str) -> Array:
@@ -350,6 +339,7 @@ def compare(path: Path, *, randoms: int, images: int) -> Comparison:
     names = [name for name in package.main.outputs if not name.endswith(STATE)]
     graph = original if names == list(original.outputs) else original.cut(names)
     compiled = requantized(graph, package, names)
+    logistic = published_logistic(package)
     litert = LiteRT(as_tflite(source_path(path), original, graph))
     device, result = SimulatedDevice(), Comparison(scales=_scales(graph, package, names))
     result.randoms = randoms
@@ -386,7 +376,7 @@ def compare(path: Path, *, randoms: int, images: int) -> Comparison:
         result.reference.add(ours, wanted)
         if result.reference.differing > before:
             result.reciprocal.add(ours, by_reciprocal(graph, inputs))
-            result.compiled.add(ours, as_compiled(compiled, inputs))
+            result.compiled.add(ours, evaluate_as_published(compiled, inputs, logistic))
     result.pictures = len(result.seconds) - randoms
     return result
 

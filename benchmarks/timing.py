@@ -19,13 +19,13 @@ from itertools import groupby, pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
-import numpy as np
 from tests.support import corpus_path
 
 from benchmarks.support import write_results
 from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import UsageError
 from fitzroy.driver.runtime.simulator import Stage
+from fitzroy.estimate import recorded
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.timeline import Timeline
 from fitzroy.hw_models.edgetpu.timing import simulate
@@ -90,7 +90,7 @@ class Row:
 
 
 class Program:
-    """A compiled model of the corpus, as it runs on zeros.
+    """A compiled model of the corpus; its course does not depend on data.
 
     Args:
         path: the file.
@@ -102,23 +102,25 @@ class Program:
     @property
     def name(self) -> str:
         """Its name."""
-        return _short(self.path.name)
+        return short(self.path.name)
 
     @cached_property
     def stage(self) -> Stage:
         """Its main executable with a recording."""
-        model = EdgeTpuProgram.load(self.path)
-        inputs = {
-            name: np.zeros(type.shape, type.dtype.numpy) for name, type in model.inputs.items()
-        }
-        return model.start(inputs, record=True).finish().stages[-1]
+        return recorded(EdgeTpuProgram.load(self.path).package.main)
 
     def time(self, clock: str, host: str) -> Timeline:
         """One inference."""
         recording = self.stage.recording
         if recording is None:
             raise UsageError("the run was not recorded", where=str(self.path))
-        return simulate(recording, self.stage.chunk_sizes, clock=clock, host=host)
+        return simulate(
+            recording,
+            self.stage.chunk_sizes,
+            clock=clock,
+            host=host,
+            pieces=self.stage.positions,
+        )
 
 
 def calibration_path() -> Path:
@@ -162,16 +164,18 @@ def programs(content: Mapping[str, Any]) -> dict[int, Program]:
     }
 
 
-def _short(file: str) -> str:
+def short(file: str) -> str:
+    """The name of a program, from that of its file."""
     return PurePath(file.split()[-1].strip("()")).name.removesuffix("_edgetpu.tflite")
 
 
-def _place(content: Mapping[str, Any], number: int) -> tuple[str, str, int]:
+def place(content: Mapping[str, Any], number: int) -> tuple[str, str, int]:
+    """Host, link and clock in MHz of a host of the measurements."""
     _, host, link, mhz = content["hosts"][number]
     return host, link.split()[0], mhz
 
 
-def _measurements(content: Mapping[str, Any]) -> Iterator[tuple[int, int, float]]:
+def measurements(content: Mapping[str, Any]) -> Iterator[tuple[int, int, float]]:
     """File, host and milliseconds of each inference whose program has a name."""
     for row in content["rows"]:
         if row[1] is not None and content["quantities"][row[3]] == [_INFERENCE, "ms"]:
@@ -186,14 +190,14 @@ def compare(
 ) -> list[Row]:
     """Every measurement of some parts that can be compared, and what the model says."""
     rows = []
-    for file, host, measured in _measurements(content):
+    for file, host, measured in measurements(content):
         name = content["files"][file]["file"]
-        part, place = part_of(name), HOSTS.get(_place(content, host))
-        if file not in known or place is None or part not in parts or DIFFERENCE.search(name):
+        part, where = part_of(name), HOSTS.get(place(content, host))
+        if file not in known or where is None or part not in parts or DIFFERENCE.search(name):
             continue
-        progress(f"{_short(name)}, {place[0]}")
-        modelled = known[file].time(place[1], place[0]).total / 1000
-        rows.append(Row(part, _short(name), *place, measured, modelled))
+        progress(f"{short(name)}, {where[0]}")
+        modelled = known[file].time(where[1], where[0]).total / 1000
+        rows.append(Row(part, short(name), *where, measured, modelled))
     return rows
 
 
@@ -203,7 +207,7 @@ def differences(
     """Programs on one host that nothing is known of: how much longer one takes than the other."""
     rows = sorted(
         (host, -measured, file)
-        for file, host, measured in _measurements(content)
+        for file, host, measured in measurements(content)
         if file in known and DIFFERENCE.search(content["files"][file]["file"])
     )
     found: list[dict[str, object]] = []
@@ -225,14 +229,14 @@ def missing(content: Mapping[str, Any], known: Mapping[int, Program]) -> dict[st
     """Rows that judge and cannot be compared: programs, and rows by hosts that have no model."""
     absent: set[str] = set()
     hosts: Counter[str] = Counter()
-    for file, host, _ in _measurements(content):
+    for file, host, _ in measurements(content):
         name = content["files"][file]["file"]
         if part_of(name) != "judge":
             continue
         if file not in known:
-            absent.add(_short(name))
-        elif _place(content, host) not in HOSTS:
-            hosts["{}, {}, {} MHz".format(*_place(content, host))] += 1
+            absent.add(short(name))
+        elif place(content, host) not in HOSTS:
+            hosts["{}, {}, {} MHz".format(*place(content, host))] += 1
     return {"programs": sorted(absent), "hosts": dict(hosts)}
 
 
@@ -246,11 +250,11 @@ def traces(content: Mapping[str, Any], known: Mapping[int, Program]) -> list[dic
     found: list[dict[str, object]] = []
     base = BEAGLE.timing.first_output
     for (file, host), group in groupby(rows, key=lambda row: row[:2]):
-        place = TRACED.get(_place(content, host))
-        if place is None:
+        where = TRACED.get(place(content, host))
+        if where is None:
             continue
         measured = [value - base for _, _, value in group]
-        timeline = known[file].time(place[1], place[0])
+        timeline = known[file].time(where[1], where[0])
         sent = max(t.end for t in timeline.transfers if t.kind in ("instructions", "input"))
         first = min(t.begin for t in timeline.transfers if t.kind == "output")
         found.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -35,6 +36,7 @@ from fitzroy.hw_models.chips.catalog import CHIPS
 from fitzroy.hw_models.chips.facts import facts
 from fitzroy.hw_models.csr import beagle as csr
 from fitzroy.hw_models.csr.register import Register
+from fitzroy.hw_models.edgetpu.envelope import PROPERTIES, published, range_text
 from fitzroy.hw_models.isa import scalar as scalar_core
 from fitzroy.hw_models.isa.catalog import INSTRUCTIONS, opcodes
 from fitzroy.hw_models.isa.fence import TileFence
@@ -679,6 +681,112 @@ def bytecode() -> str:
     return "\n".join(lines)
 
 
+_ENVELOPE = """\
+A simulator knows the limits that it was told of. A chip may have others: a latency, the depth of a
+queue, an address that wraps. They show in what the programs of the chip's own compiler never do.
+
+The envelope declares it (`hw_models/edgetpu/envelope`): properties of programs, each with a
+function that measures it, and the range that it has in published programs. **A value outside proves
+nothing**: it says that no chip is known to have executed a program with it. The risk is a judgement
+of how likely a chip minds, and how bad that would be; high means that a wrong result or a hang is
+plausible, and that many models would have it.
+
+```
+fitzroy compile model.tflite                       # names what is outside with medium risk or more
+fitzroy compile model.tflite --conservative        # does not leave the envelope
+fitzroy inspect model_edgetpu.tflite --envelope    # all properties of a program, and the places
+python -m benchmarks.envelope [PACKAGES...]        # takes the ranges anew from compiled models
+```
+
+A conservative compilation leaves operators to the host, with the reason, whose program would leave
+the envelope; it fails where no operator is at fault. The [verifier](verifier.md) has a rule for the
+envelope, too. Properties that depend on the order of events are measured on the course of the
+scalar core without data; where that depends on data, the program is followed up to there.
+"""
+
+_ENVELOPE_LIMITS = """\
+- Addresses of buffers count as 0. A program that a simulator ran has them filled in, and its
+  offsets say nothing.
+- A published LSTM, whose course depends on data, keeps pieces of 24 bytes one after the other in
+  the host's scratch buffer; offsets and sizes of descriptors are those of outputs.
+- How many instructions wait at the engines of tiles is not a property: published programs have
+  thousands, so that these queues must hold the scalar core back.
+- Which fields, modes and levels instructions have is another subject:
+  [instruction_forms.md](instruction_forms.md).
+"""
+
+
+def envelope() -> str:
+    """The envelope of published programs, and programs of the code generator in it."""
+    results = json.loads((FOLDER.parent / "benchmarks" / "results" / "envelope.json").read_text())
+    own, ranges = results["properties"], published()
+    lines = [
+        NOTICE + "# Envelope of published programs\n",
+        _ENVELOPE,
+        "## Ranges\n",
+        "*Published*: values in the compiled models that the table was made from, places and",
+        "programs; where a bound is wider than these values, it is that of a survey of 318",
+        "published programs of runtime versions 10 to 14. *Ours*: values in the programs of the",
+        f"code generator for the {results['sources']} quantized models of the corpus and",
+        f"{results['random_models']} random models, {results['programs']} programs, in default",
+        "mode.\n",
+        *_table(
+            (
+                "property",
+                "bound",
+                "published",
+                "places",
+                "ours",
+                "places",
+                "outside",
+                "risk",
+                "evidence",
+            ),
+            (
+                (
+                    f"`{slug}`",
+                    range_text(item, ranges.get(slug)),
+                    _values(ranges[slug].lowest, ranges[slug].highest),
+                    _places(ranges[slug].occurrences, ranges[slug].programs),
+                    _values(own[slug]["lowest"], own[slug]["highest"]) if slug in own else "",
+                    _places(own[slug]["occurrences"], own[slug]["programs"]) if slug in own else "",
+                    _places(own[slug]["outside"], own[slug]["leaving"]) if slug in own else "",
+                    item.risk.value,
+                    item.evidence.name,
+                )
+                for slug, item in PROPERTIES.items()
+            ),
+        ),
+        "## What they guard against\n",
+        *_table(
+            (
+                "property",
+                "what is measured",
+                "what may lie behind it",
+                "what keeps a program inside",
+            ),
+            (
+                (f"`{slug}`", f"{item.title} ({item.unit})", item.guards, item.remedy)
+                for slug, item in PROPERTIES.items()
+            ),
+        ),
+        "## Limits\n",
+        _ENVELOPE_LIMITS,
+        *_evidence(item.evidence for item in PROPERTIES.values()),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _values(lowest: int, highest: int) -> str:
+    return f"{lowest:,}" if lowest == highest else f"{lowest:,} to {highest:,}"
+
+
+def _places(places: int, programs: int) -> str:
+    if not places:
+        return "0"
+    return f"{places:,} in {programs:,} {'programs' if programs > 1 else 'program'}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "operators.md": operators,
     "passes.md": passes,
@@ -686,6 +794,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "csr.md": registers,
     "chip.md": chip,
     "bytecode.md": bytecode,
+    "envelope.md": envelope,
 }
 
 

@@ -3,10 +3,11 @@
 Tiles send their parts in order of their linear ids: id modulo 16 is the tile, and an output that
 is computed in several passes goes on with id 16. A part has its rows in order, each with its
 columns in order, each with its channels padded to whole words of 32 bits; parts follow each other
-without gaps, and every pass is padded to 8 bytes. Vectors, 1 x 1 x C, lie in blocks of 64 channels
-on consecutive tiles.
+without gaps. Passes begin at multiples of 32 bytes, and the last one is padded to 8. Vectors,
+1 x 1 x C, lie in blocks of 64 channels on consecutive tiles.
 
-Facts: all output layouts of compiled models are made this way.
+Facts: all output layouts of compiled models are made this way, and all of their transfers begin at
+multiples of 32 bytes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ TILES = GRID * GRID
 _WORD_BYTES = BEAGLE.memories.narrow.element_bytes
 _UNIT_BYTES = BEAGLE.limits.host_output_unit
 """The device sends units of 8 bytes."""
+
+PART_BYTES = 32
+"""Parts of an output that the host takes one by one begin at multiples of this."""
 
 _LANES = BEAGLE.compute.lanes
 """Channels that a tile computes at a time: the blocks of vectors."""
@@ -221,7 +225,7 @@ class _Parts:
                         raise LinkError(f"two parts of an output on linear tile {row + column}")
                     sizes[row + column] = height * width * pitch
             row_sizes = np.array([widths[column] * pitch for column in ids.columns])
-        starts, size = _starts(sizes, _UNIT_BYTES // math.gcd(itemsize, _UNIT_BYTES))
+        starts, size = _starts(sizes, itemsize)
         size_bytes = size * itemsize
         return cls(ids, extent, pitch, local_y, local_x, row_sizes, sizes, starts, size_bytes)
 
@@ -248,14 +252,21 @@ class _Parts:
         return sorted(boxes)
 
 
-def _starts(sizes: Array, unit: int) -> tuple[Array, int]:
-    """Where parts begin, if every pass is filled up to whole units, and where the last one ends."""
+def _starts(sizes: Array, itemsize: int) -> tuple[Array, int]:
+    """Where parts begin, in elements, and where the last pass ends."""
     passes = np.zeros((-(-len(sizes) // TILES), TILES), np.int64)
     passes.reshape(-1)[: len(sizes)] = sizes
-    ends = np.cumsum(-(-passes.sum(axis=1) // unit) * unit)
+    units = np.full(len(passes), _elements(PART_BYTES, itemsize))
+    units[-1] = _elements(_UNIT_BYTES, itemsize)
+    ends = np.cumsum(-(-passes.sum(axis=1) // units) * units)
     inside = np.cumsum(passes, axis=1) - passes
     starts = inside + np.concatenate([[0], ends[:-1]])[:, None]
     return starts.reshape(-1)[: len(sizes)], int(ends[-1])
+
+
+def _elements(nbytes: int, itemsize: int) -> int:
+    """Elements of the fewest whole units of some bytes."""
+    return nbytes // math.gcd(itemsize, nbytes)
 
 
 def _up(value: int, unit: int) -> int:

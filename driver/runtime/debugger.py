@@ -30,6 +30,7 @@ from fitzroy.hw_models.edgetpu.scalar import (
     Stream,
 )
 from fitzroy.hw_models.edgetpu.state import Head, Traffic
+from fitzroy.hw_models.edgetpu.unknown import KNOWN
 from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, TileFlag
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.program import bundle_count, jump_target, positions
@@ -462,7 +463,7 @@ class Debugger:
         if name == "scalar":
             return self.view.read_words(0, MEMORY_WORDS)
         held = self.view.memory
-        words, known = getattr(held, name), getattr(held, f"{name}_known")
+        words, known = getattr(held, name), getattr(held, f"{name}_known") == KNOWN
         if tile is None:
             return words, known
         check_tile(tile)

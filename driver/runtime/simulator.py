@@ -17,7 +17,8 @@ from fitzroy.base.errors import (
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.caching import ParameterCache
 from fitzroy.formats.darwinn import Description, Executable, ExecutableType, PackageFile
-from fitzroy.hw_models.edgetpu.machine import Machine
+from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
+from fitzroy.hw_models.edgetpu.machine import Doubt, Machine
 from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.scalar import Descriptor, Event
 from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES, Instruction
@@ -28,6 +29,9 @@ from fitzroy.linker.resolve.fields import SPACING, Buffer, buffer_addresses, pat
 
 _MOST_BYTES = 1 << 30
 """Largest buffer that is made for a program; no file has to hold it."""
+
+_CONFIRMING_SEEDS = (1, 2, 3)
+"""Contents of memories with which outputs must be the same that depend on unknown values."""
 
 _WRITABLE = (Description.BASE_ADDRESS_OUTPUT_ACTIVATION, Description.BASE_ADDRESS_SCRATCH)
 
@@ -53,6 +57,14 @@ class Stage:
         """Bytes of each chunk."""
         return [BUNDLE_BYTES * bundle_count(chunk) for chunk in self.chunks]
 
+    @property
+    def positions(self) -> int:
+        """Positions in y and x of all outputs, which a host puts in order one by one."""
+        return sum(
+            layer.y_dim * layer.x_dim * layer.execution_count_per_inference
+            for layer in self.executable.outputs.values()
+        )
+
     def requested(self, tag: DescriptorTag) -> int:
         """Bytes that the program asked the host for, or sent it; 0 if nothing is recorded."""
         entries = self.recording.entries if self.recording is not None else ()
@@ -72,6 +84,8 @@ class PackageOutputs:
         instructions: bundles that the scalar core executed, as often as it did, parameter caching
             included; those that it hands to tiles count once.
         stages: the executables that ran, in order.
+        doubt: what the program reads although nothing has written it, if by its flow of data, but
+            not by its values, outputs depend on that; empty if they do not.
     """
 
     tensors: Mapping[str, Array]
@@ -79,6 +93,7 @@ class PackageOutputs:
     stream: bytes
     instructions: int
     stages: tuple[Stage, ...]
+    doubt: str = ""
 
 
 class SimulatedDevice:
@@ -86,11 +101,17 @@ class SimulatedDevice:
 
     Args:
         seed: randomize the order of engines and what memories hold at first.
+        latitude: how late, how short and how irregular its units are.
+
+    Raises:
+        UsageError: the latitude has delays, and there is no seed.
     """
 
-    def __init__(self, *, seed: int | None = None) -> None:
-        self.machine = Machine(seed=seed)
+    def __init__(self, *, seed: int | None = None, latitude: Latitude = NONE) -> None:
+        self.machine = Machine(seed=seed, latitude=latitude)
         self._cache = ParameterCache()
+        self._seed = seed
+        self._confirms = True
 
     def run(self, package: PackageFile, inputs: Mapping[str, Array]) -> PackageOutputs:
         """Execute a package; its parameters are loaded first unless the chip has them.
@@ -141,12 +162,18 @@ class SimulatedDevice:
         if caching is not None and self._cache.lacks(main, caching):
             stages.append(_stage(caching, "caching", record))
         stages.append(_stage(main, "main", record))
-        return PackageRun(self.machine, tuple(stages), self._pauses(package, stages, buffers))
+        pauses = self._pauses(package, stages, inputs, buffers)
+        return PackageRun(self.machine, tuple(stages), pauses)
 
     def _pauses(
-        self, package: PackageFile, stages: Sequence[Stage], buffers: Mapping[str, Array]
+        self,
+        package: PackageFile,
+        stages: Sequence[Stage],
+        inputs: Mapping[str, Array],
+        buffers: Mapping[str, Array],
     ) -> Generator[tuple[Stage, Event], None, PackageOutputs]:
         before = self.machine.core.steps
+        self.machine.doubts = []
         main = stages[-1].executable
         self._cache.enter(main)
         for stage in stages[:-1]:
@@ -156,6 +183,10 @@ class SimulatedDevice:
         try:
             yield from self._stage_pauses(stages[-1], host)
             host.demand_complete()
+            stream = b"".join(host.stream)
+            doubts = self.machine.doubts
+            if doubts and self._confirms:
+                self._confirm(package, inputs, stream, doubts[0])
         except SimulationError as error:
             if main.kind is not ExecutableType.EXECUTION_ONLY or package.caching is not None:
                 raise
@@ -172,10 +203,30 @@ class SimulatedDevice:
                 for name, layer in main.outputs.items()
             },
             host.outputs,
-            b"".join(host.stream),
+            stream,
             self.machine.core.steps - before,
             tuple(stages),
+            str(doubts[0].origin) if doubts else "",
         )
+
+    def _confirm(
+        self, package: PackageFile, inputs: Mapping[str, Array], stream: bytes, doubt: Doubt
+    ) -> None:
+        """Refuse outputs that change with what memories hold at first.
+
+        Flow of data says that they may; a rectifier, for example, hides it from them.
+
+        Raises:
+            SimulationError: outputs differ.
+        """
+        for seed in _CONFIRMING_SEEDS:
+            if seed == self._seed:
+                continue
+            other = SimulatedDevice(seed=seed)
+            other._confirms = False
+            other.machine.memory.trust()
+            if other.run(package, inputs).stream != stream:
+                raise doubt.error(f"; with --seed {seed}, the outputs are others")
 
     def _stage_pauses(self, stage: Stage, host: _Host) -> Iterator[tuple[Stage, Event]]:
         self.machine.recording = stage.recording

@@ -9,7 +9,6 @@ from fitzroy.hw_models.chips.chip import (
     Chip,
     Clocks,
     Compute,
-    Host,
     Limits,
     Memories,
     Memory,
@@ -18,6 +17,7 @@ from fitzroy.hw_models.chips.chip import (
     Timing,
 )
 from fitzroy.hw_models.chips.facts import Fact
+from fitzroy.hw_models.chips.hosts import DRIVERS, HOSTS
 from fitzroy.hw_models.chips.usb import Endpoint, Identity, TransferType, UsbPort
 
 T = TypeVar("T")
@@ -76,32 +76,6 @@ def _clocks(core: float | Fact[float], axi: float, mcu: float) -> Clocks:
     return Clocks(main, _source(axi, _TOP_LEVEL), _source(mcu, _TOP_LEVEL))
 
 
-def _host(
-    fixed: float,
-    instruction: float,
-    inputs: float,
-    outputs: float,
-    link: Fact[float],
-    *,
-    wake: float = 0.0,
-) -> Host:
-    return Host(
-        _fitted(fixed),
-        _fitted(instruction),
-        _fitted(inputs),
-        _fitted(outputs),
-        link,
-        _assumed(4, f"{_LOGS}: between 2 and 7.4, of one host; no other wakes up slowly"),
-        _fitted(wake, f"{_LOGS}: 50 convolutions take that much longer at 5 W"),
-    )
-
-
-_AS_PARAMETERS = Fact(2.58, Evidence.DERIVED, "the rate of parameters")
-
-_PCIE = "Jorgitou98/EdgeTPU-QuantRL-Evaluation"
-
-_USB3_LINK = _measured(421.5, f"{_LOGS}: 1 MiB in 2.477 to 2.497 ms, queued")
-
 _EIGHTH = Fact(62.5, Evidence.DERIVED, "500 MHz / 8; the driver says 63 MHz")
 
 BEAGLE = Chip(
@@ -158,6 +132,7 @@ BEAGLE = Chip(
         op_step=_confirmed(
             1, "7 x 7 convolution: 802.8 of 816 us per layer are steps (iwatake2222)"
         ),
+        resize_step=_assumed(1, "estimate: that of a tensor operation; never measured"),
         ring_row=_fitted(8, f"{_FIT}: 7.3 to 8.6"),
         mesh_word=_fitted(2, f"{_FIT}: 1.75 to 2.4"),
         mesh_fill_word=_likely(1, "padding series of iwatake2222/EdgeTPU_Analysis"),
@@ -174,25 +149,17 @@ BEAGLE = Chip(
         host_fifo=Fact(
             32_768, Evidence.DERIVED, f"{_LOGS}: 30 to 40 KB ahead of a streaming layer"
         ),
+        long_chunk=_likely(
+            224 << 10, f"{_LOGS}: not after 213,840 bytes; programs of 231,456 take as long"
+        ),
+        long_chunk_pause=_measured(530, f"{_LOGS}: 389 to 674 until the next header"),
         csr_access=_measured(121, f"{_LOGS}: median of 103 to 143"),
         open=_measured(8.7, _LOGS),
         close=_measured(6.3, _LOGS),
         dfu_block=_measured(0.48, _LOGS),
     ),
-    hosts={
-        "jetson_nano_10w_usb3": _host(0.274, 1.65, 3.10, 31.7, _USB3_LINK),
-        "jetson_nano_10w_usb2": _host(0.227, 27.4, 27.7, 85.0, _fitted(36.1)),
-        "jetson_nano_5w_usb3": _host(0.413, 5.9, 3.84, 56.9, _USB3_LINK, wake=3.7),
-        "dev_board_pcie": Host(
-            _measured(0.09, f"{_PCIE}: trivial program"),
-            _AS_PARAMETERS,
-            _AS_PARAMETERS,
-            _AS_PARAMETERS,
-            _fitted(387.0, f"{_PCIE}: 26 rows, rms 0.019 ms"),
-            _assumed(4, "no effect"),
-            _assumed(0, "no measurement of a host that waits"),
-        ),
-    },
+    hosts=HOSTS,
+    drivers=DRIVERS,
     usb=UsbPort(
         boot=_identity(0x1A6E, 0x089A, (0xFE, 0x01, 0x02), _CAPTURE),
         runtime=_identity(0x18D1, 0x9302, (0xFF, 0xFF, 0xFF), f"{_CAPTURE}; {_FIRMWARE}"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fitzroy.hw_models.chips.facts import Part, Quantity
+from fitzroy.hw_models.chips.hosts import Driver, Host
 from fitzroy.hw_models.chips.usb import UsbPort
 
 
@@ -109,6 +110,7 @@ class Timing(Part):
     """How long things take on the chip, in cycles of its core clock."""
 
     op_step: Quantity[float] = Quantity("step of a tensor operation", "cycle")
+    resize_step: Quantity[float] = Quantity("step of a resize", "cycle")
     ring_row: Quantity[float] = Quantity("row on the ring", "cycle")
     mesh_word: Quantity[float] = Quantity("word on a mesh link", "cycle")
     mesh_fill_word: Quantity[float] = Quantity("word of a mesh fill", "cycle")
@@ -133,27 +135,14 @@ class Timing(Part):
         "from the last parameter byte to the completion event", "us"
     )
     host_fifo: Quantity[int] = Quantity("data on its way between host and chip", "byte")
+    long_chunk: Quantity[int] = Quantity(
+        "instructions of more than this make the USB port pause", "byte"
+    )
+    long_chunk_pause: Quantity[float] = Quantity("that pause", "us")
     csr_access: Quantity[float] = Quantity("access to a register over USB", "us")
     open: Quantity[float] = Quantity("all register accesses of opening", "ms")
     close: Quantity[float] = Quantity("all register accesses of closing", "ms")
     dfu_block: Quantity[float] = Quantity("block of a firmware download", "ms")
-
-
-@dataclass(frozen=True)
-class Host(Part):
-    """A host and its link: time of an inference outside of the chip.
-
-    Time = fixed + instruction, input and output bytes times their rates + time on the chip, as far
-    as they do not overlap; a streaming phase takes no less than its parameters on the link.
-    """
-
-    fixed: Quantity[float] = Quantity("per inference", "ms")
-    instruction_byte: Quantity[float] = Quantity("per byte of instructions", "ns")
-    input_byte: Quantity[float] = Quantity("per byte of inputs", "ns")
-    output_byte: Quantity[float] = Quantity("per byte of outputs", "ns")
-    link: Quantity[float] = Quantity("streamed parameters", "MB/s")
-    doze: Quantity[float] = Quantity("wait after which the host saves power", "ms")
-    wake: Quantity[float] = Quantity("to wake up from that", "ms")
 
 
 @dataclass(frozen=True)
@@ -170,6 +159,7 @@ class Chip(Part):
         clocks: performance levels, fastest first.
         timing: durations on the chip.
         hosts: measured hosts.
+        drivers: drivers of hosts.
         usb: the USB port.
     """
 
@@ -182,4 +172,5 @@ class Chip(Part):
     clocks: dict[str, Clocks]
     timing: Timing
     hosts: dict[str, Host]
+    drivers: dict[str, Driver]
     usb: UsbPort

@@ -23,6 +23,7 @@ from fitzroy.hw_models.edgetpu.memory import (
     selection,
 )
 from fitzroy.hw_models.edgetpu.sequence import Gate, Sequence, passed, places, sequence, stretch
+from fitzroy.hw_models.edgetpu.unknown import KNOWN, WORD_BYTES, by_byte, by_word
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
 from fitzroy.hw_models.isa.fields import Side, TileFlag
 
@@ -130,10 +131,14 @@ class NarrowToWideUnit:
         where = selection(tiles)
         memory = self._core.memory
         for first, stop in _uniform(plan.starts, row, last):
-            source = stretch(plan.narrow[plan.bounds[first] : plan.bounds[stop]])
+            addresses = plan.narrow[plan.bounds[first] : plan.bounds[stop]]
+            source = stretch(addresses)
             shape = (len(tiles), stop - first, -1)
             words = memory.narrow[crossing(where, source)].reshape(shape)
-            known = memory.narrow_known[crossing(where, source)].reshape(shape)
+            known = memory.narrow_known[crossing(where, source)]
+            if known.min() != KNOWN:
+                known = memory.marked("narrow", where, addresses, known)
+            known = known.reshape(shape)
             if instruction.transpose:
                 words, known = _transposed(words, known, instruction.transpose)
             count = words.shape[2]
@@ -164,17 +169,17 @@ def _transposed(words: Array, known: Array, kind: Transpose) -> tuple[Array, Arr
     missing = -words.shape[2] % group
     pad = ((0, 0), (0, 0), (0, missing))
     # Padding keeps the order of axes in memory, which a selection of rows may have changed.
-    words, known = (np.ascontiguousarray(np.pad(x, pad)) for x in (words, known))
+    words = np.ascontiguousarray(np.pad(words, pad))
+    known = np.ascontiguousarray(np.pad(known, pad, constant_values=KNOWN))
     shape = (*words.shape[:2], -1, group)
     parts = words.reshape(shape).view(np.uint8 if group == 4 else "<u2")
     square = parts.reshape(*shape[:2], -1, group, group).swapaxes(3, 4)
     result = np.ascontiguousarray(square).view("<u4").reshape(words.shape)
-    # A word of the result has a part of every word of its group; those that are filled up count
-    # as known, because programs read the words that they are in.
-    filled = known.reshape(shape)
-    if missing:
-        filled[:, :, -1, group - missing :] = True
-    return result, np.repeat(filled.all(axis=3), group, axis=2)
+    if known.min() != KNOWN:
+        # A word of the result has a part of every word of its group.
+        bytes_known = by_byte(known).reshape(*shape, group, WORD_BYTES // group)
+        known = by_word(bytes_known.swapaxes(3, 4).reshape(*shape[:2], -1)).reshape(known.shape)
+    return result, known
 
 
 class WideToNarrowUnit:
@@ -218,11 +223,19 @@ class WideToNarrowUnit:
         if instruction.to_scaling:
             shape = (TILES, -1, _ENTRY_LANES)
             memory.scaling[target] = memory.wide.reshape(shape)[source]
-            memory.scaling_known[target] = memory.wide_known.reshape(shape)[source]
+            known = memory.wide_known.reshape(shape)[source]
+            if known.min() != KNOWN:
+                lanes = _ENTRY_LANES * plan.cells[position:end, None] + np.arange(_ENTRY_LANES)
+                flat = known.reshape(len(tiles), -1)
+                known = memory.marked("wide", where, lanes.reshape(-1), flat).reshape(known.shape)
+            memory.scaling_known[target] = known
             flag = TileFlag.WIDE_TO_SCALING
         else:
             memory.narrow[target] = memory.wide.reshape(TILES, -1)[source]
-            memory.narrow_known[target] = memory.wide_known.reshape(TILES, -1)[source]
+            known = memory.wide_known.reshape(TILES, -1)[source]
+            if known.min() != KNOWN:
+                known = memory.marked("wide", where, plan.cells[position:end], known)
+            memory.narrow_known[target] = known
             flag = TileFlag.WIDE_TO_NARROW
         self._core.count(tiles, flag, passed(plan.ends, position, end))
         return tiles, end, end == len(plan.narrow)

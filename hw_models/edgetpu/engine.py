@@ -58,6 +58,19 @@ class Core(Protocol):
         """Increment the token counters of a ring channel in all tiles and the scalar core."""
         ...
 
+    def held_back(
+        self, tiles: list[int], position: int, limit: int, bounds: list[int] | None
+    ) -> tuple[list[int], int]:
+        """Which of some tiles move now, and how far all of them do.
+
+        Args:
+            tiles: tiles that could move.
+            position: where they are.
+            limit: how far they could.
+            bounds: positions at which the engine can stop, if not at all.
+        """
+        ...
+
 
 def movable(
     core: Core,
@@ -94,7 +107,9 @@ def movable(
     if not uneven:
         if bounds is not None:
             limit = bounds[bisect_right(bounds, limit) - 1]
-        return (tiles, limit) if limit > position else ([], position)
+        return (
+            core.held_back(tiles, position, limit, bounds) if limit > position else ([], position)
+        )
     ready, most = [], end
     known: dict[tuple[int, ...], int] = {}
     for tile in tiles:
@@ -110,4 +125,4 @@ def movable(
         if own > position:
             ready.append(tile)
             most = min(most, own)
-    return ready, most if ready else position
+    return core.held_back(ready, position, most, bounds) if ready else (ready, position)

@@ -11,24 +11,28 @@ from __future__ import annotations
 
 import itertools
 import random
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from fitzroy.base.errors import SimulationError
+from fitzroy.base.errors import SimulationError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.conversion import NarrowToWideUnit, WideToNarrowUnit
 from fitzroy.hw_models.edgetpu.engine import Issue, movable
+from fitzroy.hw_models.edgetpu.lateness import Lateness
+from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
 from fitzroy.hw_models.edgetpu.memory import TILES, TileMemory
 from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS, MeshUnit
 from fitzroy.hw_models.edgetpu.op import OpPlan, OpUnit
 from fitzroy.hw_models.edgetpu.op import plan as op_plan
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Entry, Recording, Streamed
+from fitzroy.hw_models.edgetpu.resize import ResizePlan, resize, resize_plan
 from fitzroy.hw_models.edgetpu.ring import Ring, RingConsumeUnit, RingProduceUnit
 from fitzroy.hw_models.edgetpu.scalar import (
     ChunkEnd,
@@ -50,6 +54,7 @@ from fitzroy.hw_models.edgetpu.stream import (
     StreamPlan,
     stream_plan,
 )
+from fitzroy.hw_models.edgetpu.unknown import KNOWN, Doubtful, Origin, by_byte, unknown
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
     Opcode,
@@ -72,6 +77,15 @@ ENGINE_OF = dict.fromkeys(_OP_ENGINE, TileEngine.OP) | {
 _CONSUMERS = (TileEngine.RING_CONSUME_A, TileEngine.RING_CONSUME_B)
 _TAKEN = (*_CONSUMERS, TileEngine.NARROW_TO_WIDE)
 """Engines whose rows are taken before their next ones come."""
+
+_TAKING = (TileEngine.WIDE_TO_NARROW, TileEngine.RING_PRODUCE)
+"""Engines that take them."""
+
+_CUT = 0.25
+"""With delays, share of turns that a unit misses, and of those that it breaks off."""
+
+_MEANWHILE = (0, 0, 1, 4, 16)
+"""With delays, turns that units have before the scalar core goes on, one as likely as the other."""
 
 
 class Host(Protocol):
@@ -133,6 +147,26 @@ Execution = Generator[Request, Any, None]
 """A program under way: yields requests, and is sent the answers to `NextChunk` and `Fetch`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Bytes of output that are unknown.
+
+    Attributes:
+        count: how many.
+        origin: where the first one comes from.
+    """
+
+    count: int
+    origin: Origin
+
+    def error(self, more: str = "") -> SimulationError:
+        """The error for outputs that depend on unknown values."""
+        return SimulationError(
+            f"{self.count} bytes of output depend on memory that nothing has written",
+            reason=f"the first comes from {self.origin}{more}",
+        )
+
+
 class _Unit:
     """Kinds of turns beyond the engines of tiles."""
 
@@ -165,24 +199,34 @@ class Machine:
 
     Args:
         seed: randomize the order of engines and what memories hold at first.
+        latitude: how late, how short and how irregular units are.
+
+    Raises:
+        UsageError: delays are random, and there is no seed.
 
     Attributes:
+        latitude: the same, as far as the seed decides on it.
         memory: memories of the tiles.
         flags: values of the tiles' flags, by flag and tile.
         scalar_flags: values of the scalar core's flags.
         core: the scalar core.
+        doubts: unknown values among the outputs; None if a program that has any is refused.
         recording: takes down what the scalar core does, None to take nothing down.
         stepping: whether to pause before everything that the scalar core does.
     """
 
-    def __init__(self, *, seed: int | None = None) -> None:
+    def __init__(self, *, seed: int | None = None, latitude: Latitude = NONE) -> None:
+        if latitude.delays and seed is None:
+            raise UsageError("delays are random", reason="there is no seed")
         self.recording: Recording | None = None
+        self.doubts: list[Doubt] | None = None
         self.stepping = False
+        self._rng = None if seed is None else random.Random(seed)
+        self.latitude = latitude.drawn(self._rng.randint) if self._rng else latitude
         self.memory = TileMemory(seed)
         self.flags = [[0] * TILES for _ in TileFlag]
         self.scalar_flags = [0] * len(ScalarFlag)
-        self.core = ScalarCore()
-        self._rng = None if seed is None else random.Random(seed)
+        self.core = ScalarCore(late=Lateness(self.latitude, self._rng))
         # Programs copy words that nothing has written, and mask them out later.
         words = BEAGLE.memories.scalar.elements
         draw = random.Random(seed).getrandbits if seed is not None else lambda _: 0
@@ -195,7 +239,7 @@ class Machine:
             TileEngine.RING_CONSUME_A: RingConsumeUnit(self, ring, 0),
             TileEngine.RING_CONSUME_B: RingConsumeUnit(self, ring, 1),
             **{ENGINE_OF[opcode]: MeshUnit(self, opcode) for opcode in DIRECTIONS},
-            TileEngine.OP: _OpEngine(self, OpUnit(self.memory)),
+            TileEngine.OP: _OpEngine(self, OpUnit(self.memory, self.latitude.sums)),
         }
         self._queues: list[list[deque[Issue]]] = [
             [deque() for _ in range(TILES)] for _ in TileEngine
@@ -225,10 +269,43 @@ class Machine:
         self._waits = [0] * len(TileEngine)
         self._producers: dict[int, int] = {}
         self._current = 0
+        self._cut = False
+        self._prompt = False
         self._output: deque[Array] = deque()
         self._outputs: deque[Descriptor] = deque()
 
     # --- what units call -------------------------------------------------------------------------
+
+    def held_back(
+        self, tiles: list[int], position: int, limit: int, bounds: list[int] | None
+    ) -> tuple[list[int], int]:
+        """Which of some tiles move now, and how far: all as far as they can, without delays."""
+        if not self.latitude.delays or self._prompt or self._rng is None:
+            return tiles, limit
+        limit = self._stop(position, limit)
+        if bounds is not None:
+            limit = bounds[bisect_right(bounds, limit) - 1]
+        if limit <= position:
+            self._cut = True
+            return [], position
+        if len(tiles) > 1 and self._rng.random() < _CUT:
+            self._cut = True
+            tiles = sorted(self._rng.sample(tiles, self._rng.randint(1, len(tiles))))
+        return tiles, limit
+
+    def reach(self, plan: StreamPlan, position: int) -> int:
+        """How far a stream unit may go from a position, as far as flags are concerned."""
+        end = plan.limit(self.scalar_flags, position)
+        return self._stop(position, end) if self.latitude.delays and end > position else end
+
+    def _stop(self, position: int, limit: int) -> int:
+        """Where a unit stops that could go as far as a limit: there, before it, or at once."""
+        assert self._rng is not None
+        draw = self._rng.random()
+        if draw >= 2 * _CUT:
+            return limit
+        self._cut = True
+        return position if draw < _CUT else self._rng.randint(position, limit)
 
     def count(self, tiles: list[int], flag: int, increment: int) -> None:
         """Increment a flag of some tiles."""
@@ -256,15 +333,19 @@ class Machine:
             self._awake.update(_STREAMS)
 
     def read_words(self, address: int, count: int) -> tuple[Array, Array]:
-        """Words of the scalar core's memory, uint32[count], and which are known."""
-        words = self.core.read(address, count)
-        known = np.array([word is not None for word in words], bool)
+        """Words of the scalar core's memory, uint32[count], and their marks."""
+        words = self.core.arrived(address, count)
+        # A word without value: a shift by more than 31 bits.
+        nothing = unknown(self.memory.origins.number(_no_value)) if None in words else KNOWN
+        known = np.array(
+            [nothing if w is None else getattr(w, "mark", KNOWN) for w in words], np.int16
+        )
         return np.array([word or 0 for word in words], np.uint32), known
 
     def write_words(self, addresses: Array, words: Array, known: Array) -> None:
-        """Write words of the scalar core's memory."""
+        """Write words of the scalar core's memory, with their marks."""
         pairs = zip(words.tolist(), known.tolist(), strict=True)
-        values = [word if sure else None for word, sure in pairs]
+        values = [word if mark == KNOWN else Doubtful(word, mark) for word, mark in pairs]
         place = stretch(addresses)
         if isinstance(place, slice) and place.step in (None, 1):
             self.core.write(place.start, values)
@@ -272,8 +353,18 @@ class Machine:
         for address, value in zip(addresses.tolist(), values, strict=True):
             self.core.write(address, (value,))
 
-    def to_host(self, data: Array) -> None:
-        """Append bytes to the output stream."""
+    def to_host(self, data: Array, known: Array) -> None:
+        """Append bytes to the output stream, with the mark of each.
+
+        Raises:
+            SimulationError: some are unknown, and unknown outputs are refused.
+        """
+        if known.min() != KNOWN:
+            doubtful = known[known != KNOWN]
+            doubt = Doubt(len(doubtful), self.memory.origins.of(doubtful[0]))
+            if self.doubts is None:
+                raise doubt.error()
+            self.doubts.append(doubt)
         self._output.append(data)
 
     def _wake_for(self, flag: int) -> None:
@@ -347,6 +438,7 @@ class Machine:
             for event in self.core.execute(chunk, number):
                 if self.stepping:
                     yield Pause(event)
+                self._meanwhile()
                 yield from self._handle(event)
                 ended = isinstance(event, ChunkEnd) and event.end_program
             number += 1
@@ -362,8 +454,12 @@ class Machine:
                 kind = _stream_kind(event.instruction)
                 plan = stream_plan(event.instruction)
                 self._record(Streamed(event, plan))
+                self._await_room(lambda: self._full(self._streams[kind]), event)
                 self._streams[kind].append((event, plan))
                 self._awake.add(kind)
+                if self.core.storing:
+                    # It goes ahead at once, as it would if nothing held it up.
+                    self._settle()
             case Fence():
                 self._record(event)
                 self._settle()
@@ -372,11 +468,13 @@ class Machine:
                 self._record(event)
                 yield from self._descriptor(event)
             case HostWords():
-                if any(word is None for word in event.words):
-                    raise SimulationError("the scalar core sends a word that it does not know")
+                if None in event.words:
+                    raise SimulationError("the scalar core sends a word that has no value")
                 self._record(event)
                 self._settle()
-                self._output.append(np.array(event.words, "<u4").view(np.uint8))
+                marks = np.array([getattr(word, "mark", KNOWN) for word in event.words], np.int16)
+                data = np.array([int(word) for word in event.words if word is not None], "<u4")
+                self.to_host(data.view(np.uint8), by_byte(marks).reshape(-1))
                 yield from self._deliver()
             case ChunkStart() | ChunkEnd():
                 self._record(event)
@@ -395,16 +493,37 @@ class Machine:
             )
         issue = Issue(event.instruction, event.chunk, event.bundle, event.base)
         self._record(Dispatched(issue, event.tiles))
-        for tile in range(TILES):
-            if event.tiles >> tile & 1:
-                self._dispatchers[tile].append(issue)
+        queues = [self._dispatchers[tile] for tile in range(TILES) if event.tiles >> tile & 1]
+        self._await_room(lambda: any(self._full(queue) for queue in queues), event)
+        for queue in queues:
+            queue.append(issue)
         self._awake.add(_Unit.DISPATCH)
+
+    def _full(self, queue: deque[Any]) -> bool:
+        """Whether a queue has no room for another instruction."""
+        return 0 < self.latitude.queues <= len(queue)
+
+    def _await_room(self, full: Callable[[], bool], event: Event) -> None:
+        """The scalar core waits for room in a queue.
+
+        Raises:
+            SimulationError: there will not be any.
+        """
+        while full():
+            if not self._awake:
+                raise SimulationError(
+                    "deadlock",
+                    reason="; ".join(["a queue is full", *self._blocked()][:12]),
+                    where=_place(event),
+                )
+            self._turn()
 
     def _descriptor(self, event: Descriptor) -> Execution:
         if event.tag in (DescriptorTag.INPUT, DescriptorTag.PARAMETERS):
-            memory = (
-                PopMemory.ACTIVATION if event.tag is DescriptorTag.INPUT else PopMemory.PARAMETER
-            )
+            inputs = event.tag is DescriptorTag.INPUT
+            memory = PopMemory.ACTIVATION if inputs else PopMemory.PARAMETER
+            most = self.latitude.inputs if inputs else self.latitude.parameters
+            self._await_room(lambda: 0 < most <= self._pops[memory].queue.parts, event)
             # A program may ask for what it has sent to the scratch buffer before.
             self._settle()
             yield from self._deliver()
@@ -432,21 +551,43 @@ class Machine:
     def _settle(self) -> None:
         """Let every unit move until none can."""
         while self._awake:
-            if self._rng is None:
-                kind = next(kind for kind in _TURNS if kind in self._awake)
-            else:
-                kind = self._rng.choice(sorted(self._awake))
-                if kind in _CONSUMERS and TileEngine.WIDE_TO_NARROW in self._awake:
-                    kind = TileEngine.WIDE_TO_NARROW
-                if kind == TileEngine.NARROW_TO_WIDE and TileEngine.RING_PRODUCE in self._awake:
-                    kind = TileEngine.RING_PRODUCE
-            self._awake.discard(kind)
-            if kind == _Unit.DISPATCH:
-                self._dispatch_turn()
-            elif kind in _STREAMS:
-                self._stream_turn(kind)
-            else:
-                self._engine_turn(TileEngine(kind))
+            self._turn()
+
+    def _meanwhile(self) -> None:
+        """With delays, let units move for a random time before the scalar core goes on."""
+        if self.latitude.delays and self._rng is not None:
+            for _ in range(self._rng.choice(_MEANWHILE)):
+                if self._awake:
+                    self._turn()
+
+    def _turn(self) -> None:
+        """Let one unit move that may be able to."""
+        kind = self._next()
+        # What published programs leave to time is done in time.
+        self._prompt = kind in _TAKING and not self.latitude.any_order
+        self._cut = False
+        self._awake.discard(kind)
+        if kind == _Unit.DISPATCH:
+            self._dispatch_turn()
+        elif kind in _STREAMS:
+            self._stream_turn(kind)
+        else:
+            self._engine_turn(TileEngine(kind))
+        if self._cut:
+            self._awake.add(kind)
+
+    def _next(self) -> int:
+        """Whose turn it is."""
+        if self._rng is None:
+            return next(kind for kind in _TURNS if kind in self._awake)
+        kind = self._rng.choice(sorted(self._awake))
+        if self.latitude.any_order:
+            return kind
+        if kind in _CONSUMERS and TileEngine.WIDE_TO_NARROW in self._awake:
+            return TileEngine.WIDE_TO_NARROW
+        if kind == TileEngine.NARROW_TO_WIDE and TileEngine.RING_PRODUCE in self._awake:
+            return TileEngine.RING_PRODUCE
+        return kind
 
     def _engine_turn(self, engine: TileEngine) -> None:
         unit = self._units[engine]
@@ -461,6 +602,7 @@ class Machine:
             for (_, position), members in groups.items():
                 issue = queues[members[0]][0]
                 self._current = issue.bundle
+                self.memory.origins.reader = issue
                 try:
                     if issue.plan is None:
                         issue.plan = unit.plan(issue)
@@ -526,6 +668,8 @@ class Machine:
                     self._pass_fence(instruction, tile)
                 else:
                     engine = ENGINE_OF[instruction.op]
+                    if self._full(self._queues[engine][tile]):
+                        break
                     self._queues[engine][tile].append(issue)
                     self._awake.add(engine)
                 queue.popleft()
@@ -536,9 +680,15 @@ class Machine:
                 return False
         a, b = self.flags[TileFlag.RING_PRODUCER_A], self.flags[TileFlag.RING_PRODUCER_B]
         return not (
-            (fence.wait_ring_a and _below(a[tile], fence.ring_threshold))
-            or (fence.wait_ring_b and _below(b[tile], fence.ring_threshold))
+            (fence.wait_ring_a and self._below(a[tile], fence.ring_threshold))
+            or (fence.wait_ring_b and self._below(b[tile], fence.ring_threshold))
         )
+
+    def _below(self, value: int, threshold: int) -> bool:
+        """Whether a 16-bit counter is below a threshold that a fence waits for."""
+        if self.latitude.plain_counters:
+            return _signed(value) < _signed(threshold)
+        return _signed(value - threshold) < 0
 
     def _pass_fence(self, fence: TileFence, tile: int) -> None:
         for flag in TileFlag:
@@ -557,6 +707,8 @@ class Machine:
                 where=f"scalar_fence at bundle {event.bundle} of chunk {event.chunk}",
             )
         self._done &= ~fence.clear
+        if fence.idle >> StreamEngine.PIPELINE & 1:
+            self.core.complete_stores()
         for flag in ScalarFlag:
             if fence.set >> flag & 1:
                 self.scalar_flags[flag] = fence.value
@@ -573,7 +725,7 @@ class Machine:
         for flag in ScalarFlag:
             if fence.wait >> flag & 1:
                 has, wants = self.scalar_flags[flag], fence.thresholds[flag]
-                if _below(has, wants):
+                if self._below(has, wants):
                     yield f"the scalar core waits for {flag.name.lower()} >= {wants}, has {has}"
 
     def _blocked(self) -> Iterator[str]:
@@ -729,7 +881,7 @@ class Machine:
             (fence.wait_ring_b, TileFlag.RING_PRODUCER_B),
         ):
             has = self.flags[flag][tile]
-            if wait and _below(has, fence.ring_threshold):
+            if wait and self._below(has, fence.ring_threshold):
                 wants.append(f"{flag.name.lower()} >= {fence.ring_threshold}, has {has}")
         return f"waits for {' and '.join(wants)}" if wants else "is about to pass"
 
@@ -749,22 +901,20 @@ class _OpEngine:
         self._machine = machine
         self._unit = unit
 
-    def plan(self, issue: Issue) -> OpPlan | None:
+    def plan(self, issue: Issue) -> OpPlan | ResizePlan | None:
         instruction = issue.instruction
         if isinstance(instruction, TensorOp):
             return op_plan(instruction)
-        if isinstance(instruction, Resize):
-            raise SimulationError(
-                "bilinear resize is not known well enough to be executed",
-                hint="the manual gives its fields only",
-            )
-        return None
+        return resize_plan(instruction) if isinstance(instruction, Resize) else None
 
     def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:
         instruction, plan = issue.instruction, issue.plan
         if isinstance(instruction, NluTable):
             self._unit.load_table(instruction, np.array(tiles))
             return tiles, 0, True
+        if isinstance(plan, ResizePlan):
+            resize(plan, self._machine.memory, np.array(tiles))
+            return tiles, plan.steps, True
         tiles, end = movable(self._machine, plan.gates, tiles, position, plan.steps)
         if not tiles:
             return tiles, position, False
@@ -773,6 +923,10 @@ class _OpEngine:
         self._machine.count(tiles, TileFlag.AVDATA, words)
         self._machine.count(tiles, TileFlag.PARAMETERS, passed(plan.parameters, position, end))
         return tiles, end, end == plan.steps
+
+
+def _no_value() -> str:
+    return "a word of scalar memory without value"
 
 
 def _alike(
@@ -842,9 +996,17 @@ def _stream_kind(instruction: Pop | Infeed | Outfeed) -> int:
             return _Unit.OUTFEED
 
 
-def _below(value: int, threshold: int) -> bool:
-    """Whether a 16-bit counter is below a threshold, as a signed difference."""
-    return ((value - threshold + 0x8000 & 0xFFFF) - 0x8000) < 0
+def _signed(value: int) -> int:
+    """The low 16 bits of a number as a signed one."""
+    return (value + 0x8000 & 0xFFFF) - 0x8000
+
+
+def _place(event: Event) -> str:
+    return (
+        ""
+        if isinstance(event, HostWords | ChunkStart)
+        else f"bundle {event.bundle} of chunk {event.chunk}"
+    )
 
 
 def _located(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.unknown import KNOWN, Origins, unknown
 
 TILES = BEAGLE.tiles.count
 NARROW_WORDS = BEAGLE.memories.narrow.elements
@@ -20,19 +22,23 @@ SCALING_ENTRIES = BEAGLE.memories.scaling.elements
 
 
 class TileMemory:
-    """Contents of the tiles' memories, and which of it has been written.
+    """Contents of the tiles' memories, and which of it is known.
+
+    Marks are those of `fitzroy.hw_models.edgetpu.unknown`.
 
     Attributes:
         narrow: uint32[tiles, words].
         narrow_bytes: the same as uint8[tiles, bytes].
-        narrow_known: bool[tiles, words], written since power-up.
+        narrow_known: marks, int16[tiles, words].
         wide: uint32[tiles, rows, lanes].
         wide_bytes: the same as uint8[tiles, rows, bytes].
-        wide_known: bool[tiles, rows, lanes].
+        wide_known: marks, int16[tiles, rows, lanes].
         scaling: uint32[tiles, entries, 2].
-        scaling_known: bool[tiles, entries, 2].
+        scaling_known: marks, int16[tiles, entries, 2].
         tables: coefficients of the non-linear unit, float32[tiles, segments, 5].
         breakpoints: float32[tiles, segments - 1].
+        table_known: bool[tiles], whether there is a table.
+        origins: where unknown values came from.
 
     Args:
         seed: fill the memories with random numbers, None with zeros.
@@ -48,16 +54,43 @@ class TileMemory:
 
         self.narrow = memory(TILES, NARROW_WORDS)
         self.narrow_bytes = self.narrow.view(np.uint8)
-        self.narrow_known = np.zeros((TILES, NARROW_WORDS), bool)
+        self.narrow_known = np.zeros((TILES, NARROW_WORDS), np.int16)
         self.wide = memory(TILES, WIDE_ROWS, LANES)
         self.wide_bytes = self.wide.view(np.uint8)
-        self.wide_known = np.zeros((TILES, WIDE_ROWS, LANES), bool)
+        self.wide_known = np.zeros((TILES, WIDE_ROWS, LANES), np.int16)
         self.scaling = memory(TILES, SCALING_ENTRIES, 2)
-        self.scaling_known = np.zeros((TILES, SCALING_ENTRIES, 2), bool)
+        self.scaling_known = np.zeros((TILES, SCALING_ENTRIES, 2), np.int16)
         segments = BEAGLE.compute.nlu_segments
         self.tables = np.zeros((TILES, segments, 5), np.float32)
         self.breakpoints = np.zeros((TILES, segments - 1), np.float32)
         self.table_known = np.zeros(TILES, bool)
+        self.origins = Origins()
+
+    def trust(self) -> None:
+        """Take what memories hold for known."""
+        for known in (self.narrow_known, self.wide_known, self.scaling_known):
+            known[:] = KNOWN
+
+    def marked(self, memory: str, tiles: Tiles, addresses: Array, marks: Array) -> Array:
+        """Marks of words that a unit reads, with origins for those that nothing has written.
+
+        Args:
+            memory: key of `PLACES`.
+            tiles: the tiles.
+            addresses: address of each word.
+            marks: int16[tiles, words] or int16[words] of one tile; not changed.
+
+        Returns:
+            int16 of the same shape, without 0.
+        """
+        never = marks == 0
+        if not never.any():
+            return marks
+        index = int(never.argmax())
+        tile = number_of(tiles, index // len(addresses))
+        address = int(addresses[index % len(addresses)])
+        origin = self.origins.number(lambda: f"{PLACES[memory](address)} of tile {tile}")
+        return np.where(never, unknown(origin), marks)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TileMemory:
         copy = object.__new__(TileMemory)
@@ -70,6 +103,15 @@ class TileMemory:
         for name, value in vars(self).items():
             setattr(copy, name, deepcopy(value, memo))
         return copy
+
+
+PLACES: dict[str, Callable[[int], str]] = {
+    "narrow": lambda word: f"narrow word {word}",
+    "wide": lambda cell: f"lane {cell % LANES} of wide row {cell // LANES}",
+    "scaling": lambda word: f"entry {word // 2} of scaling memory",
+}
+"""Names of words by memory and address; the address of a lane is that of its row times 64, plus
+its own."""
 
 
 Tiles = slice | Array
@@ -89,6 +131,11 @@ def crossing(tiles: Tiles, places: slice | Array) -> tuple[slice | Array, slice 
     if isinstance(tiles, slice) or isinstance(places, slice):
         return tiles, places
     return tiles[:, None], places
+
+
+def number_of(tiles: Tiles, index: int) -> int:
+    """Number of the tile at an index of a selection."""
+    return tiles.start + index if isinstance(tiles, slice) else int(tiles[index])
 
 
 def check_range(addresses: Array, count: int, what: str) -> None:

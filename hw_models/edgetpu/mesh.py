@@ -19,6 +19,7 @@ from fitzroy.hw_models.edgetpu.memory import (
     selection,
 )
 from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence, stretch
+from fitzroy.hw_models.edgetpu.unknown import KNOWN
 from fitzroy.hw_models.isa.fields import Opcode, Side, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.traversal import WIDE, traversal
@@ -146,9 +147,12 @@ class MeshUnit:
         if not tiles:
             return tiles, position
         memory = self._core.memory
-        place = crossing(selection(tiles), stretch(plan.words[position:end]))
+        where = selection(tiles)
+        place = crossing(where, stretch(plan.words[position:end]))
         # A slice only looks at the memory, which goes on changing.
         words, known = memory.narrow[place].copy(), memory.narrow_known[place].copy()
+        if known.min() != KNOWN:
+            known = memory.marked("narrow", where, plan.words[position:end], known)
         for tile, some, sure in zip(tiles, words, known, strict=True):
             neighbour = self._neighbours[tile]
             if neighbour is None:
@@ -181,7 +185,7 @@ class MeshUnit:
         if instruction.fill:
             place = crossing(selection(tiles), target)
             memory.narrow[place] = instruction.fill_word
-            memory.narrow_known[place] = True
+            memory.narrow_known[place] = KNOWN
         else:
             for tile in tiles:
                 words, known = self._take(tile, end - position)

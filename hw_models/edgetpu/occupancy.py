@@ -20,6 +20,7 @@ from fitzroy.hw_models.edgetpu.memory import NARROW_WORDS, TILES, WIDE_ROWS
 from fitzroy.hw_models.edgetpu.mesh import MeshPlan
 from fitzroy.hw_models.edgetpu.op import OpPlan
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording
+from fitzroy.hw_models.edgetpu.resize import ResizePlan
 from fitzroy.hw_models.edgetpu.ring import RingPlan
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
 from fitzroy.hw_models.isa.fields import Opcode, TileFlag
@@ -144,6 +145,9 @@ def _accesses(
     match plan:
         case OpPlan():
             return _operation(plan)
+        case ResizePlan():
+            read, written = _distinct(_NARROW, plan.words.reshape(-1)), _distinct(_NARROW, plan.b)
+            return (read, nothing), (written, nothing)
         case MeshPlan():
             sent, received = plan.send.words, plan.receive.words
             return (_distinct(_NARROW, sent), nothing), (_distinct(_NARROW, received), nothing)

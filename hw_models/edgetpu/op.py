@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -28,6 +29,7 @@ from fitzroy.hw_models.edgetpu.memory import (
     crossing,
     selection,
 )
+from fitzroy.hw_models.edgetpu.rounding import rounded
 from fitzroy.hw_models.edgetpu.sequence import (
     Gate,
     Sequence,
@@ -37,6 +39,7 @@ from fitzroy.hw_models.edgetpu.sequence import (
     sequence,
     stretch,
 )
+from fitzroy.hw_models.edgetpu.unknown import KNOWN, by_byte, by_word, whole
 from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
 from fitzroy.hw_models.isa.traversal import Dim, Traversal
@@ -56,6 +59,9 @@ than it saves here, and far more where other processes run."""
 
 _FEW_RUNS = 64
 """Matrix products are slow with fewer rows than this."""
+
+_TOLD_APART = 3
+"""Origins of unknown elements in a burst that are told apart; all others count as the last."""
 
 _BURST_BYTES = 1 << 20
 """Bytes of A, C or sums that are computed with at a time: what a processor's caches hold."""
@@ -96,6 +102,21 @@ class OpPlan:
     b: Array
     avdata: list[int] | None
     parameters: list[int] | None
+
+    @cached_property
+    def nearest(self) -> int | None:
+        """Least steps from the last one of a contribution to a sum in memory to its next one.
+
+        None if no sum has several.
+        """
+        if self.d is None:
+            return None
+        rows = self.d[self.runs[:-1]]
+        order = np.lexsort((np.arange(len(rows)), rows))
+        before, after = order[:-1], order[1:]
+        same = (rows[before] == rows[after]) & ~self.first[after]
+        distance = self.runs[after] - self.runs[before + 1] + 1
+        return int(distance[same].min()) if same.any() else None
 
     @cached_property
     def elements(self) -> int:
@@ -146,7 +167,7 @@ class OpPlan:
         if op.nlu:
             return np.float32(0), top
         zero = np.float32(op.output_zero_point)
-        low, high = (np.rint(np.float32(x)) + zero for x in (op.minimum, op.maximum))
+        low, high = (rounded(np.float32(x)) + zero for x in (op.minimum, op.maximum))
         return np.clip(low, 0, top), np.clip(high, 0, top)
 
     @cached_property
@@ -336,13 +357,28 @@ def _outside(numbers: Array, count: int) -> bool:
 
 
 @dataclass(slots=True)
+class _Factors:
+    """Weights of some steps.
+
+    Attributes:
+        values: weights minus zero points, float32 or float64[tiles, terms, lanes], integers.
+        known: their marks, None if all of them are known.
+        offset: what the zero point of A adds to sums, float64[tiles, lanes], None for nothing.
+    """
+
+    values: Array
+    known: Array | None = None
+    offset: Array | None = None
+
+
+@dataclass(slots=True)
 class _Sums:
     """Sums of some runs, which are `values` and `offset` together.
 
     Attributes:
         values: float32 or float64[tiles, runs, lanes], integers.
         offset: float64[tiles, lanes], integers; None for 0.
-        known: bool[tiles, runs, lanes], None if all of them are.
+        known: marks, int16[tiles, runs, lanes], None if all of them are known.
     """
 
     values: Array
@@ -350,14 +386,39 @@ class _Sums:
     known: Array | None = None
 
 
-class OpUnit:
-    """Computes tensor operations on the memories of the tiles."""
+@dataclass(slots=True)
+class _Left:
+    """A sum in memory that a run has left.
 
-    def __init__(self, memory: TileMemory) -> None:
+    Attributes:
+        row: its wide row.
+        last: the last step of the run.
+        words: uint32[lanes] that were there before.
+        known: bool[lanes], which of them are known.
+    """
+
+    row: int
+    last: int
+    words: Array
+    known: Array
+
+
+class OpUnit:
+    """Computes tensor operations on the memories of the tiles.
+
+    Args:
+        memory: the memories.
+        late: steps that a partial sum takes to wide memory.
+    """
+
+    def __init__(self, memory: TileMemory, late: int = 0) -> None:
         self._memory = memory
+        self._late = late
+        # Sums of each tile that may not have arrived in memory, the last one at the end.
+        self._left: list[list[_Left]] = [[] for _ in range(TILES)]
         # Sums of the reduction that a tile is in the middle of.
         self._open = np.zeros((TILES, LANES), np.float64)
-        self._open_known = np.zeros((TILES, LANES), bool)
+        self._open_known = np.full((TILES, LANES), KNOWN, np.int16)
 
     def load_table(self, table: NluTable, tiles: Array) -> None:
         """Load the function of the non-linear unit."""
@@ -375,9 +436,15 @@ class OpUnit:
         where = selection(tiles)
         run = plan.run_of(begin)
         step = begin
+        late = self._late > 0 and plan.nearest is not None and plan.nearest <= self._late
+        if begin == 0:
+            for tile in tiles:
+                self._left[tile].clear()
         while step < end:
             first, stop = int(plan.runs[run]), int(plan.runs[run + 1])
-            if step != first or stop > end:
+            if late and step == first:
+                self._leave(plan, tiles, run)
+            if late or step != first or stop > end:
                 piece = min(stop, end)
                 factors = self._factors(plan, where, step, piece, int(plan.blocks[run]))
                 sums = self._sums(plan, where, step, piece, 1, factors)
@@ -415,13 +482,11 @@ class OpUnit:
                 self._write(plan, tiles, run, sums.values, sums.offset, sums.known)
             run = stop
 
-    def _factors(
-        self, plan: OpPlan, tiles: Tiles, begin: int, end: int, block: int
-    ) -> tuple[Array, Array | None]:
+    def _factors(self, plan: OpPlan, tiles: Tiles, begin: int, end: int, block: int) -> _Factors:
         """Weights in a precision in which sums with them are exact, and the offset of sums."""
-        w = self._weights(plan, tiles, begin, end, block)
+        w, known = self._weights(plan, tiles, begin, end, block)
         if plan.a is None:
-            return w, None
+            return _Factors(w, known)
         # Few terms cannot leave the mantissa; for more the weights decide.
         if w.dtype == np.float32 and w.shape[1] * _LARGEST_BYTE**2 > _EXACT_F32:
             largest = float(np.abs(w).sum(axis=1).max())
@@ -429,7 +494,7 @@ class OpUnit:
                 w = w.astype(np.float64)
         # The zero point of A takes part once per lane, not once per element.
         zero = plan.op.a_zero_point
-        return w, w.sum(axis=1, dtype=np.float64) * -zero if zero else None
+        return _Factors(w, known, w.sum(axis=1, dtype=np.float64) * -zero if zero else None)
 
     def _sums(
         self,
@@ -438,64 +503,101 @@ class OpUnit:
         begin: int,
         end: int,
         count: int,
-        factors: tuple[Array, Array | None],
+        factors: _Factors,
     ) -> _Sums:
         """Sums of `count` equal runs that use the same weights."""
-        w, offset = factors
+        w = factors.values
         if plan.a is None:
             values = np.maximum if plan.op.op is Opcode.MAX else np.add
-            return _Sums(values.reduce(w, axis=1, keepdims=True).repeat(count, axis=1))
-        known = None
-        if not self._all_known(plan, tiles, begin, end):
-            known = self._known(plan, tiles, begin, end, w, count)
+            found = values.reduce(w, axis=1, keepdims=True).repeat(count, axis=1)
+            known = factors.known
+            if known is not None:
+                known = known.min(axis=1, keepdims=True).repeat(count, axis=1)
+            return _Sums(found, None, known)
         x = self._inputs(plan, tiles, begin, end).reshape(len(w), count, -1)
-        return _Sums(_products(x, w), offset, known)
+        known = self._known(plan, tiles, begin, end, x, factors, count)
+        return _Sums(_products(x, w), factors.offset, known)
 
     def _different(
         self, plan: OpPlan, tiles: Tiles, begin: int, end: int, count: int, block: int
     ) -> _Sums:
         """Sums of runs each with weights of its own."""
-        w = self._weights(plan, tiles, begin, end, block)
+        w, sure = self._weights(plan, tiles, begin, end, block)
         w = w.reshape(len(w), count, -1, w.shape[2])
+        if sure is not None:
+            sure = sure.reshape(w.shape)
         if plan.a is None:
             values = np.maximum if plan.op.op is Opcode.MAX else np.add
-            return _Sums(values.reduce(w, axis=2))
-        known = None
-        if not self._all_known(plan, tiles, begin, end):
-            known = self._known(plan, tiles, begin, end, w, count)
-        x = self._inputs(plan, tiles, begin, end).reshape(*w.shape[:3], 1).astype(w.dtype)
+            return _Sums(values.reduce(w, axis=2), None, None if sure is None else sure.min(axis=2))
+        inputs = self._inputs(plan, tiles, begin, end).reshape(*w.shape[:3])
+        known = self._known(plan, tiles, begin, end, inputs, _Factors(w, sure), count)
+        x = inputs[..., None].astype(w.dtype)
         x -= plan.op.a_zero_point
         x = x * w
         return _Sums(
             x[:, :, 0] if x.shape[2] == 1 else x.sum(axis=2, dtype=np.float64), None, known
         )
 
-    def _all_known(self, plan: OpPlan, tiles: Tiles, begin: int, end: int) -> bool:
-        """Whether all words around the inputs of some steps have been written."""
+    def _input_marks(self, plan: OpPlan, tiles: Tiles, begin: int, end: int) -> Array | None:
+        """Marks of the elements of A, int16[tiles, steps, elements], None if all are known."""
         assert plan.a is not None
-        words = plan.a[begin:end]
-        low, high = int(words.min()) >> 2, int(words.max()) >> 2
-        return bool(self._memory.narrow_known[tiles, low : high + 1].all())
+        memory, addresses = self._memory, plan.a[begin:end]
+        low, high = int(addresses.min()) >> 2, int(addresses.max()) + plan.input_bytes - 1 >> 2
+        if memory.narrow_known[tiles, low : high + 1].min() == KNOWN:
+            return None
+        places = addresses[:, None] + np.arange(plan.input_bytes)
+        words = np.unique(places >> 2)
+        marks = _taken(memory.narrow_known, tiles, words)
+        if marks.min() == KNOWN:
+            return None
+        marks = by_byte(memory.marked("narrow", tiles, words, marks)).reshape(len(marks), -1)
+        held = 4 * np.searchsorted(words, places >> 2) + (places & 3)
+        found = marks[:, held].reshape(len(marks), len(held), plan.elements, -1)
+        return np.asarray(found.min(axis=3))
 
     def _known(
-        self, plan: OpPlan, tiles: Tiles, begin: int, end: int, w: Array, count: int
+        self,
+        plan: OpPlan,
+        tiles: Tiles,
+        begin: int,
+        end: int,
+        x: Array,
+        factors: _Factors,
+        count: int,
     ) -> Array | None:
-        """Which sums use only words that have been written, bool[tiles, runs, lanes].
+        """Marks of sums of products, int16[tiles, runs, lanes], None if all are known.
 
-        None if all do.
+        What is multiplied by zero, because it equals its zero point, does not matter.
 
-        Words whose weights equal their zero points do not matter.
+        Args:
+            plan: the operation.
+            tiles: its tiles.
+            begin: first step.
+            end: behind the last step.
+            x: elements of A of these steps.
+            factors: weights that all runs share, or those of each run.
+            count: number of runs.
         """
-        assert plan.a is not None
-        found = _taken(self._memory.narrow_known, tiles, plan.a[begin:end] >> 2)
-        if found.all():
+        marks = self._input_marks(plan, tiles, begin, end)
+        if marks is None and factors.known is None:
             return None
-        used = w.reshape(len(w), -1, plan.elements, w.shape[-1]).any(axis=2)
-        missing = ~found.reshape(len(w), count, 1, -1)
+        w, sure = factors.values, factors.known
         # Runs that share their weights, or each with its own.
-        used = used.reshape(len(w), -1, missing.shape[-1], w.shape[-1])
-        hits = np.matmul(missing.astype(np.float32), used.astype(np.float32))
-        return np.asarray(hits[:, :, 0] == 0)
+        w = w.reshape(len(w), -1, *w.shape[-2:])
+        shape = (len(w), w.shape[1], count // w.shape[1], w.shape[2])
+        x = x.reshape(shape) != plan.op.a_zero_point
+        found = np.full((len(w), count, w.shape[3]), KNOWN, np.int16)
+        used = w != 0
+        if marks is not None:
+            marks = marks.reshape(shape)
+            x |= marks != KNOWN
+        if sure is not None:
+            sure = sure.reshape(w.shape)
+            _doubt(found, sure, lambda doubtful: (x, doubtful))
+            used |= sure != KNOWN
+        if marks is not None:
+            _doubt(found, marks, lambda doubtful: (doubtful, used))
+        return None if found.min() == KNOWN else found
 
     def _inputs(self, plan: OpPlan, tiles: Tiles, begin: int, end: int) -> Array:
         """Elements of A, uint8 or uint16[tiles, steps * elements]."""
@@ -508,19 +610,16 @@ class OpUnit:
             data = _taken(memory.narrow_bytes, tiles, places)
         return data.view("<u2") if plan.op.a16 else data
 
-    def _weights(self, plan: OpPlan, tiles: Tiles, begin: int, end: int, block: int) -> Array:
+    def _weights(
+        self, plan: OpPlan, tiles: Tiles, begin: int, end: int, block: int
+    ) -> tuple[Array, Array | None]:
         """Elements of C minus zero points, float32 or float64[tiles, steps * elements, lanes].
 
-        All of them are integers.
+        All of them are integers. The second result has their marks, None if all are known.
         """
         op, memory = plan.op, self._memory
         lanes = op.lanes_last if block == plan.blocks[-1] else op.lanes
         place = (*crossing(tiles, stretch(plan.c[begin:end] >> 2)), slice(lanes))
-        known = memory.wide_known[place]
-        if not known.all():
-            tile, step, lane = (int(axis[0]) for axis in np.nonzero(~known))
-            row = int(plan.c[begin + step]) >> 2
-            raise unwritten(f"lane {lane} of wide row", row, _number(tiles, tile))
         held = memory.wide_bytes.reshape(TILES, WIDE_ROWS, LANES, 4)
         data = held[place]
         if not plan.whole_rows:
@@ -531,28 +630,63 @@ class OpUnit:
             data = np.take_along_axis(data, where, 3)
         if op.c16:
             data = np.ascontiguousarray(data).view("<u2")
+        known = self._weight_marks(plan, tiles, begin, end, memory.wide_known[place])
         zero: Array | int = op.c_zero_point
         if op.op is Opcode.MAX:
             zero = 0
         elif op.zero_points_in_memory:
-            zero = self._zero_points(op, tiles, lanes, block)
+            zero, sure = self._zero_points(op, tiles, lanes, block)
+            if sure is not None:
+                shape = (data.shape[0], data.shape[1] * data.shape[3], lanes)
+                known = np.minimum(KNOWN if known is None else known, sure[:, None])
+                known = np.broadcast_to(known, shape)
         # Sums of products of bytes fit single precision if there are not too many.
         small = not (op.a16 or op.c16) and np.abs(zero).max() <= _LARGEST_BYTE
         single = small and op.op is not Opcode.SUM
         values = np.empty((*data.shape[:2], data.shape[3], lanes), "f4" if single else "f8")
         values[...] = data.swapaxes(2, 3)
         values -= zero
-        return values.reshape(len(values), -1, lanes)
+        return values.reshape(len(values), -1, lanes), known
 
-    def _zero_points(self, op: TensorOp, tiles: Tiles, lanes: int, block: int) -> Array:
-        """Zero points of C for a block, int32[tiles, 1, 1, lanes]."""
+    def _weight_marks(
+        self, plan: OpPlan, tiles: Tiles, begin: int, end: int, known: Array
+    ) -> Array | None:
+        """Marks of the elements of C, int16[tiles, steps * elements, lanes], None if all are known.
+
+        Args:
+            plan: the operation.
+            tiles: its tiles.
+            begin: first step.
+            end: behind the last step.
+            known: marks of the lanes, int16[tiles, steps, lanes].
+        """
+        if known.min() == KNOWN:
+            return None
+        count, lanes = known.shape[0], known.shape[2]
+        cells = (plan.c[begin:end, None] >> 2) * LANES + np.arange(lanes)
+        flat = known.reshape(count, -1)
+        marks = by_byte(self._memory.marked("wide", tiles, cells.reshape(-1), flat))
+        marks = marks.reshape(*known.shape, 4)
+        places = ((plan.c[begin:end, None] & 3) + np.arange(plan.weight_bytes)) % 4
+        where = np.broadcast_to(places[None, :, None], (*known.shape, plan.weight_bytes))
+        marks = np.take_along_axis(marks, where, 3)
+        marks = marks.reshape(*known.shape, plan.elements, -1).min(axis=4)
+        marks = marks.swapaxes(2, 3).reshape(count, -1, lanes)
+        return None if marks.min() == KNOWN else marks
+
+    def _zero_points(
+        self, op: TensorOp, tiles: Tiles, lanes: int, block: int
+    ) -> tuple[Array, Array | None]:
+        """Zero points of C for a block, int32[tiles, 1, 1, lanes], and marks[tiles, lanes]."""
         memory = self._memory
         span = op.zero_point_last - op.zero_point_base
         slots = max(1, span // op.zero_point_step + 1) if op.zero_point_step else 1
         row = op.zero_point_base + block % slots * op.zero_point_step
-        if not memory.wide_known[tiles, row, :lanes].all():
-            raise unwritten("zero points in wide row", row, _number(tiles, 0))
-        return memory.wide[tiles, row, :lanes].view(np.int32)[:, None, None]
+        known = memory.wide_known[tiles, row, :lanes]
+        sure = None
+        if known.min() != KNOWN:
+            sure = whole(memory.marked("wide", tiles, row * LANES + np.arange(lanes), known))
+        return memory.wide[tiles, row, :lanes].view(np.int32)[:, None, None], sure
 
     def _add(
         self, plan: OpPlan, tiles: Tiles, run: int, sums: _Sums, opens: bool, closes: bool
@@ -566,12 +700,13 @@ class OpUnit:
         total = sums.values[:, 0].astype(np.float64)
         if sums.offset is not None:
             total += sums.offset
-        sure = np.ones(total.shape, bool) if sums.known is None else sums.known[:, 0]
+        sure = np.full(total.shape, KNOWN, np.int16) if sums.known is None else sums.known[:, 0]
         if not opens:
             total = plan.joined(self._open[tiles, :lanes], total)
-            sure = sure & self._open_known[tiles, :lanes]
+            sure = np.minimum(sure, self._open_known[tiles, :lanes])
         if closes:
-            self._write(plan, tiles, run, total[:, None], None, sure[:, None])
+            known = None if sure.min() == KNOWN else sure[:, None]
+            self._write(plan, tiles, run, total[:, None], None, known)
         else:
             self._open[tiles, :lanes] = total
             self._open_known[tiles, :lanes] = sure
@@ -595,12 +730,36 @@ class OpUnit:
         total, known = _int32(sums), sums.known
         if not opens:
             sure: Array = np.asarray(memory.wide_known[place])
-            known = sure if known is None else known & sure
+            if sure.min() != KNOWN:
+                cells = (plan.d[plan.runs[run : run + count], None] >> 2) * LANES
+                cells = (cells + np.arange(lanes)).reshape(-1)
+                flat = memory.marked("wide", tiles, cells, sure.reshape(len(sure), -1))
+                sure = whole(flat).reshape(sure.shape)
+                known = sure if known is None else np.minimum(known, sure)
             total = plan.joined(memory.wide[place].view(np.int32), total)
         memory.wide[place] = total.view(np.uint32)
-        memory.wide_known[place] = True if known is None else known
+        memory.wide_known[place] = KNOWN if known is None else known
         if closes and plan.last[run]:
             self._write(plan, tiles, run, total, None, known)
+
+    def _leave(self, plan: OpPlan, tiles: Array, run: int) -> None:
+        """Put back what is in memory when a run takes up a sum that is still on its way there.
+
+        The run adds to that, and what was on its way is lost.
+        """
+        assert plan.d is not None
+        memory = self._memory
+        begin, last = int(plan.runs[run]), int(plan.runs[run + 1]) - 1
+        row = int(plan.d[begin]) >> 2
+        for tile in tiles.tolist():
+            place = tile, row
+            recent = [left for left in self._left[tile] if begin - left.last <= self._late]
+            missed = [left for left in recent if left.row == row]
+            if missed and not plan.first[run]:
+                memory.wide[place] = missed[0].words
+                memory.wide_known[place] = missed[0].known
+            held = memory.wide[place].copy(), memory.wide_known[place].copy()
+            self._left[tile] = [*recent, _Left(row, last, *held)]
 
     def _write(
         self,
@@ -620,6 +779,7 @@ class OpUnit:
         # Sums of what nothing has written, which programs do not use, may be anything.
         with np.errstate(over="ignore", invalid="ignore"):
             codes = self._codes(plan, tiles, sums, offset, slot)
+        known = self._stage_marks(plan.op, tiles, known, slot, sums.shape)
         first, size = int(plan.words[run]), int(plan.words[run + 1] - plan.words[run])
         if codes.itemsize * lanes != 4 * size:
             padded = np.zeros((len(codes), count, 4 * size // codes.itemsize), codes.dtype)
@@ -629,8 +789,32 @@ class OpUnit:
         where = crossing(tiles, stretch(plan.b[first : first + count * size]))
         memory.narrow[where] = words
         memory.narrow_known[where] = (
-            True if known is None else _whole_words(known, size, 2 if plan.op.output16 else 4)
+            KNOWN if known is None else _word_marks(known, size, 2 if plan.op.output16 else 1)
         )
+
+    def _stage_marks(
+        self, op: TensorOp, tiles: Tiles, known: Array | None, slot: int, shape: tuple[int, ...]
+    ) -> Array | None:
+        """Marks of outputs: those of their sums, scales, biases and function.
+
+        Args:
+            op: the operation.
+            tiles: its tiles.
+            known: marks of the sums, None if all are known.
+            slot: slot of scaling memory.
+            shape: tiles, runs and lanes.
+        """
+        memory, lanes = self._memory, shape[2]
+        entries = [_BIAS_ENTRY + _SLOT_ENTRIES * slot] if op.bias_in_memory else []
+        entries += [_SLOT_ENTRIES * slot] if op.scale_in_memory else []
+        for entry in entries:
+            place = slice(2 * entry, 2 * entry + lanes)
+            sure = memory.scaling_known.reshape(TILES, -1)[tiles, place]
+            if sure.min() != KNOWN:
+                sure = memory.marked("scaling", tiles, 2 * entry + np.arange(lanes), sure)
+                sure = np.broadcast_to(whole(sure)[:, None], shape)
+                known = sure if known is None else np.minimum(known, sure)
+        return known
 
     def _codes(
         self, plan: OpPlan, tiles: Tiles, sums: Array, offset: Array | None, slot: int
@@ -652,7 +836,7 @@ class OpUnit:
         if op.nlu:
             np.clip(y, np.float32(op.minimum), np.float32(op.maximum), out=y)
             y = self._function(op, tiles, y)
-        np.rint(y, out=y)
+        rounded(y, out=y)
         y += np.float32(op.output_zero_point)
         # Rounding and the zero point do not change order: both clamps become one.
         np.clip(y, *plan.limits, out=y)
@@ -660,12 +844,8 @@ class OpUnit:
 
     def _scaling(self, tiles: Tiles, entry: int, lanes: int) -> Array:
         """Words of the scaling memory for some lanes, uint32[tiles, lanes]."""
-        memory = self._memory
         place = slice(2 * entry, 2 * entry + lanes)
-        known = memory.scaling_known.reshape(TILES, -1)[tiles, place]
-        if not known.all():
-            raise unwritten("entry of scaling memory", entry, _number(tiles, 0))
-        return memory.scaling.reshape(TILES, -1)[tiles, place]
+        return self._memory.scaling.reshape(TILES, -1)[tiles, place]
 
     def _function(self, op: TensorOp, tiles: Tiles, y: Array) -> Array:
         """The non-linear unit: a polynomial per segment, in float32."""
@@ -693,16 +873,6 @@ class OpUnit:
         return np.where(y < 0, -result, result) if op.nlu_odd else result
 
 
-def unwritten(what: str, number: int, tile: int) -> SimulationError:
-    """The error for a read of memory that nothing has written."""
-    return SimulationError(f"{what} {number} of tile {tile} is read, but was never written")
-
-
-def _number(tiles: Tiles, index: int) -> int:
-    """Number of the tile at an index of a selection."""
-    return tiles.start + index if isinstance(tiles, slice) else int(tiles[index])
-
-
 def _taken(memory: Array, tiles: Tiles, places: Array) -> Array:
     """Elements of some tiles at the same places, [tiles, places]."""
     # The numbers were checked when the operation was planned.
@@ -712,12 +882,29 @@ def _taken(memory: Array, tiles: Tiles, places: Array) -> Array:
     return np.asarray(memory.reshape(-1).take(index, mode="clip"))
 
 
-def _whole_words(known: Array, size: int, held: int) -> Array:
-    """Which of `size` output words, of `held` lanes, are known, bool[tiles, runs * size]."""
+def _doubt(found: Array, marks: Array, terms: Callable[[Array], tuple[Array, Array]]) -> None:
+    """Mark the sums that use unknown elements.
+
+    Args:
+        found: marks of the sums, int16[tiles, runs, lanes], which become unknown.
+        marks: marks of the elements of one operand.
+        terms: which elements of A, bool[tiles, groups, runs, terms], meet which of C,
+            bool[tiles, groups, terms, lanes], given which elements of the operand are doubtful.
+    """
+    distinct = np.unique(marks[marks != KNOWN]).tolist()
+    for rank, mark in enumerate(distinct[:_TOLD_APART]):
+        last = rank == _TOLD_APART - 1
+        x, w = terms((marks >= mark) & (marks != KNOWN) if last else marks == mark)
+        hits = np.matmul(x.astype(np.float32), w.astype(np.float32)) > 0
+        np.minimum(found, mark, out=found, where=hits.reshape(found.shape))
+
+
+def _word_marks(known: Array, size: int, lane_bytes: int) -> Array:
+    """Marks of `size` output words a run from those of the lanes, int16[tiles, runs * size]."""
     count, lanes = known.shape[1:]
-    padded = np.ones((len(known), count, size * held), bool)
-    padded[..., :lanes] = known
-    return np.asarray(padded.reshape(len(known), -1, held).all(axis=2))
+    marks = np.full((len(known), count, size * 4), KNOWN, np.int16)
+    marks[..., : lanes * lane_bytes] = known.repeat(lane_bytes, axis=2)
+    return by_word(marks.reshape(len(known), -1))
 
 
 def _products(x: Array, w: Array) -> Array:

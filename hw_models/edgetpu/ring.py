@@ -10,6 +10,7 @@ import numpy as np
 from fitzroy.base.types import Array
 from fitzroy.hw_models.edgetpu.engine import Core, Issue, movable
 from fitzroy.hw_models.edgetpu.memory import (
+    LANES,
     TILES,
     WIDE_ROWS,
     check_range,
@@ -17,6 +18,7 @@ from fitzroy.hw_models.edgetpu.memory import (
     selection,
 )
 from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence, stretch
+from fitzroy.hw_models.edgetpu.unknown import KNOWN
 from fitzroy.hw_models.isa.fields import Opcode, TileFlag
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 
@@ -29,7 +31,7 @@ class Message:
 
     Attributes:
         words: uint32[rows, lanes]; receivers of the same rows share it.
-        known: bool[rows, lanes], or None if all words are.
+        known: marks of the words, or None if all are known.
         taken: rows that the receiver has had.
     """
 
@@ -122,13 +124,21 @@ class RingProduceUnit:
             return [], position, False
         tile = ready[0]
         ready, end = movable(self._core, plan.gates, [tile], position, len(plan.rows))
+        if not ready:
+            return [], position, False
         memory = self._core.memory
         rows = plan.rows[position:end]
+        known: Array | None = None
+        marks = memory.wide_known[tile, rows]
+        if marks.min() != KNOWN:
+            cells = (LANES * rows[:, None] + np.arange(LANES)).reshape(-1)
+            flat = memory.marked("wide", np.array([tile]), cells, marks.reshape(-1))
+            known = flat.reshape(marks.shape)
         self._ring.send(
             instruction.channel,
             instruction.destination,
             memory.wide[tile, rows],
-            memory.wide_known[tile, rows],
+            known,
             to_outfeed=instruction.to_outfeed,
         )
         self._core.count(ready, TileFlag.RING_WRITE, passed(plan.ends, position, end))
@@ -180,7 +190,7 @@ class RingConsumeUnit:
             lanes = words.shape[1]
             place = (*crossing(selection(group), rows), slice(lanes))
             memory.wide[place] = words
-            known = True if message.known is None else message.known[first : first + size]
+            known = KNOWN if message.known is None else message.known[first : first + size]
             memory.wide_known[place] = known
         for tile, message in zip(tiles, heads, strict=True):
             message.taken += size

@@ -7,8 +7,8 @@ fence, a descriptor, words for the host. The consumer of the events decides what
 when to go on; it may write the core's memory in between, as OUTFEED does.
 
 Words may be unknown: memory at the start, and what OUTFEED brings if the consumer does not supply
-it. Unknown words pass through registers and arithmetic, and a word from an unknown address is
-unknown. A program whose course depends on one cannot be followed: `UnknownValueError`. Reading a
+it, or supplies it as `Doubtful`. Unknown words pass through registers and arithmetic, and a word
+from an unknown address is unknown. A program whose course depends on one cannot be followed: `UnknownValueError`. Reading a
 register that was never written is an error.
 
 Facts: execution of compiled programs. Rounding of floats, 2^x and reciprocals to nearest even is
@@ -28,6 +28,8 @@ from typing import Any
 
 from fitzroy.base.errors import FormatError, SimulationError
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.lateness import Lateness, Word
+from fitzroy.hw_models.edgetpu.unknown import Doubtful, entire
 from fitzroy.hw_models.isa.conversion import NarrowToWide
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.instruction import Instruction, TileInstruction
@@ -60,8 +62,16 @@ STEP_BUDGET = 20_000_000
 _MOST_PUSHED = 1 << 20
 """Most words for the host between two events."""
 
-Word = int | None
-"""A word of 32 bits, unsigned; None if it is unknown."""
+
+def _certain(word: Word) -> Word:
+    """A word if it is known, else None."""
+    return None if isinstance(word, Doubtful) else word
+
+
+def _as_word(word: Word) -> Word:
+    if word is None or isinstance(word, Doubtful):
+        return word
+    return int(word) & _MASK
 
 
 # --- events --------------------------------------------------------------------------------------
@@ -231,8 +241,13 @@ _BINARY: dict[Alu, Callable[[int, int], int | bool | None]] = {
     Alu.FMIN: _minimum,
 }
 
+
+def _same(word: int) -> int:
+    return word
+
+
 _UNARY: dict[Alu, Callable[[int], int]] = {
-    Alu.MOV: lambda b: b,
+    Alu.MOV: _same,
     Alu.I2F: lambda b: _word(_signed(b)),
     Alu.F2I: _to_integer,
 }
@@ -285,10 +300,12 @@ class ScalarCore:
 
     Args:
         budget: most steps to execute in all chunks of a program together.
+        late: what becomes of stores and results of the special unit until they arrive.
     """
 
-    def __init__(self, *, budget: int = STEP_BUDGET) -> None:
+    def __init__(self, *, budget: int = STEP_BUDGET, late: Lateness | None = None) -> None:
         self.budget = budget
+        self._late = late or Lateness()
         self._renewed = 0
         self.steps = 0
         """Steps executed so far; every bundle of a loop's body counts each time."""
@@ -302,7 +319,7 @@ class ScalarCore:
     @property
     def registers(self) -> tuple[Word, ...]:
         """Contents of the registers, None if unknown or never written."""
-        return tuple([None if word is _UNSET else word for word in self._registers])
+        return tuple([None if word is _UNSET else _certain(word) for word in self._registers])
 
     @property
     def predicates(self) -> tuple[bool | None, ...]:
@@ -323,15 +340,36 @@ class ScalarCore:
         _check_range(address, count)
         return tuple(self._memory[address : address + count])
 
+    def arrived(self, address: int, count: int) -> tuple[Word, ...]:
+        """Words of memory as stream units find them, to which a stored word may be on its way.
+
+        Raises:
+            SimulationError: they are not all in memory.
+        """
+        words = self.read(address, count)
+        return self._late.arrived(address, words, self.steps) if self.storing else words
+
+    @property
+    def storing(self) -> bool:
+        """Whether stored words may be on their way."""
+        return self._late.storing
+
+    def complete_stores(self) -> None:
+        """All stored words arrive in memory, as they do at a fence that waits for the pipeline."""
+        self._late.complete_stores()
+
     def write(self, address: int, words: Iterable[Word]) -> None:
         """Write words of memory, as an OUTFEED does.
 
         Raises:
             SimulationError: they are not all in memory.
         """
-        values = [None if word is None else int(word) & _MASK for word in words]
+        values = [_as_word(word) for word in words]
         _check_range(address, len(values))
         self._memory[address : address + len(values)] = values
+        if self.storing:
+            for place in range(address, address + len(values)):
+                self._late.replaced(place)
 
     def run(self, chunks: Iterable[Sequence[Instruction]]) -> Iterator[Event]:
         """Execute a program.
@@ -459,7 +497,18 @@ class _Compiler:
             self._step(index, bundle, instruction)
             for index, (bundle, instruction) in enumerate(self._placed)
         ]
+        if self._core._late.counts_bundles:
+            steps = [self._counted(step) for step in steps]
         return [*steps, _failing("the program runs past the end of the chunk")]
+
+    def _counted(self, step: _Step) -> _Step:
+        tick = self._core._late.tick
+
+        def counted() -> Any:
+            tick()
+            return step()
+
+        return counted
 
     def _step(self, index: int, bundle: int, instruction: Instruction) -> _Step:
         match instruction:
@@ -488,7 +537,7 @@ class _Compiler:
     # Operands: unknown words pass, absent ones are faults.
 
     def _absent(self, number: int, word: object) -> None:
-        if word is not None:
+        if word is _UNSET:
             raise _Trap(f"register s{number} is read, but nothing has written it")
 
     def _needed(self, number: int, purpose: str) -> int:
@@ -593,16 +642,18 @@ class _Compiler:
                 x = registers[a]
                 if x.__class__ is int:
                     return function(x, constant)
-                return self._absent(a, x)
+                self._absent(a, x)
+                return _doubted(function, x, constant)
 
             return with_constant, write
         second = self._operand(constant)
 
         def with_register() -> Any:
             x, y = registers[a], second()
-            if x.__class__ is int:
-                return None if y is None else function(x, y)
-            return self._absent(a, x)
+            if x.__class__ is int and y.__class__ is int:
+                return function(x, y)
+            self._absent(a, x)
+            return _doubted(function, x, y)
 
         return with_register, write
 
@@ -614,7 +665,12 @@ class _Compiler:
 
     def _special(self, bundle: Scalar) -> _Slot:
         read = _unary(_SPECIAL[bundle.special], self._operand(bundle.special_from))
-        return read, partial(self._core._registers.__setitem__, bundle.special_to)
+        write = partial(self._core._registers.__setitem__, bundle.special_to)
+        late = self._core._late
+        if not late.counts_bundles:
+            return read, write
+        bundles = late.bundles(bundle.special)
+        return read, lambda word: late.result(bundles, partial(write, word))
 
     def _address(self, mode: int, field: int) -> Callable[[], int]:
         """Word address of a load or store, and a check that it is in memory."""
@@ -645,7 +701,11 @@ class _Compiler:
         if bundle.load is Load.REGISTER:
 
             def look_up() -> Word:
-                return None if registers[base] is None else memory[address()]
+                place = registers[base]
+                if isinstance(place, Doubtful):
+                    found = memory[place] if place < MEMORY_WORDS else None
+                    return None if found is None else Doubtful(found, entire(place.mark))
+                return None if place is None else memory[address()]
 
             return look_up, partial(registers.__setitem__, to)
 
@@ -679,9 +739,12 @@ class _Compiler:
         place = Indexed.unpack(bundle.store_address)
         base, increment = place.register, place.increment
         increments = bundle.store is Store.INCREMENT
+        late, stores_late = core._late, core._late.delays_stores
 
         def write_memory(pair: tuple[int, Word]) -> None:
             at, word = pair
+            if stores_late:
+                late.store(at, core.steps, memory[at])
             memory[at] = word
             if increments:
                 registers[base] = at + increment
@@ -693,7 +756,7 @@ class _Compiler:
         for slot, word in zip(DescriptorSlot, self._core._descriptor, strict=True):
             if word is _UNSET:
                 raise _Trap(f"a descriptor is issued whose {slot.name} was never written")
-            if word is None:
+            if _certain(word) is None:
                 raise _unknown(f"word {slot.name} of a descriptor")
             words.append(word)
         low, high, size, tag = words
@@ -743,7 +806,7 @@ class _Compiler:
             mask = self._operand(item.tiles_register) if masked else mask
 
         def step() -> Dispatch:
-            first, tiles = base(), mask()
+            first, tiles = _certain(base()), _certain(mask())
             return Dispatch(
                 self._chunk,
                 bundle,
@@ -797,9 +860,21 @@ def _unknown(what: str) -> _Trap:
     )
 
 
+def _doubted(function: Callable[[int, int], int | bool | None], x: Word, y: Word) -> Word:
+    """Result of an operation on words of which one at least is unknown."""
+    if x is None or y is None:
+        return None
+    result = function(x, y)
+    marks = [entire(word.mark) for word in (x, y) if isinstance(word, Doubtful)]
+    # A predicate is known or not.
+    return None if result is None or isinstance(result, bool) else Doubtful(result, min(marks))
+
+
 def _unary(function: Callable[[int], int], operand: Callable[[], Word]) -> Callable[[], Word]:
     def read() -> Word:
         word = operand()
+        if isinstance(word, Doubtful):
+            return word if function is _same else Doubtful(function(word), entire(word.mark))
         return None if word is None else function(word)
 
     return read

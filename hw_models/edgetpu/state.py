@@ -8,6 +8,7 @@ from typing import Any
 from fitzroy.hw_models.edgetpu.conversion import ConversionPlan
 from fitzroy.hw_models.edgetpu.mesh import MeshPlan
 from fitzroy.hw_models.edgetpu.op import OpPlan
+from fitzroy.hw_models.edgetpu.resize import ResizePlan
 from fitzroy.hw_models.edgetpu.ring import RingPlan
 from fitzroy.hw_models.edgetpu.stream import StreamPlan
 from fitzroy.hw_models.isa.instruction import Instruction
@@ -67,7 +68,7 @@ def done_of(position: Any) -> int:
 def total_of(plan: Any) -> int:
     """Elements of a plan, in the units of its positions; 0 if there is no plan."""
     match plan:
-        case OpPlan():
+        case OpPlan() | ResizePlan():
             return plan.steps
         case ConversionPlan():
             return len(plan.narrow)

@@ -12,8 +12,10 @@ import numpy as np
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.latitude import Latitude
 from fitzroy.hw_models.edgetpu.ring import Ring
 from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence
+from fitzroy.hw_models.edgetpu.unknown import KNOWN, by_byte, by_word
 from fitzroy.hw_models.isa.fields import ScalarFlag
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 
@@ -25,7 +27,11 @@ FIFO_WORDS = BEAGLE.scalar.fifo_words
 class StreamCore(Protocol):
     """What stream units see of the machine."""
 
-    scalar_flags: list[int]
+    latitude: Latitude
+
+    def reach(self, plan: StreamPlan, position: int) -> int:
+        """How far a unit may go from a position, as far as flags are concerned."""
+        ...
 
     def count_scalar(self, flag: int, increment: int) -> None:
         """Increment a flag of the scalar core."""
@@ -36,15 +42,15 @@ class StreamCore(Protocol):
         ...
 
     def read_words(self, address: int, count: int) -> tuple[Array, Array]:
-        """Words of the scalar core's memory, uint32[count], and which are known."""
+        """Words of the scalar core's memory, uint32[count], and their marks."""
         ...
 
     def write_words(self, addresses: Array, words: Array, known: Array) -> None:
-        """Write words of the scalar core's memory."""
+        """Write words of the scalar core's memory, with their marks."""
         ...
 
-    def to_host(self, data: Array) -> None:
-        """Append bytes to the output stream."""
+    def to_host(self, data: Array, known: Array) -> None:
+        """Append bytes to the output stream, with the mark of each."""
         ...
 
 
@@ -54,6 +60,11 @@ class HostQueue:
     def __init__(self) -> None:
         self._parts: deque[Array] = deque()
         self.size = 0
+
+    @property
+    def parts(self) -> int:
+        """Transfers of which bytes are left."""
+        return len(self._parts)
 
     def push(self, data: Array) -> None:
         """Append bytes."""
@@ -154,7 +165,7 @@ class PopUnit:
     def advance(self, instruction: Pop, plan: StreamPlan, position: int) -> int:
         """Pop as many units as credits and the host permit; returns the position."""
         unit = self.buffer.data.shape[1]
-        end = plan.limit(self._core.scalar_flags, position)
+        end = self._core.reach(plan, position)
         # Units that are overwritten must have been infed: one buffer full at a time.
         end = min(end, position + self.queue.size // unit, position + len(self.buffer.data))
         if end > position:
@@ -179,12 +190,13 @@ class InfeedUnit:
         self._core = core
         self._ring = ring
         self._buffers = buffers
+        # Bytes of a row that is not complete, and their marks.
         self._row = np.zeros(0, np.uint8)
-        self._known = np.zeros(0, bool)
+        self._known = np.zeros(0, np.int16)
 
     def advance(self, instruction: Infeed, plan: StreamPlan, position: int) -> int:
         """Send as many units as flags permit; returns the position."""
-        end = plan.limit(self._core.scalar_flags, position)
+        end = self._core.reach(plan, position)
         if end <= position:
             return position
         if instruction.to_outfeed:
@@ -193,11 +205,13 @@ class InfeedUnit:
             end, data, known = self._scalar(plan, position, end)
         else:
             buffer = self._buffers[instruction.memory]
+            if self._core.latitude.plain_counters:
+                _wrap_once(plan.addresses[position:end], len(buffer.known))
             source = plan.addresses[position:end] % len(buffer.known)
             if not buffer.known[source].all():
                 raise SimulationError("the infeed reads a stream buffer that was never filled")
             data = buffer.data[source].reshape(-1)
-            known = np.ones(len(data), bool)
+            known = np.full(len(data), KNOWN, np.int16)
         done = end == len(plan.addresses)
         data = np.concatenate([self._row, data])
         known = np.concatenate([self._known, known])
@@ -219,14 +233,26 @@ class InfeedUnit:
         source = plan.addresses[position:end] % FIFO_WORDS
         words, known = self._core.read_words(0, FIFO_WORDS)
         data = np.ascontiguousarray(words[source]).view(np.uint8)
-        return end, data, known[source].repeat(WORD_BYTES)
+        return end, data, by_byte(known[source]).reshape(-1)
 
     def _send(self, instruction: Infeed, rows: Array, known: Array) -> None:
         words = np.ascontiguousarray(rows).view("<u4")
-        sure = None
-        if not known.all():
-            sure = np.asarray(known.reshape(*words.shape, WORD_BYTES).all(axis=2))
+        sure = None if known.min() == KNOWN else by_word(known).reshape(words.shape)
         self._ring.send(instruction.channel, instruction.destination, words, sure)
+
+
+def _wrap_once(addresses: Array, size: int) -> None:
+    """Refuse addresses that are in a buffer only after they wrapped twice.
+
+    Raises:
+        SimulationError: names the address and the buffer's size.
+    """
+    highest = int(addresses.max())
+    if highest >= 2 * size:
+        raise SimulationError(
+            f"an infeed reads unit {highest} of its buffer",
+            reason=f"it has {size}, and addresses wrap once",
+        )
 
 
 class OutfeedUnit:
@@ -235,13 +261,14 @@ class OutfeedUnit:
     def __init__(self, core: StreamCore, ring: Ring) -> None:
         self._core = core
         self._ring = ring
+        # Bytes that have arrived and make no whole unit, and their marks.
         self._row = np.zeros(0, np.uint8)
-        self._known = np.zeros(0, bool)
+        self._known = np.zeros(0, np.int16)
 
     def advance(self, instruction: Outfeed, plan: StreamPlan, position: int) -> int:
         """Take as many units as have arrived; returns the position."""
         unit = HOST_UNIT_BYTES if instruction.to_host else WORD_BYTES
-        end = plan.limit(self._core.scalar_flags, position)
+        end = self._core.reach(plan, position)
         size = WORD_BYTES * instruction.row_words
         wanted = (end - position) * unit - len(self._row)
         rows = -(-max(wanted, 0) // size)
@@ -250,10 +277,11 @@ class OutfeedUnit:
             taken = min(rows, message.left)
             part = message.words[message.taken : message.taken + taken]
             self._row = np.concatenate([self._row, part.reshape(-1).view(np.uint8)])
-            sure = np.ones(part.shape, bool)
-            if message.known is not None:
-                sure = message.known[message.taken : message.taken + taken]
-            self._known = np.concatenate([self._known, sure.reshape(-1).repeat(WORD_BYTES)])
+            if message.known is None:
+                sure = np.full(part.size * WORD_BYTES, KNOWN, np.int16)
+            else:
+                sure = by_byte(message.known[message.taken : message.taken + taken]).reshape(-1)
+            self._known = np.concatenate([self._known, sure])
             message.taken += taken
             rows -= taken
             if not message.left:
@@ -265,18 +293,13 @@ class OutfeedUnit:
         known = self._known[: len(data)]
         self._row, self._known = self._row[len(data) :], self._known[len(data) :]
         if instruction.to_host:
-            if not known.all():
-                raise SimulationError(
-                    f"{int((~known).sum())} bytes of output depend on memory that nothing has "
-                    "written"
-                )
-            self._core.to_host(data)
+            self._core.to_host(data, known)
         else:
             target = plan.addresses[position:end]
             self._core.write_words(
                 target % FIFO_WORDS if plan.gates else target,
                 np.ascontiguousarray(data).view("<u4"),
-                np.asarray(known.reshape(-1, WORD_BYTES).all(axis=1)),
+                by_word(known),
             )
         if end == len(plan.addresses):
             # The unused end of the last row is dropped.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fitzroy.hw_models.chips.hosts import LIBEDGETPU
 from fitzroy.hw_models.isa.instruction import Instruction
 
 
@@ -135,6 +136,8 @@ class Timeline:
         phases: phases in order.
         transfers: transfers of the host in order.
         critical_path: from the start of the program to its end, without gaps.
+        driver: name of the driver model.
+        link: bytes of parameters per microsecond from host to chip; None if nothing says it.
     """
 
     clock: str
@@ -148,6 +151,13 @@ class Timeline:
     phases: tuple[Phase, ...]
     transfers: tuple[Transfer, ...]
     critical_path: tuple[Link, ...]
+    driver: str = LIBEDGETPU
+    link: float | None = None
+
+    @property
+    def place(self) -> str:
+        """The host, with the driver if it is not the one that hosts were measured with."""
+        return self.host if self.driver == LIBEDGETPU else f"{self.host} with {self.driver}"
 
     def microsecond(self, cycle: float) -> float:
         """Microsecond of the inference at which a cycle of the program is."""

@@ -12,6 +12,7 @@ known, so the bounds are those of what was observed.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -92,6 +93,7 @@ def words_per_step(instruction: TensorOp) -> float | None:
     return math.ceil(lanes * (2 if instruction.output16 else 1) / 4) / run
 
 
+@lru_cache(maxsize=1)
 def _contributions(instruction: TensorOp) -> tuple[Array, Array, int]:
     """Where contributions begin, and which of them are not a whole reduction.
 

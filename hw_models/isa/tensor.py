@@ -167,31 +167,85 @@ class TensorOp(_Output):
     output_zero_point: int = bits(2077, Unsigned(16), "added after rounding", group="output")
 
 
+RESIZE_PIXEL = 128
+"""Parts of a pixel in which positions of RESIZE are counted."""
+
+
 @dataclass(frozen=True, slots=True)
-class Resize(_Output):
-    """Bilinear resize. Fields only: never verified by execution."""
+class Resize(_Operands):
+    """Resizing of an image, bilinear or to the nearest pixel, by a factor of two.
+
+    Position p of an axis is start + step * iteration of its loop, in 1/128 pixel. Bilinear, loops
+    0 and 1 are the two columns and rows of a pixel's neighbours, and byte l of operand a is
+    multiplied by (128 - fraction) or fraction of both axes for lane l; nearest, it is copied from
+    pixel (p + 64) >> 7. Everything that is inferred here comes from published programs and their
+    source models; no device has shown it. There is no bias.
+    """
 
     op: Opcode = operation(Opcode.RESIZE)
-    phase_x: int = bits(
+    x_loop: int = bits(
         1981,
-        Unsigned(32, hexadecimal=True),
-        "start phase and step of one axis",
+        Unsigned(3),
+        "loop that counts positions of x; 2 in all instances",
         group="output",
         evidence=LIKELY,
     )
-    phase_y: int = bits(
+    x_start: int = bits(
+        1984,
+        Unsigned(8),
+        "x of the first output, from the base of a",
+        unit="1/128 pixel",
+        group="output",
+        evidence=LIKELY,
+    )
+    x_step: int = bits(
+        1992,
+        Unsigned(21),
+        "x from one output to the next; 64 in all instances",
+        unit="1/128 pixel",
+        group="output",
+        evidence=LIKELY,
+    )
+    y_loop: int = bits(
         2013,
-        Unsigned(32, hexadecimal=True),
-        "start phase and step of the other axis",
+        Unsigned(3),
+        "loop that counts positions of y; 3 in all instances",
         group="output",
         evidence=LIKELY,
     )
-    pitch_x: int = bits(
-        2045, Signed(32), "x pitch of the input", unit="byte", group="output", evidence=LIKELY
+    y_start: int = bits(
+        2016,
+        Unsigned(8),
+        "y of the first output, from the base of a",
+        unit="1/128 pixel",
+        group="output",
+        evidence=LIKELY,
     )
-    pitch_y: int = bits(
-        2077, Unsigned(16), "y pitch of the input", unit="byte", group="output", evidence=LIKELY
+    y_step: int = bits(
+        2024,
+        Unsigned(21),
+        "y from one output to the next; 64 in all instances",
+        unit="1/128 pixel",
+        group="output",
+        evidence=LIKELY,
     )
+    x_pitch: int = bits(
+        2045, Unsigned(32), "from a pixel of the input to the next", unit="byte", group="output"
+    )
+    y_pitch: int = bits(
+        2077, Unsigned(16), "from a row of the input to the next", unit="byte", group="output"
+    )
+    nearest: bool = bits(
+        2093,
+        Flag(),
+        "take the nearest pixel; bilinear otherwise",
+        group="output",
+        evidence=LIKELY,
+    )
+    scale_in_memory: bool = bits(
+        2094, Flag(), "off in all instances", group="output", evidence=UNKNOWN
+    )
+    nlu_odd: int = bits(2095, Unsigned(2), "0 in all instances", group="output", evidence=UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)

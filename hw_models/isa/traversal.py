@@ -109,7 +109,8 @@ class Traversal:
         ends = [(dim.count - 1) * dim.stride for dim in self.dims]
         if self.part_dim:
             ends.append(max(0, self.part_count - self.dims[0].count) * self.dims[0].stride)
-        ends.append(self.fifo_step)
+        if any(dim.count > 1 for dim in self.dims[self.fifo_dim :]):
+            ends.append(self.fifo_step)
         low = self.base + sum(end for end in ends if end < 0)
         return low, self.base + sum(end for end in ends if end > 0)
 

@@ -21,6 +21,18 @@ from fitzroy.hw_models.isa.traversal import Dim, Traversal, traversal
 
 _RANK = 3
 
+MOST_OUTFEEDS = 16
+"""Outfeeds to the host, or to scalar memory, that wait at a time in published programs."""
+
+MOST_INFEEDS = 16
+"""Infeeds of activations that wait at a time in published programs."""
+
+MOST_PARAMETER_INFEEDS = 159
+"""Infeeds of parameters that wait at a time in published programs."""
+
+MOST_OUTFED = 1 << 14
+"""Units of an outfeed to the host in published programs, at most: whole rows of the ring."""
+
 
 class UnitForm(Enum):
     """How units that fit one block are written; both mean the same to the hardware."""

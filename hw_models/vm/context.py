@@ -6,7 +6,12 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fitzroy.formats.bytecode_module import BytecodeModule, FunctionSignatureDef
+from fitzroy.formats.bytecode_module import (
+    GLOBAL_BYTES,
+    BytecodeModule,
+    FunctionSignatureDef,
+    ImportFunctionDef,
+)
 from fitzroy.hw_models.vm.interpreter import (
     STEP_BUDGET,
     Body,
@@ -15,8 +20,8 @@ from fitzroy.hw_models.vm.interpreter import (
     Target,
     Thread,
     Trace,
-    banks,
     invoke_native,
+    references,
 )
 from fitzroy.hw_models.vm.objects import (
     BYTE_BUFFER,
@@ -37,8 +42,6 @@ DEINITIALIZER = "__deinit"
 
 REF_TYPES = frozenset({BYTE_BUFFER, MUTABLE_BYTE_BUFFER})
 """Types of references that the VM itself has."""
-
-_GLOBAL_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,12 @@ class Instance:
 
     def __post_init__(self) -> None:
         state = self.module.module_state
-        size = 0 if state is None else max(0, state.global_bytes_capacity)
+        size = 0 if state is None else state.global_bytes_capacity
         self.globals = bytearray(size)
-        self.refs = [None] * (0 if state is None else max(0, state.global_ref_count))
+        self.refs = [None] * (0 if state is None else state.global_ref_count)
+        segments = self.module.rodata_segments or ()
         self.rodata = [
-            ByteBuffer(b"" if item.data is None else item.data.data)
-            for item in self.module.rodata_segments or ()
+            ByteBuffer(b"" if item.data is None else item.data.data) for item in segments
         ]
         self._bodies: dict[int, Body] = {}
 
@@ -114,7 +117,7 @@ class Instance:
     @property
     def global_step(self) -> int:
         """Bytes from one number of a 32-bit global to the next: the first dialect counts slots."""
-        return _GLOBAL_BYTES if self.dialect is Dialect.A else 1
+        return GLOBAL_BYTES if self.dialect is Dialect.A else 1
 
     def body(self, ordinal: int) -> Body:
         """An internal function."""
@@ -186,7 +189,9 @@ class Context:
             module, dialect = item if isinstance(item, tuple) else (item, Dialect.B)
             instance = Instance(module, dialect)
             for imported in module.imported_functions or ():
-                instance.imports.append(self._resolved(imported.full_name or ""))
+                found = self._resolved(imported.full_name or "")
+                _check_import(module, imported, found)
+                instance.imports.append(found)
             self._modules.append(instance)
             self._run_if_present(instance, INITIALIZER)
 
@@ -210,7 +215,8 @@ class Context:
         if ordinal is None:
             return
         try:
-            self._invoke(Target(instance.body(ordinal)), [])
+            # The VM hands nothing over, whatever the function takes: its registers are zero.
+            self._invoke(Target(instance.body(ordinal)), None)
         except VmError as error:
             # The VM drops the outcome; what it would not have survived is none.
             if isinstance(error, VmTrap):
@@ -262,30 +268,75 @@ class Context:
             raise VmError(Status.NOT_FOUND, f"no module exports {name!r}")
         return self._invoke(target, arguments)
 
-    def _invoke(self, target: Target, arguments: Sequence[Value]) -> list[Value]:
+    def _invoke(self, target: Target, arguments: Sequence[Value] | None) -> list[Value]:
+        """Call a function; None for no arguments, whatever it takes."""
         ticks = iter(range(self._budget))
         thread = Thread(ticks, trace=self._trace)
         try:
             if target.body is None:
-                for value in arguments:
+                call = Call(list(arguments or ()))
+                for value in call.arguments:
                     if isinstance(value, Object):
                         value.retain()
-                return list(invoke_native(thread, target, Call(list(arguments))))
-            return _run(target.body, thread, arguments)
+                try:
+                    return list(invoke_native(thread, target, call))
+                finally:
+                    call.release()
+            if arguments is not None:
+                _check(target.body, arguments)
+            return _run(target.body, thread, arguments or ())
         finally:
             self.steps = self._budget - operator.length_hint(ticks)
 
 
+def _check_import(module: BytecodeModule, imported: ImportFunctionDef, found: Target) -> None:
+    """A function of another module has the signature with which it is imported.
+
+    The VM does not look, and confuses integers with references.
+
+    Raises:
+        VmError: it has another one.
+    """
+    if found.body is None:
+        return
+    exporter = found.body.instance
+    wanted = _named(module.type_names, imported.signature)
+    there = _named(exporter.type_names, exporter.signature(found.body.ordinal))
+    if wanted != there:
+        raise VmError(
+            Status.INVALID_ARGUMENT,
+            f"{found.name} is {_shown(there)}",
+            where=f"{module.name} imports it as {_shown(wanted)}",
+        )
+
+
+_Signature = tuple[tuple[str, ...], tuple[str, ...]]
+"""Names of the types of arguments, and of results."""
+
+
+def _named(types: Sequence[str], signature: FunctionSignatureDef | None) -> _Signature:
+    found = signature or FunctionSignatureDef()
+
+    def names(ordinals: Sequence[int]) -> tuple[str, ...]:
+        return tuple(types[n] if 0 <= n < len(types) else f"type#{n}" for n in ordinals)
+
+    return names(found.arguments), names(found.results)
+
+
+def _shown(signature: _Signature) -> str:
+    arguments, results = (", ".join(names) for names in signature)
+    return f"({arguments}) -> ({results})"
+
+
 def _run(body: Body, thread: Thread, arguments: Sequence[Value]) -> list[Value]:
     """Call a function of a module from outside."""
-    _check(body, arguments)
-    i, r = banks()
     integers = [wrap(value) for value in arguments if isinstance(value, int)]
-    references = [value for value in arguments if not isinstance(value, int)]
-    if len(references) > body.refs:
-        raise VmTrap(f"{len(references)} references for {body.refs} registers", where=body.name)
+    objects = [value for value in arguments if not isinstance(value, int)]
+    if len(objects) > body.refs:
+        raise VmTrap(f"{len(objects)} references for {body.refs} registers", where=body.name)
+    i, r = thread.enter(), references()
     i[: len(integers)] = integers
-    for number, value in enumerate(references):
+    for number, value in enumerate(objects):
         if value is not None:
             value.retain()
         r[number] = value

@@ -56,14 +56,20 @@ class Thread:
         ticks: yields once for every instruction that may still be executed.
         frames: functions that are active.
         trace: what is executed, if somebody wants to know.
+        integers: registers of integers by the number of active functions. A frame finds there what
+            the last one of that number left, as on the stack of the VM.
     """
 
     ticks: Iterator[int]
     frames: int = 0
     trace: Trace | None = None
+    integers: list[Integers] = field(default_factory=list)
 
-    def enter(self) -> None:
+    def enter(self) -> Integers:
         """Another function is active.
+
+        Returns:
+            Its registers of integers.
 
         Raises:
             VmError: too many are.
@@ -72,7 +78,10 @@ class Thread:
             raise VmError(
                 Status.RESOURCE_EXHAUSTED, f"calls are nested more than {MOST_FRAMES} deep"
             )
+        if self.frames == len(self.integers):
+            self.integers.append([0] * I32_REGISTERS)
         self.frames += 1
+        return self.integers[self.frames - 1]
 
 
 @dataclass(slots=True)
@@ -86,6 +95,12 @@ class Call:
 
     arguments: list[Value]
     segments: tuple[int, ...] = ()
+
+    def release(self) -> None:
+        """Release the references among the arguments."""
+        for value in self.arguments:
+            if isinstance(value, Object):
+                value.release()
 
 
 NativeFunction = Callable[[Call], Sequence[Value]]
@@ -141,7 +156,7 @@ class Body(dict[int, Handler]):
         return f"{self.instance.name}.{local}"
 
     def run(self, thread: Thread, i: Integers, r: References) -> tuple[Register, ...]:
-        """Execute the function.
+        """Execute the function, for which the thread has a frame, which ends with it.
 
         Returns:
             The registers with its results.
@@ -149,7 +164,6 @@ class Body(dict[int, Handler]):
         Raises:
             VmError: it does not end well.
         """
-        thread.enter()
         outer, self.thread = self.thread, thread
         pc = 0
         try:
@@ -199,9 +213,9 @@ def registers(operands: Sequence[object]) -> Iterator[Register]:
             yield from registers(item)
 
 
-def banks() -> tuple[Integers, References]:
-    """Registers of a function: zeros, and null."""
-    return [0] * I32_REGISTERS, [None] * REF_REGISTERS
+def references() -> References:
+    """Registers of references of a function, all null."""
+    return [None] * REF_REGISTERS
 
 
 @dataclass(slots=True)
@@ -411,10 +425,11 @@ def _select_ref(
 
     def run(i: Integers, r: References) -> int:
         chosen, other = (a, b) if i[c] else (b, a)
-        if other.move:
-            give(r, other.number, None)
         if fits(r[chosen.number]):
             assign(r, z, r, chosen.number, chosen.move)
+        # The other one goes last, even where the result has just taken its register.
+        if other.move:
+            give(r, other.number, None)
         return after
 
     return run
@@ -673,9 +688,15 @@ def _call(
         return _native(body, after, target, (), arguments, results)
 
     def run(i: Integers, r: References) -> int:
-        ci, cr = banks()
+        # A call that is too deep leaves its arguments where they are.
+        ci, cr = body.thread.enter(), references()
         try:
             _pass(callee, arguments, i, r, ci, cr)
+        except VmError:
+            body.thread.frames -= 1
+            clear(cr, callee.refs)
+            raise
+        try:
             returned = callee.run(body.thread, ci, cr)
             for source, to in zip(returned, results, strict=False):
                 if source.is_ref != to.is_ref:
@@ -742,21 +763,26 @@ def _native(
             take(r, register.number, register.move) if register.is_ref else i[register.number]
             for register in arguments
         ]
-        found = invoke_native(body.thread, target, Call(values, segments))
-        for value, to in zip(found, results, strict=False):
-            if to.is_ref == isinstance(value, int):
-                raise VmTrap(f"{target.name} gives {value!r} where {to} is expected")
-            if isinstance(value, int):
-                i[to.number] = wrap(value)
-            else:
-                give(r, to.number, value)
+        call = Call(values, segments)
+        try:
+            found = invoke_native(body.thread, target, call)
+            for value, to in zip(found, results, strict=False):
+                if to.is_ref == isinstance(value, int):
+                    raise VmTrap(f"{target.name} gives {value!r} where {to} is expected")
+                if isinstance(value, int):
+                    i[to.number] = wrap(value)
+                else:
+                    give(r, to.number, value)
+        finally:
+            # Results have their registers before arguments go.
+            call.release()
         return after
 
     return run
 
 
 def invoke_native(thread: Thread, target: Target, call: Call) -> Sequence[Value]:
-    """Call a function of the host; its arguments are released afterwards.
+    """Call a function of the host; whoever calls it releases the arguments afterwards.
 
     Raises:
         VmError: it fails.
@@ -767,6 +793,3 @@ def invoke_native(thread: Thread, target: Target, call: Call) -> Sequence[Value]
         return target.native(call)
     finally:
         thread.frames -= 1
-        for value in call.arguments:
-            if isinstance(value, Object):
-                value.release()

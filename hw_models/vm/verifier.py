@@ -12,6 +12,9 @@ from collections.abc import Iterator, Sequence
 
 from fitzroy.base.errors import FormatError
 from fitzroy.formats.bytecode_module import (
+    GLOBAL_BYTES,
+    MOST_I32_REGISTERS,
+    MOST_REF_REGISTERS,
     BytecodeModule,
     FunctionDescriptor,
     FunctionSignatureDef,
@@ -22,7 +25,6 @@ from fitzroy.hw_models.vm.opcodes import Dialect, Instruction, decode_all
 from fitzroy.hw_models.vm.operands import Branch, Function, Register
 
 I32 = "i32"
-_GLOBAL_BYTES = 4
 _PLAIN = -1
 _EMPTY = FunctionSignatureDef()
 _WIDE_RETURN = b"\x54\x01\x00\x00\x00"
@@ -206,10 +208,10 @@ class _Verifier:
             if value >= count:
                 yield f"{what} {value} of {count}"
         if isinstance(value, int) and kind in "GN":
-            offset = value if kind == "G" else value * _GLOBAL_BYTES
-            if not 0 <= offset <= self.global_bytes - _GLOBAL_BYTES:
+            offset = value if kind == "G" else value * GLOBAL_BYTES
+            if not 0 <= offset <= self.global_bytes - GLOBAL_BYTES:
                 yield f"byte {offset} of {self.global_bytes} bytes of globals"
-            elif offset % _GLOBAL_BYTES:
+            elif offset % GLOBAL_BYTES:
                 yield f"byte {offset} of globals lies across two of them"
 
     def _functions(self, function: Function) -> Sequence[object]:
@@ -236,6 +238,8 @@ class _Verifier:
                 return
             pairs = zip(wanted, sizes, strict=True)
             wanted = [kind for kind, size in pairs for _ in range(abs(size))]
+        if function.imported:
+            yield from _import_faults(arguments)
         yield from self._list_faults("argument", arguments, wanted)
         yield from self._list_faults("result", results, signature.results)
         for register in results:
@@ -251,3 +255,14 @@ class _Verifier:
         for number, (register, kind) in enumerate(zip(found, wanted, strict=True)):
             if 0 <= kind < len(self.types) and register.is_ref != self._is_ref(kind):
                 yield f"{what} {number} is {register}, its type is {self.types[kind]}"
+
+
+def _import_faults(arguments: Sequence[Register]) -> Iterator[str]:
+    """Arguments of an import lie in a frame of their own, however many there are."""
+    refs = sum(register.is_ref for register in arguments)
+    for what, count, most in (
+        ("references", refs, MOST_REF_REGISTERS),
+        ("integers", len(arguments) - refs, MOST_I32_REGISTERS),
+    ):
+        if count > most:
+            yield f"{count} {what} for an import, of which a frame holds {most}"

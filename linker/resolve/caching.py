@@ -48,7 +48,13 @@ from fitzroy.hw_models.isa.scalar import (
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Pop, PopMemory
 from fitzroy.hw_models.isa.traversal import Prefix, traversal
-from fitzroy.hw_models.isa.units import PARAMETER_BUFFER, UnitForm, infeed_units, pop_units
+from fitzroy.hw_models.isa.units import (
+    MOST_PARAMETER_INFEEDS,
+    PARAMETER_BUFFER,
+    UnitForm,
+    infeed_units,
+    pop_units,
+)
 from fitzroy.hw_models.parameters import BLOB_ALIGNMENT, WIDE_ROW_BYTES
 from fitzroy.linker.resolve.fields import AddressField, Buffer
 from fitzroy.linker.resolve.segments import (
@@ -151,7 +157,7 @@ def caching_program(
 
     Consumers of an operand come before its infeeds, so that all of its tiles are ready; an operand
     that uses a tile repeatedly is loaded in as many passes, because a tile holds back only one
-    instruction.
+    instruction. The scalar core waits where too many infeeds would wait.
 
     Args:
         segments: rows of one model, in order of the blob.
@@ -170,7 +176,12 @@ def caching_program(
         *_issue(units * BLOB_ALIGNMENT, DescriptorTag.PARAMETERS, style),
         *_pop(units, style),
     ]
+    waiting = 0
     for group in _groups(segments):
+        waiting += len(group)
+        if waiting > MOST_PARAMETER_INFEEDS:
+            body.append(_wait_for_infeeds(style))
+            waiting = len(group)
         body += [_consume(segment, style) for segment in group]
         body += [_infeed(segment, style) for segment in group]
     body += _closing(style)
@@ -405,6 +416,11 @@ def _infeed(segment: Segment, style: _Style) -> Infeed:
         destination=1 << segment.tile,
         row_words=segment.lanes,
     )
+
+
+def _wait_for_infeeds(style: _Style) -> ScalarFence:
+    """The scalar core waits for the infeeds so far."""
+    return ScalarFence(idle=_HOST_ENGINES if style.older_fences else _RING_ENGINES)
 
 
 def _closing(style: _Style) -> list[Instruction]:

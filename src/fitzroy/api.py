@@ -41,6 +41,9 @@ from fitzroy.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.formats import bundled, custom_op, tflite
 from fitzroy.formats.darwinn import Layer, PackageFile
 from fitzroy.formats.detect import FileKind, detect
+from fitzroy.hosts import Profile
+from fitzroy.hw_models.chips.hosts import LIBEDGETPU
+from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
 from fitzroy.linker.packages.container import Container, read_container
 from fitzroy.linker.packages.executorch import link_program
 from fitzroy.report.run import Run
@@ -448,39 +451,53 @@ class EdgeTpuProgram:
             others=others,
         )
 
-    def simulate(self, inputs: Mapping[str, Array], *, seed: int | None = None) -> Simulation:
+    def simulate(
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        seed: int | None = None,
+        latitude: Latitude = NONE,
+    ) -> Simulation:
         """Execute the package on a chip that has just been powered up.
 
         Args:
             inputs: one array per input, of its shape and element type; states that are left out
                 are zero.
             seed: randomize the order of engines and what memories hold at first.
+            latitude: how late, how short and how irregular units are; random delays need a seed.
 
         Raises:
-            UsageError: an array is missing or unknown, or of another type than the input.
+            UsageError: an array is missing or unknown, or of another type than the input; delays
+                without a seed.
             SimulationError: the program deadlocks, depends on what nothing has written, or leaves
                 something over.
             UnsupportedError: the program computes a batch.
         """
-        run = self.start(inputs, seed=seed)
+        run = self.start(inputs, seed=seed, latitude=latitude)
         with self.located():
             return self.finished(run.finish())
 
     def start(
-        self, inputs: Mapping[str, Array], *, seed: int | None = None, record: bool = False
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        seed: int | None = None,
+        latitude: Latitude = NONE,
+        record: bool = False,
     ) -> PackageRun:
         """A run on a chip that has just been powered up, for the caller to advance.
 
         Args:
             inputs: as for `simulate`.
             seed: as for `simulate`.
+            latitude: as for `simulate`.
             record: whether to take down what the scalar core does, as the timing model needs it.
 
         Raises:
             UsageError: an array is missing or unknown, or of another type than the input.
             UnsupportedError: the program computes a batch.
         """
-        device = SimulatedDevice(seed=seed)
+        device = SimulatedDevice(seed=seed, latitude=latitude)
         return device.start(self.package, self.encoded(inputs), record=record)
 
     def encoded(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -524,19 +541,27 @@ class EdgeTpuProgram:
             if name + STATE_SUFFIX in data
         }
 
-    def timed(self, outputs: PackageOutputs, *, clock: str = CLOCK, host: str = HOST) -> Run:
+    def timed(
+        self,
+        outputs: PackageOutputs,
+        *,
+        clock: str = CLOCK,
+        host: str | Profile = HOST,
+        driver: str = LIBEDGETPU,
+    ) -> Run:
         """When everything in an inference happened, with what reports are made of.
 
         Args:
             outputs: what a run gave that was recorded.
             clock: performance level, a key of `BEAGLE.clocks`.
-            host: host and link, a key of `BEAGLE.hosts`.
+            host: host and link: a key of `BEAGLE.hosts`, a file with a profile, or a profile.
+            driver: a key of `BEAGLE.drivers`.
 
         Raises:
-            UsageError: an unknown clock or host, or the run was not recorded.
+            UsageError: an unknown clock, host or driver, or the run was not recorded.
             SimulationError: the program relies on queues that the chip may not have.
         """
-        conditions = Conditions(clock, host)
+        conditions = Conditions(clock, host, driver)
         conditions.check()
         remark = "Other operators of the model, which run on the CPU, are left out."
         with self.located():
@@ -593,6 +618,7 @@ def simulate(
     inputs: Mapping[str, Array] | Sequence[Array],
     *,
     seed: int | None = None,
+    latitude: Latitude = NONE,
     package: int | None = None,
 ) -> dict[str, Array]:
     """What the Edge TPU computes, on a simulated one; other operators of a model are not run.
@@ -601,6 +627,7 @@ def simulate(
         path: a compiled model (``*_edgetpu.tflite``), a DarwiNN package or an executable.
         inputs: arrays by name, or in order, of the types that the model has.
         seed: randomize the order of engines and what memories hold at first.
+        latitude: how late, how short and how irregular units are; random delays need a seed.
         package: which package of a model with several, counted from 0.
 
     Returns:
@@ -620,4 +647,4 @@ def simulate(
                 f"{len(inputs)} arrays for {len(program.inputs)} inputs", where=program.path
             )
         inputs = dict(zip(program.inputs, inputs, strict=True))
-    return dict(program.simulate(inputs, seed=seed).outputs)
+    return dict(program.simulate(inputs, seed=seed, latitude=latitude).outputs)

@@ -8,6 +8,7 @@ from typing import Any
 
 from fitzroy.compiler.ir import Node, print_graph
 from fitzroy.compiler.partition import Placement, title
+from fitzroy.compiler.targets.edgetpu.codegen.envelope import Exit, exits
 from fitzroy.compiler.targets.edgetpu.codegen.stages import (
     Allocated,
     Emitted,
@@ -91,6 +92,7 @@ def _part(part: MappedSegment, run: Run | None, full: bool) -> dict[str, Any]:
         "narrow_bytes": main.used_narrow_memory_bytes_per_tile,
         "token": main.parameter_caching_token,
         "estimate": None if run is None else _estimate(run),
+        "envelope": [_exit(item) for item in exits(form(part, Emitted))],
     }
     if full:
         found |= {
@@ -100,6 +102,25 @@ def _part(part: MappedSegment, run: Run | None, full: bool) -> dict[str, Any]:
             "timing": summary.document(run) if run is not None else None,
         }
     return found
+
+
+def _exit(item: Exit) -> dict[str, Any]:
+    """A property that leaves the envelope of published programs."""
+    departure, step = item.departure, item.step
+    return {
+        "property": departure.property.slug,
+        "risk": departure.property.risk.value,
+        "value": departure.value,
+        "unit": departure.property.unit,
+        "published": departure.range,
+        "places": len(departure.places),
+        "chunk": departure.place.chunk,
+        "bundle": departure.place.bundle,
+        "tiles": departure.place.tiles,
+        "step": None if step is None else step.name,
+        "layer": (step.layer or None) if step is not None else None,
+        "remedy": departure.property.remedy,
+    }
 
 
 def _layers(part: MappedSegment, run: Run) -> list[dict[str, Any]]:
@@ -163,8 +184,8 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
     for number, part in enumerate(result.segments):
         places |= {node.name: number for node in part.segment.nodes}
         legalized = form(part, Legalized)
-        for layer, origin in zip(legalized.layers, legalized.origins, strict=True):
-            layers[origin].append(kind_of(layer))
+        for layer in legalized.layers:
+            layers[layer.origin].append(kind_of(layer))
     reasons: dict[str, list[dict[str, str]]] = defaultdict(list)
     for reject in result.reasons:
         reasons[reject.where].append(

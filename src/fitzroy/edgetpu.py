@@ -10,22 +10,26 @@ from typing import TypeVar
 
 from fitzroy.api import load
 from fitzroy.base.diagnostics import Diagnostic, Severity
-from fitzroy.base.errors import CapacityError, UnsupportedError
+from fitzroy.base.errors import CapacityError, FitzroyError, UnsupportedError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import DType
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.definition import Reject
 from fitzroy.compiler.partition import Placement, title
 from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS, Costs
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower, parameter_rows
 from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.codegen.refusal import CAPACITY, Refused
 from fitzroy.compiler.targets.edgetpu.codegen.segments import (
     HOST,
     NAME,
     Segment,
+    concerned,
     consecutive,
     divide,
+    refusals,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.stages import Emitted, Form, Legalized
 from fitzroy.estimate import estimate, steps
@@ -202,8 +206,8 @@ def compile_edgetpu(
 ) -> EdgeTpuCompilation:
     """Compile a quantized model for the Edge TPU.
 
-    Operators that cannot be mapped stay in the model, where the host runs them; so does a part that
-    does not fit the chip, unless it is the only one.
+    Operators that cannot be mapped stay in the model, where the host runs them, and so do those of
+    which only their program shows that they do not fit the chip.
 
     Args:
         model: a path, or a model that has been read.
@@ -315,7 +319,7 @@ def _times(source: Source, generator: Options) -> dict[str, float]:
     for part in whole.segments:
         run = estimate(part.package, source.path)
         legalized = form(part, Legalized)
-        origins = dict(zip((i.name for i in legalized.layers), legalized.origins, strict=True))
+        origins = {layer.name: layer.origin for layer in legalized.layers}
         for item in steps(form(part, Emitted).marks, run):
             name = origins.get(item.mark.layer)
             if name is not None:
@@ -341,24 +345,31 @@ def _lower(drafts: Sequence[_Draft], generator: Options, progress: Callable[[str
     Raises:
         CapacityError: no part of a model fits.
     """
-    graphs = [part.graph for draft in drafts for part in draft.parts]
-    least = [_least_rows(graph, generator) for graph in graphs] if len(graphs) > 1 else [0]
+    least: list[int] | None = None
     while True:
+        if least is None:
+            graphs = [part.graph for draft in drafts for part in draft.parts]
+            least = [_least_rows(graph, generator) for graph in graphs] if len(graphs) > 1 else [0]
         chip = _Chip(generator, list(least))
         for draft in drafts:
             name = draft.source.path
-            draft.lower(chip, progress if len(drafts) == 1 else _prefixed(name, progress))
-        if chip.disjoint or chip.staging <= generator.staging:
-            return
-        # What a later program needs for data, an earlier one has given to parameters.
-        generator = replace(generator, staging=chip.staging)
+            said = progress if len(drafts) == 1 else _prefixed(name, progress)
+            if not draft.lower(chip, said):
+                # Its parts are others now.
+                least = None
+                break
+        else:
+            if chip.disjoint or chip.staging <= generator.staging:
+                return
+            # What a later program needs for data, an earlier one has given to parameters.
+            generator = replace(generator, staging=chip.staging)
 
 
 def _least_rows(graph: Graph, generator: Options) -> int:
     """The fewest rows in which a program has all of its parameters; 0 if it will not fit anyhow."""
     try:
         return parameter_rows(graph, generator)
-    except CapacityError:
+    except (CapacityError, UnsupportedError):
         return 0
 
 
@@ -415,8 +426,12 @@ class _Draft:
 
     Attributes:
         source: the model.
+        generator: how programs are generated.
+        costs: what decides which operators go to the chip.
+        rejects: why nodes cannot be on the chip, by name.
         parts: parts for the chip.
         divided: all groups of nodes.
+        divisions: how often the model has been divided.
         placements: these, with the parts that do not fit left to the host.
         segments: parts that fit.
         objects: their programs.
@@ -424,8 +439,12 @@ class _Draft:
     """
 
     source: Source
-    parts: list[Segment]
-    divided: list[Placement]
+    generator: Options
+    costs: Costs | None
+    rejects: dict[str, Reject]
+    parts: list[Segment] = field(default_factory=list)
+    divided: list[Placement] = field(default_factory=list)
+    divisions: int = 0
     placements: list[Placement] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     objects: list[ObjectFile] = field(default_factory=list)
@@ -438,22 +457,48 @@ class _Draft:
         Raises:
             UnsupportedError: no operator can be mapped.
         """
-        segments, placements = divide(source.graph, generator, costs)
-        if not segments:
+        draft = cls(source, generator, costs, refusals(source.graph, generator))
+        if not draft.divide():
             raise UnsupportedError(
                 "no operator can be mapped to the Edge TPU",
-                rejects=[reject for placement in placements for reject in placement.rejects],
+                rejects=[reject for placement in draft.divided for reject in placement.rejects],
                 where=source.path,
             )
-        return cls(source, segments, placements)
+        return draft
 
-    def lower(self, chip: _Chip, progress: Callable[[str], None]) -> None:
-        """Make programs of all parts; those that do not fit are left to the host.
+    def divide(self) -> bool:
+        """Divide the model between chip and host; whether there is anything for the chip."""
+        self.parts, self.divided = divide(
+            self.source.graph, self.generator, self.costs, self.rejects
+        )
+        self.divisions += 1
+        return bool(self.parts)
+
+    def leave(self, segment: Segment, refusal: Refused) -> bool:
+        """Leave the operators of a refusal to the host, and divide the model again.
+
+        Returns:
+            Whether there are such operators, others are left for the chip, and the model has not
+            been divided too often.
+        """
+        found = concerned(segment.graph, refusal)
+        if not found or self.divisions >= _MOST_DIVISIONS:
+            return False
+        self.rejects |= found
+        return self.divide()
+
+    def lower(self, chip: _Chip, progress: Callable[[str], None]) -> bool:
+        """Make programs of all parts.
+
+        Operators that turn out not to fit, and parts that do not, are left to the host.
+
+        Returns:
+            Whether there are programs of all parts; if not, the model has been divided again.
 
         Raises:
             CapacityError: no part fits.
         """
-        failures: list[CapacityError] = []
+        failures: list[FitzroyError] = []
         self.placements = list(self.divided)
         self.segments, self.objects, self.forms = [], [], []
         for number, segment in enumerate(self.parts, 1):
@@ -461,7 +506,9 @@ class _Draft:
             forms: list[Form] = []
             try:
                 self.objects.append(chip.lower(segment.graph, forms))
-            except CapacityError as error:
+            except (CapacityError, UnsupportedError) as error:
+                if isinstance(error, Refused) and self.leave(segment, error):
+                    return False
                 failures.append(error)
                 self.placements = [
                     _left(item, error) if item.nodes == segment.nodes else item
@@ -472,6 +519,7 @@ class _Draft:
                 self.forms.append(tuple(forms))
         if not self.segments:
             raise failures[0]
+        return True
 
     def finished(self, packages: Sequence[PackageFile]) -> EdgeTpuCompilation:
         """The model with the packages of its programs."""
@@ -486,11 +534,21 @@ class _Draft:
         )
 
 
-def _left(placement: Placement, error: CapacityError) -> Placement:
+_MOST_DIVISIONS = 24
+"""How often a model is divided before a part that is refused stays on the host as a whole."""
+
+
+def _left(placement: Placement, error: FitzroyError) -> Placement:
     """A group of nodes that the host has to run after all."""
     what = error.what + (f": {error.reason}" if error.reason else "")
     rejects = tuple(
-        Diagnostic(Severity.WARNING, "edgetpu-capacity", title(node), what, hint=error.hint)
+        Diagnostic(
+            Severity.WARNING,
+            error.code if isinstance(error, Refused) else CAPACITY,
+            title(node),
+            what,
+            hint=error.hint,
+        )
         for node in placement.nodes
     )
     return replace(placement, target=HOST.name, rejects=(*placement.rejects, *rejects))

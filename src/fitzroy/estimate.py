@@ -5,13 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import UsageError
 from fitzroy.compiler.targets.edgetpu.codegen.stages import Mark
 from fitzroy.driver.runtime.simulator import Stage
 from fitzroy.formats.darwinn import Executable, PackageFile
+from fitzroy.hosts import Profile, find
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.hosts import LIBEDGETPU
 from fitzroy.hw_models.edgetpu import timing
 from fitzroy.hw_models.edgetpu.occupancy import occupancy
 from fitzroy.hw_models.edgetpu.recording import Dispatched
@@ -35,22 +37,36 @@ class Conditions:
 
     Attributes:
         clock: performance level, a key of `BEAGLE.clocks`.
-        host: host and link, a key of `BEAGLE.hosts`.
+        host: host and link: a key of `BEAGLE.hosts`, a file with a profile, or a profile.
+        driver: a key of `BEAGLE.drivers`.
     """
 
     clock: str = CLOCK
-    host: str = HOST
+    host: str | Profile = HOST
+    driver: str = LIBEDGETPU
 
-    def check(self) -> None:
-        """Refuse unknown names.
+    def check(self) -> Profile:
+        """The host; refuse unknown names, and a driver that does not know the bus of the host.
 
         Raises:
-            UsageError: an unknown clock or host.
+            UsageError: an unknown clock, host or driver, or a bus that the driver does not know.
+            FormatError: the host is a file that is no profile.
         """
-        kinds = (("clock", self.clock, BEAGLE.clocks), ("host", self.host, BEAGLE.hosts))
+        kinds = (
+            ("clock", self.clock, BEAGLE.clocks),
+            ("driver", self.driver, BEAGLE.drivers),
+        )
         for kind, name, known in kinds:
             if name not in known:
                 raise UsageError(f"there is no {kind} {name!r}", reason=f"use {', '.join(known)}")
+        profile = find(self.host) if isinstance(self.host, str) else self.host
+        buses = BEAGLE.drivers[self.driver].buses
+        if profile.host.bus not in buses:
+            raise UsageError(
+                f"{self.driver} does not know the bus of {profile.name}",
+                reason=f"{profile.host.bus}; it knows {', '.join(buses)}",
+            )
+        return profile
 
 
 def estimate(package: PackageFile, name: str, conditions: Conditions | None = None) -> Run:
@@ -67,9 +83,10 @@ def estimate(package: PackageFile, name: str, conditions: Conditions | None = No
         SimulationError: the program relies on queues that the chip may not have.
     """
     conditions = conditions or Conditions()
-    conditions.check()
+    profile = conditions.check()
+    conditions = replace(conditions, host=profile)
     executables = [item for item in (package.caching, package.main) if item is not None]
-    stages = [_recorded(item) for item in executables]
+    stages = [recorded(item) for item in executables]
     main = package.main
     outputs = {
         name: layer.size_bytes * layer.execution_count_per_inference
@@ -78,8 +95,17 @@ def estimate(package: PackageFile, name: str, conditions: Conditions | None = No
     return timed(stages, name, outputs, conditions)
 
 
-def _recorded(executable: Executable) -> Stage:
-    """An executable with a recording in which every instruction has its element order."""
+def recorded(executable: Executable) -> Stage:
+    """An executable as it would run, without data.
+
+    Every instruction of the recording has its element order.
+
+    Args:
+        executable: the executable.
+
+    Raises:
+        UnknownValueError: the course of the program depends on data.
+    """
     streams = executable.instruction_bitstreams or ()
     chunks = [
         disassemble(b"" if stream.bitstream is None else bytes(stream.bitstream))
@@ -109,17 +135,23 @@ def timed(
         notes: remarks that belong beside the figures.
 
     Raises:
-        UsageError: the main executable was not recorded.
+        UsageError: the main executable was not recorded, or an unknown clock, host or driver.
         SimulationError: the program relies on queues that the chip may not have.
     """
     *before, main = stages
     if main.recording is None:
         raise UsageError("the run was not recorded")
-    sizes = main.chunk_sizes
+    sizes, profile = main.chunk_sizes, conditions.check()
     return Run(
         name=name,
         timeline=timing.simulate(
-            main.recording, sizes, clock=conditions.clock, host=conditions.host
+            main.recording,
+            sizes,
+            clock=conditions.clock,
+            host=profile.name,
+            profile=profile.host,
+            driver=conditions.driver,
+            pieces=main.positions,
         ),
         occupancy=occupancy(
             main.recording, [stage.recording for stage in before if stage.recording is not None]
@@ -133,6 +165,7 @@ def timed(
         },
         outputs=outputs,
         notes=notes,
+        positions=main.positions,
     )
 
 

@@ -5,13 +5,16 @@ it divides by the scale of a result, where the chip multiplies by the reciprocal
 tensors are in its own fixed point. Here every operator that is a sum of products is one: exact
 integers, one float32 factor from `output_stage`, a clamp, rounding to even. What only moves values,
 and functions of one value, whose tables are fitted to the reference, are the same in both.
+
+Programs of Google's compiler compute three operators in another way, see `evaluate_as_published`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -21,12 +24,13 @@ from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes, reals, stored
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.recurrent import (
     BIASES,
     CELL_STATE,
+    GATES,
     INPUT,
     INPUT_WEIGHTS,
     RECURRENT_WEIGHTS,
@@ -34,9 +38,13 @@ from fitzroy.compiler.ops.recurrent import (
 )
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
-from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.ops.shape import AxisAttributes, ConcatenationAttributes
 from fitzroy.compiler.ops.windows import explicit_padding
-from fitzroy.compiler.targets.edgetpu.codegen import normalization
+from fitzroy.compiler.targets.edgetpu.codegen import (
+    normalization,
+    pixel_softmax,
+    reductions,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.gates import tanh_table
 from fitzroy.compiler.targets.edgetpu.requantization import (
     LARGEST,
@@ -49,23 +57,149 @@ from fitzroy.compiler.targets.edgetpu.requantization import (
     sum_weights,
     unsigned_zero_point,
 )
+from fitzroy.formats.darwinn import PackageFile
+from fitzroy.hw_models.edgetpu.rounding import rounded
+from fitzroy.hw_models.isa.program import disassemble
+from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
 from fitzroy.hw_models.numerics import Arithmetic, Sampling, convolution
 from fitzroy.hw_models.parameters import effective_scale
 
+_LSTM = "unidirectional_sequence_lstm"
+
 Integers = npt.NDArray[np.int64]
 Operands = Sequence[Array]
+Operator = Callable[[Call, Any], list[Array]]
 
 
 def evaluate_on_device(
     graph: Graph, inputs: Mapping[str, Array], *, keep: bool = False
 ) -> dict[str, Array]:
-    """Run a graph in the arithmetic of the chip.
+    """Run a graph in the arithmetic of the chip, as programs of this compiler do.
 
     Args:
         graph: a verified graph, quantized to 8 bits.
         inputs: one array per graph input.
         keep: give every value, not only the outputs.
     """
+    return _evaluate(graph, inputs, _OPERATORS | {_LSTM: _lstm}, keep)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A function of the non-linear unit, and the range in which programs use it."""
+
+    table: NluTable
+    minimum: float
+    maximum: float
+
+    def __call__(self, x: Array) -> Array:
+        """The function of float32 numbers, by Horner's rule in float32."""
+        x = np.clip(x.astype(np.float32), np.float32(self.minimum), np.float32(self.maximum))
+        bounds = np.array(self.table.breakpoints, np.float32)
+        factors = np.array(self.table.coefficients, np.float32)
+        factors = factors[np.searchsorted(bounds, x, side="right")]
+        value = factors[..., 4]
+        for degree in (3, 2, 1, 0):
+            value = value * x + factors[..., degree]
+        return np.asarray(value)
+
+
+def published_logistic(package: PackageFile) -> Curve | None:
+    """The function that a program computes LOGISTIC by: 256 times the sigmoid, nearly.
+
+    None if the program has none.
+
+    Args:
+        package: a package, of any compiler.
+    """
+    table: NluTable | None = None
+    for bitstream in package.main.instruction_bitstreams or ():
+        for instruction in disassemble(np.asarray(bitstream.bitstream).tobytes()):
+            if isinstance(instruction, NluTable):
+                table = instruction
+            elif isinstance(instruction, TensorOp) and instruction.nlu and table is not None:
+                curve = Curve(table, instruction.minimum, instruction.maximum)
+                x = np.linspace(-4, 4, 33, dtype=np.float32)
+                if np.abs(curve(x) - 256 / (1 + np.exp(-x))).max() < _LARGEST_MISS:
+                    return curve
+    return None
+
+
+_LARGEST_MISS = 1 / 64
+"""How far a table may be from 256 times the sigmoid; the published one misses by 0.0076."""
+
+
+def evaluate_as_published(
+    graph: Graph, inputs: Mapping[str, Array], logistic: Curve | None, *, keep: bool = False
+) -> dict[str, Array]:
+    """Run a graph in the arithmetic of programs of Google's compiler.
+
+    They compute LOGISTIC by polynomials that are not fitted to the quantization of the layer, which
+    changes codes next to a tie by one; both halves of an LSTM gate's sum, and its states, are
+    stored in 8 bits; and a bilinear resize by two rounds exact halves as the output stage does.
+
+    Args:
+        graph: a verified graph, quantized to 8 bits.
+        inputs: one array per graph input.
+        logistic: the function of the program, None if it has none.
+        keep: give every value, not only the outputs.
+    """
+    operators = _OPERATORS | {
+        _LSTM: _stored_gates,
+        "resize_bilinear": _doubled,
+        "add": lambda call, arrays: _shifted(call, arrays, 1),
+        "sub": lambda call, arrays: _shifted(call, arrays, -1),
+    }
+    if logistic is not None:
+        operators["sigmoid"] = lambda call, arrays: _by_curve(call, arrays, logistic)
+    return _evaluate(graph, inputs, operators, keep)
+
+
+def _by_curve(call: Call, arrays: Operands, curve: Curve) -> list[Array]:
+    before, after = call.type(), call.result.type
+    assert before.quantization is not None
+    x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
+    real = x.astype(np.float32) * np.float32(before.quantization.scale[0])
+    codes = rounded(curve(real)).clip(0, LARGEST).astype(np.int64)
+    codes -= SIGNED_OFFSET if after.dtype is DType.INT8 else 0
+    return [codes.astype(after.dtype.numpy)]
+
+
+def _shifted(call: Call, arrays: Operands, sign: int) -> list[Array]:
+    """A sum; a constant is a bias, a whole number of steps of the other operand."""
+    before, other, after = call.type(0), call.type(1), call.result.type
+    if call.inputs[1] is None or call.inputs[1].data is None:
+        return _sum(call, arrays, sign)
+    assert before.quantization is not None
+    assert other.quantization is not None
+    steps = stored_unsigned(arrays[1], other) - unsigned_zero_point(other)
+    steps = steps * (np.float64(other.quantization.scale[0]) / before.quantization.scale[0])
+    bias = sign * rounded(steps.astype(np.float32)).astype(np.int64)
+    x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
+    return [finished(x + bias, copy_stage(before, after), after)]
+
+
+def _doubled(call: Call, arrays: Operands) -> list[Array]:
+    """A bilinear resize by two in both directions, with one rounding; others as in our programs."""
+    attributes, before, after = call.attributes(ResizeAttributes), call.type(), call.result.type
+    doubles = attributes.size == (2 * before.shape[1], 2 * before.shape[2])
+    if not doubles or attributes.sampling is not Sampling.HALF_PIXEL:
+        return _resize_bilinear(call, arrays)
+    x = stored_unsigned(arrays[0], before)
+    for axis in (1, 2):
+        # Neighbours at a quarter and at three quarters of a pixel; edges repeat.
+        lower, weight, whole = _neighbours(before.shape[axis], attributes.size[axis - 1],
+                                           attributes.sampling)  # fmt: skip
+        upper = np.minimum(lower + 1, before.shape[axis] - 1)
+        share = weight.reshape([-1 if k == axis else 1 for k in range(4)])
+        x = x.take(lower, axis) * (whole - share) + x.take(upper, axis) * share
+    found = finished(x, OutputStage(scale=1 / whole**2), before)
+    return [converted(found, before, after)]
+
+
+def _evaluate(
+    graph: Graph, inputs: Mapping[str, Array], operators: Mapping[str, Operator], keep: bool
+) -> dict[str, Array]:
     values: dict[str, Array] = dict(inputs)
     with patch.object(convolution, "requantization_scale", device_scale):
         for node in graph.nodes():
@@ -74,10 +208,10 @@ def evaluate_on_device(
                 None if value is None else values[value.name] if value.data is None else value.data
                 for value in call.inputs
             ]
-            if node.op == "unidirectional_sequence_lstm":
-                results = _lstm(call, arrays)
-            elif node.op in _OPERATORS:
-                results = _OPERATORS[node.op](call, [x for x in arrays if x is not None])
+            if node.op == _LSTM:
+                results = operators[_LSTM](call, arrays)
+            elif node.op in operators:
+                results = operators[node.op](call, [x for x in arrays if x is not None])
             elif OPS[node.op].moves:
                 results = _moved(call, arrays)
             else:
@@ -150,14 +284,15 @@ def converted(
 def _moved(call: Call, arrays: Sequence[Array | None]) -> list[Array]:
     """Elements of operands somewhere else, in the quantization of the results."""
     operator, after = OPS[call.node.op], [value.type for value in call.outputs]
-    if call.node.op == "concatenation":
-        axis = call.attributes(ConcatenationAttributes).axis
+    if call.node.op in ("concatenation", "pack"):
         parts = [
             converted(x, call.type(index), after[0])
             for index, x in enumerate(arrays)
             if x is not None
         ]
-        return [np.concatenate(parts, axis)]
+        if call.node.op == "pack":
+            return [np.stack(parts, call.attributes(AxisAttributes).axis)]
+        return [np.concatenate(parts, call.attributes(ConcatenationAttributes).axis)]
     before = call.type()
     plain = replace(
         call,
@@ -211,13 +346,15 @@ def _average_pool(call: Call, arrays: Operands) -> list[Array]:
     return [result]
 
 
-def _mean(call: Call, arrays: Operands) -> list[Array]:
+def _reduced(call: Call, arrays: Operands) -> list[Array]:
+    """A mean or a sum; those over channels are convolutions, whose scales are rounded so."""
     attributes, before, after = call.attributes(ReductionAttributes), call.type(), call.result.type
-    axes = attributes.axes
-    count = math.prod(before.shape[axis] for axis in axes)
+    stage = reductions.stage_of(call)
+    if stage is None:
+        return [converted(arrays[0], before, after).reshape(after.shape)]
     x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
-    sums = x.sum(axis=axes, keepdims=attributes.keep_dims)
-    return [finished(sums, mean_stage(before, after, count), after)]
+    sums = x.sum(axis=attributes.axes, keepdims=attributes.keep_dims)
+    return [finished(sums, stage, after)]
 
 
 def _converted(call: Call, arrays: Operands) -> list[Array]:
@@ -299,14 +436,38 @@ def _l2_normalization(call: Call, arrays: Operands) -> list[Array]:
 def _reciprocal_root(x: Array) -> Integers:
     """What the non-linear unit gives: powers of four are taken out of the argument."""
     power = np.floor(np.log2(x) / 2).astype(np.int32)
-    x = np.ldexp(x, -2 * power)
-    table = normalization.RECIPROCAL_ROOT
+    root = interpolated(normalization.RECIPROCAL_ROOT, np.ldexp(x, -2 * power))
+    return np.asarray(np.rint(np.ldexp(root, -power)).astype(np.int64))
+
+
+def interpolated(table: NluTable, x: Array) -> Array:
+    """What a table of the non-linear unit gives, in float32."""
     segment = np.searchsorted(np.array(table.breakpoints, np.float32), x, side="right")
     factors = np.array(table.coefficients, np.float32)[segment]
-    root = factors[..., -1]
+    value = factors[..., -1]
     for degree in reversed(range(factors.shape[-1] - 1)):
-        root = root * x + factors[..., degree]
-    return np.asarray(np.rint(np.ldexp(root, -power)).astype(np.int64))
+        value = value * x + factors[..., degree]
+    return np.asarray(value)
+
+
+def _softmax(call: Call, arrays: Operands) -> list[Array]:
+    """One row is exact; several go through tables of exponentials and of reciprocals."""
+    before = call.type()
+    if before.size == before.shape[-1]:
+        return list(OPS["softmax"].evaluate(call, arrays, Arithmetic.XNNPACK))
+    stages = pixel_softmax.Stages.of(call)
+    x = stored_unsigned(arrays[0], before)
+    distances = (x - x.max(axis=-1, keepdims=True)).astype(np.float32)
+    exponents = distances * np.float32(stages.exponential.scale)
+    exponents = np.clip(exponents, np.float32(pixel_softmax.LEAST), np.float32(0))
+    exponentials = np.rint(interpolated(pixel_softmax.EXPONENTIAL, exponents)).astype(np.int64)
+    exponentials = exponentials.clip(0, (1 << 16) - 1)
+    sums = exponentials.sum(axis=-1, keepdims=True).astype(np.float32)
+    sums = sums * np.float32(stages.reciprocal.scale)
+    sums = np.clip(sums, np.float32(1), np.float32(stages.reciprocal.maximum))
+    table = pixel_softmax.reciprocal(before.shape[-1])
+    reciprocals = np.rint(interpolated(table, sums)).astype(np.int64)
+    return [finished(exponentials * reciprocals, stages.product, call.result.type)]
 
 
 def _neighbours(before: int, after: int, sampling: Sampling) -> tuple[Integers, Integers, int]:
@@ -378,6 +539,37 @@ def _lstm(call: Call, arrays: Sequence[Array | None]) -> list[Array]:
     return [np.stack(outputs).astype(np.int8).reshape(after.shape)]
 
 
+def _stored_gates(call: Call, arrays: Sequence[Array | None]) -> list[Array]:
+    """An LSTM with both halves of a gate's sum, and the states, stored as quantized numbers."""
+    state, cells = call.result.type, call.type(CELL_STATE)
+
+    def operand(index: int) -> Array:
+        array = arrays[index]
+        assert array is not None
+        return reals(array, call.type(index))
+
+    def kept(values: Array, type: TensorType) -> Array:
+        return reals(stored(values, type), type)
+
+    steps = operand(INPUT)
+    time_major = call.attributes(LstmAttributes).time_major
+    if not time_major:
+        steps = steps.swapaxes(0, 1)
+    cell = hidden = np.zeros((steps.shape[1], call.type(INPUT_WEIGHTS).shape[0]), np.float32)
+    outputs = []
+    for step in steps:
+        sums = [
+            kept(step @ operand(INPUT_WEIGHTS + gate).T + operand(BIASES + gate), state)
+            + kept(hidden @ operand(RECURRENT_WEIGHTS + gate).T, state)
+            for gate in range(len(GATES))
+        ]
+        i, f, o = (1 / (1 + np.exp(-sums[gate])) for gate in (0, 1, 3))
+        cell = kept(f * cell + i * np.tanh(sums[2]), cells)
+        hidden = kept(o * np.tanh(cell), state)
+        outputs.append(hidden)
+    return [stored(np.stack(outputs, axis=0 if time_major else 1), state)]
+
+
 def _unit(type: TensorType) -> float:
     assert type.quantization is not None
     return type.quantization.scale[0]
@@ -402,12 +594,13 @@ def _tanh(numbers: Integers, unit: float) -> Integers:
     return np.asarray(np.rint(np.where(x < 0, -value, value)).astype(np.int64))
 
 
-_OPERATORS: dict[str, Callable[[Call, Operands], list[Array]]] = {
+_OPERATORS: dict[str, Operator] = {
     "add": lambda call, arrays: _sum(call, arrays, 1),
     "sub": lambda call, arrays: _sum(call, arrays, -1),
     "mul": _mul,
     "average_pool_2d": _average_pool,
-    "mean": _mean,
+    "mean": _reduced,
+    "sum": _reduced,
     "quantize": _converted,
     "clamp": _converted,
     "maximum": _extremum,
@@ -416,5 +609,6 @@ _OPERATORS: dict[str, Callable[[Call, Operands], list[Array]]] = {
     "resize_bilinear": _resize_bilinear,
     "batch_matmul": _batch_matmul,
     "l2_normalization": _l2_normalization,
+    "softmax": _softmax,
 }
 """Operators whose results are rounded in another way than the reference semantics do."""

@@ -427,7 +427,15 @@ def test_runs_say_which_of_their_positions_lie_in_an_interval() -> None:
             ),
             "words hold 4 channels",
         ),
-        (single("quantize", [tensor((2, 4, 4, 4))], tensor((2, 4, 4, 4), 0.1)), "one image"),
+        (
+            single(
+                "pad",
+                [tensor((1, 3, 3, 4))],
+                tensor((2, 3, 3, 4)),
+                s.PadAttributes((0, 0, 0, 0), (1, 0, 0, 0)),
+            ),
+            "adds images",
+        ),
     ],
 )
 def test_what_cannot_be_mapped_is_refused_with_a_reason(graph: Graph, reason: str) -> None:

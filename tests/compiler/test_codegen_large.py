@@ -364,7 +364,7 @@ def test_images_of_more_values_than_a_loop_counts_are_reshaped(
     [
         ((40, 30), 300, NARROW_BYTES, 1),
         ((40, 30), 300, 45000, 6),
-        ((32, 32), 1280, NARROW_BYTES, 2),
+        ((32, 32), 1280, NARROW_BYTES, 4),
         ((64, 64), 512, NARROW_BYTES, 6),
         ((9, 7), 1100, 9000, 4),
         ((17, 23), 70, 6000, 16),

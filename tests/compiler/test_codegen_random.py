@@ -388,26 +388,22 @@ FOUND = {
     "softmax-65-negated": softmax_of(65),
     "squared": squared(),
     "five-axes": copied((1, 2, 3, 4, 5)),
+    # Several images in a tensor.
+    "several-images": chain(
+        (1, 4, 6, 8),
+        ("reshape", (2, 2, 6, 8), ReshapeAttributes((2, 2, 6, 8)), ()),
+        ("conv_2d", (2, 2, 6, 5), PLAIN, ((5, 1, 1, 8),)),
+    ),
+    "several-images-reshaped": chain(
+        (2, 4, 4, 8), ("reshape", (1, 256), ReshapeAttributes((1, 256)), ())
+    ),
+    "several-images-multiplied": chain(
+        (2, 4, 4, 8), ("fully_connected", (2, 5), FullyConnectedAttributes(), ((5, 128),))
+    ),
 }
 
 
 REFUSED = {
-    "several-images": (
-        chain(
-            (1, 4, 6, 8),
-            ("reshape", (2, 2, 6, 8), ReshapeAttributes((2, 2, 6, 8)), ()),
-            ("conv_2d", (2, 2, 6, 5), PLAIN, ((5, 1, 1, 8),)),
-        ),
-        "not that of one image",
-    ),
-    "several-images-reshaped": (
-        chain((2, 4, 4, 8), ("reshape", (1, 256), ReshapeAttributes((1, 256)), ())),
-        "not that of one image",
-    ),
-    "several-images-multiplied": (
-        chain((2, 4, 4, 8), ("fully_connected", (2, 5), FullyConnectedAttributes(), ((5, 128),))),
-        "not that of one image",
-    ),
     "kernel": (kernel_of("conv_2d", (50, 50)), "2500 taps"),
     "kernel-by-channel": (kernel_of("depthwise_conv_2d", (50, 50)), "2500 taps"),
     "windows-of-means": (windows_of(132, 130, "average_pool_2d"), "16900 elements"),

@@ -144,6 +144,6 @@ def test_half_a_package_cannot_run() -> None:
     path = corpus() / "templates" / "dense_256_edgetpu.tflite"
     (package,) = read_container(path.read_bytes()).packages
     half = PackageFile(package=Package(), executables=[package.main])
-    with pytest.raises(SimulationError, match="never written") as caught:
+    with pytest.raises(SimulationError, match="that nothing has written") as caught:
         SimulatedDevice().run(half, {next(iter(half.main.inputs)): COUNTING})
     assert "not in the file" in caught.value.hint

@@ -66,6 +66,8 @@ def simulated(package: PackageFile) -> list[Finding]:
         for stage in run.stages
         if stage.recording is not None
         for finding in verify(stage.recording, stage.chunks)
+        # The envelope counts offsets from the addresses of buffers, which a run has filled in.
+        if finding.rule != "envelope"
     ]
 
 
@@ -100,7 +102,7 @@ def broken(chunks: Sequence[Sequence[Instruction]]) -> bool:
         found = verify(record(chunks), chunks)
     except FitzroyError:
         return True
-    return any(one.severity is not Severity.NOTE for one in found)
+    return any(one.severity is not Severity.NOTE for one in found if one.rule != "envelope")
 
 
 CONVOLUTION = "conv3x3/conv2d_12x128x32_to_32_k3_s1_same_quant_edgetpu.tflite"

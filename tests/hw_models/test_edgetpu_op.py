@@ -26,6 +26,7 @@ from fitzroy.hw_models.edgetpu.memory import (
     TileMemory,
 )
 from fitzroy.hw_models.edgetpu.op import OpUnit, plan
+from fitzroy.hw_models.edgetpu.unknown import KNOWN, known_bytes, unknown
 from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.hw_models.isa.tensor import TensorOp
@@ -497,11 +498,14 @@ def test_sums_stay_in_wide_memory_without_room_for_outputs() -> None:
 # --- rounding, functions, faults --------------------------------------------------------------
 
 
-def copied(values: Sequence[int], **more: Any) -> list[int]:
+def copied(values: Sequence[int], memory: TileMemory | None = None, /, **more: Any) -> list[int]:
     """What an operation makes of bytes in narrow memory, one at a time, times 1."""
-    memory = TileMemory()
+    if memory is None:
+        memory = TileMemory()
+        memory.wide_known[0, 0] = KNOWN
     memory.wide[0, 0, 0] = 1
-    memory.wide_known[0, 0] = True
+    if not memory.wide_known[0, 0].any():
+        memory.wide_known[0, 0] = KNOWN
     memory.narrow_known[0] = True
     memory.narrow_bytes[0, : len(values)] = values
     memory.tables[0] = more.pop("tables", 0)
@@ -583,13 +587,6 @@ def test_reciprocal_square_root_reduces_its_argument() -> None:
         ({"a": bytes_at(4 * NARROW_WORDS - 1, [(2, 1)])}, "reads outside narrow memory"),
         ({"a": bytes_at(0, [(3, 1)])}, "operand a of a tensor operation has 3 steps"),
         ({"c": bytes_at(4 * WIDE_ROWS, [])}, "rows outside wide memory"),
-        ({"c": bytes_at(4, [])}, "lane 0 of wide row 1 of tile 0 is read"),
-        ({"scale_in_memory": True}, "entry of scaling memory 0 of tile 0 is read"),
-        ({"bias_in_memory": True}, "entry of scaling memory 64 of tile 0 is read"),
-        (
-            {"zero_points_in_memory": True, "zero_point_base": 9, "zero_point_last": 9},
-            "zero points in wide row 9 of tile 0 is read",
-        ),
     ],
 )
 def test_faults(change: Mapping[str, Any], message: str) -> None:
@@ -628,11 +625,47 @@ def test_outputs_of_unwritten_words_are_unknown() -> None:
         maximum=255.0,
     )
     burst(op, memory, [0], [])
-    assert memory.narrow_known[0, 256:258].tolist() == [False, True]
+    marks = memory.narrow_known[0, 256:258]
+    # One lane has an output, so that three bytes of its word are known.
+    assert known_bytes(marks).tolist() == [0b1110, 0b1111]
+    assert "narrow word 1 of tile 0" in str(memory.origins.of(marks[0]))
     # Words that are multiplied by zero do not matter.
     memory.narrow_known[0, 256:258] = False
     burst(replace(op, c=bytes_at(4, [(2, 0), (2, 0)])), memory, [0], [])
-    assert memory.narrow_known[0, 256:258].tolist() == [True, True]
+    assert memory.narrow_known[0, 256:258].tolist() == [KNOWN, KNOWN]
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"c": bytes_at(4, [])}, "lane 0 of wide row 1 of tile 0"),
+        ({"scale_in_memory": True}, "entry 0 of scaling memory of tile 0"),
+        ({"bias_in_memory": True}, "entry 64 of scaling memory of tile 0"),
+        (
+            {"zero_points_in_memory": True, "zero_point_base": 9, "zero_point_last": 9},
+            "lane 0 of wide row 9 of tile 0",
+        ),
+    ],
+)
+def test_outputs_of_unwritten_operands_are_unknown(change: Mapping[str, Any], place: str) -> None:
+    memory = TileMemory()
+    copied([1, 2], memory, **change)
+    marks = memory.narrow_known[0, 256:258]
+    assert known_bytes(marks).tolist() == [0b1110, 0b1110]
+    assert place in str(memory.origins.of(marks[0]))
+
+
+def test_unknown_bytes_of_weights_do_not_matter_to_others() -> None:
+    memory = TileMemory()
+    memory.origins.reader = "a test"
+    # Bytes 0 to 2 of the lane are known; 2 is written and known, byte 3 is not.
+    memory.wide_known[0, 0, 0] = unknown(memory.origins.number(lambda: "a place"), 0b0111)
+    for byte, known_mask in enumerate([0b1111, 0b1111, 0b1111, 0b1110]):
+        copied([1, 2], memory, c=bytes_at(byte, []))
+        assert known_bytes(memory.narrow_known[0, 256:258]).tolist() == [known_mask] * 2
+    # A zero times an unknown weight is a zero.
+    copied([0, 2], memory, c=bytes_at(3, []))
+    assert known_bytes(memory.narrow_known[0, 256:258]).tolist() == [0b1111, 0b1110]
 
 
 # --- operations of compiled models --------------------------------------------------------------

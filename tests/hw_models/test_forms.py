@@ -13,7 +13,7 @@ from fitzroy.hw_models.isa.conversion import NarrowToWide
 from fitzroy.hw_models.isa.fields import Opcode, Producer, Side, TileFlag, Watcher
 from fitzroy.hw_models.isa.forms import TABLE, form, parsed, published, rules, shapes
 from fitzroy.hw_models.isa.instruction import Instruction
-from fitzroy.hw_models.isa.novelty import ASPECTS, differences, novelty
+from fitzroy.hw_models.isa.novelty import ASPECTS, Risk, differences, novelty
 from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import BYTES, NARROW, WIDE, Prefix, Traversal, traversal
@@ -167,3 +167,41 @@ def test_opcode_without_published_forms() -> None:
 def test_aspects_have_reasons() -> None:
     assert len({aspect.name for aspect in ASPECTS}) == len(ASPECTS)
     assert all(aspect.why.endswith(".") for aspect in ASPECTS)
+
+
+# --- what is at stake ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "risk"),
+    [
+        # Another number of loops, with what published forms have otherwise.
+        ("wide_to_narrow wide=3 narrow=3/ping2 wide_to_narrow=@2 wait=avdata+@2:write&"
+         "ring_read_b+@1 to_scaling=1 pack_level=1", Risk.LOW),
+        # No published form awaits this, or counts there.
+        ("ring_consume_b ring_read=@1", Risk.MEDIUM),
+        ("narrow_to_wide narrow=4 wide=2 narrow_to_wide=@2 wait=ring_write@2:write pack_level=3",
+         Risk.MEDIUM),
+        # Every difference of a maximum counts.
+        ("max loops=3 c=3 b=2 avdata=@2 lanes_last=n lanes=n", Risk.MEDIUM_HIGH),
+        # Words that nothing but time guarantees.
+        ("infeed memory=scalar buffer=1 token=@1 infed=@0 constant1=1 row_words=all", Risk.HIGH),
+        # Nothing is known about the opcode.
+        ("resize loops=2", Risk.HIGH),
+    ],
+)  # fmt: skip
+def test_risk(text: str, risk: Risk) -> None:
+    assert text not in published()
+    assert novelty(text).risk is risk
+
+
+def test_the_riskiest_difference_decides() -> None:
+    found = novelty("ring_consume_b wide=3 ring_read=@1")
+    assert {item.risk for item in found.differences} == {Risk.LOW, Risk.MEDIUM}
+    assert found.risk is Risk.MEDIUM
+
+
+def test_risks_have_meanings_and_order() -> None:
+    assert [risk.title for risk in Risk] == ["low", "medium", "medium-high", "high"]
+    assert len({risk.meaning for risk in Risk}) == len(Risk)
+    assert all(aspect.unseen >= aspect.risk for aspect in ASPECTS)

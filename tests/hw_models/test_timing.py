@@ -36,7 +36,7 @@ from fitzroy.hw_models.edgetpu.timeline import Timeline
 from fitzroy.hw_models.edgetpu.timing import simulate
 from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Chain, Histories, History, Hold
 from fitzroy.hw_models.edgetpu.timing.clockwork import Clockwork
-from fitzroy.hw_models.edgetpu.timing.host import BLOCK, Leg, Reader, Wire
+from fitzroy.hw_models.edgetpu.timing.host import BLOCK, Leg, Pace, Reader, Wire
 from fitzroy.hw_models.edgetpu.timing.model import critical_path
 from fitzroy.hw_models.edgetpu.timing.places import Node
 from fitzroy.hw_models.edgetpu.timing.places import Side as NodeSide
@@ -88,8 +88,12 @@ class Recorded:
     recording: Recording
     chunks: list[int]
 
-    def time(self, clock: str = "max", host: str = USB3) -> Timeline:
-        return simulate(self.recording, self.chunks, clock=clock, host=host)
+    def time(
+        self, clock: str = "max", host: str = USB3, driver: str = "libedgetpu", pieces: int = 0
+    ) -> Timeline:
+        return simulate(
+            self.recording, self.chunks, clock=clock, host=host, driver=driver, pieces=pieces
+        )
 
 
 def recorded(*bodies: Sequence[Instruction], inputs: int = 0) -> Recorded:
@@ -373,6 +377,66 @@ def test_a_neighbour_takes_each_word_when_it_is_sent(seed: int) -> None:
     assert taken.done(range(part + 1, count + 1)) == pytest.approx(wanted)
 
 
+def paced(rates: dict[str, float], fifo: int = 1 << 30, **more: Any) -> Pace:
+    """A host that takes nothing beyond what is given."""
+    usual = {"prepare": dict.fromkeys(rates, 0.0), "large": 0.0, "idle": 0.0, "pause": 0.0}
+    return Pace(**{"rates": rates, "in_flight": 3, "fifo": fifo, **usual, **more})
+
+
+SENT = {"input": 1.0, "parameters": 0.5, "instructions": 2.0}
+
+
+def ends(first: int, legs: Sequence[Leg], pace: Pace) -> list[float]:
+    """When legs end, if the chip takes everything at once."""
+    wire = Wire(first, legs, pace)
+    wire.chunk(1)
+    return [end for _, _, end in wire.spans()]
+
+
+def test_what_is_prepared_while_something_else_moves_costs_nothing() -> None:
+    size = 100_000
+    legs = [Leg("input", size)]
+    pace = paced(SENT, prepare={"input": 0.5, "parameters": 0.5, "instructions": 0.0})
+    # The first chunk moves for 2 cycles a byte until cycle 0.
+    assert ends(25_000, legs, pace) == pytest.approx([size])
+    assert ends(10_000, legs, pace) == pytest.approx([0.5 * size - 20_000 + size])
+    # Transfers up to 64 KiB need no preparation worth mentioning.
+    assert ends(64, [Leg("input", 65_536)], pace) == pytest.approx([65_536])
+    # A driver that waits for each transfer hides nothing.
+    alone = replace(pace, in_flight=1)
+    assert ends(25_000, legs, alone) == pytest.approx([1.5 * size])
+    # Pieces of at most 1 MiB are prepared one by one.
+    long = [Leg("parameters", 3 << 20)]
+    slow = replace(pace, prepare=dict.fromkeys(SENT, 0.25))
+    assert ends(64, long, slow) == pytest.approx([0.25 * (1 << 20) - 128 + 1.5 * (1 << 20)])
+    assert ends(64, long, replace(slow, in_flight=1)) == pytest.approx([0.75 * (3 << 20)])
+
+
+def test_no_more_transfers_are_prepared_than_a_driver_hands_over() -> None:
+    # Headers count: behind the fourth data, its own, the third and the header of that wait.
+    legs = [Leg("input", 100_000), Leg("input", 100_000), Leg("input", 100_000)]
+    pace = paced(SENT, prepare=dict.fromkeys(SENT, 0.9), in_flight=3)
+    deep = ends(64, legs, replace(pace, in_flight=8))
+    assert deep == pytest.approx([90_000 - 128 + 100_000 * n for n in (1, 2, 3)])
+    # Data may be prepared once the data before the last one has moved.
+    assert ends(64, legs, pace) == pytest.approx(deep)
+    assert ends(64, legs, replace(pace, in_flight=2)) > deep
+    one = ends(64, legs, replace(pace, in_flight=1))
+    assert one == pytest.approx([190_000 * n for n in (1, 2, 3)])
+
+
+def test_large_transfers_and_long_chunks_keep_the_link_waiting() -> None:
+    pace = paced(SENT, large=500.0, pause=7000.0, idle=0.0)
+    small, large = Leg("input", 65_536), Leg("input", 65_600)
+    assert ends(64, [small], pace) == pytest.approx([65_536])
+    assert ends(64, [large], pace) == pytest.approx([500 + 65_600])
+    assert ends(229_376, [small], pace) == pytest.approx([65_536])
+    assert ends(229_440, [small], pace) == pytest.approx([7000 + 65_536])
+    assert ends(64, [small, small], replace(pace, idle=30.0)) == pytest.approx(
+        [30 + 65_536, 60 + 2 * 65_536]
+    )
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_wire_sends_no_more_than_a_fifo_ahead(seed: int) -> None:
     rng = random.Random(seed)
@@ -380,7 +444,7 @@ def test_the_wire_sends_no_more_than_a_fifo_ahead(seed: int) -> None:
     legs = [Leg(rng.choice(kinds), 8 * rng.randint(1, 200)) for _ in range(rng.randint(1, 6))]
     rates = {"input": 1.0, "parameters": 0.25, "instructions": 0.5}
     fifo = BLOCK * rng.randint(2, 12)
-    wire = Wire(legs, rates, fifo)
+    wire = Wire(64, legs, paced(rates, fifo))
     # One block after the other, as the text says.
     blocks = [
         (leg.kind, min(BLOCK, leg.size - at)) for leg in legs for at in range(0, leg.size, BLOCK)
@@ -496,9 +560,11 @@ def check_timeline(timeline: Timeline) -> None:
     assert timeline.total >= timeline.microsecond(timeline.cycles)
 
 
-def check_against_oracle(one: Recorded, clock: str = "max", host: str = USB3) -> Timeline:
-    timeline = one.time(clock, host)
-    wanted = Oracle(one.recording, one.chunks, clock, host).run()
+def check_against_oracle(
+    one: Recorded, clock: str = "max", host: str = USB3, driver: str = "libedgetpu"
+) -> Timeline:
+    timeline = one.time(clock, host, driver)
+    wanted = Oracle(one.recording, one.chunks, clock, host, driver).run()
     found = spans_of(timeline)
     assert found.keys() == wanted.spans.keys()
     # The first that differs tells more than all that follow from it.
@@ -766,6 +832,7 @@ def test_rows_of_an_infeed_need_not_be_whole_units(words: int) -> None:
     one = recorded(body, inputs=size)
     for host in (USB3, USB2, "dev_board_pcie"):
         check_timeline(check_against_oracle(one, host=host))
+        check_timeline(check_against_oracle(one, host=host, driver="fitzroy"))
 
 
 def test_chunks_of_instructions_come_behind_data_that_was_asked_for_before() -> None:
@@ -779,7 +846,7 @@ def test_chunks_of_instructions_come_behind_data_that_was_asked_for_before() -> 
     check_timeline(timeline)
     host = BEAGLE.hosts[USB3]
     second = next(t for t in timeline.transfers[1:] if t.kind == "instructions")
-    wanted = timeline.start + (512 * host.input_byte + one.chunks[1] * host.instruction_byte) / 1000
+    wanted = timeline.start + (512 + one.chunks[1]) / host.link
     assert second.size == one.chunks[1]
     # Of instructions that the first chunk asks for behind its input, the input comes first.
     assert second.end == pytest.approx(wanted)
@@ -901,7 +968,7 @@ def test_an_infeed_takes_the_time_of_its_units_or_of_the_link(
     assert lengths[1] - lengths[0] == pytest.approx(256 * rate)
     # Otherwise data comes at the rate of the link.
     host = BEAGLE.hosts[USB3]
-    per_byte = {"parameters": 1000 / host.link, "input": host.input_byte}[kind]
+    per_byte = 1000 / {"parameters": host.stream, "input": host.link}[kind]
     few, many = stream(64, popped=False), stream(320, popped=False)
     assert many.cycles - few.cycles == pytest.approx(256 * unit * per_byte * 0.5)
     assert many.total - few.total == pytest.approx(256 * unit * per_byte / 1000)
@@ -979,9 +1046,7 @@ def test_data_takes_the_same_time_at_every_clock(clock: str) -> None:
     ]
     line = recorded(body, inputs=size).time(clock, USB2)
     transfer = next(transfer for transfer in line.transfers if transfer.kind == "input")
-    assert transfer.end - transfer.begin == pytest.approx(
-        size * BEAGLE.hosts[USB2].input_byte / 1000
-    )
+    assert transfer.end - transfer.begin == pytest.approx(size / BEAGLE.hosts[USB2].link)
 
 
 @pytest.mark.parametrize("host", BEAGLE.hosts)
@@ -996,9 +1061,7 @@ def test_a_host_takes_its_time_for_instructions_and_outputs(host: str) -> None:
     one = recorded(body)
     line = check_against_oracle(one, host=host)
     check_timeline(line)
-    assert line.start == pytest.approx(
-        model.fixed * 1000 + one.chunks[0] * model.instruction_byte / 1000
-    )
+    assert line.start == pytest.approx(model.fixed * 1000 + one.chunks[0] / model.link)
     (output,) = [transfer for transfer in line.transfers if transfer.kind == "output"]
     assert output.size == rows * 256
     assert output.end == pytest.approx(line.total)
@@ -1007,6 +1070,18 @@ def test_a_host_takes_its_time_for_instructions_and_outputs(host: str) -> None:
     assert line.microsecond(reading.begin) == pytest.approx(output.begin)
     pace = max(model.output_byte / 1000, 64 * T.activation_unit / 2 / 256 / 500)
     assert output.end - output.begin == pytest.approx(rows * 256 * pace, rel=0.01)
+    # Putting outputs in order comes last.
+    ordered = one.time(host=host, pieces=1000).total
+    assert ordered == pytest.approx(line.total + model.output_piece)
+    if model.bus == "PCIe":
+        return
+    # Large reads take hardly more than the link does.
+    own = check_against_oracle(one, host=host, driver="fitzroy")
+    ours = BEAGLE.drivers["fitzroy"]
+    assert own.start == pytest.approx(line.start + ours.overhead * 1000)
+    (output,) = [transfer for transfer in own.transfers if transfer.kind == "output"]
+    assert 1 / model.link <= ours.output_byte(model) / 1000 < 1.1 / model.link
+    assert output.end - output.begin < rows * 256 * pace
 
 
 def test_a_host_that_dozed_off_has_to_wake_up() -> None:

@@ -197,6 +197,11 @@ def outcome(chunks: Sequence[Sequence[Instruction]], seed: int) -> object:
 
 
 def found(instructions: Sequence[Instruction]) -> tuple[Finding, ...]:
+    """Findings about the order of what a program does; the smallest ones are like no published."""
+    return tuple(one for one in every(instructions) if one.rule != "envelope")
+
+
+def every(instructions: Sequence[Instruction]) -> tuple[Finding, ...]:
     return verify(record([instructions]), [instructions])
 
 
@@ -555,12 +560,13 @@ def test_words_of_the_fifo_are_not_overtaken() -> None:
 def test_a_chunk_fits_the_instruction_memory() -> None:
     program = relay()
     long = [program[0], *([Scalar()] * 17_000), *program[1:]]
-    assert [one.rule for one in verify(record([program]), [long])] == ["chunk-size"]
+    rules = [one.rule for one in verify(record([program]), [long]) if one.rule != "envelope"]
+    assert rules == ["chunk-size"]
 
 
 def test_what_the_simulator_does_not_know_is_refused() -> None:
     program = chunk([*sync(), Resize(tiles=1), *sync(), Halt(end_program=True)])
-    with pytest.raises(SimulationError, match="bilinear resize"):
+    with pytest.raises(SimulationError, match="a resize of a form"):
         found(program)
     with pytest.raises(SimulationError, match="wide row 2080 is used"):
         found(edited(RingConsume, lambda one: replace(one, wide=wide(2079, (2, 1)))))

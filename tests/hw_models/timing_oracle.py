@@ -85,10 +85,16 @@ class Result:
 
 class Oracle:
     def __init__(
-        self, recording: Recording, chunks: Sequence[int], clock: str = "max", host: str = ""
+        self,
+        recording: Recording,
+        chunks: Sequence[int],
+        clock: str = "max",
+        host: str = "",
+        driver: str = "libedgetpu",
     ) -> None:
         model = BEAGLE.hosts[host or "jetson_nano_10w_usb3"]
-        per_ns = BEAGLE.clocks[clock].core_mhz / 1000
+        mhz = BEAGLE.clocks[clock].core_mhz
+        per_ns = mhz / 1000
         self.time = 0.0
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
         self.serial = 0
@@ -116,10 +122,20 @@ class Oracle:
         # The host.
         self.legs: list[tuple[str, float]] = []
         self.rate = {
-            "instructions": model.instruction_byte * per_ns,
-            "input": model.input_byte * per_ns,
-            "parameters": 1000 / model.link * per_ns,
+            "instructions": 1000 / model.link * per_ns,
+            "input": 1000 / model.link * per_ns,
+            "parameters": 1000 / model.stream * per_ns,
         }
+        self.model, self.mhz, self.driver = model, mhz, BEAGLE.drivers[driver]
+        # By block: what transfers that begin with it take to be prepared, and then on the link.
+        self.starts: dict[int, list[tuple[float, float]]] = defaultdict(list)
+        self.before = ("instructions", chunks[0])
+        self.link = 0.0
+        self.ends = [0.0]
+        large = model.large * mhz if chunks[0] > 65536 else 0.0
+        self.prepared = -large - chunks[0] * self.rate["instructions"]
+        self.transfers = 0
+        self.waking = False
         self.blocks: list[tuple[str, int, bool]] = []  # kind, bytes, last of its transfer
         for _, entry in self.entries:
             if isinstance(entry, ChunkStart) and entry.chunk:
@@ -135,7 +151,7 @@ class Oracle:
         self.arrived: dict[str, int] = defaultdict(int)
         self.popped: dict[str, int] = defaultdict(int)
         self.chunks_here = 0
-        self.read_rate = model.output_byte * per_ns
+        self.read_rate = self.driver.output_byte(model) * per_ns
         self.pieces: deque[int] = deque()
         self.given = 0
         self.read = 0
@@ -143,6 +159,17 @@ class Oracle:
         self.read_end = 0.0
 
     def add_blocks(self, kind: str, size: int) -> None:
+        model, mhz = self.model, self.mhz
+        long = self.before[0] == "instructions" and self.before[1] > 229376
+        pause = T.long_chunk_pause * mhz if long and model.bus != "PCIe" else 0.0
+        self.starts[len(self.blocks)].append((0.0, pause))
+        prepare = model.prepare_instructions if kind == "instructions" else model.prepare
+        delay = self.driver.idle * mhz + (model.large * mhz if size > 65536 else 0.0)
+        for at in range(0, size, 1 << 20):
+            piece = min(size - at, 1 << 20)
+            work = prepare * piece * mhz / 1000 if piece > 65536 else 0.0
+            self.starts[len(self.blocks) + at // BLOCK].append((work, 0.0 if at else delay))
+        self.before = (kind, size)
         while size > 0:
             self.blocks.append((kind, min(size, BLOCK), size <= BLOCK))
             size -= BLOCK
@@ -602,6 +629,19 @@ class Oracle:
         number = self.sent
         if self.wire_busy or number == len(self.blocks):
             return False
+        for work, delay in self.starts.pop(number, ()):
+            if self.transfers:
+                self.ends.append(self.link)
+            self.transfers += 1
+            depth = self.driver.in_flight
+            handed = self.ends[-depth] if len(self.ends) >= depth else float("-inf")
+            self.prepared = max(self.prepared, handed) + work
+            self.link = max(self.link, self.prepared) + delay
+        if self.time < self.link:
+            if not self.waking:
+                self.waking = True
+                self.after(self.link - self.time, self.wake)
+            return False
         if number >= self.fifo_blocks and not self.taken[number - self.fifo_blocks]:
             return False
         self.wire_busy = True
@@ -610,6 +650,7 @@ class Oracle:
         def done() -> None:
             self.wire_busy = False
             self.sent += 1
+            self.link = self.time
             if kind == "instructions":
                 self.taken[number] = True
                 self.chunks_here += last
@@ -618,6 +659,11 @@ class Oracle:
 
         self.after(size * self.rate[kind], done)
         return True
+
+    def wake(self) -> None:
+        """The link may move the next transfer."""
+        self.waking = False
+        self.link = min(self.link, self.time)
 
     def give(self, size: int) -> None:
         """Bytes for the host."""

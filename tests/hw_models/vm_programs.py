@@ -195,16 +195,18 @@ class Evaluator:
 
     def call(self, a: int, b: int) -> Outcome:
         self.left = self.budget
+        # Frames of a depth lie at one place of the stack, which only a call from outside clears.
+        self.stack = np.zeros((2, INTEGERS), np.int32)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
-                values = self._function(0, a, b)
+                values = self._function(0, a, b, 0)
         except _Stop as stop:
             return Outcome(str(stop), (), self.budget - self.left)
         return Outcome("ok", values, self.budget - self.left)
 
-    def _function(self, number: int, a: int, b: int) -> tuple[Any, ...]:
-        i = np.zeros(INTEGERS, np.int32)
+    def _function(self, number: int, a: int, b: int, depth: int) -> tuple[Any, ...]:
+        i = self.stack[depth]
         i[:2] = a, b
         r: list[int | None] = [None] * REFERENCES
         order = sorted(self.code[number])
@@ -238,7 +240,8 @@ class Evaluator:
                 (r if target.is_ref else i)[target.number] = get(source)
             return int(branch.target)
         if name == "call":
-            values = self._function(ops[0].ordinal, *(int(get(a)) for a in ops[1]))
+            a, b = (int(get(register)) for register in ops[1])
+            values = self._function(ops[0].ordinal, a, b, 1)
             i[ops[2][0].number], r[ops[2][1].number] = values
         elif name == "trace":
             for register in ops[1]:
@@ -281,9 +284,12 @@ class Evaluator:
         elif name == "cmp.nz.ref":
             i[ops[1].number] = int(self._taken(i, r, ops[0]) is not None)
         elif name == "select.ref":
-            chosen, other = (ops[2], ops[3]) if i[ops[0].number] else (ops[3], ops[2])
-            self._taken(i, r, other)
-            r[ops[4].number] = self._taken(i, r, chosen)
+            # As `iree/vm/bytecode_dispatch.c` has it: the result is there before the other goes.
+            condition = i[ops[0].number] != 0
+            winner, loser = (ops[2], ops[3]) if condition else (ops[3], ops[2])
+            r[ops[4].number] = self._taken(i, r, winner)
+            if loser.move:
+                r[loser.number] = None
         else:
             same = r[ops[0].number] == r[ops[1].number]
             i[ops[2].number] = int(same == (name == "cmp.eq.ref"))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -297,6 +297,22 @@ def mean_stage(
         output_zero_point=zero,
         a_zero_point=unsigned_zero_point(before),
     )
+
+
+def sum_stage(before: TensorType, after: TensorType, weight: float) -> OutputStage:
+    """Of a sum over elements with one weight, as of a convolution whose filter has that scale.
+
+    Args:
+        before: what is summed.
+        after: what it becomes.
+        weight: the weight.
+
+    Raises:
+        UnsupportedError: one of them is not quantized to 8 bits, or has a scale per channel.
+    """
+    stage = mean_stage(before, after, 1)
+    factor = effective_scale(float(_scale(before)), np.asarray([weight]), float(_scale(after)))
+    return replace(stage, scale=float(factor[0]))
 
 
 def _average_pool(call: Call) -> OutputStage:

@@ -160,7 +160,8 @@ def host_program(name: str, entries: Sequence[EntryPoint]) -> BytecodeModule:
         functions.append(_state_function(shared))
     offsets = np.cumsum([0, *(len(item.code) for item in functions)])
     return BytecodeModule(
-        name=name,
+        # Whoever looks up a function takes what comes before the first dot for the module's name.
+        name=name.replace(".", "_"),
         types=[TypeDef(full_name=item) for item in TYPES],
         imported_functions=[_imported(item) for item in shared.imports] or None,
         exported_functions=[
@@ -348,6 +349,13 @@ class _Body:
             [*(Register(self._places[name], is_ref=True) for name in names), *states]
             for names in (call.reads, call.writes)
         )
+        taken = 1 + len(reads) + len(writes)
+        if taken > REF_REGISTERS:
+            raise CapacityError(
+                f"a call of {call.executor.value} takes {taken} buffers",
+                reason=f"a frame of the virtual machine holds {REF_REGISTERS}",
+                hint="give the model fewer inputs, outputs and states, or compile it in segments",
+            )
         self._emit(
             "call.variadic",
             self.shared.function(call.executor.value),

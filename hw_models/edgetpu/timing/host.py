@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
 from fitzroy.base.types import Array
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.hosts import LARGE_TRANSFER, PCIE, Driver, Host
 
 BLOCK = 64
 """Granularity of transfers to the chip, in bytes."""
@@ -27,18 +31,108 @@ class Leg:
     size: int
 
 
-class Wire:
-    """Data on its way to the chip, in the order in which the host sends it.
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a host with its driver sends, in cycles.
 
-    The host sends without a break, but no more than a fifo ahead of what the chip has taken.
-
-    Args:
-        legs: all transfers after the first chunk of instructions.
-        rates: cycles of a byte, by kind.
+    Attributes:
+        rates: of a byte on the link, by kind.
+        prepare: of a byte, before its transfer moves, by kind.
+        large: before a leg of more than `LARGE_TRANSFER` bytes.
+        idle: before a leg, if nothing else may be under way meanwhile.
+        pause: after instructions of more than `Timing.long_chunk` bytes.
+        in_flight: transfers, headers included, that are handed over at a time.
         fifo: bytes that may be on the chip and not taken.
     """
 
-    def __init__(self, legs: Sequence[Leg], rates: dict[str, float], fifo: int) -> None:
+    rates: Mapping[str, float]
+    prepare: Mapping[str, float]
+    large: float
+    idle: float
+    pause: float
+    in_flight: int
+    fifo: int
+
+    @classmethod
+    def of(cls, host: Host, driver: Driver, mhz: float) -> Pace:
+        """That of a host at a clock of the chip."""
+        per_ns = mhz / 1000
+        link, stream = (1000 / rate * per_ns for rate in (host.link, host.stream))
+        return cls(
+            rates={"instructions": link, "input": link, "parameters": stream},
+            prepare={
+                "instructions": host.prepare_instructions * per_ns,
+                "input": host.prepare * per_ns,
+                "parameters": host.prepare * per_ns,
+            },
+            large=host.large * mhz,
+            idle=driver.idle * mhz,
+            pause=0.0 if host.bus == PCIE else BEAGLE.timing.long_chunk_pause * mhz,
+            in_flight=driver.in_flight,
+            fifo=BEAGLE.timing.host_fifo,
+        )
+
+    def preparation(self, kind: str, size: int) -> float:
+        """What a transfer takes before it can move; it does not keep the link busy."""
+        return self.prepare[kind] * size if size > LARGE_TRANSFER else 0.0
+
+    def delay(self, leg: Leg) -> float:
+        """What a leg takes before it moves, with the link idle."""
+        return self.large if leg.size > LARGE_TRANSFER else 0.0
+
+    def first(self, size: int) -> float:
+        """The first chunk of instructions, from nothing to its last byte."""
+        return self.preparation("instructions", size) + self.moving(size)
+
+    def moving(self, size: int) -> float:
+        """The first chunk of instructions, once it is prepared."""
+        leg = Leg("instructions", size)
+        return self.delay(leg) + size * self.rates[leg.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A transfer that the driver hands over.
+
+    Attributes:
+        block: its first block.
+        preparation: cycles before it can move.
+        delay: cycles before it moves once the link is free.
+    """
+
+    block: int
+    preparation: float
+    delay: float
+
+
+def _parts(chunk: int, legs: Sequence[Leg], first: Array, pace: Pace) -> Iterator[_Part]:
+    """Headers and pieces of legs after a chunk of instructions, in order."""
+    largest = BEAGLE.usb.most_out
+    before = Leg("instructions", chunk)
+    for leg, block in zip(legs, first, strict=False):
+        long = before.kind == "instructions" and before.size > BEAGLE.timing.long_chunk
+        yield _Part(int(block), 0.0, pace.pause if long else 0.0)
+        for offset in range(0, leg.size, largest):
+            size = min(leg.size - offset, largest)
+            delay = 0.0 if offset else pace.delay(leg) + pace.idle
+            yield _Part(int(block) + offset // BLOCK, pace.preparation(leg.kind, size), delay)
+        before = leg
+
+
+class Wire:
+    """Data on its way to the chip, in the order in which the host sends it.
+
+    The host prepares transfers in their order, no more at a time than its driver hands over, and
+    sends what is prepared without a break, but no more than a fifo ahead of what the chip has
+    taken.
+
+    Args:
+        first: bytes of the first chunk of instructions, which is there at cycle 0.
+        legs: all transfers after it.
+        pace: how fast the host is.
+    """
+
+    def __init__(self, first: int, legs: Sequence[Leg], pace: Pace) -> None:
         self.legs = legs
         counts = [-(-leg.size // BLOCK) for leg in legs]
         self._first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -48,7 +142,12 @@ class Wire:
         self._cycles = np.zeros(total)
         self._sent = 0
         self._time = 0.0
-        self._fifo = max(1, fifo // BLOCK)
+        self._fifo = max(1, pace.fifo // BLOCK)
+        self._parts = tuple(_parts(first, legs, self._first, pace))
+        self._begun = 0
+        # What follows the first chunk is prepared while that moves.
+        self._prepared = -pace.moving(first)
+        self._ends = deque([-inf] * (pace.in_flight - 1) + [0.0], pace.in_flight)
         blocks: dict[str, list[Array]] = {}
         sizes: dict[str, list[Array]] = {}
         for number, leg in enumerate(legs):
@@ -56,11 +155,11 @@ class Wire:
             size = np.full(len(span), BLOCK)
             if leg.size % BLOCK:
                 size[-1] = leg.size % BLOCK
-            self._cycles[span] = size * rates[leg.kind]
+            self._cycles[span] = size * pace.rates[leg.kind]
             blocks.setdefault(leg.kind, []).append(span)
             sizes.setdefault(leg.kind, []).append(size)
         self._blocks = {kind: np.concatenate(parts) for kind, parts in blocks.items()}
-        self._ends = {kind: np.cumsum(np.concatenate(parts)) for kind, parts in sizes.items()}
+        self._bytes = {kind: np.cumsum(np.concatenate(parts)) for kind, parts in sizes.items()}
         self._instructions = np.zeros(total, bool)
         for span in blocks.get("instructions", ()):
             self._instructions[span] = True
@@ -69,7 +168,7 @@ class Wire:
         """Send what there is room for."""
         while self._sent < len(self._arrival):
             first = self._sent
-            last = min(first + self._fifo, len(self._arrival))
+            last = min(first + self._fifo, self._begin_parts())
             room = np.zeros(last - first)
             behind = np.arange(first, last) - self._fifo
             old = behind >= 0
@@ -90,6 +189,20 @@ class Wire:
             self._taken[first:last][direct] = arrival[direct]
             self._time = float(arrival[-1])
             self._sent = last
+
+    def _begin_parts(self) -> int:
+        """Begin the transfers that the next block belongs to; returns where the next one begins."""
+        while self._begun < len(self._parts):
+            part = self._parts[self._begun]
+            if part.block > self._sent:
+                return part.block
+            if self._begun:
+                # The link has moved all of the transfer before.
+                self._ends.append(self._time)
+            self._begun += 1
+            self._prepared = max(self._prepared, self._ends[0]) + part.preparation
+            self._time = max(self._time, self._prepared) + part.delay
+        return len(self._arrival)
 
     def chunk(self, number: int) -> float | None:
         """When a chunk of instructions, counted from 1, is there; None if it waits for others."""
@@ -112,18 +225,18 @@ class Wire:
             count: how many are wanted.
         """
         self._send()
-        if kind not in self._ends:
+        if kind not in self._bytes:
             return np.zeros(0)
         wanted = offset + unit * np.arange(1, count + 1)
-        index = np.searchsorted(self._ends[kind], wanted)
-        index = index[index < len(self._ends[kind])]
+        index = np.searchsorted(self._bytes[kind], wanted)
+        index = index[index < len(self._bytes[kind])]
         times: Array = self._arrival[self._blocks[kind][index]]
         unknown = np.isnan(times)
         return times[: int(np.argmax(unknown))] if unknown.any() else times
 
     def take(self, kind: str, offset: int, unit: int, times: Array) -> None:
         """The chip takes units at these times."""
-        ends = self._ends[kind]
+        ends = self._bytes[kind]
         first = int(np.searchsorted(ends, offset, side="right"))
         last = int(np.searchsorted(ends, offset + unit * len(times), side="right"))
         if last > first:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.chips.chip import Clocks, Host
+from fitzroy.hw_models.chips.hosts import LIBEDGETPU, Host
 from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.scalar import ChunkStart, Descriptor
 from fitzroy.hw_models.edgetpu.timeline import Link, Phase, Span, Timeline, Transfer
 from fitzroy.hw_models.edgetpu.timing.chain import NOBODY, Wait
 from fitzroy.hw_models.edgetpu.timing.clockwork import Clockwork
-from fitzroy.hw_models.edgetpu.timing.host import Leg, Reader, Wire
+from fitzroy.hw_models.edgetpu.timing.host import Leg, Pace, Reader, Wire
 from fitzroy.hw_models.edgetpu.timing.places import Lap, Node
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 
@@ -32,6 +32,9 @@ def simulate(
     *,
     clock: str = "max",
     host: str = "jetson_nano_10w_usb3",
+    profile: Host | None = None,
+    driver: str = LIBEDGETPU,
+    pieces: int = 0,
 ) -> Timeline:
     """When everything in an inference happens.
 
@@ -39,23 +42,29 @@ def simulate(
         recording: the main executable as it was executed.
         chunks: bytes of each chunk of instructions.
         clock: performance level, a key of `BEAGLE.clocks`.
-        host: a key of `BEAGLE.hosts`.
+        host: a key of `BEAGLE.hosts`, or the name of `profile`.
+        profile: the host, None for one of the chip's.
+        driver: a key of `BEAGLE.drivers`.
+        pieces: positions in y and x that the host puts in order, of all outputs.
 
     Raises:
         SimulationError: the program relies on queues that the chip may not have.
     """
-    clocks, model = BEAGLE.clocks[clock], BEAGLE.hosts[host]
+    clocks, user = BEAGLE.clocks[clock], BEAGLE.drivers[driver]
+    model = profile or BEAGLE.hosts[host]
     mhz = clocks.core_mhz
-    wire = _wire(recording, chunks, clocks, model)
-    reader = Reader(model.output_byte * mhz / 1000, BEAGLE.timing.host_fifo)
+    pace = Pace.of(model, user, mhz)
+    wire = Wire(chunks[0], _legs(recording, chunks), pace)
+    reader = Reader(user.output_byte(model) * mhz / 1000, pace.fifo)
     work = Clockwork(recording, wire, reader)
     cycles = work.run()
-    start = model.fixed * 1000 + chunks[0] * model.instruction_byte / 1000
+    start = (model.fixed + user.overhead) * 1000 + pace.first(chunks[0]) / mhz
     end = max([cycles, reader.time])
-    transfers = _transfers(work, chunks[0], model, start, mhz)
+    transfers = _transfers(work, chunks[0], start, mhz, pace)
     total = start + end / mhz
     if _idle(transfers, total) > model.doze * 1000:
         total += model.wake * 1000
+    total += pieces * model.output_piece / 1000
     return Timeline(
         clock=clock,
         core_mhz=mhz,
@@ -68,10 +77,12 @@ def simulate(
         phases=tuple(_phases(work.laps, recording.entries[0][0])),
         transfers=tuple(transfers),
         critical_path=tuple(critical_path(work.nodes, work.last, cycles)),
+        driver=driver,
+        link=model.stream,
     )
 
 
-def _wire(recording: Recording, chunks: Sequence[int], clocks: Clocks, host: Host) -> Wire:
+def _legs(recording: Recording, chunks: Sequence[int]) -> list[Leg]:
     legs = []
     for _, entry in recording.entries:
         match entry:
@@ -81,13 +92,7 @@ def _wire(recording: Recording, chunks: Sequence[int], clocks: Clocks, host: Hos
                 legs.append(Leg("input", entry.size))
             case Descriptor(tag=DescriptorTag.PARAMETERS):
                 legs.append(Leg("parameters", entry.size))
-    per_ns = clocks.core_mhz / 1000
-    rates = {
-        "instructions": host.instruction_byte * per_ns,
-        "input": host.input_byte * per_ns,
-        "parameters": 1000 / host.link * per_ns,
-    }
-    return Wire(legs, rates, BEAGLE.timing.host_fifo)
+    return legs
 
 
 def _phases(laps: Sequence[Lap], steps: int) -> Iterator[Phase]:
@@ -112,8 +117,8 @@ def _spans(nodes: Sequence[Node]) -> list[Span]:
     return sorted(found, key=lambda span: (span.begin, span.issue))
 
 
-def _transfers(work: Clockwork, first: int, host: Host, start: float, mhz: float) -> list[Transfer]:
-    begin = start - first * host.instruction_byte / 1000
+def _transfers(work: Clockwork, first: int, start: float, mhz: float, pace: Pace) -> list[Transfer]:
+    begin = start - first * pace.rates["instructions"] / mhz
     found = [Transfer("instructions", first, begin, start)]
     for leg, at, end in work.wire.spans():
         found.append(Transfer(leg.kind, leg.size, start + at / mhz, start + end / mhz))

@@ -14,6 +14,7 @@ from fitzroy.hw_models.edgetpu.conversion import ConversionPlan
 from fitzroy.hw_models.edgetpu.engine import Issue
 from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS, HalfPlan, MeshPlan
 from fitzroy.hw_models.edgetpu.op import OpPlan
+from fitzroy.hw_models.edgetpu.resize import ResizePlan
 from fitzroy.hw_models.edgetpu.ring import RingPlan
 from fitzroy.hw_models.edgetpu.sequence import Gate
 from fitzroy.hw_models.edgetpu.stream import (
@@ -26,7 +27,7 @@ from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
-from fitzroy.hw_models.isa.tensor import TensorOp
+from fitzroy.hw_models.isa.tensor import Resize, TensorOp
 
 TIMING = BEAGLE.timing
 
@@ -97,6 +98,8 @@ def tile_work(issue: Issue) -> tuple[Work, ...]:
     match instruction, plan:
         case TensorOp(), OpPlan():
             return (_tensor(plan),)
+        case Resize(), ResizePlan():
+            return (Work(plan.steps, TIMING.resize_step),)
         case NarrowToWide(), ConversionPlan():
             rows = None if plan.ends is None else plan.starts[np.asarray(plan.ends, np.int64)]
             return (_conversion(plan, (TileFlag.NARROW_TO_WIDE, rows)),)

@@ -20,6 +20,7 @@ from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.memory import LANES
 from fitzroy.hw_models.edgetpu.mesh import HalfPlan, MeshPlan, MeshUnit
 from fitzroy.hw_models.edgetpu.op import OpPlan, plan
+from fitzroy.hw_models.edgetpu.resize import ResizePlan, resize_plan
 from fitzroy.hw_models.edgetpu.ring import Ring, RingConsumeUnit, RingPlan, RingProduceUnit
 from fitzroy.hw_models.edgetpu.sequence import Gate
 from fitzroy.hw_models.edgetpu.timing.work import tile_work
@@ -113,7 +114,7 @@ def plan_of(issue: Issue) -> Any:
 
     Raises:
         SimulationError: addresses outside memories, operands that do not fit each other, or a
-            bilinear resize.
+            resize of a form that no known program has.
     """
     if issue.plan is None:
         instruction = issue.instruction
@@ -133,11 +134,7 @@ def plan_of(issue: Issue) -> Any:
             case Mesh():
                 issue.plan = MeshUnit(core, instruction.op).plan(issue)
             case Resize():
-                raise SimulationError(
-                    "bilinear resize is not known well enough to be checked",
-                    where=str(issue),
-                    hint="the manual gives its fields only",
-                )
+                issue.plan = resize_plan(instruction)
     return issue.plan
 
 
@@ -175,6 +172,15 @@ def accesses_of(issue: Issue) -> tuple[tuple[Access, ...], ...]:
     match found:
         case OpPlan():
             return (tuple(_op(found)),)
+        case ResizePlan():
+            outputs, taps = found.words.shape
+            steps, done = np.arange(found.steps), np.arange(outputs) * taps + taps - 1
+            return (
+                (
+                    Access(NARROW, False, found.words.reshape(-1), steps),
+                    Access(NARROW, True, found.b, done),
+                ),
+            )
         case ConversionPlan():
             rows, ends = _rows(found)
             narrow, words = found.narrow, np.arange(len(found.narrow))

@@ -13,7 +13,7 @@ class Rule:
 
     Attributes:
         id: stable name in kebab case.
-        severity: how much it matters when it is broken.
+        severity: how much it matters when it is broken, unless a finding says otherwise.
         summary: the rule in a line.
         evidence: how it is checked.
         remedy: what to do about a finding.
@@ -150,6 +150,14 @@ RULES = {
             _READ,
             "split the program between layers",
         ),
+        Rule(
+            "envelope",
+            _NOTE,
+            "sizes, distances and order are within what published programs have (a warning where "
+            "the risk is medium or more, see [envelope.md](envelope.md))",
+            "the instructions, and the course of the scalar core",
+            "see the property",
+        ),
     )
 }
 """Every rule by its id."""
@@ -166,6 +174,7 @@ class Finding:
         parties: the two that are concerned, if there are two.
         reason: why, with the numbers.
         remedy: what to do.
+        level: how much it matters, if not as much as its rule says.
     """
 
     rule: str
@@ -174,11 +183,12 @@ class Finding:
     parties: tuple[str, str] | None = None
     reason: str = ""
     remedy: str = ""
+    level: Severity | None = None
 
     @property
     def severity(self) -> Severity:
         """How much it matters."""
-        return RULES[self.rule].severity
+        return self.level or RULES[self.rule].severity
 
     def diagnostic(self) -> Diagnostic:
         """The finding as a diagnostic."""

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fitzroy.hw_models.edgetpu.engine import Issue
+from fitzroy.hw_models.edgetpu.envelope import Program
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording, Streamed
 from fitzroy.hw_models.edgetpu.scalar import Fence
-from fitzroy.hw_models.edgetpu.verifier import static, streams, tile
+from fitzroy.hw_models.edgetpu.verifier import outside, static, streams, tile
 from fitzroy.hw_models.edgetpu.verifier.hazards import Comparer, Conflict, merged
 from fitzroy.hw_models.edgetpu.verifier.order import Reset, Wrap
 from fitzroy.hw_models.edgetpu.verifier.parts import MEMORY_NAMES, accesses_of, parts_of
@@ -23,14 +24,15 @@ from fitzroy.hw_models.isa.instruction import Instruction
 def verify(
     recording: Recording, chunks: Sequence[Sequence[Instruction]] = ()
 ) -> tuple[Finding, ...]:
-    """Check the synchronization of a program.
+    """Check the synchronization of a program, and whether published programs are like it.
 
     A program that does not come to its end with the shortest queues is checked no further: what
     it would do afterwards is not known.
 
     Args:
         recording: what its scalar core does, by `record` or by a run of the simulator.
-        chunks: its instructions, for the rules about chunks.
+        chunks: its instructions, for the rules about chunks and the envelope. The latter takes
+            addresses of buffers for 0, as `record` leaves them.
 
     Returns:
         What was found, by rule and place in the program.
@@ -76,6 +78,8 @@ def verify(
     findings += [_conflict(conflict, "") for conflict in conflicts]
     findings += [_wrap(wrap, ScalarFlag) for wrap in wraps]
     findings += [_reset(reset, ScalarFlag) for reset in resets]
+    if chunks:
+        findings += outside.check(Program.recorded(chunks, recording))
     # Instructions of a loop are executed more than once.
     return tuple(dict.fromkeys(findings))
 

@@ -29,7 +29,6 @@ from fitzroy.report import units
 
 if TYPE_CHECKING:
     from fitzroy.bench import Latencies, Measurement, Traffic
-    from fitzroy.estimate import Conditions
     from fitzroy.interpreter import Interpreter
 
 _CHIP = "Edge TPU"
@@ -56,6 +55,7 @@ def bench(
     clock: timing.Clock = None,
     usb: timing.Usb = None,
     host: timing.HostName = None,
+    driver: timing.DriverName = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -63,9 +63,9 @@ def bench(
 
     One inference loads the parameters and is reported by itself. Of the others come percentiles,
     for the whole model and for each of its parts. Beside them stands what the timing model of the
-    simulator predicts for the parts on the Edge TPU at that clock and host, and what it says of
-    each kind of transfer; a program whose course depends on data has no prediction. An accelerator
-    runs at that clock as well.
+    simulator predicts for the parts on the Edge TPU at that clock, host and driver, and what it
+    says of each kind of transfer; a program whose course depends on data has no prediction. An
+    accelerator runs at that clock as well.
 
     On USB, two more inferences are recorded, which tells how long a driver waits for each kind of
     transfer; the chip's work is part of the wait for outputs and events.
@@ -74,11 +74,10 @@ def bench(
     simulation, which is no measure of the chip.
     """
     from fitzroy import bench as library
-    from fitzroy.estimate import Conditions
     from fitzroy.interpreter import Interpreter
 
     terminal = Terminal(json=json, quiet=quiet)
-    speed = timing.Speed.of(clock, usb, host)
+    speed = timing.Speed.of(clock, usb, host, driver)
     rule = arrays.Normalization.parse(mean, std)
     _check(file)
     chosen = DeviceChoice(device, record, firmware, speed.clock)
@@ -93,7 +92,7 @@ def bench(
         with terminal.working(f"running on {opened.description}") as say:
             measured = library.measure(interpreter, values, runs, say)
         with terminal.working("predicting"):
-            predicted = _predicted(terminal, interpreter, Conditions(speed.clock, speed.host))
+            predicted = _predicted(terminal, interpreter, speed)
         ran_on = opened.description
     observed = None
     if device is None or not device.startswith(_WITHOUT_USB):
@@ -153,19 +152,20 @@ def _measured(measured: Measurement) -> dict[str, Any]:
 
 
 def _predicted(
-    terminal: Terminal, interpreter: Interpreter, conditions: Conditions
+    terminal: Terminal, interpreter: Interpreter, speed: timing.Speed
 ) -> dict[str, Any] | None:
     """What the timing model says, None if it cannot."""
     from fitzroy import bench as library
 
     try:
-        runs = library.predict(interpreter, conditions)
+        runs = library.predict(interpreter, speed.conditions)
     except SimulationError as error:
         terminal.warn("no prediction for this model", [str(error)])
         return None
     return {
-        "clock": conditions.clock,
-        "host": conditions.host,
+        "clock": speed.clock,
+        "host": speed.profile.name,
+        "driver": speed.driver,
         "seconds": sum(run.timeline.total for _, run in runs) / 1e6,
         "parts": [{"what": part.title, "seconds": run.timeline.total / 1e6} for part, run in runs],
         "transfers": _traffic(library.predicted_traffic(run for _, run in runs)),
@@ -214,7 +214,9 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
     predicted = document["predicted"]
     if predicted is None:
         return
-    terminal.heading(f"predicted at clock {predicted['clock']} on {predicted['host']}")
+    terminal.heading(
+        f"predicted at clock {predicted['clock']} on {predicted['host']} with {predicted['driver']}"
+    )
     on_device = sum(part["seconds"]["p50"] for part in document["parts"] if part["on"] == _CHIP)
     terminal.line(
         f"Edge TPU: {_time(predicted['seconds'])}; measured p50 is "
@@ -228,6 +230,7 @@ bench_command = Verb(
     (
         "fitzroy bench model_edgetpu.tflite --device usb",
         "fitzroy bench model_edgetpu.tflite --device sim --runs 3 --clock high --usb 2",
+        "fitzroy bench model_edgetpu.tflite --device usb --host here.json --driver fitzroy",
         "fitzroy bench model_edgetpu.tflite --device usb --runs 100 --json",
     ),
 )

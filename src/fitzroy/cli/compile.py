@@ -137,7 +137,8 @@ def compile_model(
         bool,
         typer.Option(
             "--conservative",
-            help="For the Edge TPU: keep to forms of instructions that published programs have.",
+            help="For the Edge TPU: keep to forms of instructions that published programs have, "
+            "and refuse to leave the envelope of their properties.",
         ),
     ] = False,
     estimate: Annotated[

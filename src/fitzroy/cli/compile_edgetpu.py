@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.files import check_directory, check_output, directories, write_files
 from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
+from fitzroy.hw_models.edgetpu.envelope import Risk
 
 if TYPE_CHECKING:
     from fitzroy.edgetpu import EdgeTpuCompilation, Source
@@ -58,7 +59,8 @@ class Request:
         runtime: oldest runtime that has to run the results.
         segments: into how many segments to cut the model; 0 for none.
         partition: which operators go to the chip.
-        conservative: whether to keep to forms of instructions that published programs have.
+        conservative: whether to keep to forms of instructions that published programs have, and
+            to the envelope of their properties.
         estimated: whether to estimate the time of an inference.
         operations: whether to list all operators.
         explained: whether to say what became of every operator.
@@ -357,11 +359,26 @@ def _summary(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Number of operations that will run on Edge TPU", str(document["mapped"])
         yield "Number of operations that will run on CPU", str(left)
     for number, part in enumerate(document["subgraphs"]):
+        name = f", subgraph {number}" if len(document["subgraphs"]) > 1 else ""
         if part["estimate"] is not None:
-            name = "Estimated time of an inference"
-            if len(document["subgraphs"]) > 1:
-                name += f", subgraph {number}"
-            yield name, _time(part["estimate"])
+            yield f"Estimated time of an inference{name}", _time(part["estimate"])
+        outside = [item for item in part["envelope"] if Risk(item["risk"]).matters]
+        if outside:
+            yield f"Outside the envelope of published programs{name}", _outside(outside)
+
+
+_NAMED = 3
+"""Properties outside the envelope that are named in a log."""
+
+
+def _outside(items: Sequence[dict[str, Any]]) -> str:
+    named = [
+        f"{item['property']} {item['value']:,} ({item['published']} there, {item['risk']} risk, "
+        f"{item['step'] or 'the program'})"
+        for item in items[:_NAMED]
+    ]
+    rest = len(items) - len(named)
+    return "; ".join([*named, *([f"{rest} more"] if rest else [])])
 
 
 def _time(estimate: dict[str, Any]) -> str:

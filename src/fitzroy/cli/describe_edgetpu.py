@@ -24,7 +24,7 @@ from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.cli.terminal import error_document
 from fitzroy.formats import flexbuffer
-from fitzroy.formats.custom_op import PACKAGE_KEY, CustomOp
+from fitzroy.formats.custom_op import EARLY_CACHING_KEY, PACKAGE_KEY, CustomOp
 from fitzroy.formats.darwinn import (
     DataType,
     Description,
@@ -79,7 +79,8 @@ def custom_op(source: CustomOp) -> Document:
         FormatError: the package is malformed.
         UnsupportedError: it is for a later runtime, several chips, or another chip.
     """
-    options = {key: value for key, value in source.options.items() if key != PACKAGE_KEY}
+    held = (PACKAGE_KEY, EARLY_CACHING_KEY)
+    options = {key: value for key, value in source.options.items() if key not in held}
     return {
         "bytes": len(source.package),
         "offset": source.offset,

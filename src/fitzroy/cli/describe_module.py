@@ -15,6 +15,7 @@ from fitzroy.formats.bytecode_module import (
     read_module,
 )
 from fitzroy.formats.detect import detect
+from fitzroy.hw_models.vm.definedness import undefined_reads
 from fitzroy.hw_models.vm.opcodes import Dialect, decode_all
 from fitzroy.hw_models.vm.verifier import dialect_of
 
@@ -48,6 +49,7 @@ def describe_module(data: bytes, path: str) -> dict[str, Any]:
         "rodata": [_segment(item.data) for item in module.rodata_segments or ()],
         "global_bytes": 0 if state is None else state.global_bytes_capacity,
         "global_refs": 0 if state is None else state.global_ref_count,
+        "warnings": [f"{where}: {what}" for where, what in undefined_reads(module, dialect)],
     }
 
 
@@ -91,6 +93,8 @@ def _segment(data: Array | None) -> dict[str, Any]:
 
 def show_module(terminal: Terminal, document: Document) -> None:
     """Print a module."""
+    for warning in document["warnings"]:
+        terminal.warn(warning)
     terminal.fields(
         [
             ("name", document["name"]),

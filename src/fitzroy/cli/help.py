@@ -106,6 +106,17 @@ Seed = Annotated[
         show_default=False,
     ),
 ]
+LatitudeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--latitude",
+        metavar="SPEC",
+        help="Complete operations late, keep queues short, and stop units at random (with --seed): "
+        "published goes as far as all published programs bear; any leaves no order to time either; "
+        "or some of it, as stores=300,sums=8,queues=2,delays.",
+        show_default=False,
+    ),
+]
 Labels = Annotated[
     str | None,
     typer.Option(

@@ -37,6 +37,14 @@ def inspect(
             "programs, and list the other forms.",
         ),
     ] = False,
+    envelope: Annotated[
+        bool,
+        typer.Option(
+            "--envelope",
+            help="Show the properties of an Edge TPU program beside their ranges in published "
+            "programs.",
+        ),
+    ] = False,
 ) -> None:
     """Show what is in a file: inputs and outputs, operators, delegates, memory, test cases.
 
@@ -46,7 +54,12 @@ def inspect(
     """
     from fitzroy.cli.describe import describe, raw_tables
     from fitzroy.cli.describe_module import show_module
-    from fitzroy.cli.inspect_edgetpu import show_forms, show_object, show_package
+    from fitzroy.cli.inspect_edgetpu import (
+        show_envelope,
+        show_forms,
+        show_object,
+        show_package,
+    )
 
     terminal, data = Terminal(json=json), read_file(file)
     if tables:
@@ -54,6 +67,9 @@ def inspect(
         return
     if forms:
         show_forms(terminal, data, file)
+        return
+    if envelope:
+        show_envelope(terminal, data, file)
         return
     document = describe(data, file)
     if json:
@@ -278,6 +294,7 @@ inspect_command = Verb(
         "fitzroy inspect model.pte --json | jq .methods[0].delegates",
         "fitzroy inspect model_edgetpu.tflite",
         "fitzroy inspect model_edgetpu.tflite --forms",
+        "fitzroy inspect model_edgetpu.tflite --envelope",
         "fitzroy inspect model.pte --tables > tables.json",
     ),
 )

@@ -11,6 +11,8 @@ from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.novelty import ASPECTS
 from fitzroy.linker.packages.container import read_container
+from fitzroy.report.envelope import PropertyReport, envelope_of
+from fitzroy.report.envelope import document as envelope_document
 from fitzroy.report.forms import NovelForm, document, forms_of
 
 Document = Mapping[str, Any]
@@ -141,6 +143,65 @@ def _form_row(item: NovelForm) -> list[str]:
         item.novelty.risk.title,
         item.novelty.form,
         differences or "its opcode",
+    ]
+
+
+def show_envelope(terminal: Terminal, data: bytes, path: str) -> None:
+    """Print the properties of programs beside their ranges in published programs.
+
+    Raises:
+        FormatError: the file is malformed, or holds no package.
+        SimulationError: a program does something that the scalar core would not survive, or is
+            too large to be measured.
+    """
+    report = envelope_of(read_container(data, path).packages)
+    if terminal.json:
+        terminal.document(envelope_document(report))
+        return
+    terminal.fields(
+        [
+            ("file", path),
+            ("programs", f"{report.programs:,}"),
+            ("outside", f"{len(report.outside)} of {len(report.properties)} properties"),
+        ]
+    )
+    if report.partial:
+        terminal.warn(
+            f"{count(report.partial, 'program')} measured up to where the course depends on data"
+        )
+    terminal.heading("properties, and their ranges in published programs")
+    terminal.table(_ENVELOPE, [_property_row(item) for item in report.properties])
+    terminal.line()
+    terminal.line("places are package:executable:chunk:bundle")
+    for item in report.outside:
+        terminal.line(
+            f"{item.property.slug}: {item.property.guards} To stay inside: {item.property.remedy}."
+        )
+
+
+_ENVELOPE = (
+    Column("property", style="cyan", keep=True),
+    Column("values", right=True),
+    Column("published"),
+    Column("unit"),
+    Column("risk"),
+    Column("places", right=True),
+    Column("outside", right=True),
+    Column("first"),
+)
+
+
+def _property_row(item: PropertyReport) -> list[str]:
+    values = [f"{value:,}" for value in sorted({item.lowest, item.highest}) if item.occurrences]
+    return [
+        item.property.slug,
+        " to ".join(values),
+        item.range,
+        item.property.unit,
+        item.property.risk.value,
+        f"{item.occurrences:,}",
+        f"{item.outside:,}" if item.outside else "",
+        "" if item.worst is None else str(item.worst),
     ]
 
 

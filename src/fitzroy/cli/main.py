@@ -23,6 +23,7 @@ from fitzroy.base.errors import FitzroyError, InternalError, UsageError
 from fitzroy.cli.argv import asks_for_json, spread
 from fitzroy.cli.assemble import assemble_command
 from fitzroy.cli.bench import bench_command
+from fitzroy.cli.calibrate import calibrate_command
 from fitzroy.cli.compile import compile_command
 from fitzroy.cli.debug import debug_command
 from fitzroy.cli.devices import devices_command, doctor_command
@@ -64,6 +65,7 @@ VERBS: dict[str, Verb] = {
     "patch-weights": patch_command,
     "sim": sim_command,
     "bench": bench_command,
+    "calibrate-host": calibrate_command,
     "debug": debug_command,
     "devices": devices_command,
     "doctor": doctor_command,

@@ -18,6 +18,7 @@ from fitzroy.cli.help import (
     InputFiles,
     Json,
     Labels,
+    LatitudeOption,
     Mean,
     OutputFile,
     PackageNumber,
@@ -58,12 +59,14 @@ def sim(
     ] = None,
     package: PackageNumber = None,
     seed: Seed = None,
+    latitude: LatitudeOption = None,
     labels: Labels = None,
     top: Top = 5,
     functional: timing.Functional = False,
     clock: timing.Clock = None,
     usb: timing.Usb = None,
     host: timing.HostName = None,
+    driver: timing.DriverName = None,
     trace: timing.TraceFile = None,
     report: timing.ReportFile = None,
     stop_at: Annotated[
@@ -110,11 +113,13 @@ def sim(
 
     Inputs that a model keeps from one inference to the next (the states of an LSTM) are zero.
 
-    A program that is right gives the same outputs with every --seed. A deadlock is reported with
-    what each engine waits for (exit code 8); memories are dumped then, too.
+    A program that is right gives the same outputs with every --seed, and with every --latitude up
+    to published. A deadlock is reported with what each engine waits for (exit code 8); memories are
+    dumped then, too.
     """
     from fitzroy.api import EdgeTpuProgram
     from fitzroy.driver.runtime.debugger import Breakpoint, Debugger, check_tile
+    from fitzroy.hw_models.edgetpu.latitude import Latitude
 
     terminal = Terminal(json=json, quiet=quiet)
     dumps = [chip_state.Dump.parse(item) for item in dump or ()]
@@ -131,9 +136,12 @@ def sim(
     if stop_at is not None:
         _refuse("--stop-at", results | times, "a program that stops early has no results")
     if not timed:
-        options = {"--clock": clock, "--usb": usb, "--host": host} | times
+        options = {"--clock": clock, "--usb": usb, "--host": host, "--driver": driver} | times
         _refuse("--functional" if functional else "--stop-at", options, "it leaves timing out")
-    speed = timing.Speed.of(clock, usb, host)
+    speed = timing.Speed.of(clock, usb, host, driver)
+    freedom = Latitude.parse(latitude or "none")
+    if freedom.delays and seed is None:
+        raise UsageError("--latitude with delays goes with --seed", reason="delays are random")
     _check_targets(file, results | times, dumps)
     rule = arrays.Normalization.parse(mean, std)
     program = EdgeTpuProgram.load(file, package)
@@ -142,7 +150,7 @@ def sim(
     ports = [Port(name, type) for name, type in program.inputs.items()]
     values = read_inputs(ports, inputs or [], rule, file)
     named = dict(zip(program.inputs, values, strict=True))
-    debugger = Debugger(program.start(named, seed=seed, record=timed))
+    debugger = Debugger(program.start(named, seed=seed, latitude=freedom, record=timed))
     if stop_at is not None:
         debugger.add(stop_at)
     start = time.perf_counter()
@@ -155,7 +163,7 @@ def sim(
         raise readable(error) from error
     elapsed = time.perf_counter() - start
     written = [path for item in dumps for path in item.write(debugger, tile)]
-    document = _about(program, seed, debugger, elapsed)
+    document = _about(program, seed, latitude, debugger, elapsed)
     inference = None
     if debugger.outputs is None:
         document |= {"stopped": chip_state.state(debugger, tile)}
@@ -165,7 +173,9 @@ def sim(
         result = program.finished(debugger.outputs)
         if timed:
             with terminal.working("timing"):
-                inference = program.timed(result.device, clock=speed.clock, host=speed.host)
+                inference = program.timed(
+                    result.device, clock=speed.clock, host=speed.profile, driver=speed.driver
+                )
         document |= {"stopped": None, **_results(program, result, top, names)}
         written += _write_outputs(result, output, raw_output)
     if inference is not None:
@@ -251,7 +261,11 @@ def fnv1a64(data: bytes) -> str:
 
 
 def _about(
-    program: EdgeTpuProgram, seed: int | None, debugger: Debugger, elapsed: float
+    program: EdgeTpuProgram,
+    seed: int | None,
+    latitude: str | None,
+    debugger: Debugger,
+    elapsed: float,
 ) -> dict[str, Any]:
     return {
         "file": program.path,
@@ -259,6 +273,7 @@ def _about(
         "packages": program.siblings,
         "other_operators": program.others,
         "seed": seed,
+        "latitude": latitude,
         "ran_on": "the simulated Edge TPU",
         "instructions": debugger.place().instructions,
         "seconds": elapsed,
@@ -318,6 +333,7 @@ sim_command = Verb(
         "fitzroy sim model_edgetpu.tflite -i x.npy -o y.npy --raw-output y.raw",
         "fitzroy sim model_edgetpu.tflite -i x.npy --clock low --report r.html",
         "fitzroy sim model_edgetpu.tflite -i left=a.npy -i right=b.npy --seed 7 --json",
+        "fitzroy sim model_edgetpu.tflite -i x.npy --functional --seed 1 --latitude published",
         "fitzroy sim model_edgetpu.tflite -i x.npy --stop-at 0:120 --dump wide=w.npy",
     ),
 )

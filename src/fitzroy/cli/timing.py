@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +12,11 @@ import typer
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.files import write_file
 from fitzroy.cli.terminal import Terminal
+from fitzroy.hw_models.chips.hosts import HOSTS, LIBEDGETPU
 
 if TYPE_CHECKING:
+    from fitzroy.estimate import Conditions
+    from fitzroy.hosts import Profile
     from fitzroy.report.run import Run
 
 Functional = Annotated[
@@ -42,8 +44,18 @@ HostName = Annotated[
     str | None,
     typer.Option(
         "--host",
+        metavar="NAME|FILE.json",
+        help="A measured host in place of the first with that link, or a profile that "
+        f"calibrate-host wrote. Known are {', '.join(HOSTS)}.",
+        show_default=False,
+    ),
+]
+DriverName = Annotated[
+    str | None,
+    typer.Option(
+        "--driver",
         metavar="NAME",
-        help="A measured host in place of the first with that link, such as jetson_nano_5w_usb3.",
+        help="Driver that moves the data: libedgetpu, which hosts were measured with, or fitzroy.",
         show_default=False,
     ),
 ]
@@ -73,39 +85,46 @@ class Speed:
 
     Attributes:
         clock: performance level.
-        host: name of the host.
+        profile: the host.
+        driver: name of the driver.
     """
 
     clock: str
-    host: str
+    profile: Profile
+    driver: str
 
     @classmethod
-    def of(cls, clock: str | None, usb: int | None, host: str | None) -> Speed:
+    def of(
+        cls,
+        clock: str | None,
+        usb: int | None,
+        host: str | None,
+        driver: str | None = None,
+    ) -> Speed:
         """What options ask for.
 
         Raises:
-            UsageError: there is no such clock or host, or two of the options contradict.
+            UsageError: there is no such clock, host or driver, or two of the options contradict.
+            FormatError: a file of a host is no profile.
         """
-        from fitzroy.estimate import CLOCK, HOST
+        from fitzroy.estimate import CLOCK, HOST, Conditions
         from fitzroy.hw_models.chips.beagle import BEAGLE
 
         if usb is not None and host is not None:
             raise UsageError("--usb and --host both choose a link", hint="give one of them")
-        clock = clock or CLOCK
-        if clock not in BEAGLE.clocks:
-            raise UsageError(f"there is no clock {clock!r}", reason=_choices(BEAGLE.clocks))
         if usb is not None:
             host = next((name for name in BEAGLE.hosts if name.endswith(f"_usb{usb}")), None)
             if host is None:
                 raise UsageError(f"no host with USB {usb} was measured", hint="give 2 or 3")
-        host = host or HOST
-        if host not in BEAGLE.hosts:
-            raise UsageError(f"there is no host {host!r}", reason=_choices(BEAGLE.hosts))
-        return cls(clock, host)
+        conditions = Conditions(clock or CLOCK, host or HOST, driver or LIBEDGETPU)
+        return cls(conditions.clock, conditions.check(), conditions.driver)
 
+    @property
+    def conditions(self) -> Conditions:
+        """The same for estimates."""
+        from fitzroy.estimate import Conditions
 
-def _choices(known: Mapping[str, object]) -> str:
-    return f"there are {', '.join(known)}"
+        return Conditions(self.clock, self.profile, self.driver)
 
 
 def document(run: Run | None) -> dict[str, Any] | None:

@@ -34,6 +34,9 @@ from fitzroy.formats.flat import (
 IDENTIFIER = b"BMOD"
 
 DESCRIPTOR_BYTES = 12
+GLOBAL_BYTES = 4
+"""Bytes of a global integer."""
+
 MOST_I32_REGISTERS = 128
 MOST_REF_REGISTERS = 64
 
@@ -169,7 +172,7 @@ class BytecodeModule(Table):
             return ()
         counts = np.ascontiguousarray(self.function_descriptors[:, 2:]).view(_INT8)
         return tuple(
-            FunctionDescriptor(int(place[0]), int(place[1]), int(count[0]), int(count[1]))
+            FunctionDescriptor(int(place[0]), int(place[1]), _counted(int(count[0])), int(count[1]))
             for place, count in zip(self.function_descriptors[:, :2], counts, strict=True)
         )
 
@@ -185,6 +188,11 @@ class BytecodeModule(Table):
         return bytes(self.bytecode_data[place.offset : place.offset + place.length])
 
 
+def _counted(i32_registers: int) -> int:
+    """A number of registers: the byte of 128, the most that there are, is -128."""
+    return MOST_I32_REGISTERS if i32_registers == -MOST_I32_REGISTERS else i32_registers
+
+
 def pack_descriptors(items: Sequence[FunctionDescriptor]) -> Array:
     """Descriptors as the file has them.
 
@@ -193,7 +201,7 @@ def pack_descriptors(items: Sequence[FunctionDescriptor]) -> Array:
     """
     for item in items:
         if not (
-            -MOST_I32_REGISTERS <= item.i32_registers < MOST_I32_REGISTERS
+            -MOST_I32_REGISTERS <= item.i32_registers <= MOST_I32_REGISTERS
             and 0 <= item.ref_registers <= MOST_REF_REGISTERS
             and min(item.offset, item.length) >= 0
         ):
@@ -277,9 +285,17 @@ def _faults(module: BytecodeModule) -> Iterator[tuple[str, str]]:
         if function.signature is None:
             yield f"internal_functions[{number}]", "a function lacks its signature"
     for number, segment in enumerate(module.rodata_segments or ()):
+        if segment.data is None:
+            yield f"rodata_segments[{number}]", "read-only data has no bytes, not even none"
         if isinstance(segment.compression_type, UnknownMember):
             code = segment.compression_type.code
             yield f"rodata_segments[{number}]", f"data is compressed in an unknown way, {code}"
+    state = module.module_state
+    if state is not None:
+        if state.global_bytes_capacity < 0 or state.global_bytes_capacity % GLOBAL_BYTES:
+            yield "module_state", f"{state.global_bytes_capacity} bytes of globals"
+        if state.global_ref_count < 0:
+            yield "module_state", f"{state.global_ref_count} references"
     size = 0 if module.bytecode_data is None else len(module.bytecode_data)
     raw = module.function_descriptors
     for number, place in enumerate(descriptors):

@@ -1,7 +1,9 @@
 """DarwiNN packages in TFLite models: the operator ``edgetpu-custom-op``.
 
 Its options are a flexbuffer map; key "4" holds the package, as a string. Tensors of the operator
-and layers of the package are the same where their names are, whatever their order.
+and layers of the package are the same where their names are, whatever their order. The first
+compilers put a bare executable there, and the one that loads its parameters under key "3", see
+`fitzroy.formats.early_executable`.
 
 Facts: the published delegate of the Edge TPU runtime, and compiled models.
 """
@@ -19,12 +21,15 @@ from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.formats import darwinn, flat, flexbuffer, tflite
 from fitzroy.formats.darwinn import DataType, Executable, Layer, PackageFile
+from fitzroy.formats.early_executable import read_executables
 from fitzroy.formats.submodel import rebuilt
 
 CUSTOM_CODE = "edgetpu-custom-op"
 """Name of the operator."""
 
 VERSION_KEY = "1"
+CHIP_NAME_KEY = "2"
+EARLY_CACHING_KEY = "3"
 PACKAGE_KEY = "4"
 PREFERENCE_KEY = "5"
 CHIPS_KEY = "6"
@@ -77,7 +82,19 @@ class CustomOp:
             FormatError: the bytes are malformed, or the runtime would refuse what they say.
             UnsupportedError: a package for a later runtime, or for several chips.
         """
-        return darwinn.read_package(self.package, self.path, self.offset or 0)
+        packed = flat.identifier(self.package) == darwinn.IDENTIFIER
+        if packed or not {CHIP_NAME_KEY, EARLY_CACHING_KEY} & set(self.options):
+            return darwinn.read_package(self.package, self.path, self.offset or 0)
+        caching = self.options.get(EARLY_CACHING_KEY)
+        if not isinstance(caching, flexbuffer.Bytes) or not len(caching.data):
+            return read_executables(self.package, None, self.path, (self.offset or 0, 0))
+        held = memoryview(caching.data)
+        main_at, caching_at = (
+            np.frombuffer(part, np.uint8).ctypes.data for part in (self.package, held)
+        )
+        offset = self.offset or 0
+        at = offset + caching_at - main_at if offset else 0
+        return read_executables(self.package, held, self.path, (offset, at))
 
     def layers(self, executable: Executable) -> tuple[list[Layer], list[Layer]]:
         """The layers of an executable that belong to the tensors, in order of the tensors.
@@ -167,6 +184,9 @@ def replace(model: tflite.Model, index: int, package: bytes | memoryview) -> tfl
             earlier = options.get(PACKAGE_KEY)
             kind = earlier.type if isinstance(earlier, flexbuffer.Bytes) else _PACKAGE_TYPE
             options[PACKAGE_KEY] = flexbuffer.Bytes(package, kind)
+            if earlier is not None and flat.identifier(_content(earlier)) != darwinn.IDENTIFIER:
+                # The package brings its own executable that loads parameters.
+                options.pop(EARLY_CACHING_KEY, None)
         operators = subgraphs[number].operators
         if operators is not None:
             operators[place] = dataclasses.replace(operator, custom_options=_encoded(options))
@@ -377,6 +397,10 @@ def _options(
     if not isinstance(options, dict):
         raise FormatError("the options are no map", path=path, offset=offset, table=where)
     return options, offset
+
+
+def _content(value: flexbuffer.Value) -> bytes | memoryview:
+    return value.data if isinstance(value, flexbuffer.Bytes) else b""
 
 
 def _encoded(options: dict[str, flexbuffer.Value]) -> Array:

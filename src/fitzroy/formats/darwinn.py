@@ -455,6 +455,27 @@ def read_package(
     return file
 
 
+def package_of(
+    executables: Sequence[Executable], path: str = "", offsets: tuple[int, ...] = ()
+) -> PackageFile:
+    """A package of executables, checked as `read_package` checks those that it reads.
+
+    Args:
+        executables: its executables.
+        path: name of the file that they came from, for errors.
+        offsets: where they begin in that file, one each; empty if not from a file.
+
+    Raises:
+        FormatError: the runtime would refuse what they say.
+    """
+    for number, executable in enumerate(executables):
+        offset = offsets[number] if number < len(offsets) else None
+        _validate(executable, _Place(path, offset, f"Executable {number}", None))
+    file = PackageFile(executables=list(executables), path=path, offsets=offsets)
+    file.diagnostics = tuple(check_runtime(file))
+    return file
+
+
 def write_package(file: PackageFile) -> bytes:
     """Write a package; equal packages give equal bytes.
 

@@ -38,6 +38,7 @@ class Run:
     outputs: Mapping[str, int]
     chip: Chip = BEAGLE
     notes: tuple[str, ...] = field(default=())
+    positions: int = 0
 
     @property
     def chip_time(self) -> float:
@@ -62,9 +63,8 @@ class Run:
     @property
     def link_rate(self) -> float | None:
         """Bytes per microsecond from host to chip, None if no transfer of the run tells."""
-        host = self.chip.hosts.get(self.timeline.host)
-        if host is not None:
-            return host.link
+        if self.timeline.link is not None:
+            return self.timeline.link
         rates = [
             transfer.size / (transfer.end - transfer.begin)
             for transfer in self.timeline.transfers

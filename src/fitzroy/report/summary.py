@@ -31,6 +31,7 @@ def document(run: Run) -> dict[str, Any]:
         "clock": timeline.clock,
         "core_mhz": timeline.core_mhz,
         "host": timeline.host,
+        "driver": timeline.driver,
         "total_us": timeline.total,
         "chip_us": run.chip_time,
         "host_us": run.host_time,
@@ -122,7 +123,7 @@ def lines(run: Run) -> list[str]:
     possible = timeline.cycles * run.peak_macs
     narrow, wide = run.occupancy.narrow, run.occupancy.wide
     found = [
-        f"inference   {units.time(timeline.total)} on {timeline.host}",
+        f"inference   {units.time(timeline.total)} on {timeline.place}",
         f"program     {units.time(run.chip_time)}, {timeline.cycles:,.0f} cycles at "
         f"{timeline.core_mhz:g} MHz; {units.time(run.host_time)} outside of it",
         f"MAC array   {units.share(macs / possible if possible else 0.0)} of its products used, "

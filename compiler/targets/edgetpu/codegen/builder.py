@@ -12,12 +12,13 @@ from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.codegen.counters import Counters
 from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY, TILES
 from fitzroy.compiler.targets.edgetpu.codegen.spelling import spelled
-from fitzroy.compiler.targets.edgetpu.codegen.sync import Tokens
+from fitzroy.compiler.targets.edgetpu.codegen.sync import Tokens, signed16
 from fitzroy.formats.object_file import Condition, Fixup, Part, Symbol, SymbolKind, Text
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import ScalarFlag, StreamEngine, TileEngine, TileFlag
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction, TileInstruction
+from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.program import NOPS_AFTER_HALT, assemble
 from fitzroy.hw_models.isa.scalar import (
     Alu,
@@ -27,8 +28,9 @@ from fitzroy.hw_models.isa.scalar import (
     Scalar,
     Store,
 )
-from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory
+from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.text import field_place
+from fitzroy.hw_models.isa.units import MOST_INFEEDS, MOST_OUTFEEDS, MOST_PARAMETER_INFEEDS
 
 T = TypeVar("T", bound=TileInstruction)
 
@@ -40,6 +42,14 @@ ALL_FLAGS = (1 << len(TileFlag)) - 1
 RING_STREAMS = 1 << StreamEngine.INFEED | 1 << StreamEngine.OUTFEED
 """Stream engines on the ring."""
 
+_MESH_COUNTERS = {
+    TileEngine.MESH_WESTWARD: (TileFlag.MESH_EAST_IN, TileFlag.MESH_WEST_OUT),
+    TileEngine.MESH_EASTWARD: (TileFlag.MESH_WEST_IN, TileFlag.MESH_EAST_OUT),
+    TileEngine.MESH_SOUTHWARD: (TileFlag.MESH_NORTH_IN, TileFlag.MESH_SOUTH_OUT),
+    TileEngine.MESH_NORTHWARD: (TileFlag.MESH_SOUTH_IN, TileFlag.MESH_NORTH_OUT),
+}
+"""Counters of each mesh engine, the engine that most published fences wait for first."""
+
 WIDE_ROWS = BEAGLE.memories.wide.elements
 _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 """Bundles of a chunk, with room for its end."""
@@ -47,6 +57,10 @@ _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 
 _LOW, _HIGH = 5, 4
 """Registers of the two words of an address."""
+
+DESCRIPTOR_BUNDLES = 18
+"""Bundles from the issue of a descriptor to the next write of one of its words, at least, as in
+published programs; four more bundles issue the next descriptor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,26 @@ class Reference:
     group: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """Instructions that wait at a stream engine.
+
+    Attributes:
+        engine: the engine.
+        most: how many wait at a time, at most.
+        fence: engines of the fence that waits for them, a form of published programs.
+    """
+
+    engine: StreamEngine
+    most: int
+    fence: int
+
+
+_OUTFEEDS = _Queue(StreamEngine.OUTFEED, MOST_OUTFEEDS, 1 << StreamEngine.OUTFEED)
+_INFEEDS = _Queue(StreamEngine.INFEED, MOST_INFEEDS, RING_STREAMS)
+_PARAMETER_INFEEDS = _Queue(StreamEngine.INFEED, MOST_PARAMETER_INFEEDS, RING_STREAMS)
+
+
 @dataclass(slots=True)
 class _Section:
     """Instructions under one condition."""
@@ -87,6 +121,7 @@ class Builder:
     Attributes:
         tokens: turns on the ring.
         staging: first row of wide memory that phases may use for data.
+        infeeds_awaited: fences so far that wait for the infeed.
     """
 
     def __init__(self) -> None:
@@ -96,8 +131,13 @@ class Builder:
         self._chunk = 0
         self._streamed = False
         self._begun = False
+        self._meshes = 0
         self._sent: dict[tuple[SymbolKind, str], int] = {}
         self._phase: list[tuple[_Section, int, Instruction]] = []
+        self._waiting: dict[_Queue, int] = {}
+        self._bundles = 0
+        self._issued = -DESCRIPTOR_BUNDLES
+        self.infeeds_awaited = 0
 
     @property
     def position(self) -> tuple[int, int]:
@@ -117,18 +157,50 @@ class Builder:
                 chunk, bundle = chunk + 1, 0
 
     def emit(self, instruction: Instruction, *references: Reference) -> None:
-        """Append an instruction; it gets a form of published programs where it has one."""
+        """Append an instruction; it gets a form of published programs where it has one.
+
+        The scalar core first waits where stream engines have as many instructions as they may.
+        """
         if isinstance(instruction, TileFence) and _begins_phase(instruction):
             self._spell()
             self._phase = []
+        self._count_streams(instruction)
         self._begun = False
+        if isinstance(instruction, Mesh):
+            self._meshes |= 1 << TileEngine[instruction.op.name]
+        elif isinstance(instruction, TileFence) and instruction.idle == ALL_ENGINES:
+            self._meshes = 0
         section = self._sections[-1]
         self._phase.append((section, len(section.items), instruction))
         section.items.append((instruction, references))
-        if isinstance(instruction, Infeed) and instruction.memory is InfeedMemory.PARAMETER:
-            self._streamed = True
-        section.bundles += instruction.bundles()
-        self._chunk += instruction.bundles()
+        bundles = instruction.bundles()
+        section.bundles += bundles
+        self._chunk += bundles
+        self._bundles += bundles
+        if isinstance(instruction, Scalar) and instruction.store is Store.ISSUE:
+            self._issued = self._bundles
+
+    def _count_streams(self, instruction: Instruction) -> None:
+        """Keep count of what waits at stream engines, and let the scalar core wait for them."""
+        match instruction:
+            case Outfeed():
+                self._queue(_OUTFEEDS)
+            case Infeed(memory=InfeedMemory.ACTIVATION):
+                self._queue(_INFEEDS)
+            case Infeed(memory=InfeedMemory.PARAMETER):
+                self._queue(_PARAMETER_INFEEDS)
+                self._streamed = True
+            case ScalarFence():
+                for queue in self._waiting:
+                    if instruction.idle >> queue.engine & 1:
+                        self._waiting[queue] = 0
+                self.infeeds_awaited += instruction.idle >> StreamEngine.INFEED & 1
+
+    def _queue(self, queue: _Queue) -> None:
+        """One more instruction waits at a stream engine; a fence first if too many do."""
+        if self._waiting.get(queue, 0) == queue.most:
+            self.emit(ScalarFence(idle=queue.fence))
+        self._waiting[queue] = self._waiting.get(queue, 0) + 1
 
     def _spell(self) -> None:
         """Write the instructions of the phase in forms of published programs.
@@ -174,11 +246,12 @@ class Builder:
         """A new phase: all earlier work is done on each tile, flags count from zero.
 
         Behind parameters from the host, which have no turn on the ring, it begins on all tiles at
-        the same time. Nothing is needed where one has just begun.
+        the same time; so it does where ring tokens count from zero again. Nothing is needed where
+        one has just begun.
         """
         if self._begun:
             return
-        if self._streamed:
+        if self._streamed or self.tokens.many:
             self.sync()
         else:
             self.fence(reset=PHASE_FLAGS)
@@ -186,10 +259,37 @@ class Builder:
 
     def sync(self) -> None:
         """A new phase, which begins on all tiles at the same time."""
-        self.fence(reset=PHASE_FLAGS, signal=True)
-        self.wait_for_tiles()
+        if self.tokens.many:
+            self._reset_tokens()
+        else:
+            self.fence(reset=PHASE_FLAGS, signal=True)
+            self.wait_for_tiles()
         self._streamed = False
         self._begun = True
+
+    def _reset_tokens(self) -> None:
+        """A new phase in which ring tokens count from zero, too, as compiled programs begin it."""
+        self.fence(reset=PHASE_FLAGS)
+        tokens = self.tokens.ring
+        channels = [channel for channel in (0, 1) if tokens[channel]]
+        thresholds = [0] * len(ScalarFlag)
+        for channel in channels:
+            thresholds[ScalarFlag.PRODUCER_A + channel] = signed16(tokens[channel])
+        mask = sum(1 << ScalarFlag.PRODUCER_A + channel for channel in channels)
+        if mask:
+            self.emit(
+                ScalarFence(
+                    clear=EVERY,
+                    set=mask,
+                    thresholds=tuple(thresholds),
+                    wait=mask,
+                    idle=RING_STREAMS,
+                )
+            )
+        rings = sum(1 << TileFlag.RING_PRODUCER_A + channel for channel in channels)
+        self.fence(reset=rings, signal=True)
+        self.wait_for_tiles()
+        self.tokens.ring = [0, 0]
 
     def wait_for_tiles(self, *, streams: int = RING_STREAMS) -> None:
         """The scalar core waits for the signals of all tiles, and for stream engines."""
@@ -212,7 +312,8 @@ class Builder:
     ) -> None:
         """Ask the host for a transfer some bytes behind the address of a symbol, or to be told.
 
-        The parts are moved one bundle before they are stored, as compiled programs do.
+        The parts are moved one bundle before they are stored, as compiled programs do. Nothing is
+        stored until `DESCRIPTOR_BUNDLES` after the descriptor before.
 
         Args:
             tag: what is asked for.
@@ -222,14 +323,16 @@ class Builder:
             offset: bytes behind the address.
             operand: a streamed operand from whose first byte on the offset counts.
         """
+        moves = _added(offset) if offset or operand else []
+        stored = self._bundles + 2 + len(moves)
+        self.emit_all([Scalar()] * (self._issued - 1 + DESCRIPTOR_BUNDLES - stored))
         for register, part in ((_LOW, Part.LOW), (_HIGH, Part.HIGH)):
             references = () if kind is None else (Reference("immediate", kind, name, part),)
             self.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=register), *references)
-        if offset or operand:
-            place = Reference("immediate", SymbolKind.OPERAND, operand, Part.OFFSET, offset)
-            for item in _added(offset):
-                moved = operand and item.alu is Alu.ADD and item.to != _HIGH
-                self.emit(item, *([place] if moved else []))
+        place = Reference("immediate", SymbolKind.OPERAND, operand, Part.OFFSET, offset)
+        for item in moves:
+            moved = operand and item.alu is Alu.ADD and item.to != _HIGH
+            self.emit(item, *([place] if moved else []))
         self.emit(_store(DescriptorSlot.ADDRESS_LOW, _LOW))
         self.emit(_move(8, size, DescriptorSlot.ADDRESS_HIGH, _HIGH))
         self.emit(_move(9, tag, DescriptorSlot.SIZE, 8))
@@ -255,13 +358,20 @@ class Builder:
     # --- begin, chunks, end ----------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Reset flags and tokens of the chip."""
+        """Reset flags and tokens of the chip.
+
+        Tiles are waited for once more before they get their first instruction, as compiled
+        programs do: what resets a counter may take longer than the fence that asks for it.
+        """
         self.emit(TileFence(tiles=EVERY, set=ALL_FLAGS, idle=ALL_ENGINES, signal=True))
         self.emit(
             ScalarFence(
                 clear=EVERY, set=(1 << len(ScalarFlag)) - 1, wait_tiles=True, tiles=EVERY, idle=0x1F
             )
         )
+        self.set_scalar([ScalarFlag.AVDATA_POP, ScalarFlag.AVDATA_INFEED], 0)
+        self.fence(signal=True)
+        self.wait_for_tiles()
 
     def room(self, bundles: int) -> None:
         """Begin another chunk unless this one has room for so many more bundles.
@@ -274,10 +384,28 @@ class Builder:
                 f"an operator takes {bundles} bundles", reason=f"a chunk holds {_CHUNK_BUNDLES}"
             )
         if self._chunk + bundles > _CHUNK_BUNDLES:
+            begun = self._begun
             self._halt(end_program=False)
             self._sections[-1].ends_chunk = True
             self._sections.append(_Section())
             self._chunk = 0
+            self._begin_chunk(begun=begun)
+            self._begun = begun
+
+    def _begin_chunk(self, *, begun: bool) -> None:
+        """Let tiles wait before the first instruction of a chunk, as in compiled programs.
+
+        Within a phase, engines may wait for instructions that are still to come. A fence then
+        waits for a mesh engine without instructions, and sets counters that only this one has.
+        """
+        if begun:
+            self.fence()
+            return
+        for engine, counters in _MESH_COUNTERS.items():
+            if not self._meshes >> engine & 1:
+                mask = sum(1 << counter for counter in counters)
+                self.fence(idle=1 << engine, reset=mask)
+                return
 
     def _halt(self, *, end_program: bool) -> None:
         self.emit(Halt(end_program=end_program))
@@ -285,26 +413,7 @@ class Builder:
 
     def end(self) -> None:
         """Wait for everything, leave the ring's tokens at zero, and interrupt the host."""
-        tokens = self.tokens.ring
-        channels = [channel for channel in (0, 1) if tokens[channel]]
-        flags = [ScalarFlag.PRODUCER_A + channel for channel in channels]
-        thresholds = [0] * len(ScalarFlag)
-        for channel, flag in zip(channels, flags, strict=True):
-            thresholds[flag] = (tokens[channel] + 0x8000 & 0xFFFF) - 0x8000
-        mask = sum(1 << flag for flag in flags)
-        if mask:
-            self.emit(
-                ScalarFence(
-                    clear=EVERY,
-                    set=mask,
-                    thresholds=tuple(thresholds),
-                    wait=mask,
-                    idle=RING_STREAMS,
-                )
-            )
-        rings = sum(1 << TileFlag.RING_PRODUCER_A + channel for channel in channels)
-        self.fence(reset=rings, signal=True)
-        self.wait_for_tiles()
+        self._reset_tokens()
         self.emit(TileFence(tiles=EVERY, idle=ALL_ENGINES, signal=True, end=3))
         self.wait_for_tiles()
         self.descriptor(DescriptorTag.INTERRUPT_0, 0)

@@ -368,8 +368,13 @@ def stage_fields(stage: OutputStage) -> dict[str, object]:
 
 
 def bytes_at(base: int, dims: list[tuple[int, int]], **more: object) -> Traversal:
-    """Bytes of narrow memory; dims are (count, stride), innermost first."""
-    return traversal(base, dims, rank=BYTES.rank, **more)  # type: ignore[arg-type]
+    """Bytes of narrow memory; dims are (count, stride), innermost first.
+
+    A loop that runs once goes nowhere, so that its stride need not fit the field.
+    """
+    most = 1 << BYTES.address
+    held = [(count, 0 if count == 1 and abs(step) >= most else step) for count, step in dims]
+    return traversal(base, held, rank=BYTES.rank, **more)  # type: ignore[arg-type]
 
 
 def quarters_at(base: int, dims: list[tuple[int, int]], **more: object) -> Traversal:

@@ -585,7 +585,8 @@ def choose_patches(
             if isinstance(step.layer, Convolution):
                 cycles += step.layer.plan(step.result).cycles
     wanted = list(results)
-    taken = sum(item.words for layer in others for item in layer.weights)
+    items = {id(item): item.words for layer in others for item in layer.weights}
+    taken = sum(items.values())
     if not wanted:
         return 0.0
     # The weights of a layer that runs several times are sent as often.

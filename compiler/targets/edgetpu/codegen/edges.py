@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
+from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
     QUARTER,
     bytes_at,
@@ -29,7 +29,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Vector,
     round_up,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, free, full, once, signed16
+from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, counted, free, full, once
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
@@ -56,19 +56,27 @@ from fitzroy.hw_models.isa.scalar import (
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import (
-    BUFFER,
-    INFEED_BUFFER,
     NARROW,
     WIDE,
     Prefix,
     Traversal,
     traversal,
 )
+from fitzroy.hw_models.isa.units import (
+    MOST_OUTFED,
+    infeed_units,
+    outfeed_units,
+    outfeed_words,
+    pop_units,
+)
+from fitzroy.hw_models.ownership import PART_BYTES
 
 UNIT = BEAGLE.memories.activation_buffer.element_bytes
-_BUFFER_UNITS = BEAGLE.memories.activation_buffer.elements
 _CREDIT = 32764
 """AVDATA_INFEED at the start of a pop: as much credit as compiled programs give."""
+
+ALL_POPPED = RING_STREAMS | 1 << StreamEngine.AVDATA_POP
+"""Stream engines, with the one that takes inputs from the host."""
 
 
 def identity(builder: Builder, row: int, words: int) -> None:
@@ -124,10 +132,11 @@ def receive_image(builder: Builder, image: Image, name: str, row: int, buffer: i
         builder.on_tiles(lambda tile: _cleared(feed.end(tile)))
     builder.sync()
     builder.on_tiles(lambda tile: feed.copy(tile, rest=False))
-    _pop(builder, feed.pieces, name)
     builder.on_tiles(feed.unpack)
-    for part in range(ROWS):
-        feed.send(builder, part)
+    for piece in _pieces(image):
+        _ask(builder, piece.units, name)
+        for part in piece.parts:
+            feed.send(builder, part, piece)
     # Tiles send on the same channel of the ring as the infeed.
     builder.sync()
     builder.on_tiles(lambda tile: feed.copy(tile, rest=True))
@@ -137,26 +146,42 @@ def _cleared(words: Traversal) -> Mesh:
     return Mesh(op=Opcode.MESH_NORTHWARD, receive=words, received=Producer(1), fill=True)
 
 
-def _pop(
+def _ask(
     builder: Builder,
-    pieces: Sequence[Interval],
+    units: Interval,
     name: str = "",
     kind: SymbolKind = SymbolKind.INPUT,
+    *,
+    position: int = 0,
 ) -> None:
-    """Ask the host for units of an input, or of the scratch buffer, one piece after another."""
-    builder.set_scalar([ScalarFlag.AVDATA_INFEED], _CREDIT)
-    builder.set_scalar([ScalarFlag.AVDATA_POP], 0)
+    """Ask the host for some units of an input, or of the scratch buffer.
+
+    One such request is open at a time, as in published programs: the scalar core has waited until
+    the one before was served.
+
+    Args:
+        builder: the program.
+        units: the units, in the host's buffer.
+        name: the input.
+        kind: what the buffer is.
+        position: units of the stream before the first one. At 0 it begins, once infeeds have sent
+            everything before it; else it goes on, once everything before it is in the buffer.
+    """
+    begin, end = units
+    if position:
+        builder.emit(ScalarFence(idle=ALL_POPPED))
+    else:
+        builder.set_scalar([ScalarFlag.AVDATA_INFEED], _CREDIT)
+        builder.set_scalar([ScalarFlag.AVDATA_POP], 0)
     builder.emit(
         Pop(
             memory=PopMemory.ACTIVATION,
-            buffer=_popped(sum(end - begin for begin, end in pieces)),
+            buffer=pop_units(PopMemory.ACTIVATION, end - begin, position),
             popped=Producer(0),
-            wait=(Watcher(ScalarFlag.AVDATA_INFEED, 0, 0, 1),),
+            wait=(counted(ScalarFlag.AVDATA_INFEED, position),),
         )
     )
-    for begin, end in pieces:
-        size = (end - begin) * UNIT
-        builder.descriptor(DescriptorTag.INPUT, size, kind, name, begin * UNIT)
+    builder.descriptor(DescriptorTag.INPUT, (end - begin) * UNIT, kind, name, begin * UNIT)
 
 
 def staging_rows(tensor: Placed) -> int:
@@ -198,24 +223,37 @@ def _units(image: Image, part: int) -> Interval:
     return begin // UNIT, max(-(-end // UNIT), begin // UNIT)
 
 
-def _pieces(image: Image) -> tuple[tuple[Interval, ...], tuple[int, ...]]:
-    """Units that the host sends, and where those of each row of the grid are among them.
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Units that the host sends on one request.
+
+    Attributes:
+        units: the units, in the host's buffer.
+        parts: rows of the grid that they are for.
+    """
+
+    units: Interval
+    parts: tuple[int, ...]
+
+
+def _pieces(image: Image) -> list[_Piece]:
+    """What the host sends.
 
     The last unit of a row of the grid may also be the first one of the next: the infeed can read
     it again.
     """
-    pieces: list[Interval] = []
-    positions, sent = [], 0
+    pieces: list[_Piece] = []
     for part in range(ROWS):
+        first, last = image.rows.owned[part]
+        if first == last:
+            continue
         begin, end = _units(image, part)
-        again = pieces[-1][1] - begin if pieces else -1
-        if begin == end or not 0 <= again <= 1:
-            again = 0
-            pieces.append((begin, begin))
-        positions.append(sent - again)
-        sent += end - begin - again
-        pieces[-1] = pieces[-1][0], end
-    return tuple(piece for piece in pieces if piece[0] < piece[1]), tuple(positions)
+        if pieces and 0 <= pieces[-1].units[1] - begin <= 1:
+            before = pieces.pop()
+            pieces.append(_Piece((before.units[0], end), (*before.parts, part)))
+        else:
+            pieces.append(_Piece((begin, end), (part,)))
+    return pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +269,6 @@ class _Feed:
         rows: image rows of a slot.
         slot: words of a slot.
         staged: wide rows of a slot.
-        pieces: units of the input that the host sends, one piece after another.
-        positions: for each row of the grid, units that the host sends before its first one.
     """
 
     image: Image
@@ -243,19 +279,13 @@ class _Feed:
     rows: int
     slot: int
     staged: int
-    pieces: tuple[Interval, ...]
-    positions: tuple[int, ...]
 
     @classmethod
     def of(cls, image: Image, identity: int, buffer: int, top: int) -> _Feed:
         rows, slot = _slot_words(image)
         staged = -(-slot // LANES)
-        pieces, positions = _pieces(image)
         row_bytes = image.columns.extent * image.channels
-        return cls(
-            image, identity, buffer, top - 2 * staged, row_bytes, rows, slot, staged, pieces,
-            positions,
-        )  # fmt: skip
+        return cls(image, identity, buffer, top - 2 * staged, row_bytes, rows, slot, staged)
 
     def stream(self, part: int) -> tuple[int, int, int]:
         """First unit, number of units, and bytes to skip, of the rows of a row of the grid."""
@@ -306,13 +336,9 @@ class _Feed:
             pack_level=2,
         )
 
-    def send(self, builder: Builder, part: int) -> None:
-        """Rows of the image to a row of the grid."""
-        begin, end = self.image.rows.owned[part]
-        if begin == end:
-            return
-        _, units, _ = self.stream(part)
-        first = self.positions[part]
+    def send(self, builder: Builder, part: int, piece: _Piece) -> None:
+        """Rows of the image, out of what the host sends, to a row of the grid."""
+        begin, units, _ = self.stream(part)
         across = range(part * COLUMNS, (part + 1) * COLUMNS)
         tiles = mask_of([tile for tile in across if self.image.active(tile)])
         rows = -(-units * UNIT // WORD // LANES)
@@ -326,7 +352,7 @@ class _Feed:
                 ring_read=Producer(1),
             )
         )
-        builder.emit(_infeed(first, units, tiles))
+        builder.emit(_infeed(begin - piece.units[0], units, tiles))
 
     def copy(self, tile: int, *, rest: bool) -> TensorOp | None:
         """Copies the tile's columns out of whole slots, or out of the rows that are left."""
@@ -418,14 +444,6 @@ def _slots(base: int, count: int, size: int, rank: int, step: int | None = None)
     )
 
 
-def _popped(units: int) -> Traversal:
-    """Units of a stream in the order of a buffer that they may be longer than."""
-    most = _BUFFER_UNITS // 2
-    if units <= most:
-        return traversal(0, [(units, 1)], rank=BUFFER.rank)
-    return _slots(0, units, most, BUFFER.rank)
-
-
 # --- vectors -------------------------------------------------------------------------------------
 
 ROW_BLOCKS = WORD
@@ -499,7 +517,7 @@ def receive_vector(context: Context, vector: Vector) -> None:
     builder = context.builder
     builder.sync()
     units = -(-vector.channels // UNIT)
-    _pop(builder, [(0, units)], vector.name)
+    _ask(builder, (0, units), vector.name)
     spread(context, vector, range(vector.blocks))
     size = ROW_BLOCKS * LANES // UNIT
     for row, first in enumerate(range(0, units, size)):
@@ -578,13 +596,16 @@ def collect(
 _BLOCK_BUNDLES = 8
 
 
-def send_vector(builder: Builder, vector: Vector, name: str) -> None:
+def send_vector(builder: Builder, vector: Vector, destination: Destination) -> None:
     """Send a vector to the host."""
-    size = round_up(vector.channels, UNIT)
+    size = destination.size(round_up(vector.channels, WORD))
+    last = vector.blocks - 1
 
     def take(block: int) -> Outfeed:
+        # What fills up the last unit, and the part, is behind the words of the last row.
+        taken = size - LANES * last if block == last else LANES
         return Outfeed(
-            buffer=_popped_words(-(-vector.lanes(block) // UNIT)),
+            buffer=outfeed_units(taken // UNIT),
             outfed=Producer(1),
             to_host=True,
             row_words=LANES,
@@ -597,7 +618,7 @@ def send_vector(builder: Builder, vector: Vector, name: str) -> None:
         take,
         blocks=range(vector.blocks),
         base=vector.base,
-        request=lambda: builder.output(size, SymbolKind.OUTPUT, name),
+        request=lambda: destination.ask(builder, size),
     )
     builder.tokens.outfed += vector.blocks
 
@@ -609,24 +630,44 @@ SENT_ROWS = 2
 """Wide rows that an output takes on its way."""
 
 
-def send_image(
-    builder: Builder, image: Image, sent: Image, request: Callable[[int], object]
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a part of an output goes.
+
+    Attributes:
+        kind: an output, or the scratch buffer.
+        name: the output.
+        last: whether it is the last part; the others are filled up, so that all begin at multiples
+            of `PART_BYTES`.
+    """
+
+    kind: SymbolKind
+    name: str = ""
+    last: bool = False
+
+    def size(self, nbytes: int) -> int:
+        """Bytes that the host gets of a part of so many."""
+        return round_up(nbytes, UNIT if self.last else PART_BYTES)
+
+    def ask(self, builder: Builder, size: int) -> int:
+        """Ask the host to take so many bytes; their offset."""
+        return builder.output(size, self.kind, self.name)
+
+
+def send_image(builder: Builder, image: Image, sent: Image, destination: Destination) -> None:
     """Send a part of an image to the host, which gets whole units.
 
     Args:
         builder: the program.
         image: the image.
         sent: what of it goes to the host from every tile, which has it.
-        request: asks the host to take so many bytes.
+        destination: where it goes.
     """
     staging = builder.staging - SENT_ROWS
     builder.sync()
     tiles = [tile for tile in range(TILES) if sent.active(tile)]
 
-    def pack(tile: int) -> NarrowToWide | None:
-        if not sent.active(tile):
-            return None
+    def pack(tile: int) -> NarrowToWide:
         height, width = sent.area(tile)
         (top, _), (left, _) = sent.owned(tile)
         return NarrowToWide(
@@ -641,31 +682,47 @@ def send_image(
             pack_level=2,
         )
 
-    builder.on_tiles(pack)
-    words = sum(_words(sent, tile) for tile in tiles)
-    size = round_up(WORD * words, UNIT)
-    request(size)
-    # The outfeed sends units of 8 bytes, but parts follow each other without gaps.
-    direct = all(WORD * _words(sent, tile) % UNIT == 0 for tile in tiles[:-1])
-    for tile in tiles:
-        if direct:
-            taken = _popped_words(-(-WORD * _words(sent, tile) // UNIT))
-            builder.emit(Outfeed(buffer=taken, outfed=Producer(1), to_host=True, row_words=LANES))
-            builder.tokens.outfed += math.prod(dim.count for dim in taken.dims[1:])
-        builder.emit(
-            RingProduce(
-                tiles=1 << tile,
-                wide=rows_at(staging, [(1, 1), (_rows(sent, tile), 0)], ping_pong=(1, 1)),
-                ring_write=Producer(1),
-                token=Producer(2),
-                wait=padded([builder.tokens.turn(0, 2, 1), full(TileFlag.NARROW_TO_WIDE, 1)], 2),
-                to_outfeed=True,
-            )
+    def message(tile: int) -> RingProduce:
+        return RingProduce(
+            tiles=1 << tile,
+            wide=rows_at(staging, [(1, 1), (_rows(sent, tile), 0)], ping_pong=(1, 1)),
+            ring_write=Producer(1),
+            token=Producer(2),
+            wait=padded([builder.tokens.turn(0, 2, 1), full(TileFlag.NARROW_TO_WIDE, 1)], 2),
+            to_outfeed=True,
         )
-        if not direct:
-            _push(builder, _words(sent, tile))
-    if not direct:
-        builder.emit_all([Scalar(store=Store.PUSH, store_from=_PUSHED[0])] * (size // WORD - words))
+
+    builder.on_tiles(pack, tiles)
+    words = {tile: _words(sent, tile) for tile in tiles}
+    size = destination.size(WORD * sum(words.values()))
+    fill = size // WORD - sum(words.values())
+    # The outfeed sends units of 8 bytes, but pieces follow each other without gaps. What fills up
+    # the part is behind the words of the last row.
+    units = all(WORD * count % UNIT == 0 for count in list(words.values())[:-1])
+    if not units or fill > -words[tiles[-1]] % LANES:
+        _relay(
+            builder, [(message(tile), count) for tile, count in words.items()], size, destination
+        )
+        return
+    destination.ask(builder, size)
+    words[tiles[-1]] += fill
+    for tile, count in words.items():
+        for taken in _split(WORD * count // UNIT, MOST_OUTFED):
+            builder.emit(
+                Outfeed(
+                    buffer=outfeed_units(taken),
+                    outfed=Producer(1),
+                    to_host=True,
+                    row_words=LANES,
+                )
+            )
+            builder.tokens.outfed += 1
+        builder.emit(message(tile))
+
+
+def _split(count: int, most: int) -> list[int]:
+    """So many in portions of which only the last may be smaller than the most."""
+    return [min(most, count - first) for first in range(0, count, most)]
 
 
 # --- the host's scratch buffer -------------------------------------------------------------------
@@ -714,14 +771,15 @@ def fetch_image(builder: Builder, image: Image, kept: Kept) -> None:
         )
 
     builder.sync()
-    _pop(builder, [piece for some in pieces.values() for piece in some], kind=SymbolKind.SCRATCH)
     builder.on_tiles(unpack, pieces)
     builder.on_tiles(consume, pieces)
-    position = 0
     for tile, some in pieces.items():
-        units = sum(end - begin for begin, end in some)
-        builder.emit(_infeed(position, units, 1 << tile))
-        position += units
+        builder.room(_PIECE_BUNDLES * (len(some) + 1))
+        position = 0
+        for begin, end in some:
+            _ask(builder, (begin, end), kind=SymbolKind.SCRATCH, position=position)
+            position += end - begin
+        builder.emit(_infeed(0, position, 1 << tile))
     # Tiles send on the same channel of the ring as the infeed.
     builder.sync()
 
@@ -750,65 +808,127 @@ def _kept_units(image: Image, kept: Kept, tile: int) -> list[Interval]:
     return pieces
 
 
+_PIECE_BUNDLES = 32
+"""Bundles of a request for units, or of an infeed."""
+
+
 def _infeed(position: int, units: int, tiles: int) -> Infeed:
     """Rows for tiles from units of a stream that has been asked for."""
     return Infeed(
         memory=InfeedMemory.ACTIVATION,
-        buffer=traversal(position, [(units, 1)], rank=INFEED_BUFFER.rank),
+        buffer=infeed_units(InfeedMemory.ACTIVATION, units, position),
         infed=Producer(0),
-        wait=padded([full(ScalarFlag.AVDATA_POP, 0, before=signed16(position))], 2),
+        wait=padded([counted(ScalarFlag.AVDATA_POP, position + 1)], 2),
         destination=tiles,
         row_words=LANES,
     )
 
 
-_READ = 6
-"""Register with an address in the scalar core's memory."""
+# --- outputs through the scalar core -------------------------------------------------------------
+
+_FROM, _TO = 6, 5
+"""Registers with addresses in the scalar core's memory."""
 
 _PUSHED = (7, 8)
 """Registers of words for the host."""
 
+_RELAY_BUNDLES = 64
+"""Bundles that take a piece to memory, or what is in memory to the host."""
 
-def _push(builder: Builder, words: int) -> None:
-    """Words that a tile sends to the outfeed go to the host one by one."""
-    most = BEAGLE.memories.scalar.elements
+
+def _relay(
+    builder: Builder,
+    messages: Sequence[tuple[RingProduce, int]],
+    size: int,
+    destination: Destination,
+) -> None:
+    """Collect pieces of any number of words in scalar memory, from where they go to the host.
+
+    The sequence is that of published programs. Every descriptor but the last one is for a multiple
+    of `PART_BYTES`; words that are left over move to the start of memory.
+
+    Args:
+        builder: the program.
+        messages: pieces that tiles send to the outfeed, and their words.
+        size: bytes that the host gets; the end is filled up with zeros.
+        destination: where they go.
+    """
+    held, left = 0, size // WORD
+    for message, words in messages:
+        builder.room(_RELAY_BUNDLES)
+        builder.emit(message)
+        while words:
+            # Outfeeds divide messages between rows.
+            room = BEAGLE.memories.scalar.elements - held
+            taken = words if words <= room else room - room % LANES
+            if taken:
+                builder.emit(ScalarFence(idle=1 << StreamEngine.PIPELINE))
+                builder.emit(Outfeed(buffer=outfeed_words(taken, held), row_words=LANES))
+            held, words = held + taken, words - taken
+            if words:
+                pushed = held - held % (PART_BYTES // WORD)
+                _push(builder, pushed, pushed, destination)
+                left -= pushed
+                held = _move_down(builder, pushed, held - pushed)
+    _push(builder, held, left, destination)
+
+
+def _push(builder: Builder, words: int, size: int, destination: Destination) -> None:
+    """Send the first words of scalar memory to the host, and zeros up to a size in words."""
+    builder.room(_RELAY_BUNDLES)
+    builder.emit(ScalarFence(idle=1 << StreamEngine.OUTFEED))
+    destination.ask(builder, WORD * size)
     push = [Scalar(store=Store.PUSH, store_from=register) for register in _PUSHED]
     load = [
         Scalar(
             load=Load.INCREMENT,
             load_to=register,
-            load_address=int(Indexed(register=_READ, increment=1).pack()),
+            load_address=int(Indexed(register=_FROM, increment=1).pack()),
         )
         for register in _PUSHED
     ]
-    both = [
-        replace(first, store=second.store, store_from=second.store_from)
-        for first, second in zip(load, push, strict=True)
-    ]
-    for first in range(0, words, most):
-        count = min(most, words - first)
-        builder.room(_PUSH_BUNDLES)
-        builder.emit(
-            Outfeed(
-                buffer=traversal(0, [(count, 1)], rank=BUFFER.rank),
-                row_words=LANES,
-            )
-        )
-        builder.emit(ScalarFence(idle=1 << StreamEngine.OUTFEED))
-        builder.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=_READ))
-        if count == 1:
-            builder.emit_all([load[0], Scalar(), push[0]])
-            continue
+    builder.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=_FROM))
+    pairs, odd = divmod(words, 2)
+    if pairs:
         # A word is used two bundles after its load.
         builder.emit_all(load)
-        pairs, odd = divmod(count - 2, 2)
-        if pairs:
-            builder.emit(Loop(count=pairs, length=2))
-            builder.emit_all(both)
-        builder.emit_all([both[0], push[1], push[0]] if odd else push)
+        if pairs > 1:
+            builder.emit(Loop(count=pairs - 1, length=2))
+            builder.emit_all(
+                replace(first, store=second.store, store_from=second.store_from)
+                for first, second in zip(load, push, strict=True)
+            )
+        builder.emit_all(push)
+    if odd:
+        builder.emit_all([load[0], Scalar(), push[0]])
+    if size > words:
+        builder.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=_FROM))
+        builder.emit(Loop(count=size - words, length=1))
+        builder.emit(Scalar(store=Store.PUSH, store_from=_FROM))
 
 
-_PUSH_BUNDLES = 32
+def _move_down(builder: Builder, first: int, words: int) -> int:
+    """Move some words to the start of scalar memory; returns how many."""
+    if words:
+        for register, address in ((_FROM, first), (_TO, 0)):
+            builder.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=register, immediate=address))
+        builder.emit(Loop(count=words, length=3))
+        builder.emit_all(
+            [
+                Scalar(
+                    load=Load.INCREMENT,
+                    load_to=_PUSHED[0],
+                    load_address=int(Indexed(register=_FROM, increment=1).pack()),
+                ),
+                Scalar(),
+                Scalar(
+                    store=Store.INCREMENT,
+                    store_address=int(Indexed(register=_TO, increment=1).pack()),
+                    store_from=_PUSHED[0],
+                ),
+            ]
+        )
+    return words
 
 
 def _words(image: Image, tile: int) -> int:
@@ -818,15 +938,3 @@ def _words(image: Image, tile: int) -> int:
 
 def _rows(image: Image, tile: int) -> int:
     return -(-_words(image, tile) // LANES)
-
-
-def _popped_words(units: int) -> Traversal:
-    most = 1 << 14
-    if units <= most:
-        return traversal(0, [(units, 0)], rank=BUFFER.rank)
-    return traversal(
-        0,
-        [(most, 0), (-(-units // most), 0)],
-        rank=BUFFER.rank,
-        part=(units % most or most, 1) if units % most else None,
-    )

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.pooling import PoolAttributes
-from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.windows import explicit_padding
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import padded, rows_at
@@ -529,15 +527,21 @@ def is_global(call: Call) -> bool:
     return attributes.kernel == extent and not any(pads)
 
 
-def global_average(legalizer: Legalizer, call: Call) -> None:
-    """Append the mean of every channel of an image."""
+def global_average(legalizer: Legalizer, call: Call, stage: OutputStage) -> None:
+    """Append the mean, or the sum, of every channel of an image.
+
+    Args:
+        legalizer: the graph.
+        call: the operator.
+        stage: what makes its result of sums.
+    """
     source = legalizer.place(call.node.inputs[0] or "")
     legalizer.layers.append(
         GlobalAverage(
             name=call.node.name,
             reads=(source,),
             writes=call.node.outputs[0],
-            stage=output_stage(call),
+            stage=stage,
             narrow_bytes=legalizer.options.narrow_bytes,
         )
     )
@@ -547,23 +551,6 @@ def global_average(legalizer: Legalizer, call: Call) -> None:
 def _average_pool(legalizer: Legalizer, call: Call) -> None:
     image = call.type().shape
     if is_global(call) and image[1] * image[2] <= MOST_SUMMED:
-        global_average(legalizer, call)
+        global_average(legalizer, call, output_stage(call))
     else:
         average_pool(legalizer, call)
-
-
-@legalizes("mean")
-def _mean(legalizer: Legalizer, call: Call) -> None:
-    shape = call.type().shape
-    axes = {axis % len(shape) for axis in call.attributes(ReductionAttributes).axes}
-    if len(shape) != 4 or axes != {1, 2} or shape[0] != 1:
-        raise UnsupportedError(
-            f"mean {call.node.name!r} of {list(shape)} over the axes {sorted(axes)}; the Edge TPU "
-            "takes means over the rows and columns of one image"
-        )
-    if shape[1] * shape[2] > MOST_SUMMED:
-        raise UnsupportedError(
-            f"mean {call.node.name!r} of {shape[1]} x {shape[2]} values, {MOST_SUMMED} are "
-            "summed at most"
-        )
-    global_average(legalizer, call)

@@ -88,6 +88,7 @@ class Context:
         identity: wide row of the 4 x 4 identity matrix, on every tile.
         scratch: byte address of narrow memory for the layer's own use.
         host: what comes from the host while the program runs.
+        last: whether no later step sends another part of the same output.
     """
 
     builder: Builder
@@ -96,6 +97,7 @@ class Context:
     identity: int
     scratch: int
     host: HostStream
+    last: bool = True
 
     def streamed(self, name: str) -> bool:
         """Whether weights come from the host."""
@@ -119,9 +121,11 @@ class Layer(ABC):
     """A machine-level operator.
 
     Attributes:
-        name: name of the node that it comes from.
+        name: name of the node that it comes from, or of what it makes for that.
         reads: names of its operands.
         writes: name of its result.
+        weights: its parameters.
+        origin: name of the node that it comes from; that of the input that it takes.
     """
 
     makes_vector: ClassVar[bool] = False
@@ -143,6 +147,7 @@ class Layer(ABC):
     reads: tuple[str, ...]
     writes: str
     weights: tuple[Weights, ...] = field(default=())
+    origin: str = ""
 
     def windows(self, index: int) -> Window:
         """What an element of the result needs of an operand."""

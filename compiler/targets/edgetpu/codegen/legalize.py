@@ -11,6 +11,7 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.windows import Activation, explicit_padding
@@ -45,6 +46,20 @@ def legalizes(op: str) -> Callable[[Rule], Rule]:
     return declare
 
 
+IMAGE_RANK = 4
+
+
+def several(type: TensorType) -> bool:
+    """Whether a tensor has several images."""
+    return len(type.shape) == IMAGE_RANK and type.shape[0] > 1
+
+
+def rows_of_images(type: TensorType) -> tuple[int, int, int, int]:
+    """Shape of one image with the rows of all images of a tensor."""
+    count, height, width, channels = type.shape
+    return 1, count * height, width, channels
+
+
 @dataclass
 class Legalizer:
     """A graph on its way to layers.
@@ -56,9 +71,9 @@ class Legalizer:
         aliases: values that are the same bytes in the same place as another value.
         types: types of values that no node of the graph makes.
         margins: rows and columns of padding in front of an alias that its place does not have.
-        origins: name of the node that each layer comes from.
         views: places whose elements, one after the other, are those of a value that has no place
             unless one is needed.
+        rows: places of the inputs of several images, as one with the rows of all.
     """
 
     graph: Graph
@@ -67,8 +82,17 @@ class Legalizer:
     aliases: dict[str, str] = field(default_factory=dict)
     types: dict[str, TensorType] = field(default_factory=dict)
     margins: dict[str, tuple[int, int]] = field(default_factory=dict)
-    origins: list[str] = field(default_factory=list)
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    rows: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Inputs of several images lie as one, with the rows of all."""
+        for name in self.graph.inputs:
+            type = self.graph.type(name)
+            if several(type) and name not in self.rows:
+                tall = unused_name(f"{name}.rows", self.graph.values, self.types)
+                self.types[tall] = replace(type, shape=rows_of_images(type))
+                self.rows[name], self.views[name] = tall, (tall,)
 
     def run(self) -> None:
         """Legalize all nodes.
@@ -80,8 +104,6 @@ class Legalizer:
             if node.op not in RULES:
                 raise UnsupportedError(f"{node.op} {node.name!r} has no lowering for the Edge TPU")
             self.legalize(node)
-            del self.origins[len(self.layers) :]
-            self.origins += [node.name] * (len(self.layers) - len(self.origins))
 
     def legalize(self, node: Node) -> None:
         """Add the layers of a node whose operator has a rule.
@@ -89,12 +111,27 @@ class Legalizer:
         Raises:
             UnsupportedError: the rule refuses it.
         """
+        self.legalize_as(node, node.name)
+
+    def legalize_as(self, node: Node, origin: str) -> None:
+        """Add the layers of a node that stands for one of the model.
+
+        Args:
+            node: the node.
+            origin: name of the node of the model.
+
+        Raises:
+            UnsupportedError: the rule refuses it.
+        """
         # Views are made by rules, whose modules need this one.
+        from fitzroy.compiler.targets.edgetpu.codegen.batches import by_images
         from fitzroy.compiler.targets.edgetpu.codegen.views import apply_to_parts
 
         call, before = Call.of(self.graph, node), len(self.layers)
-        if not apply_to_parts(self, call):
+        if not (apply_to_parts(self, call) or by_images(self, call)):
             RULES[node.op](self, call)
+        for layer in self.layers:
+            layer.origin = layer.origin or origin
         self._check_images(node, before)
 
     def _check_images(self, node: Node, first: int) -> None:
@@ -146,7 +183,6 @@ class Legalizer:
             aliases=dict(self.aliases),
             types=dict(self.types),
             margins=dict(self.margins),
-            origins=list(self.origins),
             views=dict(self.views),
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from fitzroy.base.errors import CapacityError
+from fitzroy.base.errors import CapacityError, FormatError, InternalError
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.codegen import (
     depthwise,
@@ -21,11 +21,13 @@ from fitzroy.compiler.targets.edgetpu.codegen import (
     pools,
     ports,
     positions,
+    reductions,
     resize,
     search,
     shapes,
     softmax,
     spilling,
+    stacking,
     strips,
     sums,
     transpose,
@@ -33,11 +35,13 @@ from fitzroy.compiler.targets.edgetpu.codegen import (
     views,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
+from fitzroy.compiler.targets.edgetpu.codegen.envelope import refuse_exits
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.codegen.memory import (
     WIDE_ROWS,
     Live,
+    NoRoom,
     Overlap,
     Piece,
     WideRows,
@@ -45,8 +49,8 @@ from fitzroy.compiler.targets.edgetpu.codegen.memory import (
 )
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.parameters import (
-    Demand,
     Placement,
+    demands_of,
     place_all,
     place_some,
 )
@@ -62,6 +66,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Vector,
     split,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused, refused, refusing
 from fitzroy.compiler.targets.edgetpu.codegen.stages import (
     Allocated,
     Emitted,
@@ -81,7 +86,10 @@ from fitzroy.formats.object_file import (
     Reserved,
     Resources,
     Run,
+    Symbol,
+    Text,
 )
+from fitzroy.hw_models.isa.instruction import Instruction
 
 PRODUCER = "fitzroy"
 RULE_MODULES = (
@@ -93,9 +101,11 @@ RULE_MODULES = (
     normalization,
     pools,
     positions,
+    reductions,
     resize,
     shapes,
     softmax,
+    stacking,
     sums,
     transpose,
     transposed,
@@ -129,21 +139,27 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
         observe: is shown every form that the program takes.
 
     Raises:
-        UnsupportedError: a node has no lowering.
-        CapacityError: the chip's memories are too small.
+        UnsupportedError: a node has no lowering, or a conservative program would leave the
+            envelope of published programs whatever its operators are.
+        Refused: the chip's memories are too small for some operators, their instructions do not
+            encode, or they would let a conservative program leave the envelope.
+        CapacityError: the chip's memories are too small for all of them together.
     """
     show: Observer = observe or (lambda form: None)
     legalizer = legalized(graph, options)
     layers = legalizer.layers
-    show(Legalized(graph, layers, legalizer.origins, legalizer.aliases))
+    show(Legalized(graph, layers, legalizer.aliases))
     plan, placement, staging = _arranged(legalizer)
     pieces = placement.pieces
-    items = [item for layer in layers for item in layer.weights]
+    items = _items(layers)
     show(Allocated(plan.lives, plan.steps, plan.scratch, options.narrow_bytes))
     show(Parameters(items, pieces, options.taken, WIDE_ROWS - staging))
     builder, marks = _emitted(plan, pieces, options.narrow_bytes)
-    show(Emitted(marks, list(builder.program)))
-    text, symbols = builder.sections()
+    form = Emitted(marks, list(builder.program))
+    show(form)
+    if options.conservative:
+        refuse_exits(form)
+    text, symbols = _encoded(builder, form)
     return ObjectFile(
         name=graph.name,
         chip="beagle",
@@ -218,14 +234,19 @@ def _emitted(
     context = Context(builder, plan.tensors, pieces, _IDENTITY, scratch, host)
     builder.begin()
     edges.identity(builder, _IDENTITY, context.scratch // WORD)
+    ends = {step.layer.output: step for step in plan.steps if isinstance(step.layer, ports.Send)}
     for step, own in zip(plan.steps, plan.scratch[1:], strict=True):
         builder.room(_MOST_BUNDLES)
         title = f"{kind_of(step.layer)} {step.layer.name}"
         name = "" if isinstance(step.layer, ports.Receive | ports.Send) else step.layer.name
-        marks.append(Mark(title, name, *builder.position))
+        marks.append(Mark(title, name, *builder.position, step.layer.origin))
         if not isinstance(step.layer, ports.Receive):
             host.prefetch(builder)
-        step.layer.emit(replace(context, tensors=step.tensors, scratch=narrow_bytes - own))
+        last = not isinstance(step.layer, ports.Send) or ends[step.layer.output] is step
+        with refusing(step.layer.origin):
+            step.layer.emit(
+                replace(context, tensors=step.tensors, scratch=narrow_bytes - own, last=last)
+            )
         blocks = None if step.whole else step.layer.completes(step.tensors)
         # The end of the program waits for the last step.
         if blocks is None and step is not plan.steps[-1]:
@@ -236,6 +257,31 @@ def _emitted(
     builder.end()
     assert host.complete
     return builder, marks
+
+
+def _encoded(builder: Builder, form: Emitted) -> tuple[list[Text], list[Symbol]]:
+    """The sections and symbols of a program.
+
+    Raises:
+        Refused: an instruction of a step does not encode.
+        InternalError: one does not that belongs to no step.
+    """
+    try:
+        return builder.sections()
+    except FormatError as error:
+        origin = next((form.origin(*place) for *place, item in form.program if _fails(item)), "")
+        if not origin:
+            raise InternalError("the program does not encode", reason=str(error)) from error
+        raise refused(origin, error) from error
+
+
+def _fails(instruction: Instruction) -> bool:
+    """Whether an instruction does not encode."""
+    try:
+        instruction.pack()
+    except FormatError:
+        return True
+    return False
 
 
 def legalized(graph: Graph, options: Options = DEFAULT) -> Legalizer:
@@ -347,12 +393,27 @@ def _addressed(legalizer: Legalizer, segments: Sequence[strips.Segment], narrow_
     """Find addresses without patches, which take long to choose and only add to what is taken.
 
     Raises:
-        CapacityError: there are none.
+        Refused: there are none.
     """
     tensors = _placed(legalizer, segments)
     steps = strips.steps(legalizer, segments, tensors)
     lives = _lives(steps, strips.sharings(legalizer, segments, tensors))
-    allocate_narrow(lives, reserved=_scratch(steps, patches=False), nbytes=narrow_bytes)
+    _allocate(legalizer, lives, _scratch(steps, patches=False), narrow_bytes)
+
+
+def _allocate(
+    legalizer: Legalizer, lives: Sequence[Live], scratch: Sequence[int], narrow_bytes: int
+) -> int:
+    """Give tensors addresses in narrow memory; how many bytes from the bottom they use.
+
+    Raises:
+        Refused: one has no room; concerns the operator that makes it.
+    """
+    try:
+        return allocate_narrow(lives, reserved=scratch, nbytes=narrow_bytes)
+    except NoRoom as error:
+        makers = [item.origin for item in legalizer.layers if item.writes == error.tensor.name]
+        raise Refused(makers, error.what, reason=error.reason) from error
 
 
 def _allocated(
@@ -364,7 +425,7 @@ def _allocated(
     """Places for all tensors with given segments.
 
     Raises:
-        CapacityError: they do not fit.
+        Refused: they do not fit.
     """
     tensors = _placed(legalizer, segments)
     steps = strips.steps(legalizer, segments, tensors)
@@ -376,7 +437,7 @@ def _allocated(
     sums.align(steps)
     strips.bind(steps)
     scratch = _scratch(steps)
-    used = allocate_narrow(_lives(steps, sharings), reserved=scratch, nbytes=narrow_bytes)
+    used = _allocate(legalizer, _lives(steps, sharings), scratch, narrow_bytes)
     strips.bind(steps)
     steps = strips.ordered(steps, sharings)
     patches = {
@@ -391,16 +452,18 @@ def _scratch(steps: Sequence[Step], *, patches: bool = True) -> list[int]:
     Args:
         steps: the steps.
         patches: whether patches have been chosen; if not, what they need does not count.
+
+    Raises:
+        Refused: a layer cannot work with its tensors.
     """
-    return [
-        _IDENTITY_BYTES,
-        *[
-            step.layer.scratch_bytes(step.tensors)
-            if patches or not isinstance(step.layer, depthwise.Depthwise)
-            else 0
-            for step in steps
-        ],
-    ]
+    found = [_IDENTITY_BYTES]
+    for step in steps:
+        if patches or not isinstance(step.layer, depthwise.Depthwise):
+            with refusing(step.layer.origin):
+                found.append(step.layer.scratch_bytes(step.tensors))
+        else:
+            found.append(0)
+    return found
 
 
 def _exchange(builder: Builder, tensor: Placed, blocks: halo.Blocks | None = None) -> None:
@@ -500,20 +563,34 @@ def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:
 
 
 def _words(layers: Iterable[Layer]) -> int:
-    return sum(item.words for layer in layers for item in layer.weights)
+    return sum(item.words for item in _items(layers))
+
+
+def _items(layers: Iterable[Layer]) -> list[Weights]:
+    """Weights of layers, those that several have once."""
+    return list({id(item): item for layer in layers for item in layer.weights}.values())
 
 
 def _staging(plan: _Plan, *, streaming: bool = False) -> int:
-    """Rows at the top of wide memory for data, if parameters come from the host or if none do."""
-    return 1 + max(
-        (
-            step.layer.streaming_rows(step.tensors)
-            if streaming and step.layer.streams
-            else step.layer.staging_rows(step.tensors)
-            for step in plan.steps
-        ),
-        default=0,
-    )
+    """Rows at the top of wide memory for data, if parameters come from the host or if none do.
+
+    Raises:
+        Refused: a layer needs more rows than there are.
+    """
+    most = 0
+    for step in plan.steps:
+        layer, tensors = step.layer, step.tensors
+        with refusing(layer.origin):
+            streams = streaming and layer.streams
+            rows = layer.streaming_rows(tensors) if streams else layer.staging_rows(tensors)
+        if rows >= WIDE_ROWS and (streaming or not layer.streams):
+            raise Refused(
+                [layer.origin],
+                f"it needs {1 + rows} rows of wide memory for its data",
+                reason=f"tiles have {WIDE_ROWS}",
+            )
+        most = max(most, rows)
+    return 1 + most
 
 
 def _parameters(legalizer: Legalizer, plan: _Plan) -> tuple[Placement, int]:
@@ -530,14 +607,9 @@ def _parameters(legalizer: Legalizer, plan: _Plan) -> tuple[Placement, int]:
             rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
             return place_all(layers, tensors, rows), staging
     staging = max(_staging(plan, streaming=True), options.staging)
-    if staging > WIDE_ROWS:
-        raise CapacityError(
-            f"an operator needs {staging} rows of wide memory for its data",
-            reason=f"tiles have {WIDE_ROWS}",
-        )
     rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
     runs = Counter(id(step.layer) for step in plan.steps)
-    demands = [Demand(layer, runs[id(layer)]) for layer in layers]
+    demands = demands_of(layers, runs)
     return place_some(demands, tensors, rows, options.free_rows(staging)), staging
 
 

@@ -12,8 +12,28 @@ from fitzroy.base.types import Array
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, Placed
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
-NARROW_BYTES = BEAGLE.memories.narrow.size
+_UNUSED_BYTES = 16
+"""Bytes at the top of narrow memory that stay free. No published program uses the last three words,
+and addresses of 16 bytes keep what lies below them aligned."""
+
+NARROW_BYTES = BEAGLE.memories.narrow.size - _UNUSED_BYTES
+"""Bytes of narrow memory that programs use."""
+
 WIDE_ROWS = BEAGLE.memories.wide.elements
+
+
+class NoRoom(CapacityError):
+    """A tensor for which narrow memory has no room.
+
+    Args:
+        tensor: the tensor.
+        reason: bytes that are free, and how many there are.
+    """
+
+    def __init__(self, tensor: Placed, reason: str) -> None:
+        what = f"tensor {tensor.name!r} takes {tensor.nbytes} bytes of every tile"
+        super().__init__(what, reason=reason)
+        self.tensor = tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +97,10 @@ def allocate_narrow(
         Bytes used from the bottom.
 
     Raises:
-        CapacityError: they do not fit.
+        NoRoom: they do not fit.
     """
     items = list(lives)
-    first: CapacityError | None = None
+    first: NoRoom | None = None
     for order in _ORDERS:
         queue = sorted(items, key=order)
         for _ in range(_RETRIES):
@@ -110,7 +130,7 @@ class _Left:
     """A tensor for which there is no room, and how to say so."""
 
     live: Live
-    error: CapacityError
+    error: NoRoom
 
 
 def _allocated(lives: Sequence[Live], reserved: Sequence[int], nbytes: int) -> _Left | None:
@@ -131,11 +151,7 @@ def _allocated(lives: Sequence[Live], reserved: Sequence[int], nbytes: int) -> _
         base = _lowest(low[there], high[there])
         limit = nbytes - max(reserved[live.begin : live.end + 1], default=0)
         if base + size > limit:
-            error = CapacityError(
-                f"tensor {live.tensor.name!r} takes {size} bytes of every tile",
-                reason=f"{limit - base} of {nbytes} are free",
-            )
-            return _Left(live, error)
+            return _Left(live, NoRoom(live.tensor, f"{limit - base} of {nbytes} are free"))
         live.tensor.base = base
         places[id(live.tensor)] = number
         placed[:, number] = live.begin, live.end, base, base + size

@@ -11,7 +11,7 @@ a pixel, and 64 times these, are multiplied.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -19,11 +19,13 @@ from itertools import pairwise
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import Array
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER, padded, rows_at
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import (
+    PLAIN,
     Row,
     matrices,
     moves,
@@ -67,9 +69,6 @@ _HALF = 2
 _ROOT = _HALF * WORD
 """Bytes of a reciprocal of a pixel, which is in all of four lanes."""
 
-_KINDS = 2
-"""Reciprocals: fine and coarse."""
-
 _FACTORS = 2
 """Matrices of a reciprocal: for the first and the last two bytes of words."""
 
@@ -91,7 +90,8 @@ _SPREAD: Row = tuple(
 _BUNDLES = 1000
 
 
-def _table(coefficients: list[tuple[float, ...]], breakpoints: list[float]) -> NluTable:
+def table(coefficients: list[tuple[float, ...]], breakpoints: list[float]) -> NluTable:
+    """A table of polynomials, of which the last one is repeated to fill it up."""
     segments = BEAGLE.compute.nlu_segments
     return NluTable(
         tiles=EVERY,
@@ -100,25 +100,28 @@ def _table(coefficients: list[tuple[float, ...]], breakpoints: list[float]) -> N
     )
 
 
-SQUARE = _table([(0.0, 0.0, 1.0, 0.0, 0.0)], [])
+SQUARE = table([(0.0, 0.0, 1.0, 0.0, 0.0)], [])
 """The square of any integer of 9 bits, exactly."""
 
 
-def _reciprocal_root() -> NluTable:
-    """`ONE` divided by the square root, for arguments from 1 to 4."""
-    segments, degree = BEAGLE.compute.nlu_segments, 4
-    cuts = [4.0 ** (segment / segments) for segment in range(segments + 1)]
+def interpolated(function: Callable[[Array], Array], cuts: Sequence[float]) -> NluTable:
+    """A table of a function between some cuts, as polynomials of degree 4."""
     coefficients = []
     for low, high in pairwise(cuts):
-        fit = np.polynomial.chebyshev.Chebyshev.interpolate(
-            lambda x: ONE / np.sqrt(x), degree, domain=[low, high]
-        )
+        fit = np.polynomial.chebyshev.Chebyshev.interpolate(function, 4, domain=[low, high])
         series = fit.convert(kind=np.polynomial.Polynomial).coef
         coefficients.append(tuple(float(np.float32(factor)) for factor in series))
-    return _table(coefficients, [float(np.float32(cut)) for cut in cuts[1:-1]])
+    return table(coefficients, [float(np.float32(cut)) for cut in cuts[1:-1]])
 
 
-RECIPROCAL_ROOT = _reciprocal_root()
+def powers(end: float) -> list[float]:
+    """Ends of the segments of a table from 1 to some end, each as many times the one before."""
+    segments = BEAGLE.compute.nlu_segments
+    return [end ** (segment / segments) for segment in range(segments + 1)]
+
+
+RECIPROCAL_ROOT = interpolated(lambda x: ONE / np.sqrt(x), powers(4.0))
+"""`ONE` divided by the square root, for arguments from 1 to 4."""
 
 _ROOTS = (
     OutputStage(scale=1 / GAIN**2, minimum=1.0, nlu=True),
@@ -128,15 +131,52 @@ _ROOTS = (
 """Constants of the output stages of the sums of squares: fine, and coarse."""
 
 
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the factors of pixels follow from their elements.
+
+    Attributes:
+        terms: table that makes halfwords of elements.
+        term_stage: constants of the stage that does so.
+        factors: table that makes factors of the sums of these.
+        factor_stages: constants of the stages that do so, one for each factor of a pixel.
+        reduced: whether that table is for the range of its arguments from 1 to 4.
+        offset: stored value of a factor of zero.
+        gains: what elements are multiplied with before each factor; empty if the halfwords
+            themselves are multiplied.
+    """
+
+    terms: NluTable
+    term_stage: OutputStage
+    factors: NluTable
+    factor_stages: tuple[OutputStage, ...]
+    reduced: bool
+    offset: int
+    gains: tuple[int, ...]
+
+
+LENGTHS = Recipe(
+    SQUARE, OutputStage(scale=1.0, nlu=True), RECIPROCAL_ROOT, _ROOTS, True, OFFSET, (1, GAIN)
+)
+"""Reciprocals of lengths."""
+
+
 @dataclass(eq=False, kw_only=True)
 class Normalization(Layer):
-    """Pixels divided by their lengths.
+    """Pixels times factors that all of their elements decide on, as the reciprocal of the length.
 
     Attributes:
         stage: constants of the last output stage.
+        recipe: how the factors follow from the elements.
     """
 
     stage: OutputStage
+    recipe: Recipe = LENGTHS
+
+    @property
+    def _kinds(self) -> int:
+        """Factors of a pixel."""
+        return len(self.recipe.factor_stages)
 
     def _rows(self, image: Image) -> list[Row]:
         """The matrix that spreads a reciprocal, then for each word which channels it has."""
@@ -147,7 +187,7 @@ class Normalization(Layer):
 
     def _pixel(self, image: Image) -> int:
         """Narrow memory for a pixel: its elements, its reciprocals, and their matrices."""
-        return _KINDS * (_HALF * image.depth + _ROOT + _HALF * _SPREAD_LANES)
+        return self._kinds * (_HALF * image.depth + _ROOT + _HALF * _SPREAD_LANES)
 
     def _strip(self, image: Image) -> tuple[int, int]:
         """Rows of a strip, and most pixels of it."""
@@ -171,7 +211,7 @@ class Normalization(Layer):
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Constant matrices, and those of a strip."""
         image = self._image(tensors)
-        return 1 + len(self._rows(image)) + _KINDS * _FACTORS * self._strip(image)[1]
+        return 1 + len(self._rows(image)) + self._kinds * _FACTORS * self._strip(image)[1]
 
     def emit(self, context: Context) -> None:
         """Constant matrices, then strip by strip."""
@@ -195,13 +235,13 @@ class Normalization(Layer):
         """Pixels of some rows of every tile."""
         builder, source = context.builder, context.image(self.reads[0])
         result = context.image(self.writes)
-        most = self._strip(result)[1]
+        most, kinds, recipe = self._strip(result)[1], self._kinds, self.recipe
         words, line, group = result.depth // WORD, _HALF * result.depth, _HALF * _SPREAD_LANES
-        # Squares, and elements when they are no longer needed.
+        # Halfwords, and elements when they are no longer needed.
         elements = context.scratch
-        roots = elements + _KINDS * line * most
-        spread = roots + _KINDS * _ROOT * most
-        factors = first - _KINDS * _FACTORS * most
+        roots = elements + kinds * line * most
+        spread = roots + kinds * _ROOT * most
+        factors = first - kinds * _FACTORS * most
 
         def area(tile: int) -> tuple[int, int, int, int]:
             """First row and column, and how many of each."""
@@ -221,24 +261,24 @@ class Normalization(Layer):
             _, _, height, width = area(tile)
             return moves(
                 elements, roots + _ROOT * kind, first + 1,
-                # A step takes two of the squares of a word.
+                # A step takes two of the halfwords of a word.
                 [(2, WORD, QUARTER // 2), (words, _ROOT, QUARTER)],
-                [(height * width, line, _KINDS * _ROOT, 0)],
-                stage, a16=True, output16=True, nlu_rsqrt=True,
+                [(height * width, line, kinds * _ROOT, 0)],
+                stage, a16=True, output16=True, nlu_rsqrt=recipe.reduced,
             )  # fmt: skip
 
         def widen(tile: int) -> TensorOp:
             _, _, height, width = area(tile)
             return moves(
                 roots, spread, first, [],
-                [(_KINDS * height * width, _ROOT, group, 0)],
-                OutputStage(scale=1.0, a_zero_point=OFFSET, output_zero_point=OFFSET),
+                [(kinds * height * width, _ROOT, group, 0)],
+                replace(PLAIN, a_zero_point=recipe.offset, output_zero_point=recipe.offset),
                 lanes=_SPREAD_LANES, a16=True, output16=True,
             )  # fmt: skip
 
         def pack(tile: int) -> NarrowToWide:
             _, _, height, width = area(tile)
-            count = _KINDS * _FACTORS * height * width
+            count = kinds * _FACTORS * height * width
             return NarrowToWide(
                 narrow=traversal(spread // WORD, [(WORD, 1), (count, WORD)], rank=NARROW.rank),
                 wide=rows_at(factors, [(count, 1)]),
@@ -249,10 +289,10 @@ class Normalization(Layer):
 
         def multiply(tile: int) -> TensorOp:
             top, left, height, width = area(tile)
-            rows = _KINDS * _FACTORS * QUARTER
+            rows = kinds * _FACTORS * QUARTER
             return moves(
                 elements, result.address(tile, top, left), factors,
-                [(WORD, _HALF, QUARTER // 2), (_KINDS, line * most, _FACTORS * QUARTER)],
+                [(WORD, _HALF, QUARTER // 2), (kinds, line * most, _FACTORS * QUARTER)],
                 [
                     (words, _ROOT, WORD, 0),
                     (width, line, result.depth, rows),
@@ -261,15 +301,14 @@ class Normalization(Layer):
                 self.stage, halfwords=True, a16=True,
             )  # fmt: skip
 
-        builder.emit(SQUARE)
-        squares = OutputStage(scale=1.0, nlu=True)
-        builder.on_tiles(lambda tile: copy(tile, elements, squares), strips)
+        builder.emit(recipe.terms)
+        builder.on_tiles(lambda tile: copy(tile, elements, recipe.term_stage), strips)
         builder.barrier()
-        builder.emit(RECIPROCAL_ROOT)
-        for kind, stage in enumerate(_ROOTS):
+        builder.emit(recipe.factors)
+        for kind, stage in enumerate(recipe.factor_stages):
             builder.on_tiles(partial(root, kind=kind, stage=stage), strips)
         builder.barrier()
-        for kind, gain in enumerate((1, GAIN)):
+        for kind, gain in enumerate(recipe.gains):
             stage = OutputStage(scale=gain, output_zero_point=_CENTRE)
             target = elements + kind * line * most
             builder.on_tiles(partial(copy, target=target, stage=stage), strips)

@@ -37,7 +37,8 @@ class Options:
         parameter_rows: rows of wide memory of all tiles that its parameters may take; the rest is
             streamed from the host. None for all that are free.
         staging: rows at the top of wide memory, on all tiles, that other programs use for data.
-        conservative: keep to forms of instructions that published programs have, where possible.
+        conservative: keep to forms of instructions that published programs have, where possible,
+            and to the envelope of their properties, or fail.
     """
 
     narrow_bytes: int = NARROW_BYTES

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.codegen import vectors
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS, Piece, WideRows
 from fitzroy.compiler.targets.edgetpu.codegen.placement import LANES, Placed, Vector
+from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused, refusing
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.isa.units import PARAMETER_BUFFER
 
@@ -34,10 +34,12 @@ class Demand:
     Attributes:
         layer: the layer.
         runs: how often an inference needs its weights.
+        shared: other layers with the same weights.
     """
 
     layer: Layer
     runs: int = 1
+    shared: tuple[Layer, ...] = ()
 
     @property
     def options(self) -> list[Option]:
@@ -80,10 +82,31 @@ def place_all(layers: Sequence[Layer], tensors: Mapping[str, Placed], free: Wide
     """Rows for all weights of layers, and with them the tiles where vectors begin.
 
     Raises:
-        CapacityError: they do not fit.
+        Refused: they do not fit.
     """
-    held = {layer: layer.weights for layer in layers}
-    return _placed(held, {}, tensors, free)
+    demands = demands_of(layers)
+    held = {demand.layer: demand.layer.weights for demand in demands}
+    return _placed(demands, held, {}, tensors, free)
+
+
+def demands_of(layers: Sequence[Layer], runs: Mapping[int, int] | None = None) -> list[Demand]:
+    """What layers need, each weights once.
+
+    Args:
+        layers: the layers.
+        runs: how often each runs, by id; None for once.
+    """
+    found: dict[int, Demand] = {}
+    for layer in layers:
+        count = 1 if runs is None else runs[id(layer)]
+        key = id(layer.weights[0]) if layer.weights else id(layer)
+        first = found.get(key)
+        found[key] = (
+            Demand(layer, count)
+            if first is None
+            else Demand(first.layer, first.runs + count, (*first.shared, layer))
+        )
+    return list(found.values())
 
 
 def place_some(
@@ -99,7 +122,7 @@ def place_some(
             even so.
 
     Raises:
-        CapacityError: what cannot come from the host does not fit.
+        Refused: what cannot come from the host does not fit.
     """
     options = [demand.options for demand in demands]
     least = sum(some[0][0] for some in options)
@@ -107,8 +130,8 @@ def place_some(
     while True:
         held, others = _chosen(demands, _knapsack(options, room))
         try:
-            return _placed(held, others, tensors, replace(free, used=list(free.used)))
-        except CapacityError:
+            return _placed(demands, held, others, tensors, replace(free, used=list(free.used)))
+        except Refused:
             if room == least:
                 raise
             room = max(least, room - _FEWER)
@@ -181,15 +204,22 @@ def _divided(weights: Sequence[Weights], count: int) -> Iterator[tuple[Weights, 
             yield item, inside > 0
 
 
-def _placed(held: Parts, others: Parts, tensors: Mapping[str, Placed], rows: WideRows) -> Placement:
-    """Rows for the weights that stay on the chip.
+def _placed(
+    demands: Sequence[Demand],
+    held: Parts,
+    others: Parts,
+    tensors: Mapping[str, Placed],
+    rows: WideRows,
+) -> Placement:
+    """Rows for the weights that stay on the chip, and which these are of every layer.
 
     Raises:
-        CapacityError: they do not fit.
+        Refused: they do not fit.
     """
     pieces: dict[str, list[Piece]] = {}
     found = Parts()
-    families = vectors.families(list(held), tensors)
+    every = [*held, *(layer for demand in demands for layer in demand.shared)]
+    families = vectors.families(every, tensors)
     # Blocks of a pass need the same rows on all of their tiles: they come first.
     for layer, items in held.items():
         placed = []
@@ -205,22 +235,29 @@ def _placed(held: Parts, others: Parts, tensors: Mapping[str, Placed], rows: Wid
             result = tensors[layer.writes]
             origin = result.first if isinstance(result, Vector) else 0
             try:
-                pieces[item.name] = rows.blocks(item.words // item.blocks, item.blocks, origin)
-            except CapacityError:
+                with refusing(layer.origin):
+                    pieces[item.name] = rows.blocks(item.words // item.blocks, item.blocks, origin)
+            except Refused:
                 if layer not in others:
                     raise
                 # Rows of any tiles will do if the blocks come over the ring.
                 item = replace(item, kind=OperandKind.CONVOLUTION)
             placed.append(item)
         found[layer] = (*placed, *others.get(layer, ()))
-    everything = [item for layer, items in held.items() for item in found[layer][: len(items)]]
+    everything = [
+        (layer, item) for layer, items in held.items() for item in found[layer][: len(items)]
+    ]
     # Then those that must not be divided.
-    for item in everything:
-        if item.kind is OperandKind.PACKED:
-            pieces[item.name] = rows.anywhere(item.words, whole=True)
-    for item in everything:
-        if item.kind is OperandKind.CONVOLUTION:
-            pieces[item.name] = rows.anywhere(item.words, most=_most_rows(item))
+    for kind in (OperandKind.PACKED, OperandKind.CONVOLUTION):
+        for layer, item in everything:
+            if item.kind is kind:
+                with refusing(layer.origin):
+                    whole = kind is OperandKind.PACKED
+                    most = _most_rows(item)
+                    pieces[item.name] = rows.anywhere(item.words, whole=whole, most=most)
+    for demand in demands:
+        for layer in demand.shared:
+            found[layer] = found[demand.layer]
     return Placement(pieces, found)
 
 

@@ -19,7 +19,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.targets.edgetpu.codegen import edges
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step
-from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import IMAGE_RANK, Legalizer, rows_of_images
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import Pointwise, VectorPointwise
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
@@ -42,6 +42,7 @@ from fitzroy.formats.darwinn import (
 )
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.ownership import (
+    PART_BYTES,
     Ownership,
     element_offsets,
     listed_layout,
@@ -108,12 +109,10 @@ class Send(Layer):
     def emit(self, context: Context) -> None:
         """Send what tiles own of it."""
         image, sent = context.image(self.reads[0]), context.image(self.writes)
-        edges.send_image(
-            context.builder,
-            image,
-            sent,
-            lambda size: context.builder.output(size, SymbolKind.OUTPUT, self.output),
-        )
+        edges.send_image(context.builder, image, sent, self._destination(context))
+
+    def _destination(self, context: Context) -> edges.Destination:
+        return edges.Destination(SymbolKind.OUTPUT, self.output, context.last)
 
 
 class SendVector(Send):
@@ -123,7 +122,7 @@ class SendVector(Send):
         """Send all of it, unless the layer that made it has done so."""
         vector = context.vector(self.reads[0])
         if not vector.sent:
-            edges.send_vector(context.builder, vector, self.output)
+            edges.send_vector(context.builder, vector, self._destination(context))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -147,10 +146,8 @@ class Keep(Layer):
         builder = context.builder
         image, sent = context.image(self.reads[0]), context.image(self.writes)
 
-        def request(size: int) -> None:
-            self.kept.append((sent, builder.output(size, SymbolKind.SCRATCH)))
-
-        edges.send_image(builder, image, sent, request)
+        self.kept.append((sent, builder.scratch_bytes))
+        edges.send_image(builder, image, sent, edges.Destination(SymbolKind.SCRATCH))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -178,43 +175,45 @@ def attach(legalizer: Legalizer) -> None:
     Operators of single elements come right behind the layer whose result only they read, so that
     what they read need not wait for them.
     """
-    layers, origins = list(legalizer.layers), list(legalizer.origins)
+    layers = list(legalizer.layers)
     readers = Counter(name for layer in layers for name in layer.reads)
     ends = {part for name in legalizer.graph.outputs for part in legalizer.parts(name)}
     made = {layer.writes for layer in layers}
-    following: dict[str, tuple[Layer, str]] = {}
-    for layer, origin in zip(layers, origins, strict=True):
+    following: dict[str, Layer] = {}
+    for layer in layers:
         if isinstance(layer, Pointwise | VectorPointwise):
             (source,) = layer.reads
             if readers[source] == 1 and source in made and source not in ends:
-                following[source] = layer, origin
-    pending = dict.fromkeys(map(legalizer.place, legalizer.graph.inputs))
+                following[source] = layer
+    pending = {
+        legalizer.rows.get(name) or legalizer.place(name): name for name in legalizer.graph.inputs
+    }
     sends: dict[str, list[Layer]] = {}
     for name in dict.fromkeys(legalizer.graph.outputs):
         for number, part in enumerate(legalizer.parts(name)):
             sends.setdefault(part, []).append(_send(legalizer, name, number, part))
     legalizer.layers.clear()
-    legalizer.origins.clear()
 
-    def add(layer: Layer, origin: str) -> None:
-        found = [layer, *sends.pop(layer.writes, [])]
-        legalizer.layers += found
-        legalizer.origins += [origin] * len(found)
+    def add(layer: Layer) -> None:
+        found = sends.pop(layer.writes, [])
+        for send in found:
+            send.origin = layer.origin
+        legalizer.layers += [layer, *found]
         if layer.writes in following:
-            add(*following[layer.writes])
+            add(following[layer.writes])
 
     def take(names: Iterable[str]) -> None:
         for name in names:
             if name in pending:
-                del pending[name]
+                input = pending.pop(name)
                 kind = ReceiveVector if is_vector(legalizer, name) else Receive
-                add(kind(name=name, reads=(), writes=name, input=name), name)
+                add(kind(name=input, reads=(), writes=name, input=input, origin=input))
 
-    later = {layer for layer, _ in following.values()}
-    for layer, origin in zip(layers, origins, strict=True):
+    later = set(following.values())
+    for layer in layers:
         if layer not in later:
             take(layer.reads)
-            add(layer, origin)
+            add(layer)
     take(list(pending))
 
 
@@ -232,7 +231,9 @@ def _send(legalizer: Legalizer, output: str, number: int, part: str) -> Send:
 def input_port(graph: Graph, name: str) -> Port:
     """What the object says of an input."""
     type = graph.type(name)
-    extent = (1, 1, type.size) if len(type.shape) != 4 else _extent(type.shape[1:])
+    extent = (1, 1, type.size)
+    if len(type.shape) == IMAGE_RANK:
+        extent = _extent(rows_of_images(type)[1:])
     port = _port(name, type, extent, InputLayer())
     return replace(port, size_bytes=-(-math.prod(extent) // edges.UNIT) * edges.UNIT)
 
@@ -258,6 +259,7 @@ def output_port(graph: Graph, name: str, steps: Sequence[Step]) -> Port:
     begin, offsets = 0, dict[int, Array]()
     for number, sent in found.items():
         places, size = sent.places(unit)
+        begin = round_up(begin, PART_BYTES)
         offsets[number] = begin + places
         begin += size
     every = np.concatenate([offsets[number] for number in sorted(offsets)])

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER, padded, rows_at
 from fitzroy.compiler.targets.edgetpu.codegen.layers import (
     POINT,
@@ -48,7 +47,8 @@ from fitzroy.hw_models.isa.traversal import NARROW, traversal
 _SLOT_ROWS = 128
 """Most rows of a slot of matrices, unless the words of one pixel take more."""
 
-_MOST_SLOT_ROWS = 512
+MOST_CHANNELS = WORD * 512
+"""Most channels of images: a slot holds the matrices of a pixel at least."""
 
 _STRIP_BYTES = 48 << 10
 """Most narrow memory that words of matrices take at a time, unless a single row takes more."""
@@ -76,10 +76,6 @@ class _Strip:
 
     @classmethod
     def of(cls, counts: tuple[int, int, int]) -> _Strip:
-        if counts[0] > _MOST_SLOT_ROWS:
-            raise UnsupportedError(
-                f"a product of {WORD * counts[0]} channels, of which {WORD * _MOST_SLOT_ROWS} fit"
-            )
         rows = max(_SLOT_ROWS, counts[0])
         level = max(k for k in range(1, len(counts) + 1) if math.prod(counts[:k]) <= rows)
         return cls(counts, level)

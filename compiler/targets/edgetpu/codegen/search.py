@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution
 from fitzroy.compiler.targets.edgetpu.codegen.copies import Assembly
 from fitzroy.compiler.targets.edgetpu.codegen.depthwise import Dense, Depthwise
@@ -34,6 +33,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
 from fitzroy.compiler.targets.edgetpu.codegen.pools import AveragePool, MaxPool
 from fitzroy.compiler.targets.edgetpu.codegen.ports import Fetch, Keep, Receive, Send, SendVector
 from fitzroy.compiler.targets.edgetpu.codegen.products import Product
+from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.codegen.resize import Direct, Separable
 from fitzroy.compiler.targets.edgetpu.codegen.strips import (
     Intervals,
@@ -114,6 +114,13 @@ def choose(
 
 
 _Choice = tuple[float, list[Segment]] | None
+
+
+def _reached(table: Sequence[_Choice]) -> int:
+    """How many layers fit at most, from a table of choices."""
+    return max(end for end, one in enumerate(table) if one is not None)
+
+
 """Additional cycles of some segments; None if nothing fits."""
 
 
@@ -230,20 +237,21 @@ class Search:
             capacity: bytes of narrow memory.
 
         Raises:
-            CapacityError: nothing fits.
+            Refused: nothing fits.
         """
         full = [nbytes > capacity for nbytes in self.taken()]
         if not any(full):
             return []
-        last = self.table(capacity, full)[-1]
+        table = self.table(capacity, full)
+        last = table[-1]
         if last is None:
-            raise self.too_large(full.index(True), capacity)
+            raise self.too_large(full, _reached(table), capacity)
         return last[1]
 
     def reached(self, capacity: int) -> int:
         """How many layers, from the first one on, fit at most."""
         full = [nbytes > capacity for nbytes in self.taken()]
-        return max(end for end, one in enumerate(self.table(capacity, full)) if one is not None)
+        return _reached(self.table(capacity, full))
 
     def table(self, capacity: int, full: Sequence[bool]) -> list[_Choice]:
         """For every number of layers, the cheapest segments, and their additional cycles.
@@ -285,13 +293,28 @@ class Search:
             for step, own in enumerate(self.scratch)
         ]
 
-    def too_large(self, step: int, capacity: int) -> CapacityError:
-        """Says what does not fit."""
+    def too_large(self, full: Sequence[bool], reached: int, capacity: int) -> Refused:
+        """Says what does not fit.
+
+        Args:
+            full: as for `table`.
+            reached: how many layers fit at most. The next one that could not run in strips either
+                is refused, or else the next one.
+            capacity: bytes of narrow memory.
+        """
+        layers = self.legalizer.layers
+        whole = (
+            step
+            for step in range(reached + 1, len(full))
+            if full[step] and not isinstance(layers[step - 1], _STRIPPED)
+        )
+        step = next(whole, reached + 1)
         most = max(
             (live.tensor for live in self.lives if live.begin <= step <= live.end),
             key=lambda tensor: tensor.nbytes,
         )
-        return CapacityError(
+        return Refused(
+            [layers[step - 1].origin],
             f"tensor {most.name!r} takes {most.nbytes} bytes of every tile",
             reason=f"of {capacity} bytes of narrow memory, and no layers can run in strips instead",
         )

@@ -26,6 +26,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.lower import lowerings
 from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES
+from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.codegen.stages import kind_of
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
@@ -79,7 +80,10 @@ class Segment:
 
 
 def divide(
-    graph: Graph, options: Options = DEFAULT, costs: Costs | None = None
+    graph: Graph,
+    options: Options = DEFAULT,
+    costs: Costs | None = None,
+    known: Mapping[str, Reject] | None = None,
 ) -> tuple[list[Segment], list[Placement]]:
     """The parts of a graph that go to the chip, and all groups of nodes in order.
 
@@ -87,8 +91,10 @@ def divide(
         graph: the graph.
         options: what programs may use of the chip.
         costs: what operators and transfers cost; None to map all that can be mapped.
+        known: why nodes have to stay on the host, by name, those of `refusals` among them; None to
+            ask for these.
     """
-    refused = refusals(graph, options)
+    refused = dict(refusals(graph, options) if known is None else known)
     while True:
         rejects = dict(refused)
         if costs is not None and refused:
@@ -155,6 +161,27 @@ def _too_dear(graph: Graph, node: Node, costs: Costs) -> Reject:
     )
 
 
+def concerned(graph: Graph, refusal: Refused) -> dict[str, Reject]:
+    """The nodes of a part that a refusal takes off the chip, with the reason.
+
+    Args:
+        graph: the part.
+        refusal: what was found when its program was made.
+    """
+    what = refusal.what + (f": {refusal.reason}" if refusal.reason else "")
+    names = {
+        node.name
+        for node in graph.nodes()
+        for name in refusal.operators
+        if node.name == name or (name in graph.inputs and name in node.inputs)
+    }
+    return {
+        node.name: Reject(refusal.code, what, refusal.hint or _hint(graph, node))
+        for node in graph.nodes()
+        if node.name in names
+    }
+
+
 def layers_of(graph: Graph, options: Options = DEFAULT) -> dict[str, list[str]]:
     """What the nodes of a part become, by their names; nothing if they are others' bytes.
 
@@ -164,8 +191,8 @@ def layers_of(graph: Graph, options: Options = DEFAULT) -> dict[str, list[str]]:
     legalizer = Legalizer(graph, options)
     legalizer.run()
     found: dict[str, list[str]] = {node.name: [] for node in graph.nodes()}
-    for layer, origin in zip(legalizer.layers, legalizer.origins, strict=True):
-        found[origin].append(kind_of(layer))
+    for layer in legalizer.layers:
+        found[layer.origin].append(kind_of(layer))
     return found
 
 

@@ -104,17 +104,16 @@ def spelled(instruction: T, counters: Counters | None = None) -> T:
     nests = NESTS.get(type(instruction))
     if nests is None or form(instruction) in published():
         return instruction
-    resolved = _resolved(instruction, nests)
     ways = [
-        _Own.of(item, nests, counters)
-        for item in dict.fromkeys((instruction, resolved))
+        (item, _Own.of(item, nests, counters))
+        for item in dict.fromkeys((instruction, _resolved(instruction, nests)))
         if not _fixed(item)
     ]
     for close in (False, True):
-        for own in ways:
+        for item, own in ways:
             found = own.spelling(close=close)
             if found is not None:
-                return replace(own.instruction, **found)  # type: ignore[type-var]
+                return replace(item, **found)
     return instruction
 
 
@@ -124,7 +123,7 @@ def _resolved(instruction: T, nests: Sequence[Nest]) -> T:
         # There a partial chunk shortens another dimension.
         return instruction
     values = {nest.field: getattr(instruction, nest.field) for nest in nests}
-    plain = {k: resolved(v) for k, v in values.items() if isinstance(v, Traversal)}
+    plain: dict[str, Any] = {k: resolved(v) for k, v in values.items() if isinstance(v, Traversal)}
     return replace(instruction, **plain)
 
 
@@ -427,8 +426,8 @@ class _Own:
         """The fields that make it an instruction of a form, None if it is not one."""
         form, free = choice.form, choice.free
         levels: list[list[Level]] = [[] for _ in self.nests]
-        waits = self._waits(choice, levels)
-        if waits is None:
+        matched = self._waits(choice, levels)
+        if matched is None:
             return None
         fields: dict[str, Any] = {}
         for nest, loops, wanted in zip(self.nests, self.loops, levels, strict=True):
@@ -447,13 +446,13 @@ class _Own:
             if found is None:
                 return None
             fields |= found
-        present, absent = waits
+        present, absent = matched
         added = [self._asked(item, fields) for item in absent]
         if None in added:
             return None
         if hasattr(self.instruction, "wait"):
-            found = [*present, *added]
-            fields["wait"] = (*found, *[None] * (len(self.instruction.wait) - len(found)))
+            waits = [*present, *added]
+            fields["wait"] = (*waits, *[None] * (len(self.instruction.wait) - len(waits)))
         return fields
 
     def _counted(

@@ -17,7 +17,6 @@ from fitzroy.compiler.targets.edgetpu.codegen import edges
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import Convolution
 from fitzroy.compiler.targets.edgetpu.codegen.copies import Assembly
 from fitzroy.compiler.targets.edgetpu.codegen.depthwise import Depthwise
-from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import Pointwise
 from fitzroy.compiler.targets.edgetpu.codegen.placement import COLUMNS, ROWS, Axis, Image
@@ -123,13 +122,16 @@ def _let_wait(legalizer: Legalizer, gap: _Gap) -> None:
             reader = copy.copy(layers[number])
             reader.reads = tuple(back if name == gap.name else name for name in reader.reads)
             layers[number] = reader
+    origin = maker.origin
     if isinstance(maker, Receive):
-        _insert(legalizer, gap.reader, Receive(name=back, reads=(), writes=back, input=maker.input))
+        again = Receive(name=back, reads=(), writes=back, input=maker.input, origin=origin)
+        layers.insert(gap.reader, again)
         return
     kept = _name(legalizer, gap.name, "kept")
-    keep = Keep(name=kept, reads=(gap.name,), writes=kept)
-    _insert(legalizer, gap.reader, Fetch(name=back, reads=(), writes=back, source=keep))
-    _insert(legalizer, gap.maker + 1, keep)
+    keep = Keep(name=kept, reads=(gap.name,), writes=kept, origin=origin)
+    fetch = Fetch(name=back, reads=(), writes=back, source=keep, origin=origin)
+    layers.insert(gap.reader, fetch)
+    layers.insert(gap.maker + 1, keep)
 
 
 def _gaps(legalizer: Legalizer) -> Iterator[_Gap]:
@@ -160,8 +162,3 @@ def _name(legalizer: Legalizer, name: str, suffix: str) -> str:
     result = unused_name(f"{name}.{suffix}", legalizer.graph.values, legalizer.types)
     legalizer.types[result] = legalizer.type(name)
     return result
-
-
-def _insert(legalizer: Legalizer, number: int, layer: Layer) -> None:
-    legalizer.layers.insert(number, layer)
-    legalizer.origins.insert(number, layer.name)

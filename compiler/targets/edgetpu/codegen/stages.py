@@ -20,6 +20,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.memory import Live, Piece
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, Axis, Image, Placed, Reach
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.program import chunk as whole_chunk
 
 
 class Form(ABC):
@@ -63,7 +64,6 @@ class Legalized(Form):
     Attributes:
         graph: the graph.
         layers: the layers in the order in which they run.
-        origins: name of the node that each layer comes from.
         aliases: values that are the bytes of another value.
     """
 
@@ -71,13 +71,12 @@ class Legalized(Form):
 
     graph: Graph
     layers: Sequence[Layer]
-    origins: Sequence[str]
     aliases: Mapping[str, str]
 
     def lines(self) -> Iterator[str]:
         """Every layer with what it reads and writes."""
-        for number, (layer, origin) in enumerate(zip(self.layers, self.origins, strict=True), 1):
-            yield f"{number:03} {kind_of(layer)} {layer.name!r} of node {origin!r}"
+        for number, layer in enumerate(self.layers, 1):
+            yield f"{number:03} {kind_of(layer)} {layer.name!r} of node {layer.origin!r}"
             for index, name in enumerate(layer.reads):
                 rows, columns = map(_reach, layer.windows(index))
                 yield f"    reads {name!r}: rows {rows}; columns {columns}"
@@ -99,7 +98,8 @@ class Legalized(Form):
                 if self._place(name) not in known:
                     yield f"layer {layer.name!r} reads {name!r} before it is there"
             known.add(layer.writes)
-        names = [item.name for layer in self.layers for item in layer.weights]
+        items = {id(item): item for layer in self.layers for item in layer.weights}
+        names = [item.name for item in items.values()]
         if len(set(names)) != len(names):
             yield "names of weights repeat"
 
@@ -259,12 +259,14 @@ class Mark:
         layer: name of its layer, empty for inputs and outputs.
         chunk: number of the chunk.
         bundle: bundle in the chunk, behind its START.
+        origin: the node that the layer comes from, or the input that it takes; empty for the end.
     """
 
     name: str
     layer: str
     chunk: int
     bundle: int
+    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -280,6 +282,24 @@ class Emitted(Form):
 
     marks: Sequence[Mark]
     program: Sequence[tuple[int, int, Instruction]]
+
+    @property
+    def chunks(self) -> list[list[Instruction]]:
+        """The chunks of the program, START and END included; addresses are not filled in."""
+        bodies: dict[int, list[Instruction]] = {}
+        for number, _, instruction in self.program:
+            bodies.setdefault(number, []).append(instruction)
+        return [whole_chunk(bodies[number]) for number in sorted(bodies)]
+
+    def step_at(self, chunk: int, bundle: int) -> Mark | None:
+        """The step that the instruction in some place belongs to; None for what precedes all."""
+        before = [mark for mark in self.marks if (mark.chunk, mark.bundle) <= (chunk, bundle)]
+        return before[-1] if before else None
+
+    def origin(self, chunk: int, bundle: int) -> str:
+        """What the instruction in some place comes from, as `Mark.origin`; empty for no step."""
+        step = self.step_at(chunk, bundle)
+        return "" if step is None else step.origin
 
     def lines(self) -> Iterator[str]:
         """Steps, and in each its phases: what begins them, and how much there is to do."""

@@ -1,9 +1,12 @@
 """Parameters that the host sends with every inference.
 
 All of them are one stream of units, in the order in which layers send them on to the tiles. The
-chip asks for what a layer still lacks when its consumers are there. Behind that it asks for the
+chip asks for what a layer still lacks when its consumers are there. After that it asks for the
 begin of what is needed next, no more than the buffer holds: that may come at any time, and never
 keeps the host from anything else that the program wants of it.
+
+No more than `MOST_OPEN` descriptors are open at a time, as in published programs. One is open until
+the scalar core has waited for an infeed that sends its last unit.
 """
 
 from __future__ import annotations
@@ -12,19 +15,21 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
+from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder
 from fitzroy.compiler.targets.edgetpu.codegen.sync import counted
 from fitzroy.formats.object_file import UNIT_BYTES, SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.fence import ScalarFence
 from fitzroy.hw_models.isa.fields import Producer, ScalarFlag
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Pop, PopMemory
-from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, Traversal, traversal
+from fitzroy.hw_models.isa.units import infeed_units, pop_units
 
-_BUFFER_UNITS = BEAGLE.memories.parameter_buffer.elements
-_BLOCK_UNITS = _BUFFER_UNITS // 2
-AHEAD = _BUFFER_UNITS - 4
+AHEAD = BEAGLE.memories.parameter_buffer.elements - 4
 """Units that may be in the buffer, as in compiled programs."""
+
+MOST_OPEN = 4
+"""Descriptors that are open at a time."""
 
 
 @dataclass(slots=True)
@@ -41,6 +46,8 @@ class HostStream:
     asked: int = 0
     sent: int = 0
     _ends: list[int] = field(init=False)
+    _open: list[int] = field(init=False, default_factory=list)
+    _awaited: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self._ends = []
@@ -65,25 +72,44 @@ class HostStream:
         builder.emit(
             Infeed(
                 memory=InfeedMemory.PARAMETER,
-                buffer=_units(self.sent, units, INFEED_BUFFER.rank),
+                buffer=infeed_units(InfeedMemory.PARAMETER, units, self.sent),
                 infed=Producer(0),
                 wait=(counted(ScalarFlag.PARAMETER_POP, self.sent + 1), None),
                 destination=destination,
                 row_words=row_words,
             )
         )
+        # A fence in front of the infeed, if there is one, does not wait for it.
+        self._not_served(builder)
         self.sent += units
         self.prefetch(builder)
 
     def prefetch(self, builder: Builder) -> None:
-        """Ask for the next operand, as far as the buffer holds it."""
-        if not self.complete:
+        """Ask for the next operand, as far as the buffer holds it.
+
+        One descriptor is left for what is needed before anything else can go on.
+        """
+        if not self.complete and len(self._not_served(builder)) < MOST_OPEN - 1:
             end = self._ends[bisect_right(self._ends, self.sent)]
             self._ask(builder, min(end, self.sent + AHEAD))
+
+    def _not_served(self, builder: Builder) -> list[int]:
+        """Ends of the descriptors that are open.
+
+        All infeeds so far were emitted before this is asked again: if the scalar core has waited
+        for infeeds since the last time, it has for all of them.
+        """
+        if self._awaited != builder.infeeds_awaited:
+            self._awaited = builder.infeeds_awaited
+            self._open = [end for end in self._open if end > self.sent]
+        return self._open
 
     def _ask(self, builder: Builder, end: int) -> None:
         """Ask for all units before a position."""
         while self.asked < end:
+            if len(self._not_served(builder)) == MOST_OPEN:
+                builder.emit(ScalarFence(idle=RING_STREAMS))
+                self._not_served(builder)
             index = bisect_right(self._ends, self.asked)
             name, size = self.operands[index]
             units = min(end, self._ends[index]) - self.asked
@@ -98,25 +124,10 @@ class HostStream:
             builder.emit(
                 Pop(
                     memory=PopMemory.PARAMETER,
-                    buffer=_units(self.asked, units, BUFFER.rank),
+                    buffer=pop_units(PopMemory.PARAMETER, units, self.asked),
                     popped=Producer(0),
                     wait=(counted(ScalarFlag.PARAMETER_INFEED, self.asked - AHEAD),),
                 )
             )
             self.asked += units
-
-
-def _units(position: int, units: int, rank: int) -> Traversal:
-    """Units of the stream in a buffer that they may be longer than."""
-    blocks = -(-units // _BLOCK_UNITS)
-    rest = units - (blocks - 1) * _BLOCK_UNITS
-    base = position % _BUFFER_UNITS
-    if blocks == 1:
-        return traversal(base, [(units, 1)], rank=rank)
-    return traversal(
-        base,
-        [(_BLOCK_UNITS, 1), (blocks, 0)],
-        rank=rank,
-        ping_pong=(1, _BLOCK_UNITS),
-        part=(rest, 1) if rest != _BLOCK_UNITS else None,
-    )
+            self._open.append(self.asked)

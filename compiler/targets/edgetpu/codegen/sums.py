@@ -26,7 +26,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.layers import (
     Layer,
     Step,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, Rule, legalizes
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import IMAGE_RANK, Legalizer, Rule, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import (
     PLAIN,
     Row,
@@ -42,8 +42,9 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Placed,
     covered,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.products import Product, VectorProduct
+from fitzroy.compiler.targets.edgetpu.codegen.products import MOST_CHANNELS, Product, VectorProduct
 from fitzroy.compiler.targets.edgetpu.codegen.reshape import ToImage, ToVector, as_vector, move
+from fitzroy.compiler.targets.edgetpu.codegen.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     assemble,
     image_shape,
@@ -222,7 +223,7 @@ def _in_blocks(legalizer: Legalizer, call: Call) -> bool:
     """Whether the result and all operands that are computed are vectors of one size."""
     size, shape = call.result.type.size, call.result.type.shape
     values = call.operand(0), call.operand(1)
-    return (len(shape) < _IMAGE_RANK or math.prod(shape[:-1]) == 1) and all(
+    return (len(shape) < IMAGE_RANK or math.prod(shape[:-1]) == 1) and all(
         is_vector(legalizer, value.name)
         and legalizer.type(legalizer.place(value.name)).size == size
         for value in values
@@ -230,12 +231,9 @@ def _in_blocks(legalizer: Legalizer, call: Call) -> bool:
     )
 
 
-_IMAGE_RANK = 4
-
-
 def _padded(type: TensorType) -> TensorType:
     """A type in the shape of images."""
-    return replace(type, shape=(1,) * (_IMAGE_RANK - len(type.shape)) + type.shape)
+    return replace(type, shape=(1,) * (IMAGE_RANK - len(type.shape)) + type.shape)
 
 
 def _as_image(legalizer: Legalizer, value: Value) -> Value:
@@ -261,9 +259,12 @@ def elementwise(op: str) -> Callable[[Rule], Rule]:
     def declare(rule: Rule) -> Rule:
         def run(legalizer: Legalizer, call: Call) -> None:
             _checked(call)
+            if _deep(call):
+                _of_vectors(legalizer, call)
+                return
             values: tuple[Value, ...] = call.operand(0), call.operand(1)
             after = call.result.type
-            if len(after.shape) > _IMAGE_RANK or _padded(after).shape[0] != 1:
+            if len(after.shape) > IMAGE_RANK or _padded(after).shape[0] != 1:
                 raise UnsupportedError(
                     f"{call.node.name!r} has a result of shape {list(after.shape)}, "
                     "not of one image"
@@ -274,7 +275,7 @@ def elementwise(op: str) -> Callable[[Rule], Rule]:
             else:
                 found = {value.name: _as_image(legalizer, value) for value in values}
                 values = tuple(found[value.name] for value in values)
-                if len(after.shape) < _IMAGE_RANK:
+                if len(after.shape) < IMAGE_RANK:
                     image = temporary(legalizer, f"{result.name}.image", _padded(after))
                     result = Value(image, _padded(after))
             names = tuple(value.name for value in values)
@@ -286,6 +287,33 @@ def elementwise(op: str) -> Callable[[Rule], Rule]:
         return legalizes(op)(run)
 
     return declare
+
+
+def _deep(call: Call) -> bool:
+    """Whether a product has too many channels for an image, and can be one of vectors."""
+    after = call.result.type
+    values = call.operand(0), call.operand(1)
+    return (
+        call.node.op == "mul"
+        and len(after.shape) > 1
+        and after.shape[-1] > MOST_CHANNELS
+        and all(value.type.size == after.size for value in values if value.data is None)
+    )
+
+
+def _of_vectors(legalizer: Legalizer, call: Call) -> None:
+    """The operator for the elements one after the other."""
+    rewriting, after, names = Rewriting.of(legalizer, call), call.result.type, list[str]()
+    for value in (call.operand(0), call.operand(1)):
+        if value.data is None:
+            names.append(rewriting.reshape(value.name, (after.size,)))
+            continue
+        data = np.broadcast_to(value.data, after.shape).reshape(-1)
+        names.append(rewriting.graph.add_constant(value.name, data, value.type.quantization))
+    flat = replace(after, shape=(after.size,))
+    product = rewriting.emit(call.node.op, names, flat, call.node.attributes)
+    rewriting.reshape(product, after.shape, result=call.result.name)
+    rewriting.run(legalizer)
 
 
 def _whole(value: Value, after: TensorType) -> Value:
@@ -449,10 +477,19 @@ def _mul(legalizer: Legalizer, call: Call) -> None:
 def add_product(
     legalizer: Legalizer, name: str, reads: tuple[str, str], result: str, stage: OutputStage
 ) -> None:
-    """Add a layer for a product of two tensors; one pixel of the second may stand for all."""
+    """Add a layer for a product of two tensors; one pixel of the second may stand for all.
+
+    Raises:
+        UnsupportedError: they are images of too many channels.
+    """
     zeros = [unsigned_zero_point(legalizer.type(operand)) for operand in reads]
     vector = is_vector(legalizer, reads[0])
     shapes = [legalizer.type(operand).shape for operand in reads]
+    if not vector and shapes[0][-1] > MOST_CHANNELS:
+        raise UnsupportedError(
+            f"a product of {shapes[0][-1]} channels, of which {MOST_CHANNELS} fit",
+            hint="reshape its operands, or repeat a constant, so that they have fewer",
+        )
     legalizer.layers.append(
         (VectorProduct if vector else Product)(
             name=name,

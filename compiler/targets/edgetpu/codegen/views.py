@@ -16,7 +16,13 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
-from fitzroy.compiler.targets.edgetpu.codegen.legalize import RULES, Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.codegen.legalize import (
+    IMAGE_RANK,
+    RULES,
+    Legalizer,
+    legalizes,
+    several,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.reshape import ToImage, as_vector, join_words, move
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     concatenate,
@@ -48,7 +54,7 @@ def put(legalizer: Legalizer, name: str) -> None:
 
 
 def _lies_as_vector(type: TensorType) -> bool:
-    return len(type.shape) != 4 or math.prod(type.shape[:-1]) == 1
+    return len(type.shape) != IMAGE_RANK or several(type) or math.prod(type.shape[:-1]) == 1
 
 
 def _works_on_parts(node: Node) -> bool:
@@ -110,7 +116,8 @@ def _concatenation(legalizer: Legalizer, call: Call) -> None:
         if legalizer.graph.value(name).is_constant:
             raise UnsupportedError(f"{call.node.name!r} takes a constant, {name!r}")
     in_order = math.prod(after.shape[:axis]) == 1
-    if len(after.shape) == 4 and not (in_order and _needs_no_image(legalizer, call)):
+    images = len(after.shape) == IMAGE_RANK and after.shape[0] == 1
+    if images and not (in_order and _needs_no_image(legalizer, call)):
         concatenate(legalizer, call)
         return
     if not in_order:

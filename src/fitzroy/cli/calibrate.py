@@ -1,0 +1,166 @@
+"""``fitzroy calibrate-host``: the constants of one's own host."""
+
+from __future__ import annotations
+
+import json as encoding
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fitzroy.base.errors import UsageError
+from fitzroy.cli import timing
+from fitzroy.cli.compiled import DeviceChoice
+from fitzroy.cli.files import check_output, write_file
+from fitzroy.cli.help import DeviceName, FirmwareFile, Json, Quiet, Verb
+from fitzroy.cli.terminal import Column, Terminal, count
+from fitzroy.report import units
+
+if TYPE_CHECKING:
+    from fitzroy.calibration import Calibration
+
+_RUNS = 100
+_MOST_ERROR = 10
+"""Percent of a measured time."""
+
+_UNITS = {
+    "fixed": "ms per inference",
+    "link": "MB/s to the chip",
+    "large": "us before a transfer of more than 64 KiB",
+    "output_byte": "ns per byte of outputs",
+    "output_piece": "ns per position in y and x of outputs",
+}
+
+
+def calibrate_host(
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="HOST.json",
+            help="Write the profile to this file.",
+            show_default=False,
+        ),
+    ],
+    device: DeviceName = None,
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", min=1, help="Inferences of every program.")
+    ] = _RUNS,
+    clock: timing.Clock = None,
+    usb: Annotated[
+        int,
+        typer.Option("--usb", metavar="2|3", help="USB generation of the accelerator's port."),
+    ] = 3,
+    firmware: FirmwareFile = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure this host: how long it takes to drive an accelerator.
+
+    Ten small programs are compiled and run on a device; one needs nothing, others have large
+    inputs, outputs or parameters. From the median time of each come five constants, which make the
+    timing model say that time: what an inference takes at least, the rate of the link, what a large
+    transfer costs, and what bytes and positions of outputs cost. Each program is then predicted
+    from the others, which tells how far to trust them.
+
+    The profile is one for FitzRoy's own driver: sim and bench take it with --host HOST.json
+    --driver fitzroy. On a simulated device the times are those of the simulation, which are no
+    measure of a host.
+    """
+    from fitzroy import calibration
+    from fitzroy.estimate import CLOCK, HOST, Conditions
+    from fitzroy.hosts import FORMAT, SUFFIX, VERSION, values
+    from fitzroy.hw_models.chips.hosts import FITZROY, USB2, USB3
+
+    terminal = Terminal(json=json, quiet=quiet)
+    if usb not in (2, 3):
+        raise UsageError(f"there is no USB {usb}", hint="give 2 or 3")
+    if not output.name.endswith(SUFFIX):
+        raise UsageError(
+            "the name of a profile ends otherwise",
+            reason=f"{output.name!r}, not with {SUFFIX}",
+            hint="--host tells files from names by it",
+        )
+    check_output(output, [])
+    base = calibration.usual(USB2 if usb == 2 else USB3)
+    conditions = Conditions(clock or CLOCK, HOST, FITZROY)
+    conditions.check()
+    chosen = DeviceChoice(device, None, firmware, conditions.clock)
+    with chosen.open() as opened, terminal.working("compiling") as say:
+        ran_on = opened.description
+        programs = calibration.trials(say)
+        measured = calibration.measure(opened, programs, runs, progress=say)
+        say("fitting")
+        found = calibration.calibrate(programs, measured, base, conditions, f"measured on {ran_on}")
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "driver": FITZROY,
+        "clock": conditions.clock,
+        "ran_on": ran_on,
+        "runs": runs,
+        "constants": values(found.host),
+        "samples": _samples(found),
+    }
+    write_file(output, (encoding.dumps(document, indent=2) + "\n").encode())
+    if json:
+        terminal.document(document | {"written": [os.fspath(output)]})
+        return
+    _show(terminal, document)
+    worst = max(abs(error) for error in found.fit.errors)
+    if worst > _MOST_ERROR:
+        terminal.warn(
+            f"the constants miss a program by {worst:.0f} %, of at most {_MOST_ERROR} % that can "
+            "be trusted",
+            ["give more --runs, on a host that does nothing else"],
+        )
+    terminal.note(f"wrote {output}")
+
+
+def _samples(found: Calibration) -> list[dict[str, Any]]:
+    return [
+        {"program": sample.name, "microseconds": sample.measured, "error": error, "left_out": alone}
+        for sample, error, alone in zip(
+            found.samples, found.fit.errors, found.fit.left_out, strict=True
+        )
+    ]
+
+
+def _show(terminal: Terminal, document: dict[str, Any]) -> None:
+    runs = count(document["runs"], "inference")
+    terminal.note(f"{runs} of {len(document['samples'])} programs on {document['ran_on']}")
+    terminal.table(
+        [Column("constant"), Column("value", right=True), Column("unit")],
+        [[name, f"{document['constants'][name]:.3g}", unit] for name, unit in _UNITS.items()],
+    )
+    columns = [
+        Column("program"),
+        *(Column(name, right=True) for name in ("measured", "error", "predicted from others")),
+    ]
+    terminal.table(
+        columns,
+        [
+            [
+                item["program"],
+                units.time(item["microseconds"]),
+                _percent(item["error"]),
+                _percent(item["left_out"]),
+            ]
+            for item in document["samples"]
+        ],
+    )
+
+
+def _percent(error: float | None) -> str:
+    return "unknown" if error is None else f"{error:+.1f} %"
+
+
+calibrate_command = Verb(
+    calibrate_host,
+    (
+        "fitzroy calibrate-host --device usb -o here.json",
+        "fitzroy calibrate-host --device usb:2-1 --usb 2 --clock high --runs 500 -o pi.json --json",
+    ),
+)
