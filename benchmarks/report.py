@@ -240,8 +240,9 @@ def simulator_conformance(results: Json) -> str:
         "difference grows through the network. The reference *as compiled* takes the polynomials "
         "from the program. Programs of this compiler have polynomials fitted to the quantization "
         "of the layer and are exact. A constant that is added or subtracted is rounded to whole "
-        "steps of the other operand, which matters in MoveNet, where it is 127.5 steps. Where the reference is equal and LiteRT is not, LiteRT runs an operator "
-        "outside of XNNPACK; [conformance.md](conformance.md) has the same.\n\n"
+        "steps of the other operand, which matters in MoveNet, where it is 127.5 steps. Where the "
+        "reference is equal and LiteRT is not, LiteRT runs an operator outside of XNNPACK; "
+        "[conformance.md](conformance.md) has the same.\n\n"
     )
     equal = [entry for entry in entries if not _simulator_differs(entry)]
     exact = sum(1 for entry in entries if not entry["reference"]["differing"])
