@@ -161,9 +161,7 @@ def _uniform(starts: Array, row: int, last: int) -> Iterator[tuple[int, int]]:
     yield from pairwise(cuts)
 
 
-def _transposed(
-    words: Array, known: Array | None, kind: Transpose
-) -> tuple[Array, Array | None]:
+def _transposed(words: Array, known: Array | None, kind: Transpose) -> tuple[Array, Array | None]:
     """Groups of 4 words as 4 x 4 bytes, or of 2 as 2 x 2 halfwords, transposed.
 
     An incomplete group at the end of a row is filled up with zeros.

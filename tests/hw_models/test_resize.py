@@ -169,6 +169,13 @@ def test_unknown_pixels_reach_only_what_uses_them() -> None:
     assert f"narrow word {pixel} of tile 0" in str(machine.memory.origins.of(marks[0, 0]))
 
 
+def test_operands_are_needed() -> None:
+    point = doubled((1, 1), 4, (97, 97), nearest=True)
+    for name in "ab":
+        with pytest.raises(SimulationError, match="without an operand"):
+            resize_plan(replace(point, **{name: None}))
+
+
 PLAIN = doubled((6, 6), 8, (96, 96), nearest=False)
 assert PLAIN.a is not None
 assert PLAIN.b is not None
