@@ -171,9 +171,9 @@ def test_unknown_pixels_reach_only_what_uses_them() -> None:
 
 def test_operands_are_needed() -> None:
     point = doubled((1, 1), 4, (97, 97), nearest=True)
-    for name in "ab":
+    for op in (replace(point, a=None), replace(point, b=None)):
         with pytest.raises(SimulationError, match="without an operand"):
-            resize_plan(replace(point, **{name: None}))
+            resize_plan(op)
 
 
 PLAIN = doubled((6, 6), 8, (96, 96), nearest=False)
