@@ -135,19 +135,20 @@ class NarrowToWideUnit:
             source = stretch(addresses)
             shape = (len(tiles), stop - first, -1)
             words = memory.narrow[crossing(where, source)].reshape(shape)
-            known = memory.narrow_known[crossing(where, source)]
-            if known.min() != KNOWN:
-                known = memory.marked("narrow", where, addresses, known)
-            known = known.reshape(shape)
+            marks = memory.narrow_known[crossing(where, source)]
+            known: Array | None = None
+            if marks.min() != KNOWN:
+                known = memory.marked("narrow", where, addresses, marks).reshape(shape)
             if instruction.transpose:
                 words, known = _transposed(words, known, instruction.transpose)
             count = words.shape[2]
             rows = crossing(where, stretch(plan.rows[first:stop]))
             memory.wide[*rows, :count] = words
-            memory.wide_known[*rows, :count] = known
             # Whole rows are written; programs read the rest, but do not use what comes of it.
             memory.wide[*rows, count:] = 0
-            memory.wide_known[*rows, count:] = True
+            memory.wide_known[*rows] = KNOWN
+            if known is not None:
+                memory.wide_known[*rows, :count] = known
         done = passed(plan.ends, row, last)
         self._core.count(tiles, TileFlag.NARROW_TO_WIDE, done)
         return tiles, end, last == len(plan.rows)
@@ -160,7 +161,7 @@ def _uniform(starts: Array, row: int, last: int) -> Iterator[tuple[int, int]]:
     yield from pairwise(cuts)
 
 
-def _transposed(words: Array, known: Array, kind: Transpose) -> tuple[Array, Array]:
+def _transposed(words: Array, known: Array | None, kind: Transpose) -> tuple[Array, Array | None]:
     """Groups of 4 words as 4 x 4 bytes, or of 2 as 2 x 2 halfwords, transposed.
 
     An incomplete group at the end of a row is filled up with zeros.
@@ -170,15 +171,15 @@ def _transposed(words: Array, known: Array, kind: Transpose) -> tuple[Array, Arr
     pad = ((0, 0), (0, 0), (0, missing))
     # Padding keeps the order of axes in memory, which a selection of rows may have changed.
     words = np.ascontiguousarray(np.pad(words, pad))
-    known = np.ascontiguousarray(np.pad(known, pad, constant_values=KNOWN))
     shape = (*words.shape[:2], -1, group)
     parts = words.reshape(shape).view(np.uint8 if group == 4 else "<u2")
     square = parts.reshape(*shape[:2], -1, group, group).swapaxes(3, 4)
     result = np.ascontiguousarray(square).view("<u4").reshape(words.shape)
-    if known.min() != KNOWN:
+    if known is not None:
         # A word of the result has a part of every word of its group.
+        known = np.ascontiguousarray(np.pad(known, pad, constant_values=KNOWN))
         bytes_known = by_byte(known).reshape(*shape, group, WORD_BYTES // group)
-        known = by_word(bytes_known.swapaxes(3, 4).reshape(*shape[:2], -1)).reshape(known.shape)
+        known = by_word(bytes_known.swapaxes(3, 4).reshape(*shape[:2], -1)).reshape(words.shape)
     return result, known
 
 
@@ -233,9 +234,11 @@ class WideToNarrowUnit:
         else:
             memory.narrow[target] = memory.wide.reshape(TILES, -1)[source]
             known = memory.wide_known.reshape(TILES, -1)[source]
-            if known.min() != KNOWN:
-                known = memory.marked("wide", where, plan.cells[position:end], known)
-            memory.narrow_known[target] = known
+            if known.min() == KNOWN:
+                memory.narrow_known[target] = KNOWN
+            else:
+                cells = plan.cells[position:end]
+                memory.narrow_known[target] = memory.marked("wide", where, cells, known)
             flag = TileFlag.WIDE_TO_NARROW
         self._core.count(tiles, flag, passed(plan.ends, position, end))
         return tiles, end, end == len(plan.narrow)

@@ -167,7 +167,7 @@ class OpPlan:
         if op.nlu:
             return np.float32(0), top
         zero = np.float32(op.output_zero_point)
-        low, high = (rounded(np.float32(x)) + zero for x in (op.minimum, op.maximum))
+        low, high = rounded(np.array([op.minimum, op.maximum], np.float32)) + zero
         return np.clip(low, 0, top), np.clip(high, 0, top)
 
     @cached_property

@@ -94,7 +94,8 @@ def resize_plan(op: Resize) -> ResizePlan:
             "a resize of a form that no known program has",
             reason=f"its {what} is {value}, known is {known}",
         )
-    assert op.a is not None and op.b is not None
+    if op.a is None or op.b is None:
+        raise SimulationError("a resize without an operand a or b")
     addresses, counts = sequence(op.a).addresses, op.loops
     steps = len(addresses)
     index = [np.arange(steps) // math.prod(counts[:k]) % counts[k] for k in range(_Y + 1)]

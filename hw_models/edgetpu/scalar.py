@@ -8,8 +8,8 @@ when to go on; it may write the core's memory in between, as OUTFEED does.
 
 Words may be unknown: memory at the start, and what OUTFEED brings if the consumer does not supply
 it, or supplies it as `Doubtful`. Unknown words pass through registers and arithmetic, and a word
-from an unknown address is unknown. A program whose course depends on one cannot be followed: `UnknownValueError`. Reading a
-register that was never written is an error.
+from an unknown address is unknown. A program whose course depends on one cannot be followed:
+`UnknownValueError`. Reading a register that was never written is an error.
 
 Facts: execution of compiled programs. Rounding of floats, 2^x and reciprocals to nearest even is
 LIKELY. ASSUMED, never observed: conversion to integers saturates and takes NaN to 0, the maximum

@@ -172,8 +172,8 @@ def _shifted(call: Call, arrays: Operands, sign: int) -> list[Array]:
         return _sum(call, arrays, sign)
     assert before.quantization is not None
     assert other.quantization is not None
-    steps = stored_unsigned(arrays[1], other) - unsigned_zero_point(other)
-    steps = steps * (np.float64(other.quantization.scale[0]) / before.quantization.scale[0])
+    ratio = np.float64(other.quantization.scale[0]) / before.quantization.scale[0]
+    steps = (stored_unsigned(arrays[1], other) - unsigned_zero_point(other)) * ratio
     bias = sign * rounded(steps.astype(np.float32)).astype(np.int64)
     x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
     return [finished(x + bias, copy_stage(before, after), after)]

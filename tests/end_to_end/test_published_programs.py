@@ -89,9 +89,11 @@ def simulated(package: PackageFile, inputs: dict[str, Array], seed: int | None) 
 def test_program_runs_and_does_not_depend_on_initial_memories(path: Path) -> None:
     package = package_of(path)
     inputs = drawn(package, 1)
-    outputs, other = (simulated(package, inputs, seed) for seed in (None, 7))
-    assert other.stream == outputs.stream
+    outputs = simulated(package, inputs, None)
     assert bool(outputs.doubt) == (path.stem == DOUBTFUL)
+    if not outputs.doubt:
+        # Otherwise the device has tried others itself.
+        assert simulated(package, inputs, 7).stream == outputs.stream
     for name, layer in package.main.outputs.items():
         size = layer.packed_bytes * layer.execution_count_per_inference
         assert outputs.tensors[name].size == size
@@ -115,7 +117,7 @@ def test_outputs_equal_the_source(path: Path) -> None:
     for name in names:
         have = outputs.tensors[name].view(wanted[name].dtype).reshape(wanted[name].shape)
         assert np.count_nonzero(have != wanted[name]) == 0, name
-        changed += np.count_nonzero(have != exact[name])
+        changed += int(np.count_nonzero(have != exact[name]))
     # Tables change values of the YOLOs, and constants of sums those of movenet.
     assert bool(changed) == (path.stem in RESIZES)
     assert (logistic is not None) == (path.stem in RESIZES)

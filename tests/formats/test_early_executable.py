@@ -121,7 +121,7 @@ def test_a_new_package_takes_the_place_of_both_executables() -> None:
 def test_malformed_executables_are_refused(key: str, content: bytes) -> None:
     model, package = compiled("templates/dense_256_edgetpu.tflite")
     content = content if content or key == PACKAGE_KEY else b"\x01"
-    data = rewrapped(model, {**options(package), key: flexbuffer.Bytes(content)})
+    data = rewrapped(model, options(package) | {key: flexbuffer.Bytes(content)})
     with pytest.raises(FormatError):
         custom_op.extract(tflite.read_model(data, "early"), "early", data)[0].read()
 
@@ -129,7 +129,11 @@ def test_malformed_executables_are_refused(key: str, content: bytes) -> None:
 @pytest.mark.corpus
 def test_without_a_sign_of_age_a_package_is_expected() -> None:
     model, package = compiled("templates/dense_256_edgetpu.tflite")
-    later = {"1": 0, PACKAGE_KEY: flexbuffer.Bytes(early(package.main)), "5": -1}
+    later: dict[str, flexbuffer.Value] = {
+        "1": 0,
+        PACKAGE_KEY: flexbuffer.Bytes(early(package.main)),
+        "5": -1,
+    }
     data = rewrapped(model, later)
     with pytest.raises(FormatError, match="where DWN1 is expected"):
         custom_op.extract(tflite.read_model(data, "early"), "early", data)[0].read()

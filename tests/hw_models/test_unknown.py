@@ -39,6 +39,7 @@ from fitzroy.hw_models.edgetpu.unknown import (
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
 from fitzroy.hw_models.isa.fence import TileFence
 from fitzroy.hw_models.isa.fields import TileEngine
+from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.program import chunk
 from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.scalar import (
@@ -146,7 +147,7 @@ def test_doubts_are_collected_where_they_are_wanted() -> None:
     assert "lane 7 of wide row 5 of tile 0" in str(machine.doubts[0].origin)
 
 
-def relayed(lane: int, *then: Scalar | Branch) -> tuple[Machine, list[Any]]:
+def relayed(lane: int, *then: Instruction) -> tuple[Machine, list[Any]]:
     """A lane by way of scalar memory into register 7, and what follows."""
     machine = prepared()
     machine.memory.wide_known[0, 5, 1] = 0

@@ -286,6 +286,7 @@ def _results(
     stream = result.device.stream
     return {
         "stream": {"bytes": len(stream), "fnv1a64": fnv1a64(stream)},
+        "doubt": result.device.doubt,
         "outputs": [
             describe_output(Port(name, type), result.outputs[name], top, names)
             | _sent(result.device.buffers[name].tobytes())
@@ -308,6 +309,10 @@ def _tell(terminal: Terminal, document: dict[str, Any], inference: Inference | N
         for path in document["written"]:
             terminal.note(f"wrote {path}")
         return
+    if document["doubt"]:
+        terminal.warn(
+            f"outputs use {document['doubt']}; with other contents there, they are the same"
+        )
     show_outputs(terminal, document)
     rows = [
         (item["name"], item["device_bytes"], item["device_fnv1a64"]) for item in document["outputs"]
