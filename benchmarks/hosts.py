@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,6 +75,12 @@ OLDER = {
     ("Raspberry Pi 5, rusb replay", "USB3", 250): ("raspberry_pi_5_usb3", "high"),
 }
 """Host and performance level by host, link and clock of older rows."""
+
+TUNED_HOSTS = ("jetson_nano_5w_usb3", "raspberry_pi_3_usb2", "raspberry_pi_4_usb3")
+"""Hosts all older rows of which constants were chosen with in view: none of them judges."""
+
+TUNED_MODELS = re.compile(r"model_dense_")
+"""Models that the limit of `long_chunk`, and what instructions cost, were chosen with."""
 
 _SUFFIX = "_edgetpu.tflite"
 
@@ -240,9 +247,15 @@ def older(progress: Callable[[str], None]) -> Iterator[Row]:
         if path is not None:
             progress(f"{timing.short(name)}, {where[0]}")
             modelled = program(path).time(where[1], where[0]).total / 1000
-        parts = {"judge": "held out", "calibrate": "fitted"}
-        part = parts.get(part_of(name), "other")
-        yield Row(part, timing.short(name), *where, measured, modelled, None, ", ".join(place[:1]))
+        part = older_part(name, where[0])
+        yield Row(part, timing.short(name), *where, measured, modelled, None, place[0])
+
+
+def older_part(file: str, host: str) -> str:
+    """What an older row is, by the file of its program and its host."""
+    if host in TUNED_HOSTS or TUNED_MODELS.search(file):
+        return "fitted"
+    return {"judge": "held out", "calibrate": "fitted"}.get(part_of(file), "other")
 
 
 def _in_corpus(content: Mapping[str, Any], file: int) -> bool:
@@ -264,21 +277,27 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
         UsageError: there is no corpus, or there are no measurements.
     """
     del repeats
-    rows, constants = [], {}
+    rows: list[Row] = []
+    constants = {}
     for host in NAMES.values():
         more, constants[host] = compare(host, progress)
         rows += more
     rows += older(progress)
+    return write(rows, constants)
+
+
+def write(rows: Sequence[Row], constants: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Write ``results/hosts.json``; returns the aims that were missed."""
+    judged = summary(rows)
     write_results(
         "hosts",
         {
             "aims": {"mean": MEAN_ERROR, "largest": LARGEST_ERROR},
-            "judged": summary(rows),
+            "judged": judged,
             "rows": [asdict(row) | {"judging": row.judging} for row in rows],
             "constants": constants,
         },
     )
-    judged = summary(rows)
     faults = []
     if judged["all"]["mean"] > MEAN_ERROR:
         faults.append(f"hosts: mean error {judged['all']['mean']:.1f} %, aim {MEAN_ERROR:g} %")

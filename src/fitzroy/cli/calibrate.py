@@ -71,7 +71,7 @@ def calibrate_host(
     """
     from fitzroy import calibration
     from fitzroy.estimate import CLOCK, HOST, Conditions
-    from fitzroy.hosts import FORMAT, SUFFIX, VERSION, values
+    from fitzroy.hosts import SUFFIX
     from fitzroy.hw_models.chips.hosts import FITZROY, USB2, USB3
 
     terminal = Terminal(json=json, quiet=quiet)
@@ -94,29 +94,27 @@ def calibrate_host(
         measured = calibration.measure(opened, programs, runs, progress=say)
         say("fitting")
         found = calibration.calibrate(programs, measured, base, conditions, f"measured on {ran_on}")
-    document: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "driver": FITZROY,
-        "clock": conditions.clock,
-        "ran_on": ran_on,
-        "runs": runs,
-        "constants": values(found.host),
-        "samples": _samples(found),
-    }
+    document = {"clock": conditions.clock, "ran_on": ran_on, "runs": runs} | _document(found)
     write_file(output, (encoding.dumps(document, indent=2) + "\n").encode())
     if json:
         terminal.document(document | {"written": [os.fspath(output)]})
         return
-    _show(terminal, document)
-    worst = max(abs(error) for error in found.fit.errors)
-    if worst > _MOST_ERROR:
-        terminal.warn(
-            f"the constants miss a program by {worst:.0f} %, of at most {_MOST_ERROR} % that can "
-            "be trusted",
-            ["give more --runs, on a host that does nothing else"],
-        )
+    _show(terminal, document, found)
     terminal.note(f"wrote {output}")
+
+
+def _document(found: Calibration) -> dict[str, Any]:
+    """What makes a profile, and how well it fits."""
+    from fitzroy.hosts import FORMAT, VERSION, values
+    from fitzroy.hw_models.chips.hosts import FITZROY
+
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "driver": FITZROY,
+        "constants": values(found.host),
+        "samples": _samples(found),
+    }
 
 
 def _samples(found: Calibration) -> list[dict[str, Any]]:
@@ -128,7 +126,7 @@ def _samples(found: Calibration) -> list[dict[str, Any]]:
     ]
 
 
-def _show(terminal: Terminal, document: dict[str, Any]) -> None:
+def _show(terminal: Terminal, document: dict[str, Any], found: Calibration) -> None:
     runs = count(document["runs"], "inference")
     terminal.note(f"{runs} of {len(document['samples'])} programs on {document['ran_on']}")
     terminal.table(
@@ -151,6 +149,13 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
             for item in document["samples"]
         ],
     )
+    worst = max(abs(error) for error in found.fit.errors)
+    if worst > _MOST_ERROR:
+        terminal.warn(
+            f"the constants miss a program by {worst:.0f} %, of at most {_MOST_ERROR} % that can "
+            "be trusted",
+            ["give more --runs, on a host that does nothing else"],
+        )
 
 
 def _percent(error: float | None) -> str:
