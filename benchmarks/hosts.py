@@ -17,7 +17,7 @@ import os
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -208,9 +208,9 @@ def compare(host: str, progress: Callable[[str], None]) -> tuple[list[Row], dict
         found.append(Row("fitted", row["model"], host, "max", measured, None, None, note))
     best = fit(samples, FITTED[host], least_changes(BEAGLE.hosts[host]))
     rows = []
-    for row, item, alone in zip(found, samples, best.left_out, strict=True):
-        left_out = None if alone is None else row.measured * (1 + alone / 100)
-        rows.append(Row(**{**asdict(row), "modelled": item.modelled / 1000, "left_out": left_out}))
+    for one, item, alone in zip(found, samples, best.left_out, strict=True):
+        left_out = None if alone is None else one.measured * (1 + alone / 100)
+        rows.append(replace(one, modelled=item.modelled / 1000, left_out=left_out))
     return [*rows, *missing], _constants(host, best.changes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from enum import IntEnum
@@ -31,6 +32,8 @@ from fitzroy.compiler.ops.definition import Operator
 from fitzroy.compiler.pipeline import PASSES
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lowerings
 from fitzroy.compiler.targets.xnnpack.legalize import RULES
+from fitzroy.driver.probe.probe import Risk
+from fitzroy.driver.probe.suite import suite
 from fitzroy.hw_models.chips import usb
 from fitzroy.hw_models.chips.catalog import CHIPS
 from fitzroy.hw_models.chips.facts import facts
@@ -787,6 +790,50 @@ def _places(places: int, programs: int) -> str:
     return f"{places:,} in {programs:,} {'programs' if programs > 1 else 'program'}"
 
 
+def probes() -> str:
+    """The programs of ``fitzroy probe``."""
+    own = [one for one in suite() if not one.slug.startswith(_FORM_PREFIX)]
+    forms = Counter(one.form.split(" ")[0] for one in suite() if one.slug.startswith(_FORM_PREFIX))
+    lines = [
+        NOTICE + "# Probes\n",
+        "What each program of `fitzroy probe` would settle; how to run them is in",
+        "[probe.md](probe.md).\n",
+    ]
+    for risk in Risk:
+        chosen = [one for one in own if one.risk is risk]
+        lines.append(f"## {_RISKS[risk]}\n")
+        lines += _table(
+            ("probe", "exercises", "settles", "leaves", "known other answers"),
+            [
+                (
+                    f"`{one.slug}`",
+                    one.title,
+                    one.settles,
+                    ", ".join(f"`{name}`" for name in one.properties),
+                    "; ".join(one.alternatives),
+                )
+                for one in chosen
+            ],
+        )
+    lines += [
+        "## Forms that no published program has\n",
+        "One probe each, named after the opcode and a digest of the form.\n",
+        *_table(
+            ("opcode", "probes"), [(f"`{name}`", number) for name, number in sorted(forms.items())]
+        ),
+    ]
+    return "\n".join(lines)
+
+
+_FORM_PREFIX = "form-"
+_RISKS = {
+    Risk.CONTROL: "Controls: published forms only, which must pass",
+    Risk.LOW: "Low risk",
+    Risk.MEDIUM: "Medium risk",
+    Risk.HIGH: "High risk: a device may hang",
+}
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "operators.md": operators,
     "passes.md": passes,
@@ -795,6 +842,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "chip.md": chip,
     "bytecode.md": bytecode,
     "envelope.md": envelope,
+    "probes.md": probes,
 }
 
 

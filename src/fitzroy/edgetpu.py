@@ -17,6 +17,10 @@ from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.definition import Reject
 from fitzroy.compiler.partition import Placement, title
+from fitzroy.compiler.targets.edgetpu.codegen.confirmation import (
+    UnconfirmedError,
+    refuse_unconfirmed,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS, Costs
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower, parameter_rows
 from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS
@@ -39,6 +43,7 @@ from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.object_file import ObjectFile, Resources
 from fitzroy.formats.submodel import submodel
 from fitzroy.linker.packages.darwinn import LinkOptions, link
+from fitzroy.report.forms import instructions
 
 F = TypeVar("F", bound=Form)
 
@@ -253,16 +258,43 @@ def compile_together(
         FormatError: a file is malformed.
         UnsupportedError: a model is compiled already, or no operator of it can be mapped; with the
             reason of each.
+        UnconfirmedError: a model needs what is neither published nor confirmed, and only that may
+            be used.
         CapacityError: no part of a model fits the chip.
     """
     start = time.perf_counter()
-    drafts = [_Draft.of(_source(model), generator, costs) for model in models]
-    _lower(drafts, generator, progress)
-    progress("linking")
-    packages = iter(link([item for draft in drafts for item in draft.objects], options))
-    finished = [draft.finished([next(packages) for _ in draft.objects]) for draft in drafts]
+    sources = [_source(model) for model in models]
+    try:
+        finished = _together(sources, options, generator, costs, progress)
+    except UnconfirmedError:
+        if generator.conservative:
+            raise
+        # What published programs do has fewer forms that a probe must have confirmed.
+        progress("compiling again, as published programs do")
+        slower = replace(generator, conservative=True)
+        finished = _together(sources, options, slower, costs, progress)
     seconds = time.perf_counter() - start
     return tuple(replace(result, seconds=seconds) for result in finished)
+
+
+def _together(
+    sources: Sequence[Source],
+    options: LinkOptions | None,
+    generator: Options,
+    costs: Costs | None,
+    progress: Callable[[str], None],
+) -> list[EdgeTpuCompilation]:
+    """Compile models that share a chip, with the same options for all."""
+    drafts = [_Draft.of(source, generator, costs) for source in sources]
+    _lower(drafts, generator, progress)
+    progress("linking")
+    linked = link([item for draft in drafts for item in draft.objects], options)
+    if generator.confirmed is not None:
+        # The linker adds the programs that load parameters.
+        every = (instruction for _, instruction in instructions(linked))
+        refuse_unconfirmed(every, generator.confirmed, "the linked program")
+    packages = iter(linked)
+    return [draft.finished([next(packages) for _ in draft.objects]) for draft in drafts]
 
 
 def compile_segments(

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from benchmarks.edgetpu_compiler import quantized
+from benchmarks.forms import compiled
 from tests.compiler.edgetpu_models import U8, differing_bytes, findings, random_model
 from tests.compiler.test_codegen_convolution import chain, grow
+from tests.support import corpus_models, corpus_path
 
+from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.codegen import builder as builders
@@ -38,6 +44,9 @@ from fitzroy.linker.packages.darwinn import link
 KEPT = ("ring-tokens", "chunk-begin", "narrow-top", "second-handshake", "end-fence")
 """Properties that beginning, chunks, tokens and end of a program decide on."""
 
+INSIDE = (*KEPT, *(slug for slug, item in PROPERTIES.items() if item.risk.matters))
+"""Properties that no program of the code generator leaves."""
+
 SEEDS = (0, 3, 6, 11)
 
 
@@ -58,9 +67,12 @@ def outside(package: PackageFile, slugs: Sequence[str] = KEPT) -> dict[str, int]
     return {slug: item.worst.value for slug, item in found.items() if item.worst is not None}
 
 
-def linked(graph: Graph, options: Options | None = None) -> list[PackageFile]:
-    parts = [segment.graph for segment in divide(graph)[0]]
-    return [package for part in parts for package in link([lower(part, options or Options())])]
+def linked(graph: Graph) -> list[PackageFile]:
+    objects = []
+    for segment in divide(graph)[0]:
+        with suppress(CapacityError):
+            objects.append(lower(segment.graph))
+    return list(link(objects)) if objects else []
 
 
 def message(builder: Builder, tokens: int) -> RingProduce:
@@ -191,10 +203,51 @@ def test_programs_of_many_chunks_are_right(seed: int, monkeypatch: pytest.Monkey
 # --- the envelope --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_programs_keep_to_the_envelope(seed: int) -> None:
-    for package in linked(random_model(seed)):
-        assert outside(package) == {}
+@pytest.mark.parametrize(
+    "shard",
+    [pytest.param(number, marks=[pytest.mark.slow] if number else []) for number in range(20)],
+)
+def test_random_models_keep_to_the_envelope(shard: int) -> None:
+    for seed in range(25 * shard, 25 * shard + 25):
+        for package in linked(random_model(seed)):
+            assert outside(package, INSIDE) == {}, seed
+
+
+@pytest.mark.parametrize(
+    "options",
+    [Options(parameter_rows=0), Options(narrow_bytes=16 << 10)],
+    ids=["streamed", "in strips"],
+)
+@pytest.mark.parametrize("seed", range(6))
+def test_small_memories_do_not_lead_outside(seed: int, options: Options) -> None:
+    for segment in divide(random_model(seed), options)[0]:
+        try:
+            (package,) = link([lower(segment.graph, options)])
+        except CapacityError:
+            continue
+        assert outside(package, INSIDE) == {}
+
+
+def source_params(quick: int = 5) -> list[object]:
+    """Source models of the corpus; some of them always run."""
+    paths = [path for path in corpus_models() if "edgetpu" not in path.stem]
+    step = max(1, len(paths) // quick)
+    return [
+        pytest.param(
+            path,
+            id=str(path.relative_to(corpus_path())),
+            marks=[pytest.mark.corpus, *([pytest.mark.slow] if number % step else [])],
+        )
+        for number, path in enumerate(paths)
+    ]
+
+
+@pytest.mark.parametrize("path", source_params())
+def test_models_keep_to_the_envelope(path: Path) -> None:
+    if not quantized(path):
+        pytest.skip("not quantized")
+    for package in compiled(path, Options()):
+        assert outside(package, INSIDE) == {}
 
 
 def small() -> Graph:

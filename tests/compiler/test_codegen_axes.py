@@ -218,6 +218,29 @@ def test_what_was_packed_is_unpacked_without_a_copy() -> None:
     assert_right(model.graph, (1,))
 
 
+@pytest.mark.parametrize(
+    ("shapes", "axis"),
+    [
+        (((4, 5), (4, 7)), 1),
+        (((3, 4, 5), (3, 2, 5)), 1),
+        (((3, 4, 5), (3, 4, 1)), 2),
+        (((1, 14, 100), (1, 14, 40), (1, 14, 9)), 2),
+        (((2, 3, 4, 5, 6), (2, 3, 1, 5, 6)), 2),
+    ],
+)
+def test_rows_are_joined(shapes: tuple[Shape, ...], axis: int) -> None:
+    model = Model(len(shapes[0]))
+    names = [
+        model.graph.add_input(f"x{number}", model.type(shape, 0.05))
+        for number, shape in enumerate(shapes)
+    ]
+    first = shapes[0]
+    joined = (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
+    attributes = ConcatenationAttributes(axis)
+    type = model.type(joined, 0.06)
+    assert_right(finished(model, model.emit("concatenation", names, type, attributes)), (1,))
+
+
 # --- transpositions ------------------------------------------------------------------------------
 
 

@@ -221,3 +221,18 @@ def test_models_with_large_strides(name: str, operators: int) -> None:
     result = compile_edgetpu(path)
     assert len(result.mapped) == operators
     assert_right(result)
+
+
+@pytest.mark.slow
+def test_a_detector_keeps_all_but_a_few_operators_on_the_chip() -> None:
+    path = corpus_path().parent / "study/models/yolov5nu_352_full_integer_quant.tflite"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    result = compile_edgetpu(path)
+    assert len(result.unmapped) <= 9
+    assert {reason.where.split()[0] for reason in result.reasons} == {
+        node.op for node in result.unmapped
+    }
+    last = result.segments[-1]
+    assert {"softmax", "mul"} <= {node.op for node in last.segment.nodes}
+    assert not differences(last.segment.graph, last.package, 3)

@@ -17,6 +17,7 @@ from fitzroy.formats.bytecode_module import BytecodeModule, write_module
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList, TensorValue
 from fitzroy.formats.object_file import write_object
+from fitzroy.formats.probe_report import Report, Result, Status, write_report
 from fitzroy.formats.reflection import Tensor
 from fitzroy.hw_models.usb_device.usbip import messages as usbip
 from fitzroy.hw_models.vm.text import disassemble
@@ -270,6 +271,40 @@ def _smallest(contents: list[bytes], count: int) -> list[bytes]:
     return [content for _, content in sorted(by_size.items())][:count]
 
 
+def probe_reports() -> list[bytes]:
+    digest = "0123456789abcdef" * 4
+    passed = Result(
+        "load-with-alu",
+        Status.PREDICTED,
+        ("scalar load=register alu=shr immediate_b=1",),
+        ("scalar-load-alone",),
+        digest,
+        digest,
+        32,
+        seconds=0.0004,
+        predicted_seconds=0.0003,
+    )
+    differs = Result(
+        "round-ties",
+        Status.DIFFERS,
+        expected=digest,
+        observed=digest[::-1],
+        size=256,
+        differing=2,
+        differences=((1, 64, 65), (3, 65, 66)),
+        rule="halves up",
+    )
+    hangs = Result(
+        "queued-consumers", Status.HANGS, expected=digest, size=64, error="DeadlineError"
+    )
+    head = ("usb", digest, "fitzroy", digest, "Linux aarch64", "2026-01-31T12:00:00Z")
+    return [
+        write_report(Report(*head)),
+        write_report(Report(*head, (passed,))),
+        write_report(Report(*head, (passed, differs, hangs))),
+    ]
+
+
 SEEDS = {
     "tflite": tflite_files,
     "program": program_files,
@@ -282,6 +317,7 @@ SEEDS = {
     "bitstream": bitstream_files,
     "module": module_files,
     "module_listing": module_listing_files,
+    "probe_report": probe_reports,
     "usbip": usbip_files,
     "usb": usb_host.scripts,
 }

@@ -29,6 +29,7 @@ from fitzroy.formats import (
 from fitzroy.formats.darwinn import ExecutableType
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.object_file import ObjectFile, read_object, write_object
+from fitzroy.formats.probe_report import read_report, write_report
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction
 from fitzroy.hw_models.isa.program import assemble, bundle_count, disassemble
 from fitzroy.hw_models.isa.text import Chunk, ChunkParser, Numbering, listing, uncommented
@@ -395,9 +396,20 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "bitstream": disassemble,
     "module": lambda data: dialect_of(bytecode_module.read_module(data)),
     "module_listing": lambda data: module_text.assemble(data.decode()),
+    "probe_report": read_report,
     "usbip": usbip_messages,
     "usb": usb_host.read_script,
 }
+
+
+def probe_report_target(data: bytes) -> None:
+    report = read_report(data, "fuzz.json")
+    if read_report(write_report(report)) != report:
+        raise AssertionError("a report changes when written and read")
+    for text in report.confirmed:
+        if not text.isascii() or not text.isprintable():
+            raise AssertionError(f"{text!r} is confirmed")
+
 
 TARGETS: dict[str, Target] = {
     "tflite": tflite_target,
@@ -411,6 +423,7 @@ TARGETS: dict[str, Target] = {
     "bitstream": bitstream_target,
     "module": module_target,
     "module_listing": module_listing_target,
+    "probe_report": probe_report_target,
     "usbip": usbip_target,
     "usb": lambda data: usb_host.play(data, BUDGET),
 }
@@ -427,6 +440,7 @@ KINDS: dict[str, tuple[FileKind | None, ...]] = {
     "bitstream": (None,),
     "module": (FileKind.MODULE,),
     "module_listing": (None,),
+    "probe_report": (None,),
     "usbip": (None,),
     "usb": (None,),
 }

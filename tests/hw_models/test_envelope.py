@@ -30,6 +30,7 @@ from fitzroy.hw_models.edgetpu.envelope import (
 )
 from fitzroy.hw_models.edgetpu.envelope.check import bounds, excess
 from fitzroy.hw_models.edgetpu.envelope.published import TABLE, table
+from fitzroy.hw_models.edgetpu.scalar import HostWords
 from fitzroy.hw_models.edgetpu.verifier import record, verify
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
@@ -345,6 +346,28 @@ def test_a_loop_is_as_long_as_it_runs() -> None:
     pushes = [move(4), *output(40), Loop(count=5, length=2), PUSH, PUSH]
     assert found("push-run", pushes).outside == ()
     assert found("output-descriptor-place", pushes).outside == ()
+
+
+@pytest.mark.parametrize("requests", [False, True], ids=["pushes", "descriptors in a loop"])
+def test_loops_that_run_once_give_the_same_events(
+    requests: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = descriptor(INPUT, 8)
+    pushed = [move(4), Loop(count=3, length=1), PUSH, *output(12), PUSH, PUSH, PUSH]
+    looped = [Loop(count=3, length=len(request)), *request] if requests else []
+    # What follows a HALT is not executed.
+    bodies = [[*pushed, Halt(), PUSH], [*pushed, *looped, Halt(end_program=True)]]
+    chunks = [chunk(body) for body in bodies]
+    assert (programs._shortened(chunks) is None) == requests
+    quick = Program.of(chunks)
+    monkeypatch.setattr(programs, "_shortened", lambda chunks: None)
+    whole = Program.of(chunks)
+    runs = [
+        [len(event.words) for event in one.events if isinstance(event, HostWords)]
+        for one in (quick, whole)
+    ]
+    assert runs == [[3, 3, 3, 3]] * 2
+    assert measured(quick) == measured(whole)
 
 
 def test_computed_words_are_no_relay() -> None:

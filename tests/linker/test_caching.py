@@ -13,6 +13,8 @@ from tests.support import corpus, corpus_params
 from fitzroy.base.errors import FormatError, LinkError, UnsupportedError
 from fitzroy.formats import custom_op, darwinn, tflite
 from fitzroy.formats.darwinn import Description, Executable, Position, caching_token
+from fitzroy.hw_models.isa.fence import ScalarFence
+from fitzroy.hw_models.isa.fields import StreamEngine
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.program import assemble, disassemble
 from fitzroy.hw_models.isa.ring import RingConsume
@@ -66,6 +68,23 @@ def test_tile_is_not_used_twice_at_once() -> None:
         if isinstance(instruction, RingConsume | Infeed)
     ]
     assert kinds == (["RingConsume"] * 16 + ["Infeed"] * 16 + ["RingConsume"] * 4 + ["Infeed"] * 4)
+
+
+def test_infeeds_wait_in_a_queue_of_limited_length() -> None:
+    segments = [Segment(0, block % 16, block // 16, 1, 64, 4 * block, 4) for block in range(330)]
+    for generation in Generation:
+        program = caching_program(segments, generation=generation)
+        waiting = [0]
+        for instruction in program.instructions:
+            match instruction:
+                case Infeed():
+                    waiting[-1] += 1
+                case ScalarFence(idle=idle) if idle >> StreamEngine.INFEED & 1:
+                    waiting.append(0)
+        # Infeeds of an operand stay together.
+        assert [count for count in waiting if count] == [144, 144, 42]
+        found = segments_of(program.instructions)
+        assert [replace(one, operand=0) for one in found] == segments
 
 
 def test_wide_memory_holds_the_blob() -> None:

@@ -23,7 +23,7 @@ from fitzroy.hw_models.edgetpu.scalar import (
 )
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.program import positions
-from fitzroy.hw_models.isa.scalar import Branch, Loop, Scalar, Store
+from fitzroy.hw_models.isa.scalar import Branch, Halt, Loop, Scalar, Store
 
 MOST_STEPS = 1 << 28
 """Steps of tensor operations that are looked at in a program, hundreds of times those of any known
@@ -216,11 +216,18 @@ def _steps(chunks: Sequence[Sequence[Instruction]]) -> Iterator[Step]:
 def _shortened(chunks: Sequence[Sequence[Instruction]]) -> list[list[Instruction]] | None:
     """The program with loops that run once; None if its events could depend on what they compute.
 
-    Loops load, store, compute and push. Without branches, only the number of words that they push
-    shows in events, and `_runs_of_pushes` gives that.
+    Loops load, store, compute and push. Without branches, and descriptors in loops, only the number
+    of words that they push shows in events, and `_runs_of_pushes` gives that.
     """
     for chunk in chunks:
+        body = 0
         for instruction in chunk:
+            if isinstance(instruction, Loop):
+                body = instruction.length
+            elif body:
+                body -= 1
+                if isinstance(instruction, Scalar) and instruction.store is Store.ISSUE:
+                    return None
             if isinstance(instruction, Branch) or _may_tell(instruction):
                 return None
     return [
@@ -240,9 +247,13 @@ def _may_tell(instruction: Instruction) -> bool:
 
 def _runs_of_pushes(chunks: Sequence[Sequence[Instruction]]) -> Iterator[int]:
     """Words of each run of pushes between two other events of a program without branches."""
-    count = 0
+    count, halted = 0, -1
     for step in _steps(chunks):
         instruction = step.instruction
+        if step.place.chunk == halted:
+            continue
+        if isinstance(instruction, Halt):
+            halted = step.place.chunk
         if isinstance(instruction, Scalar):
             count += step.repeats * (instruction.store is Store.PUSH)
             ends = instruction.store is Store.ISSUE

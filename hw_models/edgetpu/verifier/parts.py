@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.edgetpu.conversion import (
     ConversionPlan,

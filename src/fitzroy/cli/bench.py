@@ -230,7 +230,7 @@ bench_command = Verb(
     (
         "fitzroy bench model_edgetpu.tflite --device usb",
         "fitzroy bench model_edgetpu.tflite --device sim --runs 3 --clock high --usb 2",
-        "fitzroy bench model_edgetpu.tflite --device usb --host here.json --driver fitzroy",
+        "fitzroy bench m_edgetpu.tflite --host here.json --driver fitzroy",
         "fitzroy bench model_edgetpu.tflite --device usb --runs 100 --json",
     ),
 )

@@ -161,6 +161,6 @@ calibrate_command = Verb(
     calibrate_host,
     (
         "fitzroy calibrate-host --device usb -o here.json",
-        "fitzroy calibrate-host --device usb:2-1 --usb 2 --clock high --runs 500 -o pi.json --json",
+        "fitzroy calibrate-host --usb 2 --clock high --runs 500 -o pi.json",
     ),
 )

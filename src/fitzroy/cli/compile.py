@@ -141,6 +141,16 @@ def compile_model(
             "and refuse to leave the envelope of their properties.",
         ),
     ] = False,
+    confirmed: Annotated[
+        Path | None,
+        typer.Option(
+            "--confirmed",
+            metavar="P.json",
+            help="For the Edge TPU: use only what published programs have, and what this report "
+            "of fitzroy probe confirms; refuse the rest.",
+            show_default=False,
+        ),
+    ] = None,
     estimate: Annotated[
         bool,
         typer.Option(
@@ -223,6 +233,7 @@ def compile_model(
         num_segments,
         partition,
         conservative=conservative,
+        confirmed=confirmed,
         estimated=estimate,
         operations=show_operations,
         explained=explained,
@@ -244,7 +255,8 @@ def compile_model(
         return
     usual = Request(models)
     _refuse("xnnpack", out_dir=directory, num_segments=num_segments, explain=explained,
-            report=report, log=log, conservative=conservative, show_operations=show_operations,
+            report=report, log=log, conservative=conservative, confirmed=confirmed,
+            show_operations=show_operations,
             min_runtime_version=min_runtime_version != usual.runtime, no_estimate=not estimate,
             partition=partition is not usual.partition,
             format=format in (Format.PACKAGE, Format.OBJECT))  # fmt: skip

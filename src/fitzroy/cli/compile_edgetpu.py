@@ -61,6 +61,7 @@ class Request:
         partition: which operators go to the chip.
         conservative: whether to keep to forms of instructions that published programs have, and
             to the envelope of their properties.
+        confirmed: report of probes; only what is published, or confirmed there, may be used.
         estimated: whether to estimate the time of an inference.
         operations: whether to list all operators.
         explained: whether to say what became of every operator.
@@ -77,6 +78,7 @@ class Request:
     segments: int = 0
     partition: Partition = Partition.COST
     conservative: bool = False
+    confirmed: Path | None = None
     estimated: bool = True
     operations: bool = False
     explained: bool = False
@@ -163,10 +165,31 @@ class Request:
                 check_output(path, self.models)
 
 
+def _confirmed(terminal: Terminal, path: Path | None) -> frozenset[str] | None:
+    """What a report of probes confirms; None without a report.
+
+    Raises:
+        UsageError: the file cannot be read.
+        FormatError: it is no report of probes.
+    """
+    from fitzroy.base.files import read_file
+    from fitzroy.formats.probe_report import read_report
+
+    if path is None:
+        return None
+    report = read_report(read_file(path), str(path))
+    if report.device.startswith("sim"):
+        terminal.warn("the report is of a simulator: it says nothing about real chips")
+    if not report.confirmed:
+        terminal.warn("the report confirms nothing: only what is published is used")
+    return report.confirmed
+
+
 def compile_models(terminal: Terminal, request: Request, sources: Sequence[Source]) -> None:
     """Compile, write, and print a log or its document.
 
     Raises:
+        FormatError: a report of probes that is none.
         UsageError: an output that cannot be written, a runtime version that does not exist, or
             several parts where one file is wanted.
     """
@@ -177,7 +200,9 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
     from fitzroy.linker.resolve.caching import Generation
 
     options = LinkOptions(generation=Generation.for_runtime(request.runtime))
-    generator = Options(conservative=request.conservative)
+    generator = Options(
+        conservative=request.conservative, confirmed=_confirmed(terminal, request.confirmed)
+    )
     costs = COSTS if request.partition is Partition.COST else None
     with terminal.working("compiling") as progress:
         if request.segments:

@@ -1,7 +1,8 @@
 """The command line: parses arguments, runs a verb, turns every error into text and a code.
 
 Exit codes: 0 success, 2 usage, 3 format, 4 unsupported, 5 capacity, 6 link, 7 device or runtime,
-8 simulation, 70 a fault of FitzRoy, 130 interrupted, 141 the reader of the output went away.
+8 simulation, 9 a probe that is not as predicted, 70 a fault of FitzRoy, 130 interrupted, 141 the
+reader of the output went away.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from fitzroy.cli.inspect import inspect_command
 from fitzroy.cli.link import link_command
 from fitzroy.cli.opt import opt_command
 from fitzroy.cli.patch import patch_command
+from fitzroy.cli.probe import probe_command
 from fitzroy.cli.run import run_command
 from fitzroy.cli.sim import sim_command
 from fitzroy.cli.terminal import Terminal, error_document
@@ -69,6 +71,7 @@ VERBS: dict[str, Verb] = {
     "debug": debug_command,
     "devices": devices_command,
     "doctor": doctor_command,
+    "probe": probe_command,
 }
 """All verbs by name."""
 

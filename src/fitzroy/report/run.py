@@ -26,6 +26,7 @@ class Run:
         outputs: bytes that the chip sends for each output, by name.
         chip: the chip.
         notes: remarks that belong beside the figures.
+        positions: positions in y and x of all outputs, which the host puts in order.
     """
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
@@ -29,9 +29,9 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Vector,
     round_up,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.relay import PIPELINE, UNIT, Destination, relay
 from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, counted, free, full, once
 from fitzroy.formats.object_file import SymbolKind
-from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
 from fitzroy.hw_models.isa.fence import ScalarFence
 from fitzroy.hw_models.isa.fields import (
@@ -45,13 +45,7 @@ from fitzroy.hw_models.isa.fields import (
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.scalar import (
-    Alu,
     DescriptorTag,
-    Indexed,
-    Load,
-    Loop,
-    Scalar,
-    Store,
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.tensor import TensorOp
@@ -66,12 +60,9 @@ from fitzroy.hw_models.isa.units import (
     MOST_OUTFED,
     infeed_units,
     outfeed_units,
-    outfeed_words,
     pop_units,
 )
-from fitzroy.hw_models.ownership import PART_BYTES
 
-UNIT = BEAGLE.memories.activation_buffer.element_bytes
 _CREDIT = 32764
 """AVDATA_INFEED at the start of a pop: as much credit as compiled programs give."""
 
@@ -574,26 +565,29 @@ def collect(
     for block in blocks:
         number = (block - blocks[0]) // TILES
         builder.room(_BLOCK_BUNDLES)
-        builder.emit(outfeed(block))
-        builder.emit(
-            RingProduce(
-                tiles=1 << vector.owner(block),
-                wide=rows_at(staging + number % SLOTS, [(1, 1)]),
-                ring_write=Producer(1),
-                token=Producer(2),
-                wait=padded(
-                    [
-                        builder.tokens.turn(0, 2, 1),
-                        full(TileFlag.NARROW_TO_WIDE, 1, before=number),
-                    ],
-                    2,
-                ),
-                to_outfeed=True,
-            )
+        taken = outfeed(block)
+        message = RingProduce(
+            tiles=1 << vector.owner(block),
+            wide=rows_at(staging + number % SLOTS, [(1, 1)]),
+            ring_write=Producer(1),
+            token=Producer(2),
+            wait=padded(
+                [
+                    builder.tokens.turn(0, 2, 1),
+                    full(TileFlag.NARROW_TO_WIDE, 1, before=number),
+                ],
+                2,
+            ),
+            to_outfeed=True,
         )
+        if taken.to_host:
+            builder.emit_all([taken, message])
+        else:
+            # The scalar core has read the words that were there before.
+            builder.emit_all([message, PIPELINE, taken])
 
 
-_BLOCK_BUNDLES = 8
+_BLOCK_BUNDLES = 12
 
 
 def send_vector(builder: Builder, vector: Vector, destination: Destination) -> None:
@@ -628,30 +622,6 @@ def send_vector(builder: Builder, vector: Vector, destination: Destination) -> N
 
 SENT_ROWS = 2
 """Wide rows that an output takes on its way."""
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """Where a part of an output goes.
-
-    Attributes:
-        kind: an output, or the scratch buffer.
-        name: the output.
-        last: whether it is the last part; the others are filled up, so that all begin at multiples
-            of `PART_BYTES`.
-    """
-
-    kind: SymbolKind
-    name: str = ""
-    last: bool = False
-
-    def size(self, nbytes: int) -> int:
-        """Bytes that the host gets of a part of so many."""
-        return round_up(nbytes, UNIT if self.last else PART_BYTES)
-
-    def ask(self, builder: Builder, size: int) -> int:
-        """Ask the host to take so many bytes; their offset."""
-        return builder.output(size, self.kind, self.name)
 
 
 def send_image(builder: Builder, image: Image, sent: Image, destination: Destination) -> None:
@@ -700,9 +670,7 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
     # the part is behind the words of the last row.
     units = all(WORD * count % UNIT == 0 for count in list(words.values())[:-1])
     if not units or fill > -words[tiles[-1]] % LANES:
-        _relay(
-            builder, [(message(tile), count) for tile, count in words.items()], size, destination
-        )
+        relay(builder, [(message(tile), count) for tile, count in words.items()], size, destination)
         return
     destination.ask(builder, size)
     words[tiles[-1]] += fill
@@ -822,113 +790,6 @@ def _infeed(position: int, units: int, tiles: int) -> Infeed:
         destination=tiles,
         row_words=LANES,
     )
-
-
-# --- outputs through the scalar core -------------------------------------------------------------
-
-_FROM, _TO = 6, 5
-"""Registers with addresses in the scalar core's memory."""
-
-_PUSHED = (7, 8)
-"""Registers of words for the host."""
-
-_RELAY_BUNDLES = 64
-"""Bundles that take a piece to memory, or what is in memory to the host."""
-
-
-def _relay(
-    builder: Builder,
-    messages: Sequence[tuple[RingProduce, int]],
-    size: int,
-    destination: Destination,
-) -> None:
-    """Collect pieces of any number of words in scalar memory, from where they go to the host.
-
-    The sequence is that of published programs. Every descriptor but the last one is for a multiple
-    of `PART_BYTES`; words that are left over move to the start of memory.
-
-    Args:
-        builder: the program.
-        messages: pieces that tiles send to the outfeed, and their words.
-        size: bytes that the host gets; the end is filled up with zeros.
-        destination: where they go.
-    """
-    held, left = 0, size // WORD
-    for message, words in messages:
-        builder.room(_RELAY_BUNDLES)
-        builder.emit(message)
-        while words:
-            # Outfeeds divide messages between rows.
-            room = BEAGLE.memories.scalar.elements - held
-            taken = words if words <= room else room - room % LANES
-            if taken:
-                builder.emit(ScalarFence(idle=1 << StreamEngine.PIPELINE))
-                builder.emit(Outfeed(buffer=outfeed_words(taken, held), row_words=LANES))
-            held, words = held + taken, words - taken
-            if words:
-                pushed = held - held % (PART_BYTES // WORD)
-                _push(builder, pushed, pushed, destination)
-                left -= pushed
-                held = _move_down(builder, pushed, held - pushed)
-    _push(builder, held, left, destination)
-
-
-def _push(builder: Builder, words: int, size: int, destination: Destination) -> None:
-    """Send the first words of scalar memory to the host, and zeros up to a size in words."""
-    builder.room(_RELAY_BUNDLES)
-    builder.emit(ScalarFence(idle=1 << StreamEngine.OUTFEED))
-    destination.ask(builder, WORD * size)
-    push = [Scalar(store=Store.PUSH, store_from=register) for register in _PUSHED]
-    load = [
-        Scalar(
-            load=Load.INCREMENT,
-            load_to=register,
-            load_address=int(Indexed(register=_FROM, increment=1).pack()),
-        )
-        for register in _PUSHED
-    ]
-    builder.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=_FROM))
-    pairs, odd = divmod(words, 2)
-    if pairs:
-        # A word is used two bundles after its load.
-        builder.emit_all(load)
-        if pairs > 1:
-            builder.emit(Loop(count=pairs - 1, length=2))
-            builder.emit_all(
-                replace(first, store=second.store, store_from=second.store_from)
-                for first, second in zip(load, push, strict=True)
-            )
-        builder.emit_all(push)
-    if odd:
-        builder.emit_all([load[0], Scalar(), push[0]])
-    if size > words:
-        builder.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=_FROM))
-        builder.emit(Loop(count=size - words, length=1))
-        builder.emit(Scalar(store=Store.PUSH, store_from=_FROM))
-
-
-def _move_down(builder: Builder, first: int, words: int) -> int:
-    """Move some words to the start of scalar memory; returns how many."""
-    if words:
-        for register, address in ((_FROM, first), (_TO, 0)):
-            builder.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=register, immediate=address))
-        builder.emit(Loop(count=words, length=3))
-        builder.emit_all(
-            [
-                Scalar(
-                    load=Load.INCREMENT,
-                    load_to=_PUSHED[0],
-                    load_address=int(Indexed(register=_FROM, increment=1).pack()),
-                ),
-                Scalar(),
-                Scalar(
-                    store=Store.INCREMENT,
-                    store_address=int(Indexed(register=_TO, increment=1).pack()),
-                    store_from=_PUSHED[0],
-                ),
-            ]
-        )
-    return words
 
 
 def _words(image: Image, tile: int) -> int:

@@ -21,8 +21,8 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
 )
 from fitzroy.compiler.targets.edgetpu.codegen.reshape import ToVector, assembly, move
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import (
-    GATHER_ROWS,
     gather,
+    gather_rows,
     is_vector,
     linear_bytes,
 )
@@ -50,7 +50,7 @@ class Elements(Layer):
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Those of the gather."""
-        return GATHER_ROWS
+        return gather_rows(tensors[self.reads[0]])
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """The linear copy; whole blocks are read."""

@@ -43,8 +43,8 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
 from fitzroy.compiler.targets.edgetpu.codegen.positions import multiplied_rows
 from fitzroy.compiler.targets.edgetpu.codegen.sync import free, full
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import (
-    GATHER_ROWS,
     gather,
+    gather_rows,
     is_vector,
     linear_bytes,
 )
@@ -82,11 +82,11 @@ class FullyConnected(Layer):
         """Those of the gather, and of weights that come over the ring."""
         if any(item.kind is not OperandKind.FULLY_CONNECTED for item in self.weights):
             return self.streaming_rows(tensors)
-        return GATHER_ROWS
+        return gather_rows(tensors[self.reads[0]])
 
     def streaming_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Those of the gather, and later two slots of weights and vectors."""
-        return max(GATHER_ROWS, -self._stream(1, 0).vector_rows)
+        return max(gather_rows(tensors[self.reads[0]]), -self._stream(1, 0).vector_rows)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """The gathered operand."""

@@ -35,6 +35,7 @@ from fitzroy.compiler.targets.edgetpu.codegen import (
     views,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
+from fitzroy.compiler.targets.edgetpu.codegen.confirmation import refuse_unconfirmed_steps
 from fitzroy.compiler.targets.edgetpu.codegen.envelope import refuse_exits
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import RULES, Legalizer, Rule
@@ -144,6 +145,8 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
         Refused: the chip's memories are too small for some operators, their instructions do not
             encode, or they would let a conservative program leave the envelope.
         CapacityError: the chip's memories are too small for all of them together.
+        UnconfirmedError: the program has forms that are neither published nor confirmed, and only
+            these may be used.
     """
     show: Observer = observe or (lambda form: None)
     legalizer = legalized(graph, options)
@@ -155,11 +158,13 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
     show(Allocated(plan.lives, plan.steps, plan.scratch, options.narrow_bytes))
     show(Parameters(items, pieces, options.taken, WIDE_ROWS - staging))
     builder, marks = _emitted(plan, pieces, options.narrow_bytes)
-    form = Emitted(marks, list(builder.program))
-    show(form)
-    if options.conservative:
-        refuse_exits(form)
-    text, symbols = _encoded(builder, form)
+    emitted = Emitted(marks, list(builder.program))
+    show(emitted)
+    if options.confirmed is not None:
+        refuse_unconfirmed_steps(emitted, options.confirmed)
+    elif options.conservative:
+        refuse_exits(emitted)
+    text, symbols = _encoded(builder, emitted)
     return ObjectFile(
         name=graph.name,
         chip="beagle",

@@ -48,9 +48,10 @@ from fitzroy.compiler.targets.edgetpu.codegen.recurrence import (
     Steps,
     Wide,
     first_rows,
+    hidden_state,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.reshape import ToVector, as_vector
-from fitzroy.compiler.targets.edgetpu.codegen.vectors import GATHER_ROWS
+from fitzroy.compiler.targets.edgetpu.codegen.vectors import gather_rows
 from fitzroy.compiler.targets.edgetpu.requantization import SIGNED_OFFSET, unsigned_zero_point
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.parameters import (
@@ -105,9 +106,13 @@ class Lstm(Layer):
         """What moves the hidden states to their tiles."""
         return ToVector(name=self.name, reads=(f"{self.writes}.sequence",), writes=self.writes)
 
+    def _gathered_rows(self, tensors: Mapping[str, Placed]) -> int:
+        places = tensors[self.reads[0]], self.sequence(0), hidden_state(self.shape, 0)
+        return max(map(gather_rows, places))
+
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Matrices, and those of the gathers."""
-        return Wide.of(self.shape, 0).end + GATHER_ROWS
+        return Wide.of(self.shape, 0).end + self._gathered_rows(tensors)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """What steps use, and then the copies of the result in place of all but the states."""

@@ -39,6 +39,8 @@ class Options:
         staging: rows at the top of wide memory, on all tiles, that other programs use for data.
         conservative: keep to forms of instructions that published programs have, where possible,
             and to the envelope of their properties, or fail.
+        confirmed: forms of instructions, and slugs of properties, that a device was seen to
+            execute; beside these, only what published programs have may be used. None to use all.
     """
 
     narrow_bytes: int = NARROW_BYTES
@@ -46,6 +48,7 @@ class Options:
     parameter_rows: int | None = None
     staging: int = 0
     conservative: bool = False
+    confirmed: frozenset[str] | None = None
 
     @property
     def recipes(self) -> Recipes:

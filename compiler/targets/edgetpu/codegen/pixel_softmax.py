@@ -116,8 +116,8 @@ def softmax_of_pixels(legalizer: Legalizer, call: Call) -> None:
     Raises:
         UnsupportedError: its rows are too long, or it is not quantized to 8 bits.
     """
-    before, after = call.type(), call.result.type
-    stages, channels = Stages.of(call), before.shape[-1]
+    before, stages = call.type(), Stages.of(call)
+    channels = before.shape[-1]
     if not 1 < channels <= MOST_CHANNELS:
         raise UnsupportedError(
             f"softmax {call.node.name!r} of {before.size // channels} rows of {channels} elements: "
@@ -152,4 +152,4 @@ def softmax_of_pixels(legalizer: Legalizer, call: Call) -> None:
             recipe=recipe,
         )
 
-    from_positions(legalizer, replace(call.result, type=after), source, layer)
+    from_positions(legalizer, call.result, source, layer)

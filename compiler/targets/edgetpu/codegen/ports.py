@@ -29,6 +29,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Placed,
     round_up,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.relay import UNIT, Destination
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import is_vector
 from fitzroy.compiler.targets.edgetpu.requantization import unsigned_zero_point
 from fitzroy.formats.darwinn import (
@@ -111,8 +112,8 @@ class Send(Layer):
         image, sent = context.image(self.reads[0]), context.image(self.writes)
         edges.send_image(context.builder, image, sent, self._destination(context))
 
-    def _destination(self, context: Context) -> edges.Destination:
-        return edges.Destination(SymbolKind.OUTPUT, self.output, context.last)
+    def _destination(self, context: Context) -> Destination:
+        return Destination(SymbolKind.OUTPUT, self.output, context.last)
 
 
 class SendVector(Send):
@@ -147,7 +148,7 @@ class Keep(Layer):
         image, sent = context.image(self.reads[0]), context.image(self.writes)
 
         self.kept.append((sent, builder.scratch_bytes))
-        edges.send_image(builder, image, sent, edges.Destination(SymbolKind.SCRATCH))
+        edges.send_image(builder, image, sent, Destination(SymbolKind.SCRATCH))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -235,7 +236,7 @@ def input_port(graph: Graph, name: str) -> Port:
     if len(type.shape) == IMAGE_RANK:
         extent = _extent(rows_of_images(type)[1:])
     port = _port(name, type, extent, InputLayer())
-    return replace(port, size_bytes=-(-math.prod(extent) // edges.UNIT) * edges.UNIT)
+    return replace(port, size_bytes=-(-math.prod(extent) // UNIT) * UNIT)
 
 
 def output_port(graph: Graph, name: str, steps: Sequence[Step]) -> Port:
@@ -252,7 +253,7 @@ def output_port(graph: Graph, name: str, steps: Sequence[Step]) -> Port:
         (sent,) = found.values()
         port = _port(name, type, sent.extent, OutputLayer())
         if sent.ownership is None:
-            return replace(port, size_bytes=-(-type.size // edges.UNIT) * edges.UNIT)
+            return replace(port, size_bytes=-(-type.size // UNIT) * UNIT)
         layout, size = output_layout(sent.extent, 1, sent.ownership)
         return replace(port, size_bytes=size, any_layer=OutputLayer(layout=layout))
     unit = math.gcd(*[sent.extent[-1] for sent in found.values()])
@@ -298,7 +299,7 @@ class _Sent:
     def places(self, unit: int) -> tuple[Array, int]:
         """Where each of its groups of `unit` elements begins, in order, and bytes of the buffer."""
         if self.extent[:2] == (1, 1):
-            pixels, size = np.zeros((1, 1), np.int64), round_up(self.extent[2], edges.UNIT)
+            pixels, size = np.zeros((1, 1), np.int64), round_up(self.extent[2], UNIT)
         else:
             pixels, size = element_offsets(self.extent, 1, self.ownership)
         return (pixels.reshape(-1, 1) + np.arange(0, self.extent[2], unit)).reshape(-1), size

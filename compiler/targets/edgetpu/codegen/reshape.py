@@ -27,9 +27,9 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     round_up,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import (
-    GATHER_ROWS,
     Loops,
     gather,
+    gather_rows,
     is_vector,
     linear_bytes,
 )
@@ -90,7 +90,7 @@ class _Reshape(Layer):
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Those of the gather."""
-        return GATHER_ROWS
+        return gather_rows(tensors[self.reads[0]])
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """The linear copy, and a packed one if it is not; whole blocks are read."""
@@ -137,7 +137,7 @@ class Joined(ToVector):
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Those of the gathers."""
-        return GATHER_ROWS
+        return max(gather_rows(tensors[name]) for name in self.reads)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """The linear copies; whole blocks are read."""

@@ -28,7 +28,6 @@ from fitzroy.compiler.targets.edgetpu.codegen.convolution import padded, rows_at
 from fitzroy.compiler.targets.edgetpu.codegen.edges import (
     ROW_BLOCKS,
     SPREAD_ROWS,
-    UNIT,
     collect,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
@@ -43,6 +42,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Vector,
     round_up,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.relay import PIPELINE, UNIT
 from fitzroy.compiler.targets.edgetpu.codegen.reshape import as_vector
 from fitzroy.compiler.targets.edgetpu.codegen.sync import free, full
 from fitzroy.compiler.targets.edgetpu.requantization import LARGEST, unsigned_zero_point
@@ -361,7 +361,7 @@ def _return(
         builder.emit(_move(_WRITE, half))
         make_words(min(WORD * some, count - begin), _stored(_OUT), begin)
         # What has been stored is there, and the other half has been sent.
-        builder.emit(ScalarFence(idle=1 << StreamEngine.PIPELINE))
+        builder.emit(PIPELINE)
         builder.emit(ScalarFence(idle=RING_STREAMS))
         builder.emit(
             Infeed(

@@ -141,11 +141,28 @@ def _pieces(message: _Message) -> list[_Message]:
     ]
 
 
-_STAGED_ROWS = 96
-"""Wide rows of the receivers in which messages stay until they have been taken."""
+_MOST_STAGED = 96
+"""Wide rows in which messages stay until they have been taken."""
 
-GATHER_ROWS = 2 * SLOTS + _STAGED_ROWS
-"""Wide rows that a gather takes: two slots of the sender, and those of the receivers."""
+
+def _taken(tensor: Placed) -> list[tuple[_Message, bool]]:
+    """Messages as receivers take them, and whether they stay in rows of their own."""
+    found, staged = list[tuple[_Message, bool]](), 0
+    for piece in chain.from_iterable(map(_pieces, _messages(tensor))):
+        stays = piece.stays and staged + piece.rows <= _MOST_STAGED
+        staged += piece.rows if stays else 0
+        found.append((piece, stays))
+    return found
+
+
+def _staged(tensor: Placed) -> int:
+    """Wide rows of messages that stay."""
+    return sum(piece.rows for piece, stays in _taken(tensor) if stays)
+
+
+def gather_rows(tensor: Placed) -> int:
+    """Wide rows that a gather takes: two slots of the sender, and those of the receivers."""
+    return 2 * SLOTS + _staged(tensor)
 
 
 def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]) -> None:
@@ -157,107 +174,84 @@ def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]
         base: byte address of the linear copy, on all receivers.
         receivers: tiles that get the copy.
     """
-    builder, messages = context.builder, _messages(tensor)
-    for message in messages:
-        _send(builder, message, mask_of(receivers))
-    before = _Before()
-    for message in chain.from_iterable(map(_pieces, messages)):
-        staged = before.staged + message.rows <= _STAGED_ROWS and message.stays
-        take = _stage if staged else _pass
-        before = take(builder, message, base // WORD, mask_of(receivers), before)
+    builder, tiles = context.builder, mask_of(receivers)
+    for message in _messages(tensor):
+        _send(builder, message, tiles)
+    slots = builder.staging - 2 * SLOTS
+    taking = _Taking(builder, tiles, base // WORD, slots, slots - _staged(tensor))
+    for piece, stays in _taken(tensor):
+        if stays:
+            taking.stage(piece)
+        else:
+            taking.through_slots(piece)
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
-    """What receivers have taken of a gather so far.
+@dataclass(slots=True)
+class _Taking:
+    """Receivers of a gather, and what they have taken so far.
 
     Attributes:
-        staged: rows in staging.
+        builder: the program.
+        tiles: mask of the receivers.
+        base: word of the linear copy.
+        slots: first wide row of two slots.
+        next_row: wide row of the next message that stays.
         counted: what RING_READ_A has counted.
         words: words of narrow memory.
-        passed: what of them had been taken when the last message through slots had.
+        passed: words that had been taken with the last message through slots.
     """
 
-    staged: int = 0
+    builder: Builder
+    tiles: int
+    base: int
+    slots: int
+    next_row: int
     counted: int = 0
     words: int = 0
     passed: int = 0
 
+    def stage(self, message: _Message) -> None:
+        """Take a message into rows of its own, and wait for nothing."""
+        # Published programs count one or two rows, or more of them as a whole.
+        level = 0 if message.rows <= SLOTS else 1
+        self._take(message, rows_at(self.next_row, [(message.rows, 1)]), level)
+        self.next_row += message.rows
+        self.counted += 1 if level else message.rows
 
-def _stage(
-    builder: Builder, message: _Message, base: int, receivers: int, before: _Before
-) -> _Before:
-    """Receivers take a message into rows of its own, and wait for nothing.
+    def through_slots(self, message: _Message) -> None:
+        """Take a message through two slots."""
+        # All rows but the last one are whole.
+        taken = max(self.passed, self.words - LANES)
+        credit = Watcher(TileFlag.WIDE_TO_NARROW, 0, signed16(taken), LANES)
+        rows = rows_at(self.slots, [(message.rows, 0)], ping_pong=(0, 1))
+        self._take(message, rows, 0, credit)
+        self.counted += message.rows
+        self.passed = self.words
 
-    Args:
-        builder: the program.
-        message: the message.
-        base: word of the linear copy.
-        receivers: mask of the tiles.
-        before: what they have taken.
-
-    Returns:
-        What they have taken then.
-    """
-    first = builder.staging - 2 * SLOTS - _STAGED_ROWS + before.staged
-    # Published programs take one or two rows as slots, and more of them as a whole.
-    level = 0 if message.rows <= SLOTS else 1
-    rows = rows_at(first, [(message.rows, 1)])
-    _take(builder, message, base, receivers, rows, level, before, None)
-    return replace(
-        before,
-        staged=before.staged + message.rows,
-        counted=before.counted + (1 if level else message.rows),
-        words=before.words + message.words,
-    )
-
-
-def _pass(
-    builder: Builder, message: _Message, base: int, receivers: int, before: _Before
-) -> _Before:
-    """Receivers take a message through two slots.
-
-    Args and Returns: as of `_stage`.
-    """
-    rows = rows_at(builder.staging - 2 * SLOTS, [(message.rows, 0)], ping_pong=(0, 1))
-    # All rows but the last one are whole.
-    taken = max(before.passed, before.words - LANES)
-    credit = _wrapped(Watcher(TileFlag.WIDE_TO_NARROW, 0, taken, LANES))
-    _take(builder, message, base, receivers, rows, 0, before, credit)
-    words = before.words + message.words
-    counted = before.counted + message.rows
-    return replace(before, counted=counted, words=words, passed=words)
-
-
-def _take(
-    builder: Builder,
-    message: _Message,
-    base: int,
-    receivers: int,
-    rows: Traversal,
-    level: int,
-    before: _Before,
-    credit: Watcher | None,
-) -> None:
-    builder.emit(
-        RingConsume(
-            op=Opcode.RING_CONSUME_A,
-            tiles=receivers,
-            wide=rows,
-            wait=(credit,),
-            ring_read=Producer(level),
+    def _take(
+        self, message: _Message, rows: Traversal, level: int, credit: Watcher | None = None
+    ) -> None:
+        """Store a message in rows, whose arrival counts at a level, and take it from there."""
+        self.builder.emit(
+            RingConsume(
+                op=Opcode.RING_CONSUME_A,
+                tiles=self.tiles,
+                wide=rows,
+                wait=(credit,),
+                ring_read=Producer(level),
+            )
         )
-    )
-    builder.emit(
-        WideToNarrow(
-            tiles=receivers,
-            wide=rows,
-            narrow=_narrow(base + message.offset, message.target, message.part),
-            wide_to_narrow=Producer(0),
-            wait=padded([full(TileFlag.RING_READ_A, level, before=before.counted)], 2),
-            pack_level=len(message.target),
+        self.builder.emit(
+            WideToNarrow(
+                tiles=self.tiles,
+                wide=rows,
+                narrow=_narrow(self.base + message.offset, message.target, message.part),
+                wide_to_narrow=Producer(0),
+                wait=padded([full(TileFlag.RING_READ_A, level, before=self.counted)], 2),
+                pack_level=len(message.target),
+            )
         )
-    )
+        self.words += message.words
 
 
 def _send(builder: Builder, message: _Message, receivers: int) -> None:
@@ -283,11 +277,6 @@ def _send(builder: Builder, message: _Message, receivers: int) -> None:
             destination=receivers,
         )
     )
-
-
-def _wrapped(watcher: Watcher) -> Watcher:
-    """A condition whose threshold has 16 bits, as the counters have."""
-    return replace(watcher, threshold=signed16(watcher.threshold))
 
 
 def _narrow(base: int, dims: Loops, part: tuple[int, int] | None) -> Traversal:

@@ -23,7 +23,9 @@ from fitzroy.compiler.targets.edgetpu.codegen.legalize import (
     legalizes,
     several,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.positions import grid
 from fitzroy.compiler.targets.edgetpu.codegen.reshape import ToImage, as_vector, join_words, move
+from fitzroy.compiler.targets.edgetpu.codegen.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     concatenate,
     join,
@@ -121,7 +123,8 @@ def _concatenation(legalizer: Legalizer, call: Call) -> None:
         concatenate(legalizer, call)
         return
     if not in_order:
-        raise UnsupportedError(f"{call.node.name!r} interleaves vectors")
+        _interleaved(legalizer, call, axis)
+        return
     places = []
     for number, part in enumerate(part for name in names for part in legalizer.parts(name)):
         before = legalizer.type(part)
@@ -132,6 +135,20 @@ def _concatenation(legalizer: Legalizer, call: Call) -> None:
             part = result
         places.append(part)
     legalizer.views[call.result.name] = tuple(places)
+
+
+def _interleaved(legalizer: Legalizer, call: Call, axis: int) -> None:
+    """Parts of several rows, as channels of images with a pixel for each row."""
+    rewriting, after = Rewriting.of(legalizer, call), call.result.type
+    rows = math.prod(after.shape[:axis])
+    names = [
+        rewriting.reshape(value.name, (1, *grid(rows), value.type.size // rows))
+        for value in (call.operand(index) for index in range(len(call.inputs)))
+    ]
+    type = replace(after, shape=(1, *grid(rows), after.size // rows))
+    joined = rewriting.emit("concatenation", names, type, ConcatenationAttributes(IMAGE_RANK - 1))
+    rewriting.reshape(joined, after.shape, result=call.result.name)
+    rewriting.run(legalizer)
 
 
 def _needs_no_image(legalizer: Legalizer, call: Call) -> bool:

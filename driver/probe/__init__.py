@@ -1,0 +1,1 @@
+"""Tiny programs that show whether a device does what the simulator says."""
