@@ -312,10 +312,10 @@ def _signed_maximum(patch: Patch) -> None:
     usual = OpUnit._weights
 
     def weights(unit: Any, plan: Any, *rest: Any) -> Any:
-        values = usual(unit, plan, *rest)
+        values, marks = usual(unit, plan, *rest)
         if plan.op.op is Opcode.MAX:
             values[values > 127] -= 256
-        return values
+        return values, marks
 
     patch.setattr(OpUnit, "_weights", weights)
 
@@ -325,8 +325,8 @@ def _narrow_maximum(patch: Patch) -> None:
     usual = OpUnit._weights
 
     def weights(unit: Any, plan: Any, *rest: Any) -> Any:
-        values = usual(unit, plan, *rest)
-        return values[:, ::4] if plan.op.op is Opcode.MAX else values
+        values, marks = usual(unit, plan, *rest)
+        return (values[:, ::4] if plan.op.op is Opcode.MAX else values), marks
 
     patch.setattr(OpUnit, "_weights", weights)
 
