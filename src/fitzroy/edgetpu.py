@@ -529,6 +529,8 @@ class _Draft:
 
         Raises:
             CapacityError: no part fits.
+            UnconfirmedError: a program that could do with fewer forms has some that are neither
+                published nor confirmed.
         """
         failures: list[FitzroyError] = []
         self.placements = list(self.divided)
@@ -539,6 +541,8 @@ class _Draft:
             try:
                 self.objects.append(chip.lower(segment.graph, forms))
             except (CapacityError, UnsupportedError) as error:
+                if isinstance(error, UnconfirmedError) and not self.generator.conservative:
+                    raise
                 if isinstance(error, Refused) and self.leave(segment, error):
                     return False
                 failures.append(error)

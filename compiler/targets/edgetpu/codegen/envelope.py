@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from fitzroy.base.diagnostics import Diagnostic, Severity
@@ -68,9 +68,15 @@ def _diagnostic(item: Exit) -> Diagnostic:
     return Diagnostic(Severity.WARNING, CODE, where, item.what, item.reason, remedy)
 
 
-def exits(form: Emitted) -> tuple[Exit, ...]:
-    """Where a program leaves the envelope, the greatest risk first."""
-    return tuple(_exit(form, item) for item in departures(measured(Program.of(form.chunks))))
+def exits(form: Emitted, confirmed: Set[str] = frozenset()) -> tuple[Exit, ...]:
+    """Where a program leaves the envelope, the greatest risk first.
+
+    Args:
+        form: the program.
+        confirmed: slugs of properties that a device confirmed outside of their range.
+    """
+    found = departures(measured(Program.of(form.chunks)))
+    return tuple(_exit(form, item) for item in found if item.property.slug not in confirmed)
 
 
 def _exit(form: Emitted, item: Departure) -> Exit:
@@ -81,14 +87,18 @@ def _exit(form: Emitted, item: Departure) -> Exit:
     return Exit(item, form.step_at(item.place.chunk, item.place.bundle - 1), operators)
 
 
-def refuse_exits(form: Emitted) -> None:
+def refuse_exits(form: Emitted, confirmed: Set[str] = frozenset()) -> None:
     """Refuse a program that leaves the envelope.
+
+    Args:
+        form: the program.
+        confirmed: as for `exits`.
 
     Raises:
         Refused: operators make it do so.
         OutsideError: it would do so without any of its operators.
     """
-    found = exits(form)
+    found = exits(form, confirmed)
     if not found:
         return
     first = found[0]

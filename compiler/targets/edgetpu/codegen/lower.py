@@ -35,8 +35,7 @@ from fitzroy.compiler.targets.edgetpu.codegen import (
     views,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
-from fitzroy.compiler.targets.edgetpu.codegen.confirmation import refuse_unconfirmed_steps
-from fitzroy.compiler.targets.edgetpu.codegen.envelope import refuse_exits
+from fitzroy.compiler.targets.edgetpu.codegen.confirmation import refuse_unproven
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.codegen.memory import (
@@ -160,10 +159,8 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
     builder, marks = _emitted(plan, pieces, options.narrow_bytes)
     emitted = Emitted(marks, list(builder.program))
     show(emitted)
-    if options.confirmed is not None:
-        refuse_unconfirmed_steps(emitted, options.confirmed)
-    elif options.conservative:
-        refuse_exits(emitted)
+    if options.conservative or options.confirmed is not None:
+        refuse_unproven(emitted, options.confirmed, conservative=options.conservative)
     text, symbols = _encoded(builder, emitted)
     return ObjectFile(
         name=graph.name,
