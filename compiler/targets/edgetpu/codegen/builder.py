@@ -130,6 +130,7 @@ class Builder:
         self._sections = [_Section()]
         self._chunk = 0
         self._streamed = False
+        self._quiet = list(self.tokens.ring)
         self._begun = False
         self._meshes = 0
         self._sent: dict[tuple[SymbolKind, str], int] = {}
@@ -257,6 +258,17 @@ class Builder:
             self.fence(reset=PHASE_FLAGS)
             self._begun = True
 
+    def feed(self) -> None:
+        """A new phase, in which rows from the host come over the ring.
+
+        They have no turn there, so that no tile may still be sending: all tiles begin at the same
+        time, unless none has sent anything since they last did.
+        """
+        if self.tokens.ring == self._quiet:
+            self.barrier()
+        else:
+            self.sync()
+
     def sync(self) -> None:
         """A new phase, which begins on all tiles at the same time."""
         if self.tokens.many:
@@ -265,6 +277,7 @@ class Builder:
             self.fence(reset=PHASE_FLAGS, signal=True)
             self.wait_for_tiles()
         self._streamed = False
+        self._quiet = list(self.tokens.ring)
         self._begun = True
 
     def _reset_tokens(self) -> None:

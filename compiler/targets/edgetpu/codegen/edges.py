@@ -121,7 +121,7 @@ def receive_image(builder: Builder, image: Image, name: str, row: int, buffer: i
         ends = traversal(buffer // WORD + feed.slot, [(2, feed.step)], rank=WIDE.rank)
         builder.on_tiles(lambda tile: _cleared(ends))
         builder.on_tiles(lambda tile: _cleared(feed.end(tile)))
-    builder.sync()
+    builder.feed()
     builder.on_tiles(lambda tile: feed.copy(tile, rest=False))
     builder.on_tiles(feed.unpack)
     for piece in _pieces(image):
@@ -506,7 +506,7 @@ def takers(vector: Vector, row: int) -> int:
 def receive_vector(context: Context, vector: Vector) -> None:
     """Take a vector from the host."""
     builder = context.builder
-    builder.sync()
+    builder.feed()
     units = -(-vector.channels // UNIT)
     _ask(builder, (0, units), vector.name)
     spread(context, vector, range(vector.blocks))
