@@ -54,6 +54,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.segments import NAME, divide
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.darwinn import PackageFile
+from fitzroy.hw_models.edgetpu.latitude import ANY, NONE
 from fitzroy.hw_models.edgetpu.verifier import Finding, record
 from fitzroy.hw_models.edgetpu.verifier import verify as verify_program
 from fitzroy.hw_models.isa.program import disassemble
@@ -816,7 +817,9 @@ def differing_bytes(
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
     count = 0
     for seed in seeds:
-        found = SimulatedDevice(seed=seed).run(package, raw)
+        # A chip that is as late and irregular as published programs bear, if anything is random.
+        device = SimulatedDevice(seed=seed, latitude=NONE if seed is None else ANY)
+        found = device.run(package, raw)
         for name in graph.outputs:
             expected = np.asarray(wanted[name]).reshape(-1).view(np.uint8)
             count += int(np.count_nonzero(found.tensors[name] != expected))
@@ -836,7 +839,7 @@ def differences(graph: Graph, package: PackageFile, seed: int) -> str:
     """
     inputs = random_inputs(graph, seed)
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
-    outputs = SimulatedDevice(seed=seed).run(package, raw)
+    outputs = SimulatedDevice(seed=seed, latitude=ANY).run(package, raw)
     wanted, found = evaluate_on_device(graph, inputs), list[str]()
     for name in graph.outputs:
         want = wanted[name]
