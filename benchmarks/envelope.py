@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.compiler.edgetpu_models import random_model
-from tests.support import corpus_path
 
 from benchmarks.edgetpu_compiler import name_of, quantized
 from benchmarks.forms import compiled
-from benchmarks.forms import programs as corpus_programs
+from benchmarks.forms import programs as published_paths
 from benchmarks.support import ROOT, corpus_sources, write_results
 from fitzroy.base.errors import CapacityError, UnsupportedError
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
@@ -43,18 +42,7 @@ from fitzroy.linker.packages.container import read_container
 from fitzroy.linker.packages.darwinn import link
 
 RANDOM_MODELS = 500
-BESIDE = ("study/models", "study/timing")
-"""Folders beside the corpus with compiled models, if they are there."""
-
-
 # --- published programs --------------------------------------------------------------------------
-
-
-def published_paths() -> list[Path]:
-    """Compiled models and executables that ranges are taken from by default."""
-    folders = (corpus_path().parent / name for name in BESIDE)
-    others = (path for folder in folders for path in folder.glob("*_edgetpu.tflite"))
-    return [*corpus_programs(), *sorted(others)]
 
 
 def programs_of(packages: Iterable[PackageFile]) -> Iterator[list[list[Instruction]]]:

@@ -36,6 +36,9 @@ from fitzroy.report.forms import forms_of, instructions
 PATTERNS = ("**/*edgetpu*.tflite", "**/*.executable.bin")
 """Published programs of the corpus."""
 
+BESIDE = ("study/models", "study/timing")
+"""Folders beside the corpus with more of them, if they are there."""
+
 MODES = {"default": Options(), "conservative": Options(conservative=True)}
 """Options of the code generator by the name of the mode."""
 
@@ -50,8 +53,10 @@ _LISTED = 100
 
 
 def programs() -> list[Path]:
-    """Published programs of the corpus, in order of their paths."""
-    return sorted(path for pattern in PATTERNS for path in corpus_path().glob(pattern))
+    """Published programs of the corpus and beside it, each in order of their paths."""
+    corpus = sorted(path for pattern in PATTERNS for path in corpus_path().glob(pattern))
+    folders = (corpus_path().parent / name for name in BESIDE)
+    return corpus + sorted(path for folder in folders for path in folder.glob("*_edgetpu.tflite"))
 
 
 def collected(paths: Iterable[Path]) -> dict[str, Occurrence]:

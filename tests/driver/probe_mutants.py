@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fitzroy.base.errors import SimulationError
-from fitzroy.hw_models.edgetpu import conversion, machine, op, ring, scalar, stream
+from fitzroy.hw_models.edgetpu import conversion, machine, op, resize, ring, scalar, stream
 from fitzroy.hw_models.edgetpu.machine import Machine
 from fitzroy.hw_models.edgetpu.op import OpUnit
 from fitzroy.hw_models.edgetpu.scalar import (
@@ -35,6 +35,7 @@ from fitzroy.hw_models.isa.fields import (
 from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.scalar import Alu, DescriptorTag, Load, Scalar, Special, Store
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
+from fitzroy.hw_models.isa.tensor import RESIZE_PIXEL
 
 Patch = pytest.MonkeyPatch
 
@@ -1163,3 +1164,27 @@ def _narrow_rows(patch: Patch) -> None:
         usual(unit, instruction, rows, known)
 
     patch.setattr(stream.InfeedUnit, "_send", send)
+
+
+# --- resizing -------------------------------------------------------------------------------------
+
+
+@mutant("resizing rounds halves up", "resize-halves")
+def _resize_rounds_up(patch: Patch) -> None:
+    patch.setattr(resize, "rounded", lambda y: np.floor(y + np.float32(0.5)))
+
+
+@mutant("resizing takes the nearest pixel by truncation", "resize-nearest")
+def _resize_truncates(patch: Patch) -> None:
+    patch.setattr(resize, "_HALF", 0)
+
+
+@mutant("resizing weighs pixels the other way round", "resize-bilinear", "resize-halves")
+def _resize_weights(patch: Patch) -> None:
+    usual = resize._axis
+
+    def axis(nearest: bool, place: Any, tap: Any) -> Any:
+        pixels, weights = usual(nearest, place, tap)
+        return pixels, weights if nearest else RESIZE_PIXEL - weights
+
+    patch.setattr(resize, "_axis", axis)

@@ -435,6 +435,7 @@ def rules() -> Iterator[Probe]:
     yield _lanes()
     yield from _precision()
     yield from _functions()
+    yield from _resizes()
 
 
 def _rounding() -> Iterator[Probe]:
@@ -870,3 +871,85 @@ def _self_read() -> Probe:
         risk=Risk.MEDIUM,
         properties=("self-read",),
     )
+
+
+_DEPTH = 8
+"""Channels of images that are resized: published programs have groups of four, and several."""
+
+_RESIZED = 8
+"""Rows and columns of the results of resizing; half as many, and one more, are read."""
+
+
+def _resizes() -> Iterator[Probe]:
+    """Images of twice the size, as published programs make them."""
+    extent = _RESIZED // 2 + 1
+    image = noise(_DEPTH * extent * extent, 61).reshape(extent, extent, _DEPTH)
+    even = image & 0xF0
+    yield probe(
+        "resize-nearest",
+        "the nearest pixel of an image, twice the size",
+        "whether resizing takes the pixel that the fields say",
+        _resize("nearest", 1, start=33, scale=1.0),
+        _rows(image.reshape(-1)),
+        _nearest(image),
+    )
+    exact, _ = _bilinear(even)
+    yield probe(
+        "resize-bilinear",
+        "an image between four pixels each, without exact halves",
+        "whether resizing weighs pixels as the fields say",
+        _resize("", 2, start=32, scale=2.0**-14),
+        _rows(even.reshape(-1)),
+        exact,
+    )
+    to_even, up = _bilinear(image)
+    yield probe(
+        "resize-halves",
+        "an image between four pixels each, with exact halves",
+        "how resizing rounds exact halves",
+        _resize("", 2, start=32, scale=2.0**-14),
+        _rows(image.reshape(-1)),
+        to_even,
+        alternatives={"halves up": up},
+    )
+
+
+def _resize(flag: str, taps: int, *, start: int, scale: float) -> Sketch:
+    """A program that resizes the image in the first rows."""
+    extent, size = _RESIZED // 2 + 1, _RESIZED
+    ping = "ping(1, 4)" if taps > 1 else "ping(0, 4)"
+    groups, row = _DEPTH // 4, _DEPTH * extent
+    outputs = groups * size * size
+    steps = f"[4*0 {outputs}*0]" if taps > 1 else f"[{outputs}*0]"
+    sketch = Sketch()
+    sketch.load(4)
+    sketch.unpack(FIRST_ROW, 4, 0)
+    sketch.asm(
+        f"""
+        resize tiles=r0c0
+            a: 0 [{taps}*{_DEPTH} {taps}*{row} {size}*0 {size}*0 1*{row * extent} {groups}*4]
+            b: {4 * OUT} [1*4 {size}*{_DEPTH} {size}*{_DEPTH * size} 1*{4 * outputs} {groups}*4]
+            d: 0 {steps} {ping}
+            loops: loops={taps},{taps},{size},{size},1,{groups}
+            operands: accumulate c16 idle_multipliers=0,1,1
+            output: block_level=5 reduction=0x3 lanes_last=4 lanes=4 scale={real(scale)} """
+        f"x_loop=2 x_start={start} x_step=64 y_loop=3 y_start={start} y_step=64 "
+        f"x_pitch={_DEPTH} y_pitch={row} {flag}"
+    )
+    sketch.result(OUT, 4 * outputs)
+    return sketch
+
+
+def _nearest(image: Array) -> Array:
+    """Pixels of an image of twice the size, uint8[8, 8, 8]; the first one covers half a pixel."""
+    source = (np.arange(_RESIZED) + 1) // 2
+    return np.asarray(image[source][:, source])
+
+
+def _bilinear(image: Array) -> tuple[Array, Array]:
+    """The same between pixels, with exact halves rounded to even and up, uint8[8, 8, 8]."""
+    place = 0.25 + 0.5 * np.arange(_RESIZED)
+    low, part = place.astype(np.int64), place % 1
+    rows = image[low] * (1 - part)[:, None, None] + image[low + 1] * part[:, None, None]
+    found = rows[:, low] * (1 - part)[:, None] + rows[:, low + 1] * part[:, None]
+    return np.rint(found).astype(np.uint8), np.floor(found + 0.5).astype(np.uint8)
