@@ -18,7 +18,7 @@ from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import BYTES, NARROW, WIDE, Prefix, Traversal, traversal
 
-MOST_BYTES = 100_000
+MOST_BYTES = 128_000
 
 
 def rows(*dims: tuple[int, int], **more: tuple[int, int]) -> Traversal:
