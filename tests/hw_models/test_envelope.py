@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.envelope import mined, published_paths
+from benchmarks.envelope import mined
+from benchmarks.forms import programs as published_paths
 from benchmarks.support import ROOT
 from tests.support import corpus, corpus_path
 
