@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 from tests.formats import test_custom_op, test_darwinn, test_tflite, test_xnnpack_format
-from tests.fuzz import programs, usb_host
+from tests.fuzz import programs
 from tests.hw_models.vm_programs import random_program
 from tests.support import corpus_models
 
@@ -303,21 +303,3 @@ def probe_reports() -> list[bytes]:
         write_report(Report(*head, (passed,))),
         write_report(Report(*head, (passed, differs, hangs))),
     ]
-
-
-SEEDS = {
-    "tflite": tflite_files,
-    "program": program_files,
-    "bundle": bundle_files,
-    "xnnpack": xnnpack_files,
-    "darwinn": darwinn_files,
-    "custom_op": custom_op_files,
-    "object": object_files,
-    "assembly": assembly_files,
-    "bitstream": bitstream_files,
-    "module": module_files,
-    "module_listing": module_listing_files,
-    "probe_report": probe_reports,
-    "usbip": usbip_files,
-    "usb": usb_host.scripts,
-}
