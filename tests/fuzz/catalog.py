@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from tests.fuzz import seeds, targets, usb_host
+from tests.fuzz import (
+    arrays,
+    chip,
+    command_line,
+    graphs,
+    seeds,
+    sessions,
+    targets,
+    usb_host,
+    vectors,
+)
 from tests.fuzz.bitstreams import bitstream_mutant
+from tests.fuzz.hostile import document_mutant
 from tests.fuzz.listings import listing_mutant
 from tests.fuzz.subject import Subject
 from tests.fuzz.tables import object_mutant, package_mutant, table_mutant, wrapped_mutant
 
+from fitzroy import hosts
 from fitzroy.formats import (
     bundled,
     bytecode_module,
@@ -25,6 +37,15 @@ from fitzroy.hw_models.vm import text as module_text
 from fitzroy.hw_models.vm.verifier import dialect_of
 from fitzroy.linker.objects.assembly import parse_packages
 from fitzroy.linker.objects.text import is_object, parse_object
+
+_TABLES = (
+    FileKind.TFLITE,
+    FileKind.PROGRAM,
+    FileKind.XNNPACK,
+    FileKind.DARWINN,
+    FileKind.OBJECT,
+    FileKind.MODULE,
+)
 
 SUBJECTS: dict[str, Subject] = {
     "tflite": Subject(
@@ -100,6 +121,13 @@ SUBJECTS: dict[str, Subject] = {
         seeds.probe_reports,
         targets.probe_report_target,
         read_report,
+        change=lambda rng, seed, _: document_mutant(rng, seed),
+    ),
+    "host_profile": Subject(
+        seeds.host_profiles,
+        targets.host_profile_target,
+        lambda data: hosts.parse(data, ""),
+        change=lambda rng, seed, _: document_mutant(rng, seed),
     ),
     "usbip": Subject(seeds.usbip_files, targets.usbip_target, targets.usbip_messages),
     "usb": Subject(
@@ -107,5 +135,57 @@ SUBJECTS: dict[str, Subject] = {
         lambda data: usb_host.play(data, targets.BUDGET),
         usb_host.read_script,
         change=usb_host.script_mutant,
+    ),
+    "strings": Subject(
+        seeds.table_files,
+        vectors.shown_target,
+        vectors.opened,
+        _TABLES,
+        vectors.text_mutant,
+        blind=False,
+    ),
+    "vectors": Subject(
+        seeds.table_files,
+        vectors.read_target,
+        vectors.opened,
+        _TABLES,
+        vectors.vector_mutant,
+        blind=False,
+    ),
+    "npy": Subject(arrays.npy_files, arrays.as_npy, arrays.as_npy, change=arrays.npy_mutant),
+    "image": Subject(arrays.images, arrays.as_image, arrays.as_image),
+    "labels": Subject(
+        arrays.labels_files, arrays.labels_target, arrays.as_labels, change=arrays.labels_mutant
+    ),
+    "graph_text": Subject(
+        graphs.files, graphs.target, graphs.parse, (FileKind.GRAPH_TEXT,), graphs.text_mutant
+    ),
+    "simulator": Subject(
+        chip.packages,
+        chip.simulate,
+        chip.read,
+        (FileKind.DARWINN,),
+        chip.program_mutant,
+        blind=False,
+        seconds=5.0,
+    ),
+    "hints": Subject(
+        chip.packages,
+        chip.drive,
+        chip.read,
+        (FileKind.DARWINN,),
+        chip.hints_mutant,
+        blind=False,
+    ),
+    "recording": Subject(
+        sessions.files, sessions.target, sessions.read, change=sessions.session_mutant
+    ),
+    "command_line": Subject(
+        command_line.command_lines,
+        command_line.target,
+        command_line.read,
+        change=command_line.command_mutant,
+        blind=False,
+        seconds=5.0,
     ),
 }

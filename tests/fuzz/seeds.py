@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 from tests.formats import test_custom_op, test_darwinn, test_tflite, test_xnnpack_format
@@ -19,6 +20,8 @@ from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList,
 from fitzroy.formats.object_file import write_object
 from fitzroy.formats.probe_report import Report, Result, Status, write_report
 from fitzroy.formats.reflection import Tensor
+from fitzroy.hosts import FORMAT, VERSION, values
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.usb_device.usbip import messages as usbip
 from fitzroy.hw_models.vm.text import disassemble
 from fitzroy.linker.objects.assembly import package_listing
@@ -303,3 +306,25 @@ def probe_reports() -> list[bytes]:
         write_report(Report(*head, (passed,))),
         write_report(Report(*head, (passed, differs, hangs))),
     ]
+
+
+def host_profiles() -> list[bytes]:
+    """Profiles of the hosts that come with the chip."""
+    return [
+        json.dumps(
+            {"format": FORMAT, "version": VERSION, "constants": values(host)}, indent=1
+        ).encode()
+        for host in BEAGLE.hosts.values()
+    ]
+
+
+def table_files() -> list[bytes]:
+    """Small files with texts and vectors of bytes, some of every format that has tables."""
+    return [
+        content
+        for files in (
+            tflite_files, program_files, xnnpack_files, darwinn_files, custom_op_files,
+            object_files, module_files,
+        )
+        for content in _smallest(files(), 6)
+    ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from tests.fuzz import programs
 
+from fitzroy import hosts
 from fitzroy.api import compile
 from fitzroy.base.errors import FitzroyError, FormatError, InternalError, UnsupportedError
 from fitzroy.compiler.frontends.tflite import import_model
@@ -387,3 +389,10 @@ def probe_report_target(data: bytes) -> None:
     for text in report.confirmed:
         if not text.isascii() or not text.isprintable():
             raise AssertionError(f"{text!r} is confirmed")
+
+
+def host_profile_target(data: bytes) -> None:
+    host = hosts.parse(data, "fuzz.json")
+    document = {"format": hosts.FORMAT, "version": hosts.VERSION, "constants": hosts.values(host)}
+    if hosts.parse(json.dumps(document).encode(), "again.json") != host:
+        raise AssertionError("a profile changes when written and read")
