@@ -15,6 +15,7 @@ import re
 import signal
 import struct
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -175,5 +176,8 @@ def _serve(
             if report.outcomes["hang"]:
                 break
         code = 0
+    except BaseException:
+        # A fault of the fuzzer, not of a case.
+        traceback.print_exc()
     finally:
         os._exit(code)

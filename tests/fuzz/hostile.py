@@ -90,11 +90,11 @@ def value(rng: random.Random, old: Any) -> Any:
 
 def _places(item: Any) -> Any:
     """Every place of a document: the container, and the key in it."""
-    keys = list(item) if isinstance(item, dict) else range(len(item))
-    for key in keys:
+    if not isinstance(item, dict | list):
+        return
+    for key in list(item) if isinstance(item, dict) else range(len(item)):
         yield item, key
-        if isinstance(item[key], dict | list):
-            yield from _places(item[key])
+        yield from _places(item[key])
 
 
 def _at(holder: Any, key: Any) -> Any:
