@@ -9,10 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.fuzz import programs
+from tests.fuzz import graphs, programs
 from tests.linker.edgetpu import small_object
 
 from fitzroy.base.errors import FitzroyError, FormatError, LinkError, SimulationError
+from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.reference import evaluate
 from fitzroy.formats.object_file import Operand, Reserved, Run
 from fitzroy.hw_models.edgetpu.scalar import ScalarCore
 from fitzroy.hw_models.isa.fields import Opcode, Watcher
@@ -24,6 +27,7 @@ from fitzroy.hw_models.isa.stream import Infeed, Outfeed
 from fitzroy.hw_models.isa.tensor import NluTable
 from fitzroy.hw_models.isa.text import ChunkParser, listing, uncommented
 from fitzroy.hw_models.isa.traversal import traversal
+from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.linker.objects.text import parse_object
 from fitzroy.linker.packages.darwinn import link
 from fitzroy.linker.resolve.caching import segments_of
@@ -189,3 +193,21 @@ def test_resources_fit_packages(name: str) -> None:
 def test_the_programs_of_the_fuzzer_link_alone_and_together() -> None:
     names = [package.main.name for package in link(list(programs.objects()))]
     assert names == ["everything", "small", "other"]
+
+
+def test_means_of_nothing_are_refused() -> None:
+    text = 'graph "g" { input %x : float32[2,0] %y : float32[2] = mean(%x) {axes = [1]} output %y }'
+    with pytest.raises(FormatError, match="an empty operand has no mean"):
+        graphs.parse(text.replace("[1]}", "[1], keep_dims = false}").encode())
+
+
+@pytest.mark.filterwarnings("error")
+def test_steep_logistic_functions_do_not_warn() -> None:
+    kind = TensorType((3,), DType.INT8, Quantization.per_tensor(1000))
+    graph = Graph("steep")
+    graph.add_input("x", kind)
+    unit = TensorType((3,), DType.INT8, Quantization.per_tensor(1 / 256, -128))
+    graph.outputs = [graph.emit("sigmoid", ["x"], unit)]
+    inputs = {"x": np.array([-128, 0, 127], np.int8)}
+    (values,) = evaluate(graph, inputs, Arithmetic.TFLITE).values()
+    assert values.tolist() == [-128, 0, 127]
