@@ -37,6 +37,7 @@ _SCRAPS = (
     "output", "input", "const", "data", "graph", "graph \"x\" {}",
 )  # fmt: skip
 
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
 _TYPES = tuple(dtype.value for dtype in DType)
 
 _MOST_WORK = 3e6
@@ -142,7 +143,7 @@ def _replaced(
     if not places:
         return text
     place = rng.choice(places)
-    if by in ("+", "-") and place[0].lstrip("-").isdigit():
+    if by in ("+", "-") and _INTEGER.fullmatch(place[0]):
         by = str(int(place[0]) + (1 if by == "+" else -1))
     return text[: place.start()] + by + text[place.end() :]
 

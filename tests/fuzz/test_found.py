@@ -211,3 +211,23 @@ def test_steep_logistic_functions_do_not_warn() -> None:
     inputs = {"x": np.array([-128, 0, 127], np.int8)}
     (values,) = evaluate(graph, inputs, Arithmetic.TFLITE).values()
     assert values.tolist() == [-128, 0, 127]
+
+
+@pytest.mark.filterwarnings("error")
+def test_kernels_compute_infinities_without_warnings() -> None:
+    graph = Graph("large")
+    graph.add_input("x", TensorType((2,), DType.FLOAT32))
+    graph.outputs = [graph.emit("exp", ["x"], TensorType((2,), DType.FLOAT32))]
+    (values,) = evaluate(graph, {"x": np.array([1e30, np.nan], np.float32)}).values()
+    assert values[0] == np.inf
+    assert np.isnan(values[1])
+
+
+@pytest.mark.parametrize("op", ["resize_bilinear", "resize_nearest_neighbor"])
+def test_images_of_nothing_are_not_resized(op: str) -> None:
+    text = (
+        'graph "g" { input %x : float32[1,2,0,3] %y : float32[1,4,4,3] = '
+        f"{op}(%x) {{size = [4, 4], sampling = legacy}} output %y }}"
+    )
+    with pytest.raises(FormatError, match="an image of 2 x 0"):
+        graphs.parse(text.encode())
