@@ -839,7 +839,7 @@ def robustness(fuzz: Json) -> str:
             str(run["failure_count"]),
             f"{run['seconds']:,.0f} s",
             f"{run['slowest_case_seconds']:.2f} s",
-            f"{run['peak_resident_growth_bytes'] / 2**20:.1f} MiB",
+            _mebibytes(run.get("peak_resident_growth_bytes", run["peak_traced_bytes"])),
             run["date"],
         )
         for run in fuzz["runs"]
@@ -848,6 +848,10 @@ def robustness(fuzz: Json) -> str:
         "target", "cases", "accepted", "failures", "time", "slowest case", "greatest memory", "date"
     )  # fmt: skip
     return _renewed("robustness.md", "\n" + _table(header, rows) + "\n", "fuzzing")
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:.1f} MiB"
 
 
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
