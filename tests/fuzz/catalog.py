@@ -93,18 +93,21 @@ SUBJECTS: dict[str, Subject] = {
         read_object,
         (FileKind.OBJECT,),
         lambda rng, seed, _: object_mutant(rng, seed),
+        sample=150,
     ),
     "assembly": Subject(
         seeds.assembly_files,
         targets.assembly_target,
         lambda data: (parse_object if is_object(data.decode()) else parse_packages)(data.decode()),
         change=listing_mutant,
+        sample=150,
     ),
     "bitstream": Subject(
         seeds.bitstream_files,
         targets.bitstream_target,
         disassemble,
         change=bitstream_mutant,
+        sample=150,
     ),
     "module": Subject(
         seeds.module_files,
@@ -143,6 +146,7 @@ SUBJECTS: dict[str, Subject] = {
         _TABLES,
         vectors.text_mutant,
         blind=False,
+        sample=100,
     ),
     "vectors": Subject(
         seeds.table_files,
@@ -151,6 +155,7 @@ SUBJECTS: dict[str, Subject] = {
         _TABLES,
         vectors.vector_mutant,
         blind=False,
+        sample=150,
     ),
     "npy": Subject(arrays.npy_files, arrays.as_npy, arrays.as_npy, change=arrays.npy_mutant),
     "image": Subject(arrays.images, arrays.as_image, arrays.as_image),
@@ -168,6 +173,7 @@ SUBJECTS: dict[str, Subject] = {
         chip.program_mutant,
         blind=False,
         seconds=5.0,
+        sample=30,
     ),
     "hints": Subject(
         chip.packages,
@@ -176,9 +182,10 @@ SUBJECTS: dict[str, Subject] = {
         (FileKind.DARWINN,),
         chip.hints_mutant,
         blind=False,
+        sample=25,
     ),
     "recording": Subject(
-        sessions.files, sessions.target, sessions.read, change=sessions.session_mutant
+        sessions.files, sessions.target, sessions.read, change=sessions.session_mutant, sample=100
     ),
     "command_line": Subject(
         command_line.command_lines,
@@ -187,5 +194,6 @@ SUBJECTS: dict[str, Subject] = {
         change=command_line.command_mutant,
         blind=False,
         seconds=5.0,
+        sample=100,
     ),
 }

@@ -57,8 +57,9 @@ _WORDS = (
     "=x.npy", "x==x.npy", "folder=x.npy", "127.5", "1,2,3", "0", "nan", "jetson", "libedgetpu",
     "forward", "main", "serving_default", "dead-code", "simplify,fold-constants", "y", "conv",
     "where", "step 3", "x narrow 0 0", "x wide 99 0", "dump wide y.npy", "c", "q", "break 0:5",
-    "x narrow 0 0 99999999999", "x scaling 1 1 5 hex", "dump narrow y.npz 3", "flags 99", "list 5 9",
-    "delete 0", "breaks", "fence", "phase", "ring", "streams", "queues 3", "step -1", "help x", "x",
+    "x narrow 0 0 99999999999", "x scaling 1 1 5 hex", "dump narrow y.npz 3", "flags 99",
+    "list 5 9", "delete 0", "breaks", "fence", "phase", "ring", "streams", "queues 3", "step -1",
+    "help x", "x",
 )  # fmt: skip
 
 _NUMBERS = ("0", "1", "2", "3", "-1", "13", "65536", "4294967296", "9" * 30, "1e3", "0x10", "٣", "")

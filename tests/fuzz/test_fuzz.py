@@ -28,7 +28,8 @@ def test_mutants_are_read_or_refused(name: str) -> None:
     result = fuzz(name, cases, seed=20)
     assert not result.failures, "\n".join(map(str, result.failures))
     assert result.outcomes.total() == cases
-    assert {"accepted", "FormatError"} <= result.outcomes.keys()
+    assert "accepted" in result.outcomes
+    assert len(result.outcomes) > 1
 
 
 @pytest.mark.slow
