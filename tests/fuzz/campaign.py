@@ -63,17 +63,17 @@ class Campaign:
     _seeds: Seeds = field(default_factory=dict)
 
     def run(self, until: float = float("inf")) -> None:
-        """Take turns until all cases are done, or a monotonic time is reached."""
+        """Take turns until all cases are done, or a monotonic time is reached; at least one."""
         for name in self.targets:
             self._seeds[name] = SUBJECTS[name].seeds()
             self.results[name] = Result(name, self.seed, len(self._seeds[name]))
-        while time.monotonic() < until:
-            open_targets = [name for name in self.targets if self._left(name) > 0]
-            if not open_targets:
-                break
+        open_targets = list(self.targets)
+        while open_targets:
             turn = min(TURN_SECONDS, (until - time.monotonic()) / len(open_targets))
             for name in open_targets:
                 self._turn(name, time.monotonic() + turn)
+            in_time = time.monotonic() < until
+            open_targets = [name for name in self.targets if in_time and self._left(name) > 0]
 
     def _left(self, name: str) -> int:
         most = 1 << 62 if self.most is None else self.most
@@ -166,14 +166,14 @@ def _serve(
     code = 1
     try:
         case, end = cases
-        while case < end and time.monotonic() < until:
+        while case < end:
             count = min(_REPORT_CASES, end - case)
             report = fuzz(name, count, seed, first=case, seeds=seeds, began=began, until=until)
             content = pickle.dumps(report)
             with os.fdopen(os.dup(sink), "wb") as stream:
                 stream.write(_LENGTH.pack(len(content)) + content)
             case += report.cases
-            if report.outcomes["hang"]:
+            if report.outcomes["hang"] or time.monotonic() > until:
                 break
         code = 0
     except BaseException:

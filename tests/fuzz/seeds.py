@@ -22,6 +22,7 @@ from fitzroy.formats.probe_report import Report, Result, Status, write_report
 from fitzroy.formats.reflection import Tensor
 from fitzroy.hosts import FORMAT, VERSION, values
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.hosts import USB2, USB3
 from fitzroy.hw_models.usb_device.usbip import messages as usbip
 from fitzroy.hw_models.vm.text import disassemble
 from fitzroy.linker.objects.assembly import package_listing
@@ -309,12 +310,13 @@ def probe_reports() -> list[bytes]:
 
 
 def host_profiles() -> list[bytes]:
-    """Profiles of the hosts that come with the chip."""
+    """Profiles of the hosts with USB that come with the chip."""
     return [
         json.dumps(
             {"format": FORMAT, "version": VERSION, "constants": values(host)}, indent=1
         ).encode()
         for host in BEAGLE.hosts.values()
+        if host.bus in (USB2, USB3)
     ]
 
 
