@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fitzroy.base import budget
 from fitzroy.base.errors import (
     FormatError,
     InternalError,
@@ -610,6 +611,7 @@ def _decoded(data: Array, type: TensorType) -> Array:
 def _zeros(type: TensorType) -> Array:
     """A tensor of real zeros."""
     zero = 0 if type.quantization is None else type.quantization.zero_point[0]
+    budget.demand(type.nbytes, f"a state, which is {type},")
     return np.full(type.shape, zero, type.dtype.numpy)
 
 
