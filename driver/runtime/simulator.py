@@ -21,6 +21,7 @@ from fitzroy.hw_models.isa.program import bundle_count, disassemble
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.linker.layouts import decode_output, encode_input
 from fitzroy.linker.resolve.fields import SPACING, Buffer, buffer_addresses, patched
+from fitzroy.linker.schedule.check import demand_script
 
 _CONFIRMING_SEEDS = (1, 2, 3)
 """Contents of memories with which outputs must be the same that depend on unknown values."""
@@ -114,7 +115,8 @@ class SimulatedDevice:
 
         Raises:
             UsageError: an input is missing or unknown.
-            FormatError: an input has another size than its layer, or malformed instructions.
+            FormatError: an input has another size than its layer, malformed instructions, or a
+                script for the host that is not that of the program.
             CapacityError: the program wants a buffer of more than the budget has.
             UnsupportedError: the program computes a batch.
             SimulationError: the program fails, or ends before its outputs are complete.
@@ -150,6 +152,8 @@ class SimulatedDevice:
             )
         buffers = {name: encode_input(layers[name], data) for name, data in inputs.items()}
         caching = package.caching
+        for executable in filter(None, (caching, main)):
+            demand_script(executable)
         stages = []
         if caching is not None and self._cache.lacks(main, caching):
             stages.append(_stage(caching, "caching", record))
