@@ -129,7 +129,9 @@ def evaluate_node(
         None if value is None else value.data if value.data is not None else values[value.name]
         for value in call.inputs
     ]
-    results = OPS[node.op].evaluate(call, arrays, arithmetic)
+    # Infinities and NaN are values; where integers come of them, kernels say which.
+    with np.errstate(all="ignore"):
+        results = OPS[node.op].evaluate(call, arrays, arithmetic)
     for array, out in zip(results, call.outputs, strict=True):
         if array.shape != out.type.shape or array.dtype != out.type.dtype.numpy:
             raise InternalError(

@@ -270,7 +270,14 @@ class _Parser:
             zero_point *= len(scale)
         if len(scale) != len(zero_point):
             raise self.fail(f"{len(scale)} scales with {len(zero_point)} zero points")
-        return TensorType(shape, dtype, Quantization(scale, tuple(zero_point), axis))
+        quantization = Quantization(scale, tuple(zero_point), axis)
+        if not quantization.is_usable():
+            raise self.fail("a scale that is no positive, normal float32 number")
+        if dtype.is_integer:
+            low, high = dtype.limits
+            if not all(low <= zero <= high for zero in zero_point):
+                raise self.fail(f"a zero point beyond {dtype.value}, which holds {low} to {high}")
+        return TensorType(shape, dtype, quantization)
 
     def typed(self) -> Value:
         name = self.name()
