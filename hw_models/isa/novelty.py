@@ -196,8 +196,8 @@ STORED = Aspect(
     "stored words",
     "whether an infeed of scalar memory waits for an outfeed that has filled it",
     "Words that the scalar core has stored itself are there once its pipeline is empty, which a "
-    "fence awaits; the property `stored-word-infeed` of the envelope checks that it does. Published "
-    "programs send only what an outfeed has put there.",
+    "fence awaits; the property `stored-word-infeed` of the envelope checks that it does. "
+    "Published programs send only what an outfeed has put there.",
     0.0,
     Risk.MEDIUM_HIGH,
     Risk.MEDIUM_HIGH,
