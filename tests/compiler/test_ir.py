@@ -184,8 +184,11 @@ def test_attributes_survive_the_text_form(value: ClampAttributes | CustomAttribu
         ('graph "g" { input %x : int64[1] quant(1 : 4294967296) }', "exceeds 32 bits"),
         ('graph "g" { input %x : float16[1] quant(1 : 0) }', "float16 with a quantization"),
         *(
-            (f'graph "g" {{ input %x : int8[1] quant({scale} : 0) }}', "no positive float32")
-            for scale in ("0", "-1", "1e-46", "1e39", "inf", "nan", "9" * 400)
+            (
+                f'graph "g" {{ input %x : int8[1] quant({scale} : 0) }}',
+                "no positive, normal float32",
+            )
+            for scale in ("0", "-1", "1e-46", "1e-40", "1e39", "inf", "nan", "9" * 400)
         ),
         ('graph "g" { %y : float32[1] = clamp(%x) {min = 1e39} }', "float32 holds"),
         (f'graph "g" {{ %y : int8[1] = mean(%x) {{axes = [{"9" * 30}]}} }}', "of 100 bits"),

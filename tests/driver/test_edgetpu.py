@@ -43,7 +43,9 @@ from fitzroy.hw_models.usb_device.device import Mode, VirtualDevice
 from fitzroy.hw_models.usb_device.faults import Fault, FaultKind
 from fitzroy.linker.packages.darwinn import link
 
-QUICK = replace(SIMULATED, request=5.0, slice=0.02, silence=2.0, control=0.05, poll=0.1, replug=0.5)
+QUICK = replace(
+    SIMULATED, request=5.0, slice=0.02, silence=2.0, idle=2.0, control=0.05, poll=0.1, replug=0.5
+)
 ROW = np.arange(SIZE)[::-1].astype(np.uint8)
 OUTPUT, EVENT = 0x81, 0x82
 

@@ -98,8 +98,10 @@ def test_what_no_host_could_answer() -> None:
     renamed = dataclasses.replace(layer, name="w")
     refused(with_main(package, output_layers=[renamed]), "uses output.*'y'.*no such buffer")
     vast = dataclasses.replace(layer, execution_count_per_inference=1 << 30)
-    refused(with_main(package, output_layers=[vast]), "at most", CapacityError)
-    refused(with_main(package, scratch_size_bytes=-1), "-1 bytes of scratch", FormatError)
+    refused(with_main(package, output_layers=[vast]), "the budget is 4 GiB", CapacityError)
+    refused(
+        with_main(package, scratch_size_bytes=-1), "-1 bytes for the scratch buffer", FormatError
+    )
     refused(with_main(package, batch_size=2), "batch of 2", UnsupportedError)
     for old, new, text in (
         (Description.BASE_ADDRESS_OUTPUT_ACTIVATION, "INPUT_ACTIVATION", "only to be read"),

@@ -17,8 +17,12 @@ from tests.fuzz.budget import Verdict, judge
 from tests.fuzz.catalog import SUBJECTS
 from tests.fuzz.mutate import mutant
 
+from fitzroy.base import budget
 from fitzroy.base.errors import FormatError
 from fitzroy.formats.detect import detect
+
+BUDGET = 48 << 20
+"""What cases have for tensors and buffers whose sizes files give; below `memory_bound`."""
 
 EVERY = 97
 """One case in as many runs under tracemalloc."""
@@ -126,9 +130,10 @@ def attempt(name: str, data: bytes, *, traced: bool = False) -> Verdict:
 
     def action() -> None:
         # As a user's command would; the target runs whatever was found.
-        with contextlib.suppress(FormatError):
-            detect(data)
-        subject.target(data)
+        with budget.limited(BUDGET):
+            with contextlib.suppress(FormatError):
+                detect(data)
+            subject.target(data)
 
     return judge(action, len(data), seconds=subject.seconds, traced=traced)
 

@@ -68,6 +68,14 @@ class DType(Enum):
 _NUMPY = {dtype: np.dtype(dtype.value) for dtype in DType}
 
 
+_SCALES = np.finfo(np.float32)
+
+
+def is_usable_scale(scale: float) -> bool:
+    """Whether a scale is a positive, normal float32 number, so that its reciprocal is finite."""
+    return float(_SCALES.tiny) <= scale <= float(_SCALES.max)
+
+
 def _short(number: int) -> str:
     """A number for people, however large it is."""
     return str(number) if abs(number) < 1 << 64 else f"of {number.bit_length()} bits"
@@ -98,17 +106,14 @@ class Quantization:
         return self.axis is None
 
     def is_usable(self) -> bool:
-        """Whether every scale is a positive, normal float32 number."""
-        tiny = float(np.finfo(np.float32).tiny)
-        return all(math.isfinite(s) and s >= tiny for s in self.scale)
+        """Whether `is_usable_scale` holds for every scale."""
+        return all(map(is_usable_scale, self.scale))
 
     def fault(self, shape: tuple[int, ...]) -> str:
         """What is wrong with the quantization of a tensor of a shape; empty if nothing is."""
-        info = np.finfo(np.float32)
-        smallest, largest = float(info.smallest_subnormal), float(info.max)
         for scale in self.scale:
-            if not smallest <= scale <= largest:
-                return f"scale {scale:g}, which is no positive float32 number"
+            if not is_usable_scale(scale):
+                return f"scale {scale:.7g}, which is no positive, normal float32 number"
         for zero in self.zero_point:
             if not -(2**31) <= zero < 2**31:
                 return f"zero point {_short(zero)}, which exceeds 32 bits"
