@@ -64,11 +64,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return replay(options.targets, options.replay.read_bytes())
     most = options.cases if options.cases or options.period else 10_000
     campaign = Campaign(options.targets, options.seed, options.first, options.output, most)
-    campaign.run(float("inf") if options.period is None else time.monotonic() + options.period)
-    for line in table(campaign.results.values()):
-        print(line)
-    if options.json:
-        record(options.json, campaign.results.values())
+    try:
+        campaign.run(float("inf") if options.period is None else time.monotonic() + options.period)
+    finally:
+        # Also after Ctrl-C.
+        print(*table(campaign.results.values()), sep="\n", flush=True)
+        if options.json:
+            record(options.json, campaign.results.values())
     return 1 if any(result.failures for result in campaign.results.values()) else 0
 
 

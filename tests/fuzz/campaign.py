@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fuzz.catalog import SUBJECTS
-from tests.fuzz.harness import Failure, Result, case_bytes, fuzz
+from tests.fuzz.harness import UNMADE, Failure, Result, case_bytes, fuzz
 from tests.fuzz.minimize import shortened
 
 TURN_SECONDS = 10.0
@@ -94,7 +94,9 @@ class Campaign:
         if self.output is None:
             return
         self.output.mkdir(parents=True, exist_ok=True)
-        data = case_bytes(name, self._seeds[name], self.seed, failure.case)
+        unmade = failure.cause == UNMADE
+        seeds = self._seeds[name]
+        data = b"" if unmade else case_bytes(name, seeds, self.seed, failure.case)
         small = data
         if failure.trace and len(data) <= _MOST_MINIMIZED and "hang" not in failure.cause:
             small = shortened(name, data, failure.cause)

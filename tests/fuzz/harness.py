@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import random
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -21,8 +22,12 @@ from fitzroy.base import budget
 from fitzroy.base.errors import FormatError
 from fitzroy.formats.detect import detect
 
-BUDGET = 48 << 20
-"""What cases have for tensors and buffers whose sizes files give; below `memory_bound`."""
+BUDGET = 24 << 20
+"""What cases have for tensors and buffers whose sizes files give. What is read of a device is held
+twice for a moment, and both fit into `memory_bound`."""
+
+UNMADE = "mutation failed"
+"""Outcome of a case whose mutation raises an exception: a fault of the fuzzer."""
 
 EVERY = 97
 """One case in as many runs under tracemalloc."""
@@ -167,7 +172,13 @@ def fuzz(
             break
         began(case)
         traced = case % EVERY == 0
-        verdict = attempt(name, case_bytes(name, seeds, seed, case), traced=traced)
+        try:
+            data = case_bytes(name, seeds, seed, case)
+        except Exception as error:
+            trace = traceback.format_exc()
+            verdict = Verdict(UNMADE, f"{UNMADE}: {error!r}", UNMADE, trace=trace)
+        else:
+            verdict = attempt(name, data, traced=traced)
         result.count(case, verdict, traced=traced)
         if verdict.outcome == "hang":
             # Threads may still be under way; the caller goes on in another process.

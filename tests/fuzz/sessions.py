@@ -66,7 +66,7 @@ def session_mutant(rng: random.Random, seed: bytes, seeds: list[bytes]) -> bytes
 def _changed(rng: random.Random, line: bytes) -> bytes:
     try:
         return hostile.document_mutant(rng, line)
-    except ValueError:
+    except (ValueError, RecursionError):
         # An earlier change made it unreadable.
         return line
 

@@ -241,3 +241,15 @@ def test_results_are_kept_by_target(tmp_path: Path) -> None:
     assert text.index('"target": "a"') < text.index('"target": "b"')
     assert text.count('"target"') == 2
     assert '"cases": 2' in text
+
+
+def test_mutations_that_fail_are_failures(odd: Install, tmp_path: Path) -> None:
+    def change(*_: object) -> bytes:
+        raise KeyError("odd")
+
+    odd(lambda data: None)
+    SUBJECTS["odd"] = replace(SUBJECTS["odd"], change=change, blind=False)
+    campaign = Campaign(["odd"], 1, output=tmp_path, most=3, tell=lambda line: None)
+    campaign.run()
+    assert "KeyError('odd')" in str(campaign.results["odd"].failures[2])
+    assert len(list(tmp_path.iterdir())) == 2
