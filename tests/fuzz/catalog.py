@@ -176,7 +176,7 @@ SUBJECTS: dict[str, Subject] = {
         sample=30,
     ),
     "hints": Subject(
-        chip.packages,
+        chip.hinted,
         chip.drive,
         chip.read,
         (FileKind.DARWINN,),

@@ -12,6 +12,7 @@ import numpy as np
 from tests.compiler.edgetpu_models import random_model
 from tests.driver.edgetpu_programs import echo
 from tests.fuzz.bitstreams import bitstream_mutant
+from tests.fuzz.subject import Misbehaviour
 from tests.fuzz.tables import UNWRITABLE, spoil, walk
 
 from fitzroy.api import EdgeTpuProgram
@@ -20,11 +21,12 @@ from fitzroy.base.types import Array
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.driver.runtime.devices import SIMULATED, DeviceOptions, virtual_device
 from fitzroy.formats import darwinn
-from fitzroy.formats.darwinn import DmaHint, Executable
+from fitzroy.formats.darwinn import DmaHint, Executable, PackageFile
 from fitzroy.hw_models.edgetpu.latitude import ANY, NONE
 from fitzroy.hw_models.usb_device.device import VirtualDevice
 from fitzroy.linker.packages.container import read_container
 from fitzroy.linker.packages.darwinn import link
+from fitzroy.linker.schedule.check import demand_script
 
 BUDGET = 50_000
 """Most steps of the scalar core, several times what any seed needs."""
@@ -116,6 +118,12 @@ def simulate(data: bytes) -> None:
 # --- hints ---------------------------------------------------------------------------------------
 
 
+def hinted() -> list[bytes]:
+    """Packages as `packages`; what they answer is known from here on."""
+    _answers()
+    return packages()
+
+
 def hints_mutant(rng: random.Random, seed: bytes, seeds: list[bytes]) -> bytes:
     """A package whose program is as it was, and whose hints are not."""
     package = darwinn.read_package(seed)
@@ -152,11 +160,30 @@ def _change(rng: random.Random, executable: Executable, hints: list[DmaHint]) ->
         spoil(rng, rng.choice([table, *inner, *inner]))
 
 
+def _program(package: PackageFile) -> bytes:
+    """The instructions of the main executable, which mutated hints leave as they are."""
+    streams = package.main.instruction_bitstreams or []
+    return b"".join(item.bitstream.tobytes() for item in streams if item.bitstream is not None)
+
+
+@cache
+def _answers() -> dict[bytes, Mapping[str, Array]]:
+    """Outputs of all seeds by their program."""
+    programs = map(read, packages())
+    return {
+        _program(item.package): item.simulate(_inputs(item)).device.tensors for item in programs
+    }
+
+
 def drive(data: bytes) -> None:
     """Run a package on the virtual accelerator, by its hints.
 
+    A script that differs from the program's may give wrong outputs, as it does on a device: the
+    simulator refuses it.
+
     Raises:
         FitzroyError: as ``fitzroy run --device sim``.
+        Misbehaviour: the outputs are wrong, and the script is not.
     """
     program = read(data)
     patient = zlib.crc32(data) % _PATIENT == 0
@@ -164,3 +191,9 @@ def drive(data: bytes) -> None:
     with virtual_device(DeviceOptions(limits=limits), VirtualDevice(budget=BUDGET)) as device:
         answer = device.run(program.package, program.encoded(_inputs(program)))
         program.decoded(answer.tensors)
+    wanted = _answers()[_program(program.package)]
+    if all(np.array_equal(values, wanted[name]) for name, values in answer.tensors.items()):
+        return
+    for executable in program.package.executables:
+        demand_script(executable)
+    raise Misbehaviour("outputs are wrong, by a script that is right", "wrong outputs by hints")
