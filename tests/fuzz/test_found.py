@@ -28,6 +28,7 @@ from fitzroy.hw_models.isa.tensor import NluTable
 from fitzroy.hw_models.isa.text import ChunkParser, listing, uncommented
 from fitzroy.hw_models.isa.traversal import traversal
 from fitzroy.hw_models.numerics import Arithmetic
+from fitzroy.hw_models.numerics.requantization import dequantize
 from fitzroy.linker.objects.text import parse_object
 from fitzroy.linker.packages.darwinn import link
 from fitzroy.linker.resolve.caching import segments_of
@@ -231,3 +232,9 @@ def test_images_of_nothing_are_not_resized(op: str) -> None:
     )
     with pytest.raises(FormatError, match="an image of 2 x 0"):
         graphs.parse(text.encode())
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_float32_become_infinite() -> None:
+    real = dequantize(np.array([-128, 0, 127], np.int8), Quantization.per_tensor(3e37))
+    assert real.tolist() == [-np.inf, 0, np.inf]
