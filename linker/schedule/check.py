@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from fitzroy.base.errors import FormatError, LinkError, SimulationError
+from fitzroy.base.errors import FormatError, LinkError
 from fitzroy.formats.darwinn import Executable
 from fitzroy.linker.schedule.derive import derive_executable
 from fitzroy.linker.schedule.hints import from_hints
@@ -19,11 +19,11 @@ def demand_script(executable: Executable) -> None:
     The chip takes and gives bytes in the order in which its program asks for them; the host goes
     by the hints. Where they differ, data gets into the wrong place, or nothing moves any more.
     Fences only order the host's own steps, and are left out of account, as is how adjacent
-    transfers are divided. A program that cannot be executed has no script to compare with.
+    transfers are divided. A program that cannot be followed has no script to compare with; what
+    executes it says what is wrong with it.
 
     Raises:
-        FormatError: the first step that differs, as the hints and as the program have it; or a
-            program whose transfers depend on where buffers are.
+        FormatError: the first step that differs, as the hints and as the program have it.
     """
     hints = executable.dma_hints
     if hints is None:
@@ -31,10 +31,8 @@ def demand_script(executable: Executable) -> None:
     stored = from_hints(hints)
     try:
         derived = derive_executable(executable)
-    except LinkError as error:
-        if isinstance(error.__cause__, SimulationError):
-            return
-        raise FormatError(f"{error.what}: {error.reason}", table=_TABLE, hint=error.hint) from None
+    except LinkError:
+        return
     found, wanted = _plain(stored), _plain(derived)
     for number, (hint, step) in enumerate(zip_longest(found, wanted)):
         if hint != step:

@@ -108,7 +108,9 @@ def test_what_no_host_could_answer() -> None:
         (Description.BASE_ADDRESS_INPUT_ACTIVATION, "PARAMETER", "no such buffer"),
         (Description.BASE_ADDRESS_INPUT_ACTIVATION, "SCRATCH", "asks for 256 bytes of scratch"),
     ):
-        refused(redirected(echo(), old, Description[f"BASE_ADDRESS_{new}"]), text)
+        changed = redirected(echo(), old, Description[f"BASE_ADDRESS_{new}"])
+        # Without a script for the host, which would not be that of the program any more.
+        refused(with_main(changed, dma_hints=None), text)
 
 
 def redirected(package: PackageFile, old: Description, new: Description) -> PackageFile:

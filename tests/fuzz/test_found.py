@@ -14,6 +14,7 @@ from tests.linker.edgetpu import small_object
 
 from fitzroy.base.errors import FitzroyError, FormatError, LinkError, SimulationError
 from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.cli.terminal import Terminal
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import evaluate
 from fitzroy.formats.object_file import Operand, Reserved, Run
@@ -238,3 +239,8 @@ def test_images_of_nothing_are_not_resized(op: str) -> None:
 def test_numbers_beyond_float32_become_infinite() -> None:
     real = dequantize(np.array([-128, 0, 127], np.int8), Quantization.per_tensor(3e37))
     assert real.tolist() == [-np.inf, 0, np.inf]
+
+
+def test_documents_of_ascii_escape_delete(capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal().document({"name": "\x7f"})
+    assert capsys.readouterr().out == '{\n  "name": "\\u007f"\n}\n'
