@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.driver.edgetpu_programs import ECHO, POP, SIZE, WAIT, echo
 from tests.support import corpus
 
+import fitzroy
+from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import (
     CapacityError,
     FormatError,
@@ -22,6 +25,7 @@ from fitzroy.linker.packages.container import read_container
 
 # The start of the chunk and all up to the halt; deeper lines are operands.
 INSTRUCTIONS = 1 + len(re.findall(r"^ {4}\w", ECHO.partition("    nop")[0], re.MULTILINE))
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "models" / "digits.tflite"
 COUNTING = np.arange(SIZE, dtype=np.uint8)
 
 
@@ -151,3 +155,28 @@ def test_half_a_package_cannot_run() -> None:
     with pytest.raises(SimulationError, match="that nothing has written") as caught:
         SimulatedDevice().run(half, {next(iter(half.main.inputs)): COUNTING})
     assert "not in the file" in caught.value.hint
+
+
+@pytest.mark.parametrize("error", [IndexError("index 72"), ValueError("cannot reshape")])
+@pytest.mark.parametrize(
+    ("place", "where"),
+    [
+        ("fitzroy.hw_models.edgetpu.machine.op_plan", r"tiles .*, op, mac #\d+ at bundle"),
+        ("fitzroy.hw_models.edgetpu.stream.InfeedUnit.advance", "infeed at bundle"),
+    ],
+    ids=["tiles", "streams"],
+)
+def test_instructions_whose_operands_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch, place: str, where: str, error: Exception
+) -> None:
+    """Whatever numpy finds wrong with an instruction is a fault of the program, with its place."""
+
+    def misfit(*_: object) -> None:
+        raise error
+
+    program = EdgeTpuProgram.of(read_container(fitzroy.compile_edgetpu(DIGITS).data), 0)
+    monkeypatch.setattr(place, misfit)
+    with pytest.raises(SimulationError, match="do not fit together") as caught:
+        program.simulate({"image": np.zeros((1, 8, 8, 1), np.int8)})
+    assert caught.value.reason == str(error)
+    assert re.search(where, caught.value.where)
