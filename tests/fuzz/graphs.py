@@ -125,8 +125,8 @@ def text_mutant(rng: random.Random, seed: bytes, seeds: list[bytes]) -> bytes:
             text = _replaced(rng, text, _NAME, f"%{json.dumps(hostile.text(rng))}")
         elif kind < 0.92:
             token = rng.choice(_TOKEN.findall(text) or [""])
-            by = rng.choice((*NUMBERS, *_TYPES, *_TYPES))
-            text = re.sub(rf"(?<!\w){re.escape(token)}(?!\w)", lambda _, by=by: by, text)
+            by = rng.choice((*NUMBERS, *_TYPES, *_TYPES)).replace("\\", "")
+            text = re.sub(rf"(?<!\w){re.escape(token)}(?!\w)", by, text)
         else:
             text = _lines(rng, text)
     return text.encode("utf-8", "surrogatepass")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.fuzz import graphs, programs
+from tests.fuzz import arrays, graphs, programs
 from tests.linker.edgetpu import small_object
+from tests.support import need
 
 from fitzroy.base.errors import FitzroyError, FormatError, LinkError, SimulationError
 from fitzroy.base.types import DType, Quantization, TensorType
@@ -244,3 +247,16 @@ def test_numbers_beyond_float32_become_infinite() -> None:
 def test_documents_of_ascii_escape_delete(capsys: pytest.CaptureFixture[str]) -> None:
     Terminal().document({"name": "\x7f"})
     assert capsys.readouterr().out == '{\n  "name": "\\u007f"\n}\n'
+
+
+def test_images_with_a_text_for_an_offset_are_refused() -> None:
+    need("PIL", "images")
+    from PIL import Image, TiffTags
+
+    stream = io.BytesIO()
+    Image.new("RGB", (2, 2)).save(stream, "TIFF")
+    offsets = 273
+    number, text = (struct.pack("<HH", offsets, kind) for kind in (TiffTags.LONG, TiffTags.ASCII))
+    assert stream.getvalue().count(number) == 1
+    with pytest.raises(FormatError, match="no readable image"):
+        arrays.as_image(stream.getvalue().replace(number, text))
