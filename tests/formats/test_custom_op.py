@@ -3,7 +3,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-import time
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats import test_darwinn, test_tflite
 from tests.support import corpus, corpus_models, need_litert
+from tests.work import calls_at_most
 
 from fitzroy.base.errors import FitzroyError, FormatError, UsageError
 from fitzroy.base.types import DType, Quantization, TensorType
@@ -206,10 +206,8 @@ def test_vectors_shared_by_a_hostile_file_do_not_explode() -> None:
         data += bytes([(10 << 2)]) * 100
         below = start
     data += (len(data) - below).to_bytes(1, "little") + bytes((10 << 2, 1))
-    began = time.perf_counter()
-    with pytest.raises(FormatError):
+    with calls_at_most(2000), pytest.raises(FormatError):
         decode(bytes(data))
-    assert time.perf_counter() - began < 1
     loop = b"\x01\x00\x28\x02\x28\x01"
     with pytest.raises(FormatError, match="nested 32 deep"):
         decode(loop)
