@@ -63,6 +63,7 @@ def test_the_oracle(fitzroy: Run, program: Path, images: list[Path], labels: Pat
         assert rows[0].split()[2] == str(digit(image))
 
 
+@pytest.mark.long
 @pytest.mark.runtime
 def test_the_runtime(fitzroy: Run, program: Path, digits: Path, images: list[Path]) -> None:
     need_executorch()
@@ -206,6 +207,7 @@ def test_bundles_on_the_oracle(fitzroy: Run, bundle: Path) -> None:
     assert [case["passed"] for case in document.json["cases"]] == [True, False, True]
 
 
+@pytest.mark.long
 @pytest.mark.runtime
 def test_bundles_on_the_runtime(fitzroy: Run, bundle: Path) -> None:
     need_executorch()

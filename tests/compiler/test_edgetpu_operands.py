@@ -623,6 +623,7 @@ def test_scales_of_the_compiled_layers_matter() -> None:
     assert missing == RESCALED
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_order_and_size_place_most_of_the_corpus() -> None:
     unplaced = set()

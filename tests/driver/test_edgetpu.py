@@ -570,6 +570,7 @@ def test_lost_outputs_are_not_made_up_by_the_next_request() -> None:
 # --- load ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_many_inferences_need_no_more_memory(full: bool) -> None:
     count = 10_000 if full else 200
     package = echo()

@@ -60,6 +60,7 @@ READABLE = values((1 << 64) - 1, st.floats(allow_nan=False))
 WRITABLE = values((1 << 63) - 1, st.floats(-1e38, 1e38) | st.sampled_from([math.inf, -math.inf]))
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(READABLE, st.sampled_from([1, 16]))
 def test_any_value_survives_and_another_reader_agrees(value: Any, align: int) -> None:
@@ -69,12 +70,14 @@ def test_any_value_survives_and_another_reader_agrees(value: Any, align: int) ->
     assert encode(decode(data), align=align) == data
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(WRITABLE)
 def test_what_another_writer_wrote_is_read(value: Any) -> None:
     assert plain(decode(independent.Dumps(value))) == value
 
 
+@pytest.mark.long
 def test_big_strings_and_many_elements_take_wider_fields() -> None:
     for count in (255, 256, 65_535, 65_536):
         value: list[Value] = [*range(count), b"x" * count]

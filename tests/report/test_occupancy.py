@@ -137,6 +137,7 @@ def test_fences_of_all_tiles_end_phases() -> None:
     assert list(phase_numbers(recording)) == [0, 0, 0, 0, 1, 2]
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_phases_are_those_of_the_timing_model(mobilenet: PackageFile) -> None:
     for package in (echo(), mobilenet):
