@@ -63,7 +63,7 @@ def disassemble(data: bytes | bytearray | memoryview, *, path: str = "") -> list
                 f"{instruction.__name__} needs {size} bytes, {len(data) - at} are left", at, path
             )
         try:
-            instructions.append(_decoded(instruction, raw))
+            instructions.append(_decoded(opcode, raw))
         except FormatError as error:
             raise _fault(error.what, at, path, error.table) from None
         at += size
@@ -71,9 +71,9 @@ def disassemble(data: bytes | bytearray | memoryview, *, path: str = "") -> list
 
 
 @lru_cache(1 << 14)
-def _decoded(kind: type[Instruction], raw: int) -> Instruction:
+def _decoded(opcode: int, raw: int) -> Instruction:
     """An instruction, which may be shared: linking and running decode a program several times."""
-    return kind.unpack(raw)
+    return BY_OPCODE[opcode].unpack(raw)
 
 
 def _fault(what: str, at: int, path: str, table: str = "") -> FormatError:
