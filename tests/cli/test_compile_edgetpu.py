@@ -211,6 +211,7 @@ def test_an_output_directory(fitzroy: Run, digits: Path, tmp_path: Path) -> None
     assert os.listdir("there") == ["digits_edgetpu.tflite"]
 
 
+@pytest.mark.long
 def test_all_or_nothing_is_written(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     two = two_parts(tmp_path / "two.tflite")
     refused = fitzroy("compile", digits, two, "--format", "package", "--out-dir", "out", "--log")

@@ -131,6 +131,7 @@ def test_wrong_inputs_name_the_right_ones(
         assert "'right': float32[2,3]" in result.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments",
     [

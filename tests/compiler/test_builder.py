@@ -216,6 +216,7 @@ def test_random_models_keep_to_the_envelope(shard: int) -> None:
             assert outside(package, INSIDE) == {}, seed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [Options(parameter_rows=0), Options(narrow_bytes=16 << 10)],

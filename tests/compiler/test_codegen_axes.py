@@ -223,6 +223,7 @@ def test_what_was_packed_is_unpacked_without_a_copy() -> None:
     assert_right(model.graph, (1,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shapes", "axis"),
     [
@@ -338,6 +339,7 @@ def test_several_images(number: int) -> None:
     assert_right(_of_images(number))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [

@@ -123,6 +123,7 @@ def grow(
 # --- convolutions --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "channels", "kernel", "stride", "dilation", "padding"),
     [
@@ -150,6 +151,7 @@ def test_convolution(
     compare(graph)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "channels", "kernel", "stride", "dilation", "padding"),
     [
@@ -332,6 +334,7 @@ def test_depthwise(
 OPTIONS = Depthwise.patches
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(8))
 def test_any_patch_gives_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)

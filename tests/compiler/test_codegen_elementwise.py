@@ -253,6 +253,7 @@ def test_operators_give_the_bytes_of_device_arithmetic(name: str) -> None:
     assert differences(GRAPHS[name]) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

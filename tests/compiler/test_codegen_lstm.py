@@ -133,6 +133,7 @@ MEMORIES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("memory", MEMORIES, ids=str)
 def test_sizes(memory: Memory) -> None:
     assert differences(memory.graph()) == 0

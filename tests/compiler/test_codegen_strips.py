@@ -185,6 +185,7 @@ def test_strips_give_what_whole_layers_give(name: str) -> None:
             )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["separable-int8", "wide", "max-pool"])
 def test_programs_obey_the_rules_of_the_chip(name: str) -> None:
     graph = GRAPHS[name]()
@@ -213,6 +214,7 @@ def test_weights_are_kept_once_and_sent_for_every_strip() -> None:
 # --- places --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", GRAPHS)
 def test_rows_are_there_when_they_are_read(name: str) -> None:
     for limit in limits(name):

@@ -95,6 +95,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("depth", "channels"), SIZES)
 @pytest.mark.parametrize("dtype", [I8, U8])
 def test_fully_connected_of_any_size(depth: int, channels: int, dtype: DType) -> None:

@@ -168,6 +168,7 @@ def test_a_single_turn_may_grow() -> None:
 # --- programs ------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_random_models(seed: int) -> None:
     graph = random_model(seed)

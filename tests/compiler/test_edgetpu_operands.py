@@ -569,6 +569,7 @@ UNPLACED = {
 """Models whose operands cannot be placed by order and size alone."""
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_blobs_of_the_corpus(capsys: pytest.CaptureFixture[str]) -> None:
     found_operands = all_operands = found_bytes = all_bytes = models = 0

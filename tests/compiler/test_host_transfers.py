@@ -132,6 +132,7 @@ def test_programs_stay_where_published_programs_are(name: str) -> None:
     assert outside == {}
 
 
+@pytest.mark.long
 def test_all_properties_are_measured() -> None:
     assert {slug for name in MODELS for slug in known(name)} == set(SLUGS)
 

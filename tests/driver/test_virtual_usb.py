@@ -83,6 +83,7 @@ def test_boot_open_run_close_and_again(speed: Speed) -> None:
     assert device.fault is None
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 @pytest.mark.parametrize("speed", Speed)
 @pytest.mark.parametrize("multiple", [False, True])

@@ -172,6 +172,7 @@ def test_equal_seeds_give_equal_models() -> None:
     assert models[0] == models[1]
 
 
+@pytest.mark.long
 def test_images_are_written(tmp_path: Path) -> None:
     _, held_out = trainer().load_digits()
     trainer().write_images(tmp_path, held_out)

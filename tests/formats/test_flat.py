@@ -150,6 +150,7 @@ def decodes_or_refuses(data: bytes) -> bool:
     return True
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=150)
 @given(ROOTS)
 def test_decoding_what_was_encoded_gives_the_same_tables(root: Root) -> None:

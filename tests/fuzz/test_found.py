@@ -90,6 +90,7 @@ def test_heads_and_frames_of_sections_are_checked(text: str) -> None:
         parse_object(f".chip beagle\n.object {{}}\n{text}\n")
 
 
+@pytest.mark.long
 def test_many_runs_and_symbols_are_parsed_in_linear_time() -> None:
     run = '.run {"tile":0,"row":0,"words":1,"units":1,"group":0}\n'
     text = '.operand {"name":"a","kind":1,"lanes":16}\n' + run * 10_000

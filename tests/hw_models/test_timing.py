@@ -1086,6 +1086,7 @@ def test_data_takes_the_same_time_at_every_clock(clock: str) -> None:
     assert transfer.end - transfer.begin == pytest.approx(size / BEAGLE.hosts[USB2].link)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("host", BEAGLE.hosts)
 def test_a_host_takes_its_time_for_instructions_and_outputs(host: str) -> None:
     model = BEAGLE.hosts[host]

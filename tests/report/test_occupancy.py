@@ -170,6 +170,7 @@ def test_empty_recording() -> None:
     assert occupancy(Recording()).phases == 0
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_figures_of_a_real_model(mobilenet: PackageFile) -> None:
     caching, main = (stage.recording for stage in timelines.stages(mobilenet))
