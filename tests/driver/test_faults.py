@@ -12,6 +12,7 @@ from fitzroy.hw_models.usb_device.faults import FaultKind
 SAMPLE = 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pipelined", [False, True])
 @pytest.mark.parametrize("kind", FaultKind)
 def test_every_fault_at_every_transfer(kind: FaultKind, pipelined: bool, full: bool) -> None:

@@ -167,7 +167,7 @@ def serving(
         yield Served(server, port, log)
 
 
-def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Wait for what other threads do."""
     end = time.monotonic() + seconds
     while not condition():
