@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 
@@ -212,14 +211,14 @@ class Connection:
 
     def _reopen(self) -> Transport:
         """Open the device after a reset: the system may need a moment to give access to it."""
-        watch = Watch(self.limits.access)
+        watch = self.limits.watch(self.limits.access)
         while True:
             try:
                 return self._bus.open(self.path)
             except (AccessError, LostError):
                 if watch.left <= 0:
                     raise
-            time.sleep(min(_LOOK_SECONDS, self.limits.access / 10))
+            self.limits.clock.sleep(min(_LOOK_SECONDS, self.limits.access / 10))
             self._bus.renew()
 
     def _restart(self, transport: Transport, watch: Watch, *, booted: bool = False) -> Attached:
@@ -228,7 +227,7 @@ class Connection:
             transport.reset()
         finally:
             transport.close()
-        time.sleep(self.limits.settle)
+        self.limits.clock.sleep(self.limits.settle)
         return self._await(self.limits.enumerate, watch, booted=booted)
 
     def _await(self, seconds: float, request: Watch, *, booted: bool = False) -> Attached:
@@ -245,7 +244,7 @@ class Connection:
             DeadlineError: the request has no time for it.
             RequestCancelledError: nobody wants it any more.
         """
-        watch = Watch(seconds)
+        watch = self.limits.watch(seconds)
         while True:
             # Without udev, as in containers, an old context of libusb does not see it.
             self._bus.renew()
@@ -256,7 +255,7 @@ class Connection:
             if late:
                 raise lost(self.path)
             request.check("the wait for the device to come back")
-            time.sleep(min(_LOOK_SECONDS, seconds / 10))
+            self.limits.clock.sleep(min(_LOOK_SECONDS, seconds / 10))
 
     def await_plug(self, watch: Watch) -> None:
         """Wait until a device that was unplugged is back.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fitzroy.base.errors import DeviceError, FormatError
-from fitzroy.driver.device.limits import Limits, Watch
+from fitzroy.driver.device.limits import Limits
 from fitzroy.driver.transports.transport import (
     AccessError,
     BusyError,
@@ -143,7 +143,7 @@ class RegisterFile:
             TransferError: an access failed, again and again.
             RegisterError: it does not get there in time.
         """
-        watch = Watch(self._limits.poll)
+        watch = self._limits.watch(self._limits.poll)
         while True:
             value = self.read(register)
             spec = register.layout.field(name)

@@ -19,6 +19,7 @@ import usb.core
 from usb.backend import IBackend
 
 from fitzroy.base.bits import Record
+from fitzroy.base.clock import SYSTEM_CLOCK, Clock
 from fitzroy.hw_models.chips.usb import (
     ENDPOINT_HALT,
     ConfigurationDescriptor,
@@ -130,9 +131,11 @@ class VirtualBackend(IBackend):  # type: ignore[misc]
 
     Args:
         devices: devices, plugged in or not.
+        clock: what the time limits of transfers go by.
     """
 
-    def __init__(self, devices: Sequence[UsbDevice]) -> None:
+    def __init__(self, devices: Sequence[UsbDevice], clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._ports = [_Port(device, number) for number, device in enumerate(devices, start=1)]
         self._lock = threading.RLock()
         self._addresses = 0
@@ -416,7 +419,7 @@ class VirtualBackend(IBackend):  # type: ignore[misc]
         ended = threading.Event()
         transfer.done = lambda _: ended.set()
         device.submit(transfer)
-        if not ended.wait(timeout / 1000 if timeout else None):
+        if not self._clock.wait(ended, timeout / 1000 if timeout else None):
             device.cancel(transfer)
             ended.wait()
         return transfer.status or Status.ERROR
