@@ -139,10 +139,11 @@ class Connection:
         """Reset the device, load its firmware if it has none, and open the chip.
 
         Args:
-            watch: ends the waits for a device that comes back.
+            watch: ends the attempt.
 
         Raises:
-            DeviceError: it is not there, does not answer, or there is no firmware for it.
+            DeviceError: it is not there, does not answer, another process has it, or there is no
+                firmware for it.
         """
         self.drop()
         attached = self._restart(retried(self._first_look, self.limits.control_tries), watch)
@@ -151,7 +152,7 @@ class Connection:
             # Only known images say that they have several endpoints.
             self._multiple = bool(firmware.multiple)
             with closing(self._reopen()) as transport:
-                Dfu(transport, self.limits).load(firmware.data)
+                Dfu(transport, self.limits, watch).load(firmware.data)
                 attached = self._restart(transport, watch, booted=True)
             if in_boot_mode(attached):
                 raise DeviceError(
@@ -163,10 +164,14 @@ class Connection:
         transport = self._transport = self._reopen()
         transport.claim()
         self._registers = RegisterFile(transport, self.limits)
-        self._start(transport, Streams(transport, self.limits, self._multiple, self.inspect))
+        streams = Streams(transport, self.limits, self._multiple, self.inspect)
+        self._start(transport, streams, watch)
 
-    def restart(self) -> None:
+    def restart(self, watch: Watch) -> None:
         """Open the chip anew, without a reset of the port.
+
+        Args:
+            watch: ends the attempt.
 
         Raises:
             DeviceError: the device does not answer.
@@ -176,25 +181,29 @@ class Connection:
             raise lost(self.path)
         self._streams = None
         retried(streams.clear_halts, self.limits.control_tries)
-        self._start(transport, streams)
+        self._start(transport, streams, watch)
         # What the chip still held before it slept must not become part of an answer.
-        streams.renew()
+        streams.renew(watch)
 
-    def _start(self, transport: Transport, streams: Streams) -> None:
+    def _start(self, transport: Transport, streams: Streams, watch: Watch) -> None:
         setup = Setup(
             speed=transport.attached.speed or Speed.HIGH,
             clocks=self.clocks,
             multiple=self._multiple,
         )
-        perform(bringup.OPEN, self.registers, setup)
+        perform(bringup.OPEN, self.registers.within(watch), setup)
         self._announced = setup.events
         self._streams = streams
         self.sessions += 1
 
     def _first_look(self) -> Transport:
-        """Open the device, and see that it answers."""
+        """Open the device, see that nobody else has it, and that it answers.
+
+        A reset of the port would end what another process does, so the claim comes first.
+        """
         transport = self._bus.open(self.path)
         try:
+            transport.claim()
             control_in(
                 transport,
                 RequestType.STANDARD_IN,
@@ -272,7 +281,8 @@ class Connection:
         """Close the chip, and give the device back; a device that fails is given back as well."""
         if self._registers is not None and self._streams is not None:
             with suppress(DeviceError):
-                perform(bringup.CLOSE, self._registers, Setup())
+                watch = self.limits.watch(self.limits.request)
+                perform(bringup.CLOSE, self._registers.within(watch), Setup())
         self.drop()
 
     def drop(self) -> None:
