@@ -146,7 +146,8 @@ class Connection:
                 firmware for it.
         """
         self.drop()
-        attached = self._restart(retried(self._first_look, self.limits.control_tries), watch)
+        transport = retried(lambda: self._first_look(watch), self.limits.control_tries)
+        attached = self._restart(transport, watch)
         if in_boot_mode(attached):
             firmware = self._firmware()
             # Only known images say that they have several endpoints.
@@ -180,7 +181,7 @@ class Connection:
         if streams is None or transport is None:
             raise lost(self.path)
         self._streams = None
-        retried(streams.clear_halts, self.limits.control_tries)
+        retried(lambda: streams.clear_halts(watch), self.limits.control_tries)
         self._start(transport, streams, watch)
         # What the chip still held before it slept must not become part of an answer.
         streams.renew(watch)
@@ -196,11 +197,12 @@ class Connection:
         self._streams = streams
         self.sessions += 1
 
-    def _first_look(self) -> Transport:
+    def _first_look(self, watch: Watch) -> Transport:
         """Open the device, see that nobody else has it, and that it answers.
 
         A reset of the port would end what another process does, so the claim comes first.
         """
+        watch.check("the first look at the device")
         transport = self._bus.open(self.path)
         try:
             transport.claim()
@@ -233,6 +235,7 @@ class Connection:
     def _restart(self, transport: Transport, watch: Watch, *, booted: bool = False) -> Attached:
         """Reset the port, and wait until the device is back, as another one if it was booted."""
         try:
+            watch.check("the reset of the port")
             transport.reset()
         finally:
             transport.close()

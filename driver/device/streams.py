@@ -283,13 +283,16 @@ class Streams:
                     where=self._transport.attached.path,
                 )
 
-    def clear_halts(self) -> None:
+    def clear_halts(self, watch: Watch) -> None:
         """Let all endpoints go on.
 
         Raises:
             TransferError: the device does not answer.
+            DeadlineError: there is no time for it.
+            RequestCancelledError: nobody wants it any more.
         """
         for endpoint in ENDPOINTS:
+            watch.check(f"clearing the halt of endpoint {endpoint:#04x}")
             self._transport.clear_halt(endpoint)
 
     def _wait(self, watch: Watch, what: str, quiet: float) -> float:

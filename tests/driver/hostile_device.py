@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from enum import Enum
+from typing import Any
 
 from tests.driver.simulated_clock import EndlessError, SimulatedClock
 
@@ -15,6 +16,7 @@ from fitzroy.hw_models.chips.usb import (
     Event,
     RequestType,
     SetupPacket,
+    Speed,
     Tag,
     to_bytes,
 )
@@ -61,6 +63,7 @@ class CountedDevice(VirtualDevice):
         clock: the time of the session.
         faults: as `VirtualDevice`.
         booted: as `VirtualDevice`.
+        speed: as `VirtualDevice`.
 
     Attributes:
         phase: what the host is doing, as it says itself.
@@ -70,9 +73,14 @@ class CountedDevice(VirtualDevice):
     """
 
     def __init__(
-        self, clock: SimulatedClock, faults: Iterable[Fault] = (), *, booted: bool = False
+        self,
+        clock: SimulatedClock,
+        faults: Iterable[Fault] = (),
+        *,
+        booted: bool = False,
+        speed: Speed = Speed.SUPER,
     ) -> None:
-        super().__init__(faults=faults, booted=booted, clock=clock)
+        super().__init__(speed, faults=faults, booted=booted, clock=clock)
         self.phase = ""
         self.trace: list[str] = []
         self.endpoints: list[int] = []
@@ -148,25 +156,22 @@ class HostileDevice(CountedDevice):
     Args:
         clock: as `CountedDevice`.
         faults: as `CountedDevice`.
-        booted: as `CountedDevice`.
-        lie: what it does, None for the truth.
-        first: number of the first transfer that it lies about.
+        lies: what it does, None for the truth, and the number of the first transfer that it lies
+            about.
         seed: of whatever is random.
+        options: further ones of `CountedDevice`.
     """
 
     def __init__(
         self,
         clock: SimulatedClock,
         faults: Iterable[Fault] = (),
-        *,
-        booted: bool = False,
-        lie: Lie | None = None,
-        first: int = 1,
+        lies: tuple[Lie | None, int] = (None, 1),
         seed: str = "",
+        **options: Any,
     ) -> None:
         self._rng = random.Random(seed)
-        self._lie = lie
-        self._first = first
+        self._lie, self._first = lies
         self._chosen = self._rng.choice(ENDPOINTS)
         self._style = self._rng.randrange(4)
         self._held: list[Transfer] = []
@@ -174,7 +179,7 @@ class HostileDevice(CountedDevice):
         self._event = to_bytes(Event(tag=self._rng.choice(list(Tag))))
         self._told: dict[int, bytes] = {}
         self._garbled: dict[Mode, tuple[bytes, bytes]] = {}
-        super().__init__(clock, faults, booted=booted)
+        super().__init__(clock, faults, **options)
 
     @property
     def lying(self) -> bool:

@@ -67,7 +67,7 @@ def endless(said: dict[int, bytes], limits: Limits = LIMITS) -> Bench:
 
 def hostile(lie: Lie, *, booted: bool = True, limits: Limits = LIMITS) -> Bench:
     clock = SimulatedClock()
-    return Bench(HostileDevice(clock, booted=booted, lie=lie, seed="1"), clock, limits)
+    return Bench(HostileDevice(clock, lies=(lie, 1), seed="1", booted=booted), clock, limits)
 
 
 @pytest.mark.parametrize("endpoint", [EVENT, INTERRUPT])
@@ -143,7 +143,7 @@ def test_answers_at_the_last_moment_do_not_add_up(booted: bool) -> None:
 
 def test_closing_has_an_end() -> None:
     clock = SimulatedClock()
-    device = HostileDevice(clock, booted=True, lie=Lie.SLOW, first=1_000_000)
+    device = HostileDevice(clock, lies=(Lie.SLOW, 1_000_000), booted=True)
     bench = Bench(device, clock, replace(LIMITS, request=0.2))
     with bench.host().open():
         device._first, began = 1, clock.now()
