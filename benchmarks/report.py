@@ -814,13 +814,17 @@ def driver(results: Json) -> str:
 
 def fault_campaign(results: Json) -> str:
     """The page of the fault campaign: its text, with the tables between markers made anew."""
+    one = results["single"]
+    count = sum(sum(row["endings"].values()) for row in one["rows"])
+    bad = len(results["failures"]) + len(one["failures"])
     text = (
         f"\n{results['sessions']:,} sessions of seed {results['seed']}, "
-        f"{results['transfers']:,} transfers, {results['cpu_seconds']} s of CPU time. "
-        f"**{len(results['failures'])} of them ended as none may.** Nothing ended "
+        f"{results['transfers']:,} transfers, and {count:,} sessions with one fault; together "
+        f"{results['cpu_seconds']:,} s of CPU time. "
+        f"**{bad} of them ended as none may.** Nothing ended "
         f"more than {results['latest_seconds']:.2f} s of simulated time after its deadline.\n\n"
     )
-    text += tables(results)
+    text += tables(results) + tables(one)
     return _renewed("fault_campaign.md", f"{text}{_machine(results)}\n\n")
 
 

@@ -429,7 +429,10 @@ class Tally:
         }
 
 
+_ONE = "One fault, at every transfer in turn"
+
 TABLES = (
+    _ONE,
     "Faults in a session",
     "Kinds of faults",
     "Malicious devices",
@@ -458,6 +461,15 @@ def campaign(
     return tally
 
 
+def singles(step: int = 1) -> Tally:
+    """Play the sessions with one fault, at every `step`-th transfer."""
+    tally = Tally()
+    for kind in FaultKind:
+        for transfer in range(1, len(transfers()) + 1, step):
+            tally.add(Case(transfer, ((_ONE, kind.value),)), single(kind, transfer))
+    return tally
+
+
 def tables(results: Mapping[str, Any]) -> str:
     """The tables of `Tally.as_json`, as Markdown."""
     text = ""
@@ -466,7 +478,7 @@ def tables(results: Mapping[str, Any]) -> str:
         if not rows:
             continue
         text += f"### {table}\n\n"
-        text += _line(table.lower(), "sessions", *(end.value for end in Ending))
+        text += _line("", "sessions", *(end.value for end in Ending))
         text += _line(*["---"] * (len(Ending) + 2))
         for row in rows:
             endings = row["endings"]
@@ -498,7 +510,7 @@ def main() -> int:
     options = parser.parse_args()
     began = time.monotonic()
     if options.single:
-        tally = _singles(options.single)
+        tally = singles(options.single)
     else:
         tally = campaign(options.sessions, options.seed, options.first)
     print(tables(tally.as_json()), end="")
@@ -509,16 +521,6 @@ def main() -> int:
     for failure in tally.failures:
         print(failure, file=sys.stderr)
     return 1 if tally.failures else 0
-
-
-def _singles(step: int) -> Tally:
-    tally = Tally()
-    count = len(transfers())
-    for kind in FaultKind:
-        for transfer in range(1, count + 1, step):
-            case = Case(transfer, (("Kinds of faults", kind.value),))
-            tally.add(case, single(kind, transfer))
-    return tally
 
 
 if __name__ == "__main__":

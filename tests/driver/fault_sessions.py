@@ -86,6 +86,7 @@ class Work(Enum):
 
 @cache
 def _package(work: Work) -> PackageFile:
+    make: Callable[[], PackageFile]
     (make,) = work.value
     return make()
 
