@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from tests.driver.fault_campaign import (
     TABLES,
+    Case,
     Rivalry,
     campaign,
     make,
@@ -15,10 +17,13 @@ from tests.driver.fault_campaign import (
     tables,
     transfers,
 )
-from tests.driver.fault_sessions import BAD
-from tests.driver.hostile_device import Lie
+from tests.driver.fault_sessions import BAD, Ending, Work
+from tests.driver.hostile_device import EVENT, CountedDevice, Lie
 
-from fitzroy.hw_models.usb_device.faults import FaultKind
+from fitzroy.driver.device.limits import Watch
+from fitzroy.driver.device.streams import Streams
+from fitzroy.driver.runtime.plan import Plan
+from fitzroy.hw_models.usb_device.faults import Fault, FaultKind
 
 SAMPLE = 4
 SESSIONS = 40
@@ -46,9 +51,44 @@ def test_faults_together(full: bool) -> None:
 
 
 def test_sessions_are_those_of_their_seed() -> None:
-    cases = [make(3, number) for number in range(200)]
-    assert cases == [make(3, number) for number in range(200)]
+    cases = [make(3, number) for number in range(300)]
+    assert cases == [make(3, number) for number in range(300)]
     assert {case.lie for case in cases} >= set(Lie)
     assert {case.rivalry for case in cases} >= set(Rivalry)
     chosen = next(case for case in cases if len(case.faults) > 3 and not case.background)
     assert play(chosen, 3) == play(chosen, 3)
+
+
+def _fails(*_: Any) -> None:
+    raise KeyError("a mistake")
+
+
+LOST_EVENT = Fault(FaultKind.LOSE, 2, endpoint=EVENT)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken", "case", "ending"),
+    [
+        (
+            Plan, "_missing", lambda *_: "",
+            Case(0, (), (LOST_EVENT,), (Work.FOLLOWED,), booted=True), Ending.WRONG,
+        ),
+        (
+            Watch, "check", lambda *_: None,
+            Case(0, (), lie=Lie.SLOW), Ending.HANG,
+        ),
+        (Streams, "finish", _fails, Case(0, ()), Ending.UNTYPED),
+        (
+            CountedDevice, "heal", lambda *_: None,
+            Case(0, (), (Fault(FaultKind.UNPLUG, 9),)), Ending.UNUSABLE,
+        ),
+    ],
+    ids=lambda item: item.value if isinstance(item, Ending) else "",
+)  # fmt: skip
+def test_mistakes_are_noticed(
+    owner: type, name: str, broken: Any, case: Case, ending: Ending,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    assert play(case).ending not in BAD
+    monkeypatch.setattr(owner, name, broken)
+    assert play(case).ending is ending
