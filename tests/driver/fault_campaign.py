@@ -270,15 +270,14 @@ def _turn(bench: Bench, host: EdgeTpu, case: Case, verdict: Verdict) -> None:
         except DeviceError as error:
             # The first request tries again.
             verdict.errors.append(type(error).__name__)
-    try:
-        if case.background:
-            bench.submit(host, case.works, verdict, case.timeout)
-        else:
-            bench.run(host, case.works, verdict, case.timeout)
-    finally:
-        bench.device.phase = "close"
-        with bench.timed("closing", verdict):
-            host.close()
+    if case.background:
+        bench.submit(host, case.works, verdict, case.timeout)
+    else:
+        bench.run(host, case.works, verdict, case.timeout)
+    # A process that dies before does not get here.
+    bench.device.phase = "close"
+    with bench.timed("closing", verdict):
+        host.close()
     verdict.refused |= bool(verdict.errors) and not host.connection.sessions
     verdict.recoveries += host.recoveries
 
