@@ -611,6 +611,8 @@ class Machine:
                     tiles, place, done = unit.advance(issue, members, position)
                 except SimulationError as error:
                     raise _located(error, engine, issue, members) from None
+                except _MISFITS as error:
+                    raise _located(_misfit(error), engine, issue, members) from error
                 if len(tiles) < len(members):
                     waits |= issue.watched
                 if not tiles:
@@ -643,13 +645,14 @@ class Machine:
             self._current = event.bundle
             try:
                 place = self._stream_units[kind].advance(event.instruction, plan, position)
-            except SimulationError as error:
+            except (SimulationError, *_MISFITS) as error:
+                found = error if isinstance(error, SimulationError) else _misfit(error)
                 raise SimulationError(
-                    error.what,
-                    reason=error.reason,
+                    found.what,
+                    reason=found.reason,
                     where=f"{event.instruction.op.name.lower()} at bundle {event.bundle} of chunk "
                     f"{event.chunk}",
-                ) from None
+                ) from (None if found is error else error)
             if place > position and kind == _Unit.INFEED:
                 self._awake.update(_CONSUMERS)
             self._stream_positions[kind] = place
@@ -1008,6 +1011,14 @@ def _place(event: Event) -> str:
         if isinstance(event, HostWords | ChunkStart)
         else f"bundle {event.bundle} of chunk {event.chunk}"
     )
+
+
+_MISFITS = (IndexError, ValueError, OverflowError)
+"""What numpy raises where shapes, strides or addresses of an instruction do not fit together."""
+
+
+def _misfit(error: Exception) -> SimulationError:
+    return SimulationError("operands of the instruction do not fit together", reason=str(error))
 
 
 def _located(

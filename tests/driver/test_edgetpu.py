@@ -34,6 +34,7 @@ from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.driver.transports.transport import (
     AccessError,
     Attached,
+    IdleTimeoutError,
     LostError,
     TransferTimeoutError,
 )
@@ -48,7 +49,9 @@ from fitzroy.hw_models.usb_device.device import Mode, VirtualDevice
 from fitzroy.hw_models.usb_device.faults import Fault, FaultKind
 from fitzroy.linker.packages.darwinn import link
 
-QUICK = replace(SIMULATED, request=5.0, slice=0.02, silence=2.0, control=0.05, poll=0.1, replug=0.5)
+QUICK = replace(
+    SIMULATED, request=5.0, slice=0.02, silence=2.0, idle=2.0, control=0.05, poll=0.1, replug=0.5
+)
 ROW = np.arange(SIZE)[::-1].astype(np.uint8)
 OUTPUT, EVENT = 0x81, 0x82
 
@@ -448,6 +451,50 @@ def test_others_wait_for_their_turn_no_longer_than_they_want() -> None:
             host.run(echo(), {"x": ROW}, timeout=0.05)
         with pytest.raises(DeadlineError):
             slow.result(5)
+
+
+# --- chips that wait for the host ----------------------------------------------------------------
+
+
+def with_steps(order: slice) -> PackageFile:
+    """The program of the self-test with a script for the host that does not fit it."""
+    package = echo()
+    (main,) = package.executables
+    assert main.dma_hints is not None
+    hints = replace(main.dma_hints, hints=(main.dma_hints.hints or [])[order])
+    return replace(package, executables=[replace(main, dma_hints=hints)])
+
+
+@pytest.mark.parametrize("order", [slice(1, None), slice(None, None, -1)], ids=["first", "all"])
+def test_hosts_and_chips_that_wait_for_each_other(order: slice) -> None:
+    """A wait that is counted ends it, not the silence after which a chip that computes is given up.
+
+    The device is well afterwards.
+    """
+    with opened(silence=900.0, request=900.0, idle=0.06) as host:
+        with pytest.raises(IdleTimeoutError, match="the host for the chip") as caught:
+            host.run(with_steps(order), {"x": ROW})
+        assert "fitzroy sim" in caught.value.hint
+        assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+
+
+def test_chips_that_compute_are_waited_for() -> None:
+    gate = threading.Event()
+    with ThreadPoolExecutor(1) as executor:
+        # The program is to run, and its turn does not come.
+        executor.submit(gate.wait, 10)
+        device = VirtualDevice(booted=True, executor=executor)
+        with opened(device, idle=0.04) as host:
+            pending = host.submit(echo(), {"x": ROW})
+            while device.idle and not pending.done():
+                time.sleep(0.01)
+            time.sleep(0.3)
+            assert not device.idle
+            assert not pending.done()
+            gate.set()
+            assert (pending.result(10).tensors["y"] == ROW).all()
+            assert device.idle
+            assert host.recoveries == 0
 
 
 # --- recovery ------------------------------------------------------------------------------------

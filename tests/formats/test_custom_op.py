@@ -14,7 +14,7 @@ from tests.formats import test_darwinn, test_tflite
 from tests.support import corpus, corpus_models, need_litert
 from tests.work import calls_at_most
 
-from fitzroy.base.errors import FitzroyError, FormatError, UsageError
+from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError, UsageError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.formats import custom_op, darwinn, flat, flexbuffer, tflite
 from fitzroy.formats.flexbuffer import Bytes, Type, Value, decode, encode
@@ -560,6 +560,18 @@ def test_parts_of_a_model_are_embedded() -> None:
     assert (again.buffers or [])[metadata.buffer].data is not None
     [signature] = list(again.signature_defs or ())
     assert [item.tensor_index for item in signature.outputs or ()] == [4]
+
+
+def test_signatures_that_name_what_goes_away() -> None:
+    model = chain(6)
+    inner = tflite.TensorMap(name="inner", tensor_index=2)
+    for side in ("inputs", "outputs"):
+        signature = tflite.SignatureDef(signature_key="s", **{side: [inner]})
+        changed = dataclasses.replace(model, signature_defs=[signature])
+        with pytest.raises(UnsupportedError, match=r"signature 's' names tensor 2 as 'inner'"):
+            custom_op.embed(changed, [part(1, 3)])
+        # What stays may be named, wherever it is.
+        assert custom_op.embed(changed, [part(3, 5)]).signature_defs
 
 
 def test_parts_must_not_wait_for_one_another() -> None:
