@@ -849,7 +849,7 @@ def modules(results: Json) -> str:
 
 def robustness(fuzz: Json) -> str:
     """The page of robustness, with the table of fuzzing made anew."""
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             f"`{run['target']}`",
             f"{run['cases']:,}",
@@ -858,7 +858,7 @@ def robustness(fuzz: Json) -> str:
             f"{run['seconds']:,.0f} s",
             f"{run['slowest_case_seconds']:.2f} s",
             _mebibytes(run.get("peak_resident_growth_bytes", run["peak_traced_bytes"])),
-            run["date"],
+            str(run["date"]),
         )
         for run in fuzz["runs"]
     ]

@@ -55,7 +55,7 @@ def command(arguments: Sequence[str], typed: str = "") -> Answer:
         _no_devices(),
     ):
         code = main(list(arguments))
-    out, err = (stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[attr-defined]
+    out, err = (stream.buffer.getvalue().decode() for stream in streams)
     answer = Answer(code, out, err)
     _check(arguments, answer)
     return answer

@@ -31,7 +31,8 @@ class Subject:
 
     Attributes:
         seeds: well-formed files, small ones.
-        target: takes a mutant; may raise any `FitzroyError` but `InternalError`.
+        target: takes a mutant; what it gives is of no interest. It may raise any `FitzroyError` but
+            `InternalError`.
         read: reads a seed, and refuses what is not well formed.
         kinds: what `detect` says of the seeds; None where it knows none.
         change: makes half of the mutants, the others are blind; None if all are blind.
@@ -41,7 +42,7 @@ class Subject:
     """
 
     seeds: Callable[[], list[bytes]]
-    target: Callable[[bytes], None]
+    target: Callable[[bytes], object]
     read: Callable[[bytes], object]
     kinds: tuple[FileKind | None, ...] = (None,)
     change: Change | None = None
