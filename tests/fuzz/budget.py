@@ -31,6 +31,12 @@ HANG_SECONDS = 20.0
 HANG_WALL_SECONDS = 60.0
 """Time after which a case is interrupted that waits for something."""
 
+_BUSY = 0.01
+"""Part of a processor that a case has on a machine with too much to do; one that waits has less."""
+
+_MOST_WAITS = 10
+"""How often a case may take `HANG_WALL_SECONDS` on such a machine."""
+
 _ADDRESS_SLACK = 96 << 20
 """Address space that a case may take without using it: stacks of threads, and pools."""
 
@@ -112,7 +118,7 @@ def _ended(action: Callable[[], None], bound: int) -> Verdict:
         outcome = type(error).__name__
         return Verdict(outcome) if str(error) else _failed(outcome, error)
     except Hang as error:
-        text = f"interrupted after {HANG_SECONDS:g} s, or {HANG_WALL_SECONDS:g} s of waiting"
+        text = f"interrupted after {error}"
         place = _place(error.__traceback__)
         trace = "".join(traceback.format_exception(error))
         return Verdict("hang", text, f"hang in {place.rpartition(':')[0]}", trace=trace)
@@ -191,20 +197,26 @@ def _address_space(growth: int) -> Iterator[None]:
 @contextmanager
 def _interrupted() -> Iterator[None]:
     """Interrupt what takes too much processor time, or waits too long."""
+    waits = iter(range(_MOST_WAITS))
+    used = time.process_time()
 
-    def interrupt(_: int, __: FrameType | None) -> None:
-        raise Hang
+    def take(_: int, __: FrameType | None) -> None:
+        raise Hang(f"{HANG_SECONDS:g} s of processor time")
 
-    clocks = (
-        (signal.SIGPROF, signal.ITIMER_PROF, HANG_SECONDS),
-        (signal.SIGALRM, signal.ITIMER_REAL, HANG_WALL_SECONDS),
-    )
-    before = [signal.signal(number, interrupt) for number, _, _ in clocks]
-    for _, timer, seconds in clocks:
-        signal.setitimer(timer, seconds)
+    def wait(_: int, __: FrameType | None) -> None:
+        nonlocal used
+        before, used = used, time.process_time()
+        if used - before < _BUSY * HANG_WALL_SECONDS or next(waits, None) is None:
+            raise Hang(f"{HANG_WALL_SECONDS:g} s of waiting")
+
+    handlers = {signal.SIGPROF: take, signal.SIGALRM: wait}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    signal.setitimer(signal.ITIMER_PROF, HANG_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, HANG_WALL_SECONDS, HANG_WALL_SECONDS)
     try:
         yield
     finally:
-        for (number, timer, _), handler in zip(clocks, before, strict=True):
+        for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL):
             signal.setitimer(timer, 0)
+        for number, handler in before.items():
             signal.signal(number, handler)
