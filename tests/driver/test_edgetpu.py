@@ -326,7 +326,10 @@ def test_requests_do_not_wait_longer_than_they_want_for_a_device_to_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = Clock(monkeypatch)
-    with stubborn(enumerate=20.0, clock=clock) as host, pytest.raises(DeadlineError, match="come back"):
+    with (
+        stubborn(enumerate=20.0, clock=clock) as host,
+        pytest.raises(DeadlineError, match="come back"),
+    ):
         host.run(echo(), {"x": ROW}, timeout=0.2)
     assert 0.2 <= clock.now() < 0.4
     with stubborn(enumerate=20.0, clock=clock) as host:
