@@ -19,6 +19,7 @@ class Limits:
             and for cancellation, and goes on waiting.
         silence: without a byte on the endpoint that is waited for; then the request fails, and is
             tried again. No program computes for as long.
+        idle: the same, with a device that says that it computes nothing and waits for the host.
         control: one control transfer.
         poll: a register that has to reach a value.
         settle: after a reset of the port, before the device is looked for.
@@ -35,6 +36,7 @@ class Limits:
     request: float = 30.0
     slice: float = 0.25
     silence: float = 6.0
+    idle: float = 0.75
     control: float = BEAGLE.usb.control_timeout / 1000
     poll: float = 1.0
     settle: float = BEAGLE.usb.reset_settle / 1000

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fitzroy.base.errors import CapacityError, FormatError, UsageError
+from fitzroy.base import budget
+from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.device.limits import Watch
 from fitzroy.driver.device.streams import Message, ProtocolError, Streams
@@ -27,9 +28,6 @@ from fitzroy.linker.schedule import (
     Step,
     from_hints,
 )
-
-_MOST_BYTES = 1 << 30
-"""Largest buffer that is made for a program."""
 
 _INPUT = Description.BASE_ADDRESS_INPUT_ACTIVATION
 _OUTPUT = Description.BASE_ADDRESS_OUTPUT_ACTIVATION
@@ -157,7 +155,7 @@ class Plan:
 
     Raises:
         FormatError: its script does not fit its buffers.
-        CapacityError: it wants a buffer of more than 1 GiB.
+        CapacityError: it wants a buffer of more than the budget has.
         LinkError: a field without a buffer.
     """
 
@@ -168,7 +166,7 @@ class Plan:
         self._inputs = tuple((layer, _encoder(layer)) for layer in executable.inputs.values())
         self._names = executable.inputs.keys()
         self._outputs = tuple((layer, _decoder(layer)) for layer in executable.outputs.values())
-        scratch = {_SCRATCH: _sized(executable.scratch_size_bytes, "scratch")}
+        scratch = {_SCRATCH: _sized(executable.scratch_size_bytes, "the scratch buffer")}
         self._sources = scratch | _sizes(executable.inputs, _INPUT, self._batches)
         self._targets = scratch | _sizes(executable.outputs, _OUTPUT, self._batches)
         self._numbers = {
@@ -413,7 +411,7 @@ def _sizes(
     """Sizes of the buffers of layers, those of a batch next to each other."""
     return {
         Buffer(description, name, batch): _sized(
-            layer.size_bytes * layer.execution_count_per_inference, f"layer {name!r}"
+            layer.size_bytes * layer.execution_count_per_inference, f"the buffer of layer {name!r}"
         )
         for name, layer in layers.items()
         for batch in range(batches)
@@ -453,8 +451,7 @@ def _joined(parts: Sequence[Array]) -> Array:
 def _sized(count: int, what: str) -> int:
     if count < 0:
         raise FormatError(f"{count} bytes of {what}")
-    if count > _MOST_BYTES:
-        raise CapacityError(f"{count} bytes of {what}", reason=f"at most {_MOST_BYTES} are given")
+    budget.demand(count, what)
     return count
 
 

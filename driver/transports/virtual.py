@@ -21,6 +21,7 @@ from usb.backend import IBackend
 from fitzroy.base.bits import Record
 from fitzroy.base.clock import SYSTEM_CLOCK, Clock
 from fitzroy.base.errors import FormatError
+from fitzroy.driver.transports.usb import IdleError
 from fitzroy.hw_models.chips.usb import (
     ENDPOINT_HALT,
     ConfigurationDescriptor,
@@ -405,29 +406,38 @@ class VirtualBackend(IBackend):  # type: ignore[misc]
         Raises:
             USBError: it failed, or no byte came or went in time.
         """
-        status = self._wait(device, transfer, timeout)
+        status, idle = self._wait(device, transfer, timeout)
         if status is Status.OK:
             return
         # As libusb does for pyusb: what came in time counts.
         if status is Status.CANCELLED and (transfer.sent or transfer.received):
             return
+        if idle:
+            number, libusb = _FAILURES[Status.CANCELLED]
+            raise IdleError(os.strerror(number), libusb, number)
         raise _error(_FAILURES[status])
 
-    def _wait(self, device: UsbDevice, transfer: Transfer, timeout: int) -> Status:
+    def _wait(self, device: UsbDevice, transfer: Transfer, timeout: int) -> tuple[Status, bool]:
         """Submit a transfer, wait for its end, and cancel it if it takes too long.
 
         Args:
             device: the device.
             transfer: the transfer.
             timeout: most time to wait, in milliseconds; 0 for ever.
+
+        Returns:
+            How it ended, and whether it took too long because the device waits for the host.
         """
         ended = threading.Event()
         transfer.done = lambda _: ended.set()
         device.submit(transfer)
+        idle = False
         if not self._clock.wait(ended, timeout / 1000 if timeout else None):
+            idle = device.idle
             device.cancel(transfer)
             ended.wait()
-        return transfer.status or Status.ERROR
+        status = transfer.status or Status.ERROR
+        return status, idle and status is Status.CANCELLED
 
 
 def _error(code: tuple[int, int]) -> Exception:

@@ -170,6 +170,12 @@ class VirtualDevice:
         """Speed of the connection."""
         return self._speed
 
+    @property
+    def idle(self) -> bool:
+        """Whether no program can go on before the host sends, or takes, something."""
+        with self._lock:
+            return not self._pumping and not self._can_step()
+
     def descriptors(self) -> tuple[bytes, bytes]:
         """Device and configuration descriptor of what the device is now."""
         if self.mode is Mode.BOOT:

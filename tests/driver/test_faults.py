@@ -30,6 +30,7 @@ SESSIONS = 40
 """Enough that every family of sessions is among them."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("kind", FaultKind)
 def test_every_fault_at_every_transfer(kind: FaultKind, background: bool, full: bool) -> None:
