@@ -305,6 +305,7 @@ def by_hand(path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
     return fitzroy.evaluate(behind, computed)
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     "model",

@@ -40,8 +40,8 @@ _INTERRUPT_BYTES = InterruptPacket.width // 8
 _LARGEST_READ = 256 << 10
 """Largest transfer of outputs; a multiple of every packet."""
 
-_MOST_STALE = 1 << 20
-"""Most bytes of an earlier request that are thrown away."""
+_MOST_STALE = 1 << 10
+"""Most packets of an endpoint that are thrown away: many times what fits into the device."""
 
 
 class ProtocolError(DeviceError):
@@ -188,6 +188,8 @@ class Streams:
         packet = _PORT.super_packet
         quiet = _Quiet()
         while count < size:
+            # Bytes that trickle in must not keep a request beyond its deadline.
+            watch.check(f"outputs, {count} of {size} bytes are there")
             wanted = min(-(-(size + more - count) // packet) * packet, _LARGEST_READ)
             idle = False
             try:
@@ -272,12 +274,14 @@ class Streams:
 
     # --- between requests ------------------------------------------------------------------------
 
-    def renew(self) -> None:
+    def renew(self, watch: Watch) -> None:
         """Throw away what an earlier request has left, after the chip was opened.
 
         Raises:
             TransferError: the device does not answer.
             ProtocolError: there is no end of it.
+            DeadlineError: there is no time for it.
+            RequestCancelledError: nobody wants it any more.
         """
         self._held = b""
         for endpoint, size in (
@@ -285,21 +289,29 @@ class Streams:
             (_EVENT, _EVENT_BYTES),
             (_INTERRUPT, _INTERRUPT_BYTES),
         ):
-            for _ in range(_MOST_STALE // size):
+            for _ in range(_MOST_STALE):
+                watch.check("the end of what an earlier request has left")
                 try:
                     self._transport.read(endpoint, size, self._limits.drain)
                 except TransferTimeoutError:
                     break
             else:
-                raise ProtocolError(f"endpoint {endpoint:#04x} does not run dry")
+                raise ProtocolError(
+                    f"endpoint {endpoint:#04x} does not run dry",
+                    reason=f"{_MOST_STALE} packets came after the chip was opened",
+                    where=self._transport.attached.path,
+                )
 
-    def clear_halts(self) -> None:
+    def clear_halts(self, watch: Watch) -> None:
         """Let all endpoints go on.
 
         Raises:
             TransferError: the device does not answer.
+            DeadlineError: there is no time for it.
+            RequestCancelledError: nobody wants it any more.
         """
         for endpoint in ENDPOINTS:
+            watch.check(f"clearing the halt of endpoint {endpoint:#04x}")
             self._transport.clear_halt(endpoint)
 
     def _wait(self, watch: Watch, what: str, quiet: _Quiet, *, idle: bool) -> None:

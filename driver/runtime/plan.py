@@ -317,15 +317,21 @@ class Plan:
 
     def _check_complete(self, receipts: Sequence[Receive]) -> None:
         """Every byte of every output is received."""
+        missing = self._missing(receipts)
+        if missing:
+            raise FormatError(f"the script receives {missing}", table="dma_hints")
+
+    def _missing(self, receipts: Sequence[Receive]) -> str:
+        """What is received of the first output that is not received as a whole; else nothing."""
+        ordered = sorted(receipts, key=lambda one: one.offset)
         for number, (buffer, size) in enumerate(self._targets.items()):
             reached = 0
-            for receive in sorted(receipts, key=lambda one: one.offset):
+            for receive in ordered:
                 if receive.target == number and receive.offset <= reached:
                     reached = max(reached, receive.offset + receive.size)
             if buffer != _SCRATCH and reached < size:
-                raise FormatError(
-                    f"the script receives {reached} of {size} bytes of {buffer}", table="dma_hints"
-                )
+                return f"{reached} of {size} bytes of {buffer}"
+        return ""
 
     # --- programs whose course depends on data ---------------------------------------------------
 
@@ -343,11 +349,15 @@ class Plan:
         # Outputs that follow each other share packets, and the last one comes only with the next
         # descriptor: they are fetched when something else is announced.
         announced: list[Receive] = []
+        receipts: list[Receive] = []
         while True:
+            # A device that announces without an end must not keep the request beyond its deadline.
+            watch.check("the end of the program")
             event = streams.event(watch)
             if event.tag is Tag.OUTPUT:
                 receive = self._receive(*self._place(event), event.length)
                 announced.append(replace(receive, whole=False))
+                receipts.append(receive)
                 waiting = sum(receive.size for receive in announced)
                 while announced and waiting - announced[0].size > _MOST_WAITING:
                     waiting -= announced[0].size
@@ -357,6 +367,12 @@ class Plan:
                 receive(exchange, streams, watch)
             announced.clear()
             if event.tag is Tag.INTERRUPT_0:
+                missing = self._missing(receipts)
+                if missing:
+                    raise ProtocolError(
+                        "the program ends before its outputs are complete",
+                        reason=f"the device has announced {missing}",
+                    )
                 return
             if event.tag not in (Tag.INPUT, Tag.PARAMETERS):
                 raise ProtocolError("an event that no program of this kind has", reason=f"{event}")

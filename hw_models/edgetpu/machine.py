@@ -314,7 +314,7 @@ class Machine:
             for tile in tiles:
                 row[tile] += increment
             self._producers[flag] = self._current
-            self._wake_for(flag)
+            self._wake_for(1 << flag)
 
     def token(self, channel: int, increment: int) -> None:
         """Increment the token counters of a ring channel in all tiles and the scalar core."""
@@ -322,7 +322,7 @@ class Machine:
             flag = TileFlag.RING_PRODUCER_A + channel
             self.flags[flag] = [value + increment for value in self.flags[flag]]
             self._producers[flag] = self._current
-            self._wake_for(flag)
+            self._wake_for(1 << flag)
             self._awake.add(_Unit.DISPATCH)
             self.count_scalar(ScalarFlag.PRODUCER_A + channel, increment)
 
@@ -367,9 +367,10 @@ class Machine:
             self.doubts.append(doubt)
         self._output.append(data)
 
-    def _wake_for(self, flag: int) -> None:
+    def _wake_for(self, flags: int) -> None:
+        """Give a turn to the engines that wait for any flag of a mask."""
         for kind, mask in enumerate(self._waits):
-            if mask >> flag & 1:
+            if mask & flags:
                 self._awake.add(kind)
 
     # --- programs --------------------------------------------------------------------------------
@@ -694,10 +695,10 @@ class Machine:
         return _signed(value - threshold) < 0
 
     def _pass_fence(self, fence: TileFence, tile: int) -> None:
-        for flag in TileFlag:
+        for flag, values in enumerate(self.flags):
             if fence.set >> flag & 1:
-                self.flags[flag][tile] = fence.value
-                self._wake_for(flag)
+                values[tile] = fence.value
+        self._wake_for(fence.set)
         if fence.signal:
             self._done |= 1 << tile
 

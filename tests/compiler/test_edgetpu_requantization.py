@@ -187,6 +187,7 @@ def test_vectors_of_the_manual() -> None:
         assert np.array_equal(np.rint(scaled) + stage.output_zero_point, v["out"])
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_stages_of_the_corpus() -> None:
     """Of all operators, which have a tensor operation with just these constants."""

@@ -209,6 +209,7 @@ def test_malformed_text_is_refused_with_a_place(text: str, message: str) -> None
     assert caught.value.offset is not None
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_mutated_text_gives_only_format_errors(data: st.DataObject) -> None:

@@ -171,7 +171,7 @@ def serving(
         yield Served(server, port, log)
 
 
-def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Wait for what other threads do."""
     end = time.monotonic() + seconds
     while not condition():
@@ -726,6 +726,52 @@ def until_free(served: Served) -> Iterator[None]:
     """Once no client has the device."""
     until(lambda: all(export.session is None for export in served.server.exports))
     yield
+
+
+class DiedError(Exception):
+    """The process ends where it is."""
+
+
+class Mortal(Coral):
+    """A host that dies after a number of transfers; its system closes the connection."""
+
+    last = 1 << 30
+
+    def submit(self, *arguments: Any, **options: Any) -> int:
+        if self.seq == self.last:
+            self.connection.close()
+            raise DiedError
+        return super().submit(*arguments, **options)
+
+    def do_all(self) -> None:
+        """Boot the device if it has to be, open it, and run a program."""
+        if self.enumerate() == BOOT:
+            # Another host may have left a download in the middle.
+            state = self.read(0xA1, 3, size=6)[4]
+            if state != 2:
+                self.write(0x21, 4 if state == 10 else 6)
+            self.download(FIRMWARE)
+            assert self.enumerate() == RUNTIME
+        self.open()
+        assert self.run(payloads(echo().main, COUNTING.tobytes()), SIZE) == COUNTING.tobytes()
+
+
+def test_a_host_dies_and_another_one_goes_on(full: bool) -> None:
+    with accelerator(Speed.SUPER) as served, Mortal(served.port) as client:
+        client.do_all()
+        transfers = client.seq
+    assert transfers > 200
+    for last in range(1, transfers, 1 if full else 37):
+        with accelerator(Speed.SUPER) as served:
+            first = Mortal(served.port)
+            first.last = last
+            with pytest.raises(Refused):
+                Client(served.port)
+            with pytest.raises(DiedError):
+                first.do_all()
+            until(lambda: "release" in served.log.kinds())
+            with Mortal(served.port) as client:
+                client.do_all()
 
 
 def test_an_accelerator_is_unplugged() -> None:
