@@ -159,7 +159,7 @@ def _packages() -> Iterator[tuple[str, bytes]]:
         "vast_output": {"output_layers": [replace(layer, execution_count_per_inference=1 << 30)]},
         "vast_scratch": {"scratch_size_bytes": (1 << 31) - 1},
     }
-    for at in range(0, len(code), max(len(code) // 6, 1)):
+    for at in range(0, len(code), max(len(code) // 2, 1)):
         bits = np.array(code)
         bits[at : at + 3] ^= 0x5A
         flipped = [replace(streams[0], bitstream=bits), *streams[1:]]
@@ -237,18 +237,28 @@ def commands(path: Path, folder: Path) -> list[list[str]]:
         given = ["--input", str(folder / "plain.raw"), "--labels", source]
         return [["run", str(folder / "plain.ir"), *given]]
     given = _inputs(path, folder)
-    found = [["inspect", source], ["inspect", source, "--json"], ["explain", source]]
-    found += [["opt", source, "-o", f"{out}.ir"], ["run", source, *given]]
-    found += [["compile", source, "-o", f"{out}.tflite", "--target", "edgetpu"]]
-    found += [["compile", source, "-o", f"{out}.pte", "--target", "xnnpack"]]
+    found = [["inspect", source, "--json"], ["opt", source, "-o", f"{out}.ir"]]
+    found += [["run", source, *given]]
     found += [["compile", source, "-o", f"{out}.module", "--format", "module"]]
     if path.suffix == ".tflite":
         found += [["run", source, "--runtime", "litert", *given]]
+    if path.suffix == ".tflite" and _is_compiled(path):
         found += [["run", source, "--device", "sim:direct", *given]]
         found += [["sim", source, *given], ["bench", source, "--runs", "1"]]
         found += [["debug", source, *given, "-x", "continue"]]
         found += [["dis", source, "-o", f"{out}.s"], ["link", source, "-o", f"{out}_l.tflite"]]
+    else:
+        found += [["explain", source]]
+        found += [["compile", source, "-o", f"{out}.tflite", "--target", "edgetpu"]]
+        found += [["compile", source, "-o", f"{out}.pte", "--target", "xnnpack"]]
     return found
+
+
+def _is_compiled(path: Path) -> bool:
+    try:
+        return bool(custom_op.extract(tflite.read_model(path.read_bytes())))
+    except FitzroyError:
+        return False
 
 
 def _prepare(folder: Path) -> None:
