@@ -33,7 +33,9 @@ from fitzroy.linker.packages.container import read_container
 CPU_SECONDS = 5.0
 EXTRA_BYTES = 64 << 20
 FILE_FACTOR = 4
-_WALL_SECONDS = 120.0
+_WALL_SECONDS = 900.0
+"""Of a command that only waits: processor time has a limit of its own, and machines are busy."""
+
 _ADDRESS_SPACE = 8 << 30
 _TYPED = frozenset({0, 2, 3, 4, 5, 6, 7, 8})
 _MARKS = ("<!-- audit: begin -->\n", "<!-- audit: end -->\n")
@@ -44,6 +46,7 @@ _CHILD = """
 import json, resource, sys
 report, space = sys.argv[1], int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_AS, (space, space))
+resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
 sys.argv[1:] = sys.argv[3:]
 from fitzroy.__main__ import main
 code = main()
