@@ -253,3 +253,14 @@ def test_images_with_a_text_for_an_offset_are_refused() -> None:
     assert stream.getvalue().count(number) == 1
     with pytest.raises(FormatError, match="no readable image"):
         arrays.as_image(stream.getvalue().replace(number, text))
+
+
+@pytest.mark.parametrize("kind", [DType.INT8, DType.INT16, DType.INT32, DType.INT64])
+def test_functions_of_wide_integers_need_no_table_of_all_of_them(kind: DType) -> None:
+    graph = Graph("wide")
+    graph.add_input("x", TensorType((3,), kind, Quantization.per_tensor(2)))
+    result = TensorType((3,), DType.UINT8, Quantization.per_tensor(1))
+    graph.outputs = [graph.emit("abs", ["x"], result)]
+    inputs = {"x": np.array([-3, 0, 50], kind.numpy)}
+    (values,) = evaluate(graph, inputs).values()
+    assert values.tolist() == [6, 0, 100]
