@@ -21,14 +21,14 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER, padded, rows_at
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import PLAIN, QUARTER, Axis, moves
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import pack
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import (
-    PLAIN,
     Row,
     matrices,
-    moves,
     narrow_bytes,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
@@ -40,15 +40,14 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Placed,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.positions import as_positions, from_positions
+from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.requantization import (
     OutputStage,
     copy_stage,
 )
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.conversion import NarrowToWide
-from fitzroy.hw_models.isa.fields import Producer
 from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
-from fitzroy.hw_models.isa.traversal import NARROW, traversal
 
 GAIN = 64
 """What is between both reciprocals; they meet for a length of as much."""
@@ -252,7 +251,10 @@ class Normalization(Layer):
             top, left, height, width = area(tile)
             return moves(
                 source.address(tile, top, left), target, context.identity, [],
-                [(words * width, WORD, _ROOT, 0), (height, source.pitch, line * width, 0)],
+                [
+                    Axis("word", words * width, WORD, _ROOT),
+                    Axis("y", height, source.pitch, line * width),
+                ],
                 replace(stage, a_zero_point=source.zero_point),
                 output16=True,
             )  # fmt: skip
@@ -262,8 +264,8 @@ class Normalization(Layer):
             return moves(
                 elements, roots + _ROOT * kind, first + 1,
                 # A step takes two of the halfwords of a word.
-                [(2, WORD, QUARTER // 2), (words, _ROOT, QUARTER)],
-                [(height * width, line, kinds * _ROOT, 0)],
+                [Axis("half", 2, WORD, 0, QUARTER // 2), Axis("word", words, _ROOT, 0, QUARTER)],
+                [Axis("pixel", height * width, line, kinds * _ROOT)],
                 stage, a16=True, output16=True, nlu_rsqrt=recipe.reduced,
             )  # fmt: skip
 
@@ -271,20 +273,19 @@ class Normalization(Layer):
             _, _, height, width = area(tile)
             return moves(
                 roots, spread, first, [],
-                [(kinds * height * width, _ROOT, group, 0)],
+                [Axis("pixel", kinds * height * width, _ROOT, group)],
                 replace(PLAIN, a_zero_point=recipe.offset, output_zero_point=recipe.offset),
                 lanes=_SPREAD_LANES, a16=True, output16=True,
             )  # fmt: skip
 
-        def pack(tile: int) -> NarrowToWide:
+        def to_wide(tile: int) -> NarrowToWide:
             _, _, height, width = area(tile)
             count = kinds * _FACTORS * height * width
-            return NarrowToWide(
-                narrow=traversal(spread // WORD, [(WORD, 1), (count, WORD)], rank=NARROW.rank),
-                wide=rows_at(factors, [(count, 1)]),
-                narrow_to_wide=Producer(1),
-                wait=padded([], 5),
-                pack_level=1,
+            return pack(
+                walk(spread // WORD, word=(WORD, 1), matrix=(count, WORD)),
+                walk(factors, matrix=(count, 1)),
+                row="matrix",
+                publish=WHOLE,
             )
 
         def multiply(tile: int) -> TensorOp:
@@ -292,13 +293,16 @@ class Normalization(Layer):
             rows = kinds * _FACTORS * QUARTER
             return moves(
                 elements, result.address(tile, top, left), factors,
-                [(WORD, _HALF, QUARTER // 2), (kinds, line * most, _FACTORS * QUARTER)],
                 [
-                    (words, _ROOT, WORD, 0),
-                    (width, line, result.depth, rows),
-                    (height, line * width, result.pitch, rows * width),
+                    Axis("half", WORD, _HALF, 0, QUARTER // 2),
+                    Axis("kind", kinds, line * most, 0, _FACTORS * QUARTER),
                 ],
-                self.stage, halfwords=True, a16=True,
+                [
+                    Axis("word", words, _ROOT, WORD),
+                    Axis("x", width, line, result.depth, rows),
+                    Axis("y", height, line * width, result.pitch, rows * width),
+                ],
+                self.stage, c16=True, a16=True,
             )  # fmt: skip
 
         builder.emit(recipe.terms)
@@ -314,7 +318,7 @@ class Normalization(Layer):
             builder.on_tiles(partial(copy, target=target, stage=stage), strips)
         builder.on_tiles(widen, strips)
         builder.barrier()
-        builder.on_tiles(pack, strips)
+        builder.on_tiles(to_wide, strips)
         builder.barrier()
         builder.on_tiles(multiply, strips)
 
