@@ -50,8 +50,9 @@ _MEANINGS = {
     "has in that field. If the unit lacks it, a program waits for ever, or too short.",
     Risk.MEDIUM_HIGH: "An operation that published programs have in a single form only, done "
     "another way. Its unit may do nothing else, and results would be wrong.",
-    Risk.HIGH: "An order that nothing in the instruction guarantees. Stale data would go on "
-    "without a sign, and no simulator that completes stores at once can see it.",
+    Risk.HIGH: "An opcode that no published program has, or an order that nothing guarantees. "
+    "Stale data would go on without a sign, and no simulator that completes stores at once can "
+    "see it.",
 }
 
 
@@ -195,10 +196,11 @@ STORED = Aspect(
     "stored words",
     "whether an infeed of scalar memory waits for an outfeed that has filled it",
     "Words that the scalar core has stored itself are there once its pipeline is empty, which a "
-    "fence awaits. Published programs send only what an outfeed has put there.",
+    "fence awaits; the property `stored-word-infeed` of the envelope checks that it does. "
+    "Published programs send only what an outfeed has put there.",
     0.0,
-    Risk.HIGH,
-    Risk.HIGH,
+    Risk.MEDIUM_HIGH,
+    Risk.MEDIUM_HIGH,
 )
 
 ASPECTS = (

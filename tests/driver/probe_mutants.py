@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -286,7 +287,7 @@ mutant(
 def _endless_zero_points(patch: Patch) -> None:
     def rows(unit: Any, one: Any, tiles: Any, lanes: int, block: int) -> Any:
         row = one.zero_point_base + block * one.zero_point_step
-        return unit._memory.wide[tiles, row, :lanes].view(np.int32)[:, None, None]
+        return unit._memory.wide[tiles, row, :lanes].view(np.int32)[:, None, None], None
 
     patch.setattr(OpUnit, "_zero_points", rows)
 
@@ -374,14 +375,15 @@ def replace_sums(sums: Any, k: int) -> Any:
 
 def _late_sums(steps: int) -> Callable[[Patch], None]:
     """Sums of a row can be seen a number of steps after they were made."""
-    history: dict[tuple[int, int], tuple[int, Any]] = {}
+    # With the plan, so that no other takes its identity.
+    history: dict[tuple[int, int], tuple[int, Any, Any]] = {}
 
     def change(unit: Any, plan: Any, run: int, held: Any, opens: bool) -> Any:
         row, step = int(plan.d[plan.runs[run]]) >> 2, int(plan.runs[run])
-        made, before = history.get((id(plan), row), (-(10**6), held))
+        made, before, _ = history.get((id(plan), row), (-(10**6), held, plan))
         # What the row holds now was written when its last run ended.
         seen = held if step - made >= steps else before
-        history[id(plan), row] = (int(plan.runs[run + 1]), held)
+        history[id(plan), row] = (int(plan.runs[run + 1]), held, plan)
         return held if opens else seen
 
     return _per_run(change)
@@ -917,10 +919,10 @@ def _events(
 
     def plant(patch: Patch) -> None:
         usual = Machine._handle
-        memories: dict[int, dict[str, Any]] = {}
+        memories = WeakKeyDictionary[Machine, dict[str, Any]]()
 
         def handle(self: Any, event: Any) -> Any:
-            memory = memories.setdefault(id(self), {})
+            memory = memories.setdefault(self, {})
             changed = before(self, event, memory)
             if changed is not None:
                 yield from usual(self, changed)

@@ -127,8 +127,9 @@ def test_controls_leave_nothing_that_published_programs_keep_to() -> None:
 @pytest.mark.parametrize("slug", sorted({probe.slug for probe in OWN} - QUEUES))
 def test_programs_wait_for_all_they_must(slug: str) -> None:
     program = chunks(slug)
-    found = [f for f in verify(record(program), program) if f.severity.name in ("ERROR", "WARNING")]
-    assert not found
+    # Many probes leave the envelope of published programs: that is what they are for.
+    found = [one for one in verify(record(program), program) if one.rule != "envelope"]
+    assert not [one for one in found if one.severity.name in ("ERROR", "WARNING")]
 
 
 def test_formulas_agree_with_the_simulator() -> None:

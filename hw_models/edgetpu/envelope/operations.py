@@ -182,12 +182,29 @@ def _tops(instruction: Instruction, base: int | None) -> Iterator[int]:
                     yield operand.extent[1] >> 2
         case NarrowToWide():
             narrow = instruction.narrow
-            yield (narrow if base is None else replace(narrow, base=base)).extent[1]
+            placed = narrow if base is None else replace(narrow, base=base)
+            yield _top(placed, 1 if instruction.transpose else 0)
         case WideToNarrow() if not instruction.to_scaling:
-            yield instruction.narrow.extent[1]
+            yield _top(instruction.narrow)
             if instruction.prefix is not None and instruction.prefix.enabled:
                 yield instruction.prefix.end
         case Mesh():
             for half in (instruction.send, instruction.receive):
                 if half is not None:
-                    yield half.extent[1]
+                    yield _top(half)
+
+
+def _top(narrow: Traversal, partial_dim: int = 0) -> int:
+    """The highest word of a traversal of narrow memory.
+
+    Args:
+        narrow: the traversal.
+        partial_dim: the dimension that a partial last chunk shortens.
+
+    Raises:
+        FormatError: the traversal has too many steps to be followed.
+    """
+    if narrow.part_dim and narrow.fifo_step:
+        # The shorter last chunk may be the only one in the upper slot, which the extent leaves out.
+        return int(narrow.addresses(partial_dim=partial_dim).max())
+    return narrow.extent[1]

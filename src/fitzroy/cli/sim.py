@@ -338,7 +338,7 @@ sim_command = Verb(
         "fitzroy sim model_edgetpu.tflite -i x.npy -o y.npy --raw-output y.raw",
         "fitzroy sim model_edgetpu.tflite -i x.npy --clock low --report r.html",
         "fitzroy sim model_edgetpu.tflite -i left=a.npy -i right=b.npy --seed 7 --json",
-        "fitzroy sim model_edgetpu.tflite -i x.npy --functional --seed 1 --latitude published",
+        "fitzroy sim model_edgetpu.tflite -i x.npy --seed 1 --latitude published",
         "fitzroy sim model_edgetpu.tflite -i x.npy --stop-at 0:120 --dump wide=w.npy",
     ),
 )
