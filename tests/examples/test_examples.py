@@ -75,6 +75,16 @@ def test_edgetpu_digits(tmp_path: Path) -> None:
     assert (tmp_path / "digits_edgetpu.tflite").stat().st_size > 50_000
 
 
+def test_kernel(tmp_path: Path) -> None:
+    page, package = tmp_path / "motion.html", tmp_path / "motion.dwn"
+    output = run("kernel.py", "--timeline", str(page), "--output", str(package))
+    assert "verifier: nothing to object to" in output
+    assert "192 pixels have changed, 0 are wrong" in output
+    assert "cycles on the chip" in output
+    assert "<html" in page.read_text()
+    assert package.stat().st_size > 1000
+
+
 def test_pycoral_digits() -> None:
     need("PIL", "examples")
     output = run("pycoral_digits.py")

@@ -11,9 +11,9 @@ import numpy as np
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Value
 from fitzroy.compiler.targets.edgetpu.codegen.builder import mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import send
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import consume, unpack
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import Walk, walk
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import send
 from fitzroy.compiler.targets.edgetpu.codegen.layers import (
     Context,
     Layer,

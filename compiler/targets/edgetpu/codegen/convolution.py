@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import ClassVar
 
-from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference, mask_of
+from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.halo import Blocks
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.contraction import Contraction, Lanes
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import Axis
-from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import consume, produce
-from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import Walk, walk
-from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import Vectors, WeightStream
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import consume
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import Vectors, WeightStream, send
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights, Window
 from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
@@ -29,7 +29,6 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
 )
 from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage
-from fitzroy.formats.object_file import Part, SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.partial_sums import PUBLISHED_RUN
@@ -399,50 +398,6 @@ def _receive_rest(builder: Builder, stream: WeightStream, tiles: int, weights: W
 def send_rows(builder: Builder, stream: WeightStream, sent: Sent) -> None:
     """Owners send words on channel B, a row each."""
     send(builder, sent.name, sent.pieces, sent.destination, twice=stream.single)
-
-
-def send(
-    builder: Builder,
-    name: str,
-    pieces: Sequence[Piece],
-    destination: int,
-    words: range | None = None,
-    *,
-    channel: int = 1,
-    twice: bool = False,
-) -> None:
-    """Owners send words of an operand.
-
-    Args:
-        builder: the program.
-        name: name of the operand.
-        pieces: where its words lie.
-        destination: tiles that receive them.
-        words: which of them, all by default.
-        channel: channel of the ring.
-        twice: whether every word is sent twice.
-    """
-    at = 0
-    for piece in pieces:
-        low, high = 0, piece.words
-        if words is not None:
-            low, high = max(low, words.start - at), min(high, words.stop - at)
-        at += piece.words
-        if low >= high:
-            continue
-        words_sent = ("word", high - low, 1)
-        rows = Walk(piece.row + low, (("again", 2, 0), words_sent) if twice else (words_sent,))
-        builder.emit(
-            produce(
-                rows,
-                token=rows.names[0],
-                acquire=[builder.tokens.turn(channel, rows.rows.steps)],
-                tiles=1 << piece.tile,
-                channel=channel,
-                destination=destination,
-            ),
-            Reference("wide.base", SymbolKind.OPERAND, name, Part.ROW, low, piece.group),
-        )
 
 
 def _operation(

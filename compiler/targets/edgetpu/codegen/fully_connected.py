@@ -18,11 +18,11 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Reference
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import send, vectors_of
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import vectors_of
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.contraction import Contraction, Lanes
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
-from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import WeightStream
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import WeightStream, send
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, filter_operand, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (

@@ -23,11 +23,11 @@ import numpy as np
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import send
 from fitzroy.compiler.targets.edgetpu.codegen.copies import Run, Section
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import consume
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import send
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights, Window, filled
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import Row, diagonal

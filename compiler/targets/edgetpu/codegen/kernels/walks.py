@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fitzroy.base.errors import InternalError
 from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE, Condition
 from fitzroy.hw_models.isa.fields import Producer, Watcher
 from fitzroy.hw_models.isa.traversal import (
@@ -33,8 +34,17 @@ def level(axis: str, names: Sequence[str]) -> int:
     Args:
         axis: the axis; `WHOLE` for something that happens once.
         names: all axes, innermost first.
+
+    Raises:
+        InternalError: there is no such axis, or there are several.
     """
-    return len(names) if axis == WHOLE else names.index(axis)
+    if axis == WHOLE:
+        return len(names)
+    if names.count(axis) != 1:
+        raise InternalError(
+            f"{names.count(axis)} axes are called {axis!r}", reason=f"there are {', '.join(names)}"
+        )
+    return names.index(axis)
 
 
 def watchers(

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
-from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import consume, unpack
+from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import (
+    consume,
+    produce,
+    unpack,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import Dim, Walk, walk
+from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece
 from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, Condition, free, full
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage
+from fitzroy.formats.object_file import Part, SymbolKind
 from fitzroy.hw_models.isa.conversion import WideToNarrow
 from fitzroy.hw_models.isa.fields import TileFlag
 from fitzroy.hw_models.isa.traversal import Prefix
@@ -197,3 +203,47 @@ class WeightStream:
             "zero_point_step": self.prefix,
             "zero_point_last": self.weights - 1,
         }
+
+
+def send(
+    builder: Builder,
+    name: str,
+    pieces: Sequence[Piece],
+    destination: int,
+    words: range | None = None,
+    *,
+    channel: int = 1,
+    twice: bool = False,
+) -> None:
+    """Owners send words of an operand.
+
+    Args:
+        builder: the program.
+        name: name of the operand.
+        pieces: where its words lie.
+        destination: tiles that receive them.
+        words: which of them, all by default.
+        channel: channel of the ring.
+        twice: whether every word is sent twice.
+    """
+    at = 0
+    for piece in pieces:
+        low, high = 0, piece.words
+        if words is not None:
+            low, high = max(low, words.start - at), min(high, words.stop - at)
+        at += piece.words
+        if low >= high:
+            continue
+        words_sent = ("word", high - low, 1)
+        rows = Walk(piece.row + low, (("again", 2, 0), words_sent) if twice else (words_sent,))
+        builder.emit(
+            produce(
+                rows,
+                token=rows.names[0],
+                acquire=[builder.tokens.turn(channel, rows.rows.steps)],
+                tiles=1 << piece.tile,
+                channel=channel,
+                destination=destination,
+            ),
+            Reference("wide.base", SymbolKind.OPERAND, name, Part.ROW, low, piece.group),
+        )
