@@ -172,7 +172,8 @@ def test_the_verifier_objects_to_a_kernel_that_does_not_wait(
     operation = kernel.Motion.operation
 
     def hasty(self: object, context: Context, row: int, tile: int) -> TensorOp:
-        return replace(operation(self, context, row, tile), wait=(None,) * 6)
+        found: TensorOp = operation(self, context, row, tile)
+        return replace(found, wait=(None,) * 6)
 
     monkeypatch.setattr(kernel.Motion, "operation", hasty)
     assert any("ring_consume_b" in text for text in kernel.findings(kernel.compiled(32)))

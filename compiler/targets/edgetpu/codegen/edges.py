@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder, mask_of
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.host_io import ACTIVATIONS, to_host
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.queues import (
     SLOT,
     Sending,
@@ -35,7 +36,6 @@ from fitzroy.compiler.targets.edgetpu.codegen.relay import PIPELINE, UNIT, Desti
 from fitzroy.compiler.targets.edgetpu.codegen.sync import (
     SLOTS,
     WHOLE,
-    counted,
     free,
     full,
     once,
@@ -44,7 +44,6 @@ from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
 from fitzroy.hw_models.isa.fence import ScalarFence
 from fitzroy.hw_models.isa.fields import (
-    Producer,
     ScalarFlag,
     StreamEngine,
     TileFlag,
@@ -53,16 +52,13 @@ from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.scalar import (
     DescriptorTag,
 )
-from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
+from fitzroy.hw_models.isa.stream import Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import (
     Prefix,
 )
 from fitzroy.hw_models.isa.units import (
     MOST_OUTFED,
-    infeed_units,
-    outfeed_units,
-    pop_units,
 )
 
 _CREDIT = 32764
@@ -154,14 +150,7 @@ def _ask(
     else:
         builder.set_scalar([ScalarFlag.AVDATA_INFEED], _CREDIT)
         builder.set_scalar([ScalarFlag.AVDATA_POP], 0)
-    builder.emit(
-        Pop(
-            memory=PopMemory.ACTIVATION,
-            buffer=pop_units(PopMemory.ACTIVATION, end - begin, position),
-            popped=Producer(0),
-            wait=(counted(ScalarFlag.AVDATA_INFEED, position),),
-        )
-    )
+    builder.emit(ACTIVATIONS.pop(end - begin, position))
     builder.descriptor(DescriptorTag.INPUT, (end - begin) * UNIT, kind, name, begin * UNIT)
 
 
@@ -325,7 +314,7 @@ class _Feed:
         tiles = mask_of([tile for tile in across if self.image.active(tile)])
         words = in_slots(self.buffer // WORD, units * UNIT // WORD, self.slot, self.step)
         builder.emit(self.taking(part, words).consume(tiles))
-        builder.emit(_infeed(begin - piece.units[0], units, tiles))
+        builder.emit(ACTIVATIONS.infeed(units, begin - piece.units[0], tiles))
 
     def copy(self, tile: int, *, rest: bool) -> TensorOp | None:
         """Copies the tile's columns out of whole slots, or out of the rows that are left."""
@@ -434,7 +423,7 @@ def receive_vector(context: Context, vector: Vector) -> None:
     spread(context, vector, range(vector.blocks))
     size = ROW_BLOCKS * LANES // UNIT
     for row, first in enumerate(range(0, units, size)):
-        builder.emit(_infeed(first, min(size, units - first), takers(vector, row)))
+        builder.emit(ACTIVATIONS.infeed(min(size, units - first), first, takers(vector, row)))
     # Tiles send on the same channel of the ring as the infeed.
     builder.sync()
 
@@ -503,12 +492,7 @@ def send_vector(builder: Builder, vector: Vector, destination: Destination) -> N
     def take(block: int) -> Outfeed:
         # What fills up the last unit, and the part, is behind the words of the last row.
         taken = size - LANES * last if block == last else LANES
-        return Outfeed(
-            buffer=outfeed_units(taken // UNIT),
-            outfed=Producer(1),
-            to_host=True,
-            row_words=LANES,
-        )
+        return to_host(taken // UNIT)
 
     builder.sync()
     collect(
@@ -563,15 +547,10 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
     for tile, count in words.items():
         # The message comes before all outfeeds of it but the first: an outfeed that has no room in
         # the queue would keep the scalar core from handing the message to its tile.
-        first, *others = [_taking(units) for units in _split(WORD * count // UNIT, MOST_OUTFED)]
+        first, *others = [to_host(units) for units in _split(WORD * count // UNIT, MOST_OUTFED)]
         for instruction in (first, message(tile), *others):
             builder.emit(instruction)
         builder.tokens.outfed += 1 + len(others)
-
-
-def _taking(units: int) -> Outfeed:
-    """Send units of the message that is on the ring to the host."""
-    return Outfeed(buffer=outfeed_units(units), outfed=Producer(1), to_host=True, row_words=LANES)
 
 
 def _split(count: int, most: int) -> list[int]:
@@ -610,7 +589,7 @@ def fetch_image(builder: Builder, image: Image, kept: Kept) -> None:
         for begin, end in some:
             _ask(builder, (begin, end), kind=SymbolKind.SCRATCH, position=position)
             position += end - begin
-        builder.emit(_infeed(0, position, 1 << tile))
+        builder.emit(ACTIVATIONS.infeed(position, 0, 1 << tile))
     # Tiles send on the same channel of the ring as the infeed.
     builder.sync()
 
@@ -641,18 +620,6 @@ def _kept_units(image: Image, kept: Kept, tile: int) -> list[Interval]:
 
 _PIECE_BUNDLES = 32
 """Bundles of a request for units, or of an infeed."""
-
-
-def _infeed(position: int, units: int, tiles: int) -> Infeed:
-    """Rows for tiles from units of a stream that has been asked for."""
-    return Infeed(
-        memory=InfeedMemory.ACTIVATION,
-        buffer=infeed_units(InfeedMemory.ACTIVATION, units, position),
-        infed=Producer(0),
-        wait=(counted(ScalarFlag.AVDATA_POP, position + 1), None),
-        destination=tiles,
-        row_words=LANES,
-    )
 
 
 def _owned_words(image: Image, part: Image, tile: int) -> Walk:

@@ -404,16 +404,10 @@ class Steps:
         builder, shape = self.context.builder, self.shape
         builder.room(_STEP_BUNDLES)
         rows, gates = vectors + words, _HALF * shape.lanes
-        builder.emit(
-            Vectors(vectors, True, shape.lanes).load(
-                walk(0, vector=(vectors, 1), gate=(GATES, rows)),
-                GATES,
-                [],
-                used=self.computed,
-                tiles=self.mask,
-            ),
-            self._parameters("wide.base", Part.ROW, first),
-        )
+        scaling = Vectors(vectors, True, shape.lanes)
+        place = walk(0, vector=(vectors, 1), gate=(GATES, rows))
+        load = scaling.load(place, GATES, [], used=self.computed, tiles=self.mask)
+        builder.emit(load, self._parameters("wide.base", Part.ROW, first))
         count, distance = steps
         builder.emit(
             moves(

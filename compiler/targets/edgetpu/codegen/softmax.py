@@ -45,11 +45,12 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
 )
 from fitzroy.compiler.targets.edgetpu.codegen.relay import PIPELINE, UNIT
 from fitzroy.compiler.targets.edgetpu.codegen.reshape import as_vector
+from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.requantization import LARGEST, unsigned_zero_point
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.fence import ScalarFence
-from fitzroy.hw_models.isa.fields import Producer, StreamEngine
+from fitzroy.hw_models.isa.fields import StreamEngine
 from fitzroy.hw_models.isa.scalar import (
     Alu,
     Indexed,
@@ -61,7 +62,7 @@ from fitzroy.hw_models.isa.scalar import (
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import INFEED_BUFFER, traversal
+from fitzroy.hw_models.isa.traversal import INFEED_BUFFER
 
 _FIFO = BEAGLE.scalar.fifo_words
 _ROW = LANES
@@ -362,12 +363,13 @@ def _return(
         # What has been stored is there, and the other half has been sent.
         builder.emit(PIPELINE)
         builder.emit(ScalarFence(idle=RING_STREAMS))
+        message = walk(half, word=(some, 1))
         builder.emit(
             Infeed(
                 memory=InfeedMemory.SCALAR,
-                buffer=traversal(half, [(some, 1)], rank=INFEED_BUFFER.rank),
-                infed=Producer(0),
-                token=Producer(1),
+                buffer=message.traversal(INFEED_BUFFER),
+                infed=message.each("word"),
+                token=message.each(WHOLE),
                 wait=(None, None),
                 destination=mask,
                 row_words=_SENT_WORDS,

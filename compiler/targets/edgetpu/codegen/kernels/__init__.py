@@ -4,6 +4,12 @@ What kernels are written with is here; layers of operators take it from where it
 """
 
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.contraction import Contraction, Lanes
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.host_io import (
+    ACTIVATIONS,
+    PARAMETERS,
+    HostBuffer,
+    to_host,
+)
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.queues import Sending, Taking
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import (
     PLAIN,
@@ -26,12 +32,15 @@ from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import Vectors, We
 from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE, Condition, free, full, once
 
 __all__ = [
+    "ACTIVATIONS",
+    "PARAMETERS",
     "PLAIN",
     "QUARTER",
     "WHOLE",
     "Axis",
     "Condition",
     "Contraction",
+    "HostBuffer",
     "Lanes",
     "Nest",
     "Sending",
@@ -50,6 +59,7 @@ __all__ = [
     "produce",
     "send",
     "single_bytes",
+    "to_host",
     "unpack",
     "walk",
 ]

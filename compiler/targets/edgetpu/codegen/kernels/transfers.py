@@ -72,19 +72,17 @@ def unpack(
     row: str = WHOLE,
     tiles: int = 0,
     prefix: Prefix | None = None,
-    to_scaling: bool = False,
 ) -> WideToNarrow:
-    """Rows of wide memory become words of narrow memory, or entries of scaling memory.
+    """Rows of wide memory become words of narrow memory.
 
     Args:
         rows: the rows.
-        words: where their words, or entries, go.
-        publish: axis of the words of which WIDE_TO_NARROW, or WIDE_TO_SCALING, counts iterations.
+        words: where their words go.
+        publish: axis of the words of which WIDE_TO_NARROW counts iterations.
         acquire: what is waited for, before rows are read or before words are written.
         row: axis of the words each iteration of which begins a row; a row holds 64 words.
         tiles: mask of tiles.
         prefix: words that go elsewhere.
-        to_scaling: whether the destination is scaling memory.
     """
     return WideToNarrow(
         tiles=tiles,
@@ -93,7 +91,6 @@ def unpack(
         prefix=prefix,
         wide_to_narrow=words.each(publish),
         wait=_gated(acquire, rows, words, _UNPACK_CONDITIONS),
-        to_scaling=to_scaling,
         pack_level=words.level(row),
     )
 

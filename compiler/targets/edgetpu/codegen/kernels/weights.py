@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference
 from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import (
@@ -60,15 +60,15 @@ class Vectors:
             block=(blocks, 0),
             turn=("block", _SLOT),
         )
-        return unpack(
+        taken = unpack(
             rows,
             entries,
             row="vector",
             publish="block",
             acquire=[*acquire, free(TileFlag.AVDATA, "block", before=used)],
-            to_scaling=True,
             tiles=tiles,
         )
+        return replace(taken, to_scaling=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
