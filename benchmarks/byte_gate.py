@@ -160,7 +160,8 @@ def _subjects(options: argparse.Namespace) -> Subjects:
     return Subjects(tuple(files), options.seeds)
 
 
-def _record(path: Path, subjects: Subjects) -> int:
+def record(path: Path, subjects: Subjects) -> int:
+    """Write the digests of some subjects to a file."""
     content = {
         "files": subjects.files,
         "seeds": subjects.seeds,
@@ -171,7 +172,8 @@ def _record(path: Path, subjects: Subjects) -> int:
     return 0
 
 
-def _compare(path: Path) -> int:
+def compare(path: Path) -> int:
+    """Compile what a file has digests of, and tell which are others now; 1 if there are any."""
     content = json.loads(path.read_text())
     wanted: dict[str, str] = content["digests"]
     found = digests(Subjects(tuple(content["files"]), content["seeds"]), _progress)
@@ -205,8 +207,8 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=60, help="random models")
     options = parser.parse_args()
     if options.action == "record":
-        return _record(options.file, _subjects(options))
-    return _compare(options.file)
+        return record(options.file, _subjects(options))
+    return compare(options.file)
 
 
 if __name__ == "__main__":
