@@ -43,7 +43,7 @@ from fitzroy.compiler.targets.edgetpu.requantization import (
     OutputStage,
 )
 from fitzroy.hw_models.isa.conversion import NarrowToWide
-from fitzroy.hw_models.isa.fields import TileFlag
+from fitzroy.hw_models.isa.fields import Producer, TileFlag
 from fitzroy.hw_models.isa.tensor import TensorOp
 
 _SLOT_ROWS = 128
@@ -62,6 +62,9 @@ _SPREAD = tuple(
 
 _MATRIX = WORD * WORD
 """Bytes of a matrix."""
+
+_ONCE = Producer(7)
+"""Counts at the highest level, which is above all loops, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +267,8 @@ def _spread(works: Mapping[int, _Work], row: int, base: int, zero: int, tile: in
         places.append(Axis(name, count, stride, distance))
         distance *= count
     stage = OutputStage(scale=1.0, a_zero_point=zero, output_zero_point=zero)
-    return moves(source.base, base, row, [], places, stage, lanes=_MATRIX, publish=WHOLE)
+    operation = moves(source.base, base, row, [], places, stage, lanes=_MATRIX)
+    return replace(operation, avdata=_ONCE)
 
 
 def _pack(works: Mapping[int, _Work], base: int, first: int, tile: int) -> NarrowToWide:
