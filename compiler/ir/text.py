@@ -21,6 +21,7 @@ import base64
 import binascii
 import dataclasses
 import json
+import math
 import re
 import types
 import typing
@@ -33,6 +34,9 @@ import numpy as np
 from fitzroy.base.errors import FormatError, InternalError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir.graph import NO_ATTRIBUTES, Attributes, Graph, Node, Origin, Value
+
+_MOST_DEPTH = 8
+"""Levels of lists in an attribute; those that there are have two."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./:;-]*")
 
@@ -213,13 +217,15 @@ class _Parser:
             items.append(item())
         return items
 
-    def literal(self) -> object:
+    def literal(self, depth: int = 0) -> object:
         token = self.tokens[self.at] if self.at < len(self.tokens) else None
         if token is None:
             raise self.fail("the text ends where a value is expected")
         if token.text == "[":
+            if depth == _MOST_DEPTH:
+                raise self.fail(f"lists within lists, more than {_MOST_DEPTH} deep")
             self.at += 1
-            return tuple(self.several(self.literal, "]"))
+            return tuple(self.several(lambda: self.literal(depth + 1), "]"))
         text = self.next()
         if token.kind == "number":
             return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
@@ -258,14 +264,14 @@ class _Parser:
         if self.accept(":"):
             self.expect("axis")
             axis = self.integer()
-            if not 0 <= axis < len(shape):
-                raise self.fail(f"axis {axis} of {len(shape)}")
         self.expect(")")
         if len(zero_point) == 1:
             zero_point *= len(scale)
-        if len(scale) != len(zero_point):
-            raise self.fail(f"{len(scale)} scales with {len(zero_point)} zero points")
-        return TensorType(shape, dtype, Quantization(scale, tuple(zero_point), axis))
+        type = TensorType(shape, dtype, Quantization(scale, tuple(zero_point), axis))
+        fault = type.fault()
+        if fault:
+            raise self.fail(fault)
+        return type
 
     def typed(self) -> Value:
         name = self.name()
@@ -392,6 +398,11 @@ def _coerce(value: object, hint: Any) -> object:
     raise ValueError(f"{_literal(value)} where {hint!s} is expected")
 
 
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+_INTEGER_BITS = 64
+"""Attributes are stored as float32 and int64 at most."""
+
+
 def _as(value: object, choice: Any) -> object:
     """The literal as one type, or None."""
     if typing.get_origin(choice) is tuple:
@@ -408,7 +419,12 @@ def _as(value: object, choice: Any) -> object:
             return choice(str(value))
         return None
     if choice is float and type(value) in (int, float):
-        return float(typing.cast(float, value))
+        number = typing.cast(float, value)
+        if _LARGEST_FLOAT < abs(number) < math.inf:
+            raise ValueError("a number that is more than a float32 holds")
+        return float(number)
+    if choice is int and type(value) is int and value.bit_length() >= _INTEGER_BITS:
+        raise ValueError(f"an integer of {value.bit_length()} bits, of at most {_INTEGER_BITS}")
     return value if type(value) is choice else None
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fitzroy.base import budget
 from fitzroy.base.errors import (
     FormatError,
     InternalError,
@@ -41,6 +42,7 @@ from fitzroy.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.formats import bundled, custom_op, tflite
 from fitzroy.formats.darwinn import Layer, PackageFile
 from fitzroy.formats.detect import FileKind, detect
+from fitzroy.formats.flat import ints
 from fitzroy.hosts import Profile
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU
 from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
@@ -427,19 +429,24 @@ class EdgeTpuProgram:
         main = container.packages[number].main
         inputs, outputs = [*main.inputs.values()], [*main.outputs.values()]
         tensors: dict[str, tflite.Tensor] = {}
+        given: set[str] = set()
         others = 0
         if container.model is not None:
             operator = custom_op.extract(container.model, name)[number]
             inputs, outputs = operator.layers(main)
             subgraphs = container.model.subgraphs or []
-            tensors = {item.name or "": item for item in subgraphs[operator.subgraph].tensors or ()}
+            subgraph = subgraphs[operator.subgraph]
+            found = subgraph.tensors or []
+            tensors = {item.name or "": item for item in found}
+            given = {found[index].name or "" for index in ints(subgraph.inputs)}
             others = sum(len(subgraph.operators or ()) for subgraph in subgraphs) - 1
         types = {
             layer.name or "": _tensor_type(layer, tensors.get(layer.name or ""))
             for layer in (*inputs, *outputs)
         }
         names = [layer.name or "" for layer in inputs]
-        states = {item for item in names if item in tensors and tensors[item].is_variable}
+        # What the caller of the model gives is no state, whatever its tensor says of itself.
+        states = {item for item in names if item in tensors and tensors[item].is_variable} - given
         return cls(
             path=name,
             number=number,
@@ -495,10 +502,12 @@ class EdgeTpuProgram:
 
         Raises:
             UsageError: an array is missing or unknown, or of another type than the input.
+            FormatError: the script for the host is not that of the program.
             UnsupportedError: the program computes a batch.
         """
         device = SimulatedDevice(seed=seed, latitude=latitude)
-        return device.start(self.package, self.encoded(inputs), record=record)
+        with self.located():
+            return device.start(self.package, self.encoded(inputs), record=record)
 
     def encoded(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Elements of all inputs as bytes by layer name, as devices take them.
@@ -579,6 +588,7 @@ class EdgeTpuProgram:
 
         Raises:
             SimulationError: as raised inside, with the file in front of the place.
+            FormatError: likewise.
         """
         try:
             yield
@@ -587,6 +597,14 @@ class EdgeTpuProgram:
                 error.what,
                 reason=error.reason,
                 where=", ".join(filter(None, (self.path, error.where))),
+                hint=error.hint,
+            ) from None
+        except FormatError as error:
+            raise FormatError(
+                error.what,
+                path=error.path or self.path,
+                offset=error.offset,
+                table=error.table,
                 hint=error.hint,
             ) from None
 
@@ -610,6 +628,7 @@ def _decoded(data: Array, type: TensorType) -> Array:
 def _zeros(type: TensorType) -> Array:
     """A tensor of real zeros."""
     zero = 0 if type.quantization is None else type.quantization.zero_point[0]
+    budget.demand(type.nbytes, f"a state, which is {type},")
     return np.full(type.shape, zero, type.dtype.numpy)
 
 

@@ -167,6 +167,10 @@ def test_attributes_survive_the_text_form(value: ClampAttributes | CustomAttribu
     assert parse_graph(print_graph(graph), attributes_of).nodes()[0].attributes == value
 
 
+def _listed(value: str) -> str:
+    return f'graph "g" {{ input %x : int8[1] %y : int8[1] = reshape(%x) {{shape = {value}'
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -175,8 +179,23 @@ def test_attributes_survive_the_text_form(value: ClampAttributes | CustomAttribu
         ('graph "g" { output %x }', "output 'x' is not defined"),
         ('graph "g" { input %x : int9[1] }', "no element type 'int9'"),
         ('graph "g" { input %x : int8[-1] }', "negative extent"),
-        ('graph "g" { input %x : int8[1] quant(1.0 : 0, 1) }', "1 scales with 2 zero points"),
-        ('graph "g" { input %x : int8[1] quant(1.0 : 0 : axis 3) }', "axis 3 of 1"),
+        ('graph "g" { input %x : int8[1] quant(1.0 : 0, 1) }', "2 zero points for 1 scales"),
+        ('graph "g" { input %x : int8[1] quant(1.0 : 0 : axis 3) }', "1 scales along dimension 3"),
+        ('graph "g" { input %x : int8[3] quant(1, 1 : 0 : axis 0) }', "2 scales along dimension 0"),
+        ('graph "g" { input %x : int8[2] quant(1, 1 : 0) }', "2 scales of a whole tensor"),
+        ('graph "g" { input %x : int8[1] quant(1 : 128) }', "zero point 128 of int8"),
+        (f'graph "g" {{ input %x : int64[1] quant(1 : {"9" * 30}) }}', "zero point of 100 bits"),
+        ('graph "g" { input %x : int64[1] quant(1 : 4294967296) }', "exceeds 32 bits"),
+        ('graph "g" { input %x : float16[1] quant(1 : 0) }', "float16 with a quantization"),
+        *(
+            (
+                f'graph "g" {{ input %x : int8[1] quant({scale} : 0) }}',
+                "no positive, normal float32",
+            )
+            for scale in ("0", "-1", "1e-46", "1e-40", "1e39", "inf", "nan", "9" * 400)
+        ),
+        ('graph "g" { %y : float32[1] = clamp(%x) {min = 1e39} }', "float32 holds"),
+        (f'graph "g" {{ %y : int8[1] = mean(%x) {{axes = [{"9" * 30}]}} }}', "of 100 bits"),
         ('graph "g" { const %x : int8[1] }', "no data for constant 'x'"),
         ('graph "g" { const %x : int8[1] } data { %x = "AAA" }', "base64"),
         ('graph "g" { const %x : int8[1] } data { %x = "AAAA" }', "3 bytes of data for 1"),
@@ -188,6 +207,14 @@ def test_attributes_survive_the_text_form(value: ClampAttributes | CustomAttribu
         ('graph "g" { ?', "unexpected character"),
         ('graph "\\q" { }', "escape"),
         (f'graph "g" {{ input %x : int8[{"9" * 5000}] }}', "integer"),
+        (_listed("[" * 9 + "]" * 9), "lists within lists, more than 8 deep"),
+        (_listed("[" * 100_000), "lists within lists, more than 8 deep"),
+        (_listed("[" * 8 + "]" * 8), "where .* is expected"),
+        ('graph "g" { input %x : int8[1] quant(1e-45 : 0) }', "no positive, normal float32"),
+        ('graph "g" { input %x : int8[1] quant(1e39 : 0) }', "no positive, normal float32"),
+        ('graph "g" { input %x : int8[1] quant(nan : 0) }', "no positive, normal float32"),
+        ('graph "g" { input %x : int8[1] quant(0 : 0) }', "no positive, normal float32"),
+        ('graph "g" { input %x : int8[1] quant(1 : 128) }', "zero point beyond int8"),
     ],
 )
 def test_malformed_text_is_refused_with_a_place(text: str, message: str) -> None:
@@ -197,6 +224,7 @@ def test_malformed_text_is_refused_with_a_place(text: str, message: str) -> None
     assert caught.value.offset is not None
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_mutated_text_gives_only_format_errors(data: st.DataObject) -> None:
