@@ -7,6 +7,7 @@ import pytest
 from benchmarks.byte_gate import Subjects, compare, record
 
 
+@pytest.mark.long
 def test_the_gate_finds_bytes_that_have_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -164,6 +164,7 @@ def test_a_single_chunk_has_no_loop() -> None:
 # --- the example ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_verifier_objects_to_a_kernel_that_does_not_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
