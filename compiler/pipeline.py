@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.passes.canonicalize import (
     DeadCode,
@@ -30,16 +28,3 @@ def xnnpack(uint8: Uint8Policy = Uint8Policy.EXACT) -> tuple[Pass, ...]:
     """Passes before the partitioner for XNNPACK inside ExecuTorch."""
     signed = (LegalizeUint8(),) if uint8 is Uint8Policy.FAST else ()
     return (*CANONICALIZE, *signed, LegalizeXnnpack(), FoldConstants(), Simplify())
-
-
-PASSES: dict[str, Callable[[], Pass]] = {
-    "dead-code": DeadCode,
-    "explicit-padding": ExplicitPadding,
-    "fold-constants": FoldConstants,
-    "fold-padding": FoldPadding,
-    "fuse-activations": FuseActivations,
-    "legalize-uint8": LegalizeUint8,
-    "legalize-xnnpack": LegalizeXnnpack,
-    "simplify": Simplify,
-}
-"""Passes by the name that the command line takes."""

@@ -29,7 +29,7 @@ from fitzroy.base.bits import (
 from fitzroy.base.evidence import Evidence
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Operator
-from fitzroy.compiler.pipeline import PASSES
+from fitzroy.compiler.passes.base import PASSES
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lowerings
 from fitzroy.compiler.targets.xnnpack.legalize import RULES
 from fitzroy.driver.probe.probe import Risk
@@ -118,7 +118,7 @@ def passes() -> str:
         "| pass | what it does |",
         "|---|---|",
     ]
-    lines += [f"| `{name}` | {_first_line(make())} |" for name, make in sorted(PASSES.items())]
+    lines += [f"| `{name}` | {_first_line(PASSES.get(name))} |" for name in sorted(PASSES.own)]
     return "\n".join(lines) + "\n"
 
 

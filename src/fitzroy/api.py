@@ -22,9 +22,8 @@ from fitzroy.base.errors import (
 )
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
-from fitzroy.compiler.frontends.tflite import import_model
-from fitzroy.compiler.ir import Graph, parse_graph, print_graph
-from fitzroy.compiler.ops.catalog import attributes_of
+from fitzroy.compiler.frontends.frontend import frontend_for
+from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.compiler.partition import Placement, partition
 from fitzroy.compiler.passes.base import Stage, run_passes
 from fitzroy.compiler.passes.uint8 import Uint8Policy
@@ -40,7 +39,6 @@ from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, Simulat
 from fitzroy.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.formats import bundled, custom_op, tflite
 from fitzroy.formats.darwinn import Layer, PackageFile
-from fitzroy.formats.detect import FileKind, detect
 from fitzroy.hosts import Profile
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU
 from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
@@ -54,10 +52,10 @@ TARGETS = ("xnnpack",)
 
 
 def load(path: str | os.PathLike[str], *, subgraph: int = 0) -> Graph:
-    """The graph of a ``.tflite`` model or of a graph in text form, told apart by content.
+    """The graph of a model, whose format is told by its content.
 
     Args:
-        path: the file.
+        path: a ``.tflite`` model, a graph in text form, or what another frontend reads.
         subgraph: which subgraph of a TFLite model; 0 is its main one.
 
     Raises:
@@ -66,17 +64,7 @@ def load(path: str | os.PathLike[str], *, subgraph: int = 0) -> Graph:
         UnsupportedError: the model has operators without counterpart.
     """
     name, data = os.fspath(path), read_file(path)
-    kind = detect(data, name)
-    if kind is FileKind.TFLITE:
-        graph = import_model(tflite.read_model(data, name), path=name, subgraph=subgraph)
-    elif kind is FileKind.GRAPH_TEXT:
-        graph = parse_graph(data.decode("utf-8", "replace"), attributes_of, path=name)
-    else:
-        raise UsageError(
-            f"{name} is no model",
-            reason=f"it holds a {kind.value}",
-            hint="give a .tflite model or a graph in text form",
-        )
+    graph = frontend_for(data, name).read(data, name, subgraph=subgraph)
     try:
         verify(graph)
     except InternalError as error:

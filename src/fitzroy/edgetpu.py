@@ -13,6 +13,7 @@ from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import CapacityError, FitzroyError, UnsupportedError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import DType
+from fitzroy.compiler.frontends.frontend import frontend_for
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.definition import Reject
@@ -39,7 +40,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.stages import Emitted, Form, Legal
 from fitzroy.estimate import estimate, steps
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile, write_package
-from fitzroy.formats.detect import FileKind, detect
+from fitzroy.formats.detect import FileKind
 from fitzroy.formats.object_file import ObjectFile, Resources
 from fitzroy.formats.submodel import submodel
 from fitzroy.linker.packages.darwinn import LinkOptions, link
@@ -74,7 +75,7 @@ class Source:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Source:
-        """Read a TFLite model, or a graph in text form.
+        """Read a model of any frontend.
 
         Raises:
             UsageError: the file cannot be read, or is no model.
@@ -82,7 +83,7 @@ class Source:
             UnsupportedError: it has operators without counterpart.
         """
         name, data = os.fspath(path), read_file(path)
-        if detect(data, name) is FileKind.TFLITE:
+        if frontend_for(data, name).kind is FileKind.TFLITE:
             model = tflite.read_model(data, name)
         else:
             model = export_model(load(path))

@@ -24,12 +24,14 @@ def are_compiled(models: Sequence[str]) -> bool:
         UsageError: some are and some are not.
         FormatError: one is malformed.
     """
-    from fitzroy.formats.detect import FileKind, detect
+    from fitzroy.compiler.frontends.frontend import frontend_for
+    from fitzroy.formats.detect import FileKind
 
     found = []
     for path in models:
         data = read_file(path)
-        found.append(detect(data, path) is FileKind.TFLITE and is_compiled(data, path))
+        kind = frontend_for(data, path).kind
+        found.append(kind is FileKind.TFLITE and is_compiled(data, path))
     if any(found) and not all(found):
         raise UsageError(
             "some models are compiled and some are not",
