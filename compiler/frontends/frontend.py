@@ -86,6 +86,6 @@ def frontend_for(data: bytes, path: str) -> Frontend:
             return own
     raise UsageError(
         f"{path} is no model" if path else "this is no model",
-        reason=f"its format is: {kind.value}",
+        reason=f"this is {kind.noun}",
         hint="give a .tflite model or a graph in text form",
     )

@@ -24,17 +24,13 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.frontend import frontend_for
 from fitzroy.compiler.ir import Graph, print_graph
-from fitzroy.compiler.partition import Placement, partition
+from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.base import Stage, run_passes
-from fitzroy.compiler.passes.uint8 import Uint8Policy
-from fitzroy.compiler.pipeline import xnnpack
 from fitzroy.compiler.reference import evaluate, verify
-from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS
-from fitzroy.compiler.targets.edgetpu.codegen.segments import NAME as EDGETPU
-from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
 from fitzroy.compiler.targets.edgetpu.operands import STATE_SUFFIX
 from fitzroy.compiler.targets.edgetpu.patch import ModelReport, patch_model
-from fitzroy.compiler.targets.executorch.lower import Lowered, lower
+from fitzroy.compiler.targets.executorch.lower import Lowered
+from fitzroy.compiler.targets.target import TARGETS
 from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, SimulatedDevice
 from fitzroy.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.formats import bundled, custom_op, tflite
@@ -47,8 +43,6 @@ from fitzroy.linker.packages.executorch import link_program
 from fitzroy.report.run import Run
 
 Model = str | os.PathLike[str] | Graph
-TARGETS = ("xnnpack",)
-"""Names of the targets that `compile` takes."""
 
 
 def load(path: str | os.PathLike[str], *, subgraph: int = 0) -> Graph:
@@ -165,29 +159,29 @@ def compile(
     model: Model | Mapping[str, Model],
     *,
     target: str = "xnnpack",
-    uint8: Uint8Policy | str = Uint8Policy.EXACT,
     outputs: Sequence[str] = (),
     dump: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    **settings: object,
 ) -> Compilation:
     """Compile a model to an ExecuTorch program.
 
     Args:
         model: a path, a graph, or several of them by method name; one alone becomes ``forward``.
         target: what to compile for.
-        uint8: how uint8 models are computed: ``exact``, or ``fast`` with int8 kernels.
         outputs: names of values to compute instead of the model's outputs.
         dump: folder for the graph after every pass, the partition and the delegates.
         progress: called with the name of each step as it begins or ends.
+        settings: options of the target by name; for XNNPACK, ``uint8`` says how uint8 models are
+            computed: ``exact``, or ``fast`` with int8 kernels.
 
     Raises:
         UnsupportedError: with every reason why some operator cannot be placed.
         UsageError: an unknown target or output, or an unreadable file.
         FormatError: a malformed model.
     """
-    if target not in TARGETS:
-        raise UsageError(f"no target {target!r}", hint=f"targets: {', '.join(TARGETS)}")
-    policy = _policy(uint8)
+    chosen = TARGETS.get(target)
+    options = chosen.chosen(settings)
     log = _Log(None if dump is None else Path(dump), progress)
     models = model if isinstance(model, Mapping) else {"forward": model}
     graphs, legalized, placements, lowered = {}, {}, {}, {}
@@ -202,28 +196,19 @@ def compile(
             )
         graphs[name] = graph
         log.write("import.ir", partial(print_graph, graph))
-        passes = xnnpack(policy)
-        legalized[name] = run_passes(graph, passes, log.observe)
+        legalized[name] = run_passes(graph, chosen.passes(options), log.observe)
         with log.step("partition"):
-            placements[name] = tuple(partition(legalized[name]))
+            placements[name] = tuple(chosen.place(legalized[name], options))
         log.write("partition.txt", partial(_partition_text, placements[name]))
         where = graph.name if isinstance(source, Graph) else os.fspath(source)
         _demand_placed(where, placements[name])
         with log.step("lower"):
-            lowered[name] = lower(legalized[name], placements[name], name)
+            lowered[name] = chosen.lower(legalized[name], placements[name], name)
         for index, subgraph in enumerate(lowered[name].subgraphs):
             log.write(f"{name}-{index}.xnnpack", partial(bytes, subgraph.blob))
     with log.step("link"):
         data = link_program([item.method for item in lowered.values()])
     return Compilation(data, graphs, legalized, placements, lowered, tuple(log.stages))
-
-
-def _policy(uint8: Uint8Policy | str) -> Uint8Policy:
-    try:
-        return Uint8Policy(uint8)
-    except ValueError:
-        names = ", ".join(policy.value for policy in Uint8Policy)
-        raise UsageError(f"no uint8 policy {uint8!r}", hint=f"policies: {names}") from None
 
 
 def _partition_text(placements: Sequence[Placement]) -> str:
@@ -250,24 +235,21 @@ def explain(
     model: Model,
     *,
     target: str = "xnnpack",
-    uint8: Uint8Policy | str = Uint8Policy.EXACT,
     outputs: Sequence[str] = (),
+    **settings: object,
 ) -> tuple[Graph, tuple[Placement, ...]]:
     """The legalized graph of a model and where each of its nodes would run.
 
     Unlike `compile`, this does not fail when some operator cannot be placed. For the target
     ``edgetpu``, the graph is as it was, and the rest runs on the ``host``.
     """
-    known = (EDGETPU, *TARGETS)
-    if target not in known:
-        raise UsageError(f"no target {target!r}", hint=f"targets: {', '.join(known)}")
+    chosen = TARGETS.get(target)
+    options = chosen.chosen(settings)
     graph = model if isinstance(model, Graph) else load(model)
     if outputs:
         graph = graph.cut(outputs)
-    if target == EDGETPU:
-        return graph, tuple(divide(graph, costs=COSTS)[1])
-    legalized = run_passes(graph, xnnpack(_policy(uint8)))
-    return legalized, tuple(partition(legalized))
+    legalized = run_passes(graph, chosen.passes(options))
+    return legalized, tuple(chosen.place(legalized, options))
 
 
 def bundle(compilation: Compilation, cases: Mapping[str, Sequence[Sequence[Array]]]) -> bytes:

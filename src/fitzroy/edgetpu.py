@@ -16,8 +16,7 @@ from fitzroy.base.types import DType
 from fitzroy.compiler.frontends.frontend import frontend_for
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.ops.definition import Reject
-from fitzroy.compiler.partition import Placement, title
+from fitzroy.compiler.partition import Placement, Rejects, title
 from fitzroy.compiler.targets.edgetpu.codegen.confirmation import (
     UnconfirmedError,
     refuse_unconfirmed,
@@ -474,7 +473,7 @@ class _Draft:
     source: Source
     generator: Options
     costs: Costs | None
-    rejects: dict[str, Reject]
+    rejects: dict[str, Rejects]
     parts: list[Segment] = field(default_factory=list)
     divided: list[Placement] = field(default_factory=list)
     divisions: int = 0

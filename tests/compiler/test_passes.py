@@ -12,7 +12,7 @@ from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph, Node, parse_graph, print_graph
 from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.definition import Reject
-from fitzroy.compiler.partition import Target, partition
+from fitzroy.compiler.partition import Decided, partition
 from fitzroy.compiler.passes.base import PASSES, Pass, run_passes
 from fitzroy.compiler.passes.uint8 import LegalizeUint8, centre
 from fitzroy.compiler.pipeline import CANONICALIZE
@@ -249,15 +249,14 @@ def test_a_pass_that_breaks_the_graph_is_named() -> None:
 
 def test_groups_never_wait_for_one_another_in_a_circle() -> None:
     no = Reject("taste", "not to my taste")
-    picky = Target("picky", lambda op, call: iter(() if op.name == "abs" else (no,)))
-    other = Target("other", lambda op, call: iter(()))
     type = TensorType((1,), DType.FLOAT32)
     graph = Graph("g")
     graph.add_input("x", type)
     a = graph.emit("abs", ["x"], type, stem="a")
     b = graph.emit("exp", [a], type, stem="b")
     graph.outputs = [graph.emit("maximum", [a, b], type, stem="c")]
-    groups = partition(graph, (picky, other))
+    picky = Decided("picky", {n.name: (no,) for n in graph.nodes() if n.op != "abs"})
+    groups = partition(graph, (picky, Decided("other")))
     assert all(reject.code == "taste" for reject in groups[1].rejects)
     assert [(p.target, [n.name for n in p.nodes]) for p in groups] == [
         ("picky", ["a"]),

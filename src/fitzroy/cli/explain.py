@@ -76,6 +76,7 @@ def explain(
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs
+    from fitzroy.compiler.targets.target import TARGETS
     from fitzroy.edgetpu import demand_uncompiled, has_quantized_activations
 
     terminal = Terminal(json=json)
@@ -86,8 +87,9 @@ def explain(
     demand_uncompiled(graph, model)
     if target is None:
         target = Target.EDGETPU if has_quantized_activations(graph) else Target.XNNPACK
-    legalized, placements = fitzroy.explain(graph, target=target.value, uint8=uint8.value)
-    layers = _layers(graph, placements) if target is Target.EDGETPU else {}
+    settings = {"uint8": uint8.value} if target is Target.XNNPACK else {}
+    legalized, placements = fitzroy.explain(graph, target=target.value, **settings)
+    layers = TARGETS.get(target.value).parts(legalized, placements)
     rows = explain_rows(graph, legalized, placements, layers)
     error = _refusal(rows, model)
     if json:
@@ -103,17 +105,6 @@ def explain(
             terminal.error(UnsupportedError(error.what, where=error.where, hint=error.hint))
     if error is not None:
         raise typer.Exit(error.exit_code)
-
-
-def _layers(graph: Graph, placements: Sequence[Placement]) -> dict[str, list[str]]:
-    """What operators become on the Edge TPU, by the names of their nodes."""
-    from fitzroy.compiler.targets.edgetpu.codegen.segments import NAME, layers_of
-
-    found: dict[str, list[str]] = {}
-    for placement in placements:
-        if placement.target == NAME:
-            found |= layers_of(graph.part(placement.nodes))
-    return found
 
 
 def explain_rows(

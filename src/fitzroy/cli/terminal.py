@@ -286,11 +286,6 @@ def seconds(amount: float) -> str:
     return f"{amount * 1e3:.1f} ms" if amount < 1 else f"{amount:.2f} s"
 
 
-def article(noun: str) -> str:
-    """A noun with its indefinite article, as these names of formats are spoken."""
-    return f"an {noun}" if noun[0] in "AEIOUXaeiou" else f"a {noun}"
-
-
 def count(number: int, noun: str) -> str:
     """A number with its noun: ``1 operator``, ``2 operators``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,184 @@
+"""What a target is: something that runs nodes of graphs, with its rules and its lowerings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, ClassVar, get_type_hints
+
+from fitzroy.base.errors import UsageError
+from fitzroy.base.registry import Registry
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.partition import Placement, partition
+from fitzroy.compiler.passes.base import Pass
+
+
+def _takes_all(call: Call) -> Iterator[Reject]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """How a target runs the calls of an operator.
+
+    Attributes:
+        emit: makes the target's form of a call that is not rejected; what else it takes is the
+            target's own affair.
+        rejects: every reason why a call cannot be run, found before anything is lowered.
+    """
+
+    emit: Callable[..., Any]
+    rejects: Callable[[Call], Iterator[Reject]] = _takes_all
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Options of a target that has none."""
+
+
+class Target(ABC):
+    """Something that runs nodes.
+
+    Class attributes:
+        name: name in the registry, in reports and on the command line.
+        title: name for people.
+        summary: what compiling for it makes, as a phrase.
+        support: what an operator has that the target runs, as `docs/operators.md` calls it.
+        suffix: how names of its files end; empty if it makes none of its own.
+        fallbacks: names of the targets that run what it rejects, in the order in which they are
+            asked.
+        options: a frozen dataclass of its options, with a default for each.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str] = ""
+    support: ClassVar[str] = "lowering"
+    suffix: ClassVar[str] = ""
+    fallbacks: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[type[Any]] = NoOptions
+
+    # --- what it runs ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def lowerings(self) -> Mapping[str, Lowering]:
+        """How it runs operators, by their names."""
+
+    def rewrites(self) -> Collection[str]:
+        """Operators that its passes express by others."""
+        return ()
+
+    def rejects(self, call: Call) -> Iterator[Reject]:
+        """Every reason why it cannot run a call, found before anything is lowered."""
+        lowering = self.lowerings().get(call.node.op)
+        if lowering is None:
+            yield self.missing(call)
+        else:
+            yield from lowering.rejects(call)
+
+    def missing(self, call: Call) -> Reject:
+        """Why it cannot run a call of an operator for which it has no lowering."""
+        return Reject(f"{self.name}-operator", f"{self.title} has no {call.node.op}")
+
+    def supports(self, op: str) -> str:
+        """What an operator has on this target, in a word; empty if it has nothing."""
+        if op in self.lowerings():
+            return self.support
+        return "rewritten" if op in self.rewrites() else ""
+
+    # --- how a model becomes a program -----------------------------------------------------------
+
+    def chosen(self, settings: Mapping[str, object]) -> Any:
+        """Its options.
+
+        Args:
+            settings: values of options by their names; members of enumerations may be strings.
+
+        Raises:
+            UsageError: there is no such option, or no such value.
+        """
+        kinds = get_type_hints(self.options)
+        known = [item.name for item in fields(self.options)]
+        found: dict[str, object] = {}
+        for name, value in settings.items():
+            if name not in known:
+                raise UsageError(
+                    f"the target {self.name} has no option {name!r}",
+                    hint=f"options: {', '.join(known) or 'none'}",
+                )
+            kind = kinds[name]
+            if isinstance(kind, type) and issubclass(kind, Enum):
+                value = _member(kind, name, value)
+            found[name] = value
+        return self.options(**found)
+
+    def passes(self, options: Any) -> tuple[Pass, ...]:
+        """What runs before nodes are placed.
+
+        Args:
+            options: an instance of `options`.
+        """
+        return ()
+
+    def place(self, graph: Graph, options: Any) -> list[Placement]:
+        """Groups of nodes in an order in which they can run, with what runs each.
+
+        Args:
+            graph: the graph after the passes.
+            options: an instance of `options`.
+        """
+        return partition(graph, (self, *map(TARGETS.get, self.fallbacks)))
+
+    def parts(self, graph: Graph, placements: Sequence[Placement]) -> dict[str, list[str]]:
+        """What nodes become, by their names, where that is not a node of the same name.
+
+        Args:
+            graph: the graph after the passes.
+            placements: where its nodes run.
+        """
+        return {}
+
+    def lower(self, graph: Graph, placements: Sequence[Placement], name: str) -> Any:
+        """What a placed graph becomes: bytes, or what the linker takes.
+
+        Args:
+            graph: the graph after the passes.
+            placements: all of its nodes, each with the target that runs it.
+            name: name of the function or method.
+
+        Raises:
+            UnsupportedError: some node cannot be lowered.
+            CapacityError: the program does not fit.
+        """
+        raise NotImplementedError
+
+
+def _member(kind: type[Enum], name: str, value: object) -> Enum:
+    """A member of an enumeration by its value.
+
+    Raises:
+        UsageError: there is none.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(str(member.value) for member in kind)
+        raise UsageError(f"{name} cannot be {value!r}", hint=f"values: {known}") from None
+
+
+TARGETS = Registry(
+    "target",
+    "targets",
+    group="fitzroy.targets",
+    base=Target,  # type: ignore[type-abstract]
+    own={
+        "edgetpu": "fitzroy.compiler.targets.edgetpu.target:EdgeTpu",
+        "xnnpack": "fitzroy.compiler.targets.executorch.target:Xnnpack",
+        "portable": "fitzroy.compiler.targets.executorch.target:Portable",
+        "vm": "fitzroy.compiler.targets.vm.target:Vm",
+    },
+)
+"""All targets by name."""
