@@ -47,7 +47,8 @@ class Target(ABC):
         title: name for people.
         summary: what compiling for it makes, as a phrase.
         support: what an operator has that the target runs, as `docs/operators.md` calls it.
-        suffix: how names of its files end; empty if it makes none of its own.
+        suffix: how names of its files end.
+        entry: name of the function of a single model in its files.
         fallbacks: names of the targets that run what it rejects, in the order in which they are
             asked.
         options: a frozen dataclass of its options, with a default for each.
@@ -57,7 +58,8 @@ class Target(ABC):
     title: ClassVar[str]
     summary: ClassVar[str] = ""
     support: ClassVar[str] = "lowering"
-    suffix: ClassVar[str] = ""
+    suffix: ClassVar[str] = ".bin"
+    entry: ClassVar[str] = "forward"
     fallbacks: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[type[Any]] = NoOptions
 

@@ -12,6 +12,7 @@ from tests.support import corpus_path
 
 from fitzroy.base.errors import CapacityError, FormatError, InternalError
 from fitzroy.base.types import DType
+from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
@@ -28,7 +29,6 @@ from fitzroy.compiler.targets.edgetpu.codegen.refusal import (
     refusing,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.segments import concerned
-from fitzroy.edgetpu import EdgeTpuCompilation, compile_edgetpu
 from fitzroy.formats import tflite
 from fitzroy.hw_models.isa.fence import TileFence
 from fitzroy.hw_models.isa.traversal import BYTES, traversal

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 from tests.fuzz import programs, usb_host
 
-from fitzroy.api import compile
 from fitzroy.base.errors import FitzroyError, FormatError, InternalError, UnsupportedError
+from fitzroy.compilation.build import compile
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.passes.uint8 import Uint8Policy
 from fitzroy.compiler.reference import verify

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 
 from fitzroy.base.types import DType
@@ -45,21 +46,31 @@ def eight_bits(call: Call) -> Iterator[Reject]:
             )
 
 
+class Partition(StrEnum):
+    """Which operators go to the Edge TPU."""
+
+    COST = "cost"
+    ALL = "all"
+
+
 @dataclass(frozen=True)
 class EdgeTpuOptions:
     """Options of programs for the Edge TPU.
 
     Attributes:
-        conservative: whether to keep to what published programs do.
+        partition: whether to map all operators that can be, or to leave those to the host whose
+            transfers would cost more than the chip saves.
+        conservative: whether to keep to forms of instructions that published programs have, and to
+            the envelope of their properties.
+        confirmed: forms that a probe of a chip has confirmed, if only these and published ones may
+            be used.
+        min_runtime_version: oldest runtime that has to run the model.
     """
 
-    conservative: bool = field(
-        default=False,
-        metadata={
-            "help": "Keep to forms of instructions that published programs have, and refuse to "
-            "leave the envelope of their properties."
-        },
-    )
+    partition: Partition = Partition.COST
+    conservative: bool = False
+    confirmed: frozenset[str] | None = None
+    min_runtime_version: int = 14
 
 
 class EdgeTpu(Target):
@@ -81,7 +92,7 @@ class EdgeTpu(Target):
         from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS
         from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
 
-        return divide(graph, costs=COSTS)[1]
+        return divide(graph, costs=COSTS if options.partition is Partition.COST else None)[1]
 
     def parts(self, graph: Graph, placements: Sequence[Placement]) -> dict[str, list[str]]:
         """Layers of the code generator."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
@@ -50,15 +50,10 @@ class XnnpackOptions:
     """Options of programs for XNNPACK.
 
     Attributes:
-        uint8: how uint8 models are computed.
+        uint8: how uint8 models are computed: exactly, or fast with int8 kernels.
     """
 
-    uint8: Uint8Policy = field(
-        default=Uint8Policy.EXACT,
-        metadata={
-            "help": "uint8 models: [b]exact[/b] keeps every bit, [b]fast[/b] uses int8 kernels."
-        },
-    )
+    uint8: Uint8Policy = Uint8Policy.EXACT
 
 
 class Xnnpack(ExecuTorch):

@@ -21,6 +21,7 @@ class Vm(Target):
     summary = "a bytecode module whose host computes all operators"
     support = "TFLite"
     suffix = ".module"
+    entry = "main"
 
     def lowerings(self) -> Mapping[str, Lowering]:
         """The TFLite operators of all operators that have one."""

@@ -28,8 +28,8 @@ from fitzroy.formats.detect import FileKind, detect
 from fitzroy.report import units
 
 if TYPE_CHECKING:
-    from fitzroy.bench import Latencies, Measurement, Traffic
-    from fitzroy.interpreter import Interpreter
+    from fitzroy.execution.interpreter import Interpreter
+    from fitzroy.measurement.bench import Latencies, Measurement, Traffic
 
 _CHIP = "Edge TPU"
 _RUNS = 20
@@ -74,7 +74,7 @@ def bench(
     simulation, which is no measure of the chip.
     """
     from fitzroy import bench as library
-    from fitzroy.interpreter import Interpreter
+    from fitzroy.execution.interpreter import Interpreter
 
     terminal = Terminal(json=json, quiet=quiet)
     speed = timing.Speed.of(clock, usb, host, driver)
@@ -129,7 +129,7 @@ def _check(path: str) -> None:
 
 
 def _figures(latencies: Latencies) -> dict[str, float]:
-    from fitzroy.bench import PERCENTILES
+    from fitzroy.measurement.bench import PERCENTILES
 
     values = latencies.seconds
     return {

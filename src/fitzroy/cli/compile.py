@@ -18,9 +18,9 @@ from fitzroy.cli.help import Json, Outputs, Quiet, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 
 if TYPE_CHECKING:
-    from fitzroy.api import Compilation
     from fitzroy.base.types import Array
-    from fitzroy.edgetpu import Source
+    from fitzroy.compilation.edgetpu import Source
+    from fitzroy.compilation.result import Compilation
 
 _METHOD = "forward"
 
@@ -347,7 +347,7 @@ def _sources(request: Request, target: Target | None) -> list[Source] | None:
 
     They are if that was asked for, if the output's name says so, or if all of them are quantized.
     """
-    from fitzroy.edgetpu import Source
+    from fitzroy.compilation.edgetpu import Source
 
     if target is None and request.output is not None:
         target = _ENDINGS.get(request.output.suffix)

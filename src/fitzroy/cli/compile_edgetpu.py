@@ -16,7 +16,7 @@ from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
 from fitzroy.hw_models.edgetpu.envelope import Risk
 
 if TYPE_CHECKING:
-    from fitzroy.edgetpu import EdgeTpuCompilation, Source
+    from fitzroy.compilation.edgetpu import EdgeTpuCompilation, Source
     from fitzroy.report.run import Run
 
 
@@ -193,7 +193,7 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
         UsageError: an output that cannot be written, a runtime version that does not exist, or
             several parts where one file is wanted.
     """
-    from fitzroy import edgetpu
+    from fitzroy.compilation import edgetpu
     from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS
     from fitzroy.compiler.targets.edgetpu.codegen.options import Options
     from fitzroy.linker.packages.darwinn import LinkOptions
@@ -241,7 +241,7 @@ def _contents(request: Request, results: Sequence[EdgeTpuCompilation]) -> list[b
     """What to write for every result."""
     if request.format is not Format.MODULE:
         return [_content(result, request.format) for result in results]
-    from fitzroy.modules import modules_of
+    from fitzroy.compilation.modules import modules_of
 
     models = {result.source.path: result.data for result in results}
     return modules_of(models, joined=request.joins)
@@ -270,7 +270,7 @@ def _content(result: EdgeTpuCompilation, format: Format) -> bytes:
 
 
 def _timed(result: EdgeTpuCompilation, progress: Any) -> list[Run]:
-    from fitzroy.estimate import estimate
+    from fitzroy.execution.estimate import estimate
 
     found = []
     for number, part in enumerate(result.segments, 1):
@@ -288,7 +288,7 @@ def _documents(
     full: bool = False,
 ) -> list[dict[str, Any]]:
     """What the compiler did, for JSON, logs and reports."""
-    from fitzroy.compilation import document
+    from fitzroy.compilation.documents import document
 
     documents: list[dict[str, Any]] = []
     places = zip(request.targets, request.logs, contents, strict=True)
@@ -325,7 +325,7 @@ def _write(
     Raises:
         UsageError: a file cannot be written.
     """
-    from fitzroy.compilation import forms
+    from fitzroy.compilation.documents import forms
 
     files = list(dict(zip(request.targets, contents, strict=True)).items())
     logs: dict[Path, str] = {}

@@ -13,8 +13,8 @@ from fitzroy.cli.files import directories, write_files
 from fitzroy.cli.terminal import Terminal, count, size
 
 if TYPE_CHECKING:
-    from fitzroy.api import Compilation
     from fitzroy.cli.compile_edgetpu import Request
+    from fitzroy.compilation.result import Compilation
 
 
 def are_compiled(models: Sequence[str]) -> bool:
@@ -48,7 +48,7 @@ def write_compiled(terminal: Terminal, request: Request) -> None:
         UsageError: an output that cannot be written.
         CapacityError: a model needs too many buffers at a time.
     """
-    from fitzroy.modules import modules_of
+    from fitzroy.compilation.modules import modules_of
 
     request.check()
     with terminal.working("writing modules"):
@@ -64,7 +64,7 @@ def write_delegated(terminal: Terminal, request: Request, compilation: Compilati
         UsageError: an output that cannot be written.
         UnsupportedError: TFLite cannot express what XNNPACK lacks.
     """
-    from fitzroy.modules import delegated_entry, write_entries
+    from fitzroy.compilation.modules import delegated_entry, write_entries
 
     request.check()
     (method,) = compilation.legalized

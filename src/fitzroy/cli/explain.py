@@ -76,8 +76,8 @@ def explain(
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs
+    from fitzroy.compilation.edgetpu import demand_uncompiled, has_quantized_activations
     from fitzroy.compiler.targets.target import TARGETS
-    from fitzroy.edgetpu import demand_uncompiled, has_quantized_activations
 
     terminal = Terminal(json=json)
     check_model(model)

@@ -288,8 +288,8 @@ def ports(graph: Graph, names: Sequence[str]) -> tuple[Port, ...]:
 
 def _interpreter_runner(path: str, options: Options, compiled: bool, stack: ExitStack) -> Runner:
     """A model on the Edge TPU as far as it is compiled for that, and on the host."""
+    from fitzroy.execution.interpreter import Host, Interpreter
     from fitzroy.hw_models.numerics import Arithmetic
-    from fitzroy.interpreter import Host, Interpreter
 
     given = {"--threads": options.threads, "--method": options.method}
     if options.runtime in (RuntimeChoice.EXECUTORCH, RuntimeChoice.ORACLE):
@@ -325,8 +325,8 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
 
 def _module_runner(path: str, options: Options, stack: ExitStack) -> Runner:
     """A bytecode module on its virtual machine."""
+    from fitzroy.execution.modules import ModuleProgram, uses_device
     from fitzroy.formats.bytecode_module import read_module
-    from fitzroy.modules import ModuleProgram, uses_device
 
     given = {
         "--runtime": None if options.runtime is RuntimeChoice.AUTO else options.runtime,

@@ -32,8 +32,8 @@ from fitzroy.cli.run import Port, describe_output, read_inputs, show_outputs
 from fitzroy.cli.terminal import Column, Terminal, count
 
 if TYPE_CHECKING:
-    from fitzroy.api import EdgeTpuProgram, Simulation
     from fitzroy.driver.runtime.debugger import Debugger
+    from fitzroy.execution.programs import EdgeTpuProgram, Simulation
     from fitzroy.report.run import Run as Inference
 
 _FNV_BASIS = 0xCBF29CE484222325
@@ -117,8 +117,8 @@ def sim(
     to published. A deadlock is reported with what each engine waits for (exit code 8); memories are
     dumped then, too.
     """
-    from fitzroy.api import EdgeTpuProgram
     from fitzroy.driver.runtime.debugger import Breakpoint, Debugger, check_tile
+    from fitzroy.execution.programs import EdgeTpuProgram
     from fitzroy.hw_models.edgetpu.latitude import Latitude
 
     terminal = Terminal(json=json, quiet=quiet)

@@ -15,8 +15,8 @@ from fitzroy.cli.terminal import Terminal
 from fitzroy.hw_models.chips.hosts import HOSTS, LIBEDGETPU
 
 if TYPE_CHECKING:
-    from fitzroy.estimate import Conditions
-    from fitzroy.hosts import Profile
+    from fitzroy.execution.estimate import Conditions
+    from fitzroy.execution.hosts import Profile
     from fitzroy.report.run import Run
 
 Functional = Annotated[
@@ -107,7 +107,7 @@ class Speed:
             UsageError: there is no such clock, host or driver, or two of the options contradict.
             FormatError: a file of a host is no profile.
         """
-        from fitzroy.estimate import CLOCK, HOST, Conditions
+        from fitzroy.execution.estimate import CLOCK, HOST, Conditions
         from fitzroy.hw_models.chips.beagle import BEAGLE
 
         if usb is not None and host is not None:
@@ -122,7 +122,7 @@ class Speed:
     @property
     def conditions(self) -> Conditions:
         """The same for estimates."""
-        from fitzroy.estimate import Conditions
+        from fitzroy.execution.estimate import Conditions
 
         return Conditions(self.clock, self.profile, self.driver)
 
