@@ -19,8 +19,9 @@ from fitzroy.compiler.passes.canonicalize import (
     FuseActivations,
     Simplify,
 )
-from fitzroy.compiler.passes.uint8 import LegalizeUint8, Uint8Policy
+from fitzroy.compiler.passes.uint8 import LegalizeUint8
 from fitzroy.compiler.targets.xnnpack.legalize import LegalizeXnnpack
+from fitzroy.compiler.targets.xnnpack.options import Uint8Policy
 
 CANONICALIZE: tuple[Pass, ...] = (
     DeadCode(),

@@ -8,6 +8,7 @@ import pytest
 
 import fitzroy
 from fitzroy import api
+from fitzroy.api import Model
 from fitzroy.base.errors import UsageError
 from fitzroy.compiler.targets.target import TARGETS
 
@@ -32,7 +33,7 @@ def test_names_that_scripts_use() -> None:
 
 @pytest.mark.parametrize("target", TARGETS.own)
 def test_all_targets_give_one_kind_of_result(target: str, tmp_path: Path) -> None:
-    model: object = DIGITS
+    model: Model = DIGITS
     if target == "portable":
         # Its kernels compute plain numbers only.
         model = fitzroy.load(DIGITS)

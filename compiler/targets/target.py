@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, ClassVar, get_type_hints
+from pathlib import Path
+from typing import Any, ClassVar, get_args, get_type_hints
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.registry import Registry
@@ -111,9 +112,8 @@ class Target(ABC):
                     f"the target {self.name} has no option {name!r}",
                     hint=f"options: {', '.join(known) or 'none'}",
                 )
-            kind = kinds[name]
-            if isinstance(kind, type) and issubclass(kind, Enum):
-                value = _member(kind, name, value)
+            if isinstance(value, str):
+                value = _value(kinds[name], name, value)
             found[name] = value
         return self.options(**found)
 
@@ -143,13 +143,14 @@ class Target(ABC):
         """
         return {}
 
-    def lower(self, graph: Graph, placements: Sequence[Placement], name: str) -> Any:
+    def lower(self, graph: Graph, placements: Sequence[Placement], name: str, options: Any) -> Any:
         """What a placed graph becomes: bytes, or what the linker takes.
 
         Args:
             graph: the graph after the passes.
             placements: all of its nodes, each with the target that runs it.
             name: name of the function or method.
+            options: an instance of `options`.
 
         Raises:
             UnsupportedError: some node cannot be lowered.
@@ -158,17 +159,36 @@ class Target(ABC):
         raise NotImplementedError
 
 
-def _member(kind: type[Enum], name: str, value: object) -> Enum:
-    """A member of an enumeration by its value.
+_TRUTHS = {"true": True, "false": False}
+
+
+def _value(kind: Any, name: str, text: str) -> object:
+    """The value of an option from text.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the option cannot have it.
     """
-    try:
-        return kind(value)
-    except ValueError:
+    if kind is bool and text in _TRUTHS:
+        return _TRUTHS[text]
+    known = ""
+    if isinstance(kind, type) and issubclass(kind, Enum):
         known = ", ".join(str(member.value) for member in kind)
-        raise UsageError(f"{name} cannot be {value!r}", hint=f"values: {known}") from None
+    try:
+        return kind(text) if kind in (int, float) or known else _text(kind, text)
+    except ValueError:
+        hint = f"values: {known}" if known else f"it is of type {kind.__name__}"
+        raise UsageError(f"{name} cannot be {text!r}", hint=hint) from None
+
+
+def _text(kind: Any, text: str) -> object:
+    """Text for options that hold text or paths.
+
+    Raises:
+        ValueError: the option holds something else.
+    """
+    if kind is bool:
+        raise ValueError
+    return Path(text) if Path in (kind, *get_args(kind)) else text
 
 
 TARGETS = Registry(

@@ -18,10 +18,10 @@ from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.partition import diagnose
-from fitzroy.compiler.passes.uint8 import Uint8Policy
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.codegen.segments import refusals
 from fitzroy.compiler.targets.target import TARGETS, Target
+from fitzroy.compiler.targets.xnnpack.options import Uint8Policy
 
 ALL = [TARGETS.get(name) for name in TARGETS.own]
 

@@ -14,8 +14,8 @@ from tests.fuzz import programs, usb_host
 from fitzroy.base.errors import FitzroyError, FormatError, InternalError, UnsupportedError
 from fitzroy.compilation.build import compile
 from fitzroy.compiler.frontends.tflite import import_model
-from fitzroy.compiler.passes.uint8 import Uint8Policy
 from fitzroy.compiler.reference import verify
+from fitzroy.compiler.targets.xnnpack.options import Uint8Policy
 from fitzroy.formats import (
     bundled,
     bytecode_module,

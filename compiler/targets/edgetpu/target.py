@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.partition import Placement
+from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions, Partition
 from fitzroy.compiler.targets.target import Lowering, Target
 
 LOWERING = "edgetpu-lowering"
@@ -44,33 +43,6 @@ def eight_bits(call: Call) -> Iterator[Reject]:
             yield Reject(
                 TYPE, f"{call.node.op}: {value.name!r} has a scale per channel", hint(call)
             )
-
-
-class Partition(StrEnum):
-    """Which operators go to the Edge TPU."""
-
-    COST = "cost"
-    ALL = "all"
-
-
-@dataclass(frozen=True)
-class EdgeTpuOptions:
-    """Options of programs for the Edge TPU.
-
-    Attributes:
-        partition: whether to map all operators that can be, or to leave those to the host whose
-            transfers would cost more than the chip saves.
-        conservative: whether to keep to forms of instructions that published programs have, and to
-            the envelope of their properties.
-        confirmed: forms that a probe of a chip has confirmed, if only these and published ones may
-            be used.
-        min_runtime_version: oldest runtime that has to run the model.
-    """
-
-    partition: Partition = Partition.COST
-    conservative: bool = False
-    confirmed: frozenset[str] | None = None
-    min_runtime_version: int = 14
 
 
 class EdgeTpu(Target):

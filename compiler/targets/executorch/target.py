@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
@@ -11,13 +10,13 @@ from fitzroy.compiler.ops.custom import Custom, CustomAttributes, cut_hint
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.base import Pass
-from fitzroy.compiler.passes.uint8 import Uint8Policy
 from fitzroy.compiler.pipeline import portable, xnnpack
 from fitzroy.compiler.targets.executorch.kernels import KERNELS
 from fitzroy.compiler.targets.executorch.lower import PORTABLE, XNNPACK, Lowered, lower
 from fitzroy.compiler.targets.target import Lowering, Target
 from fitzroy.compiler.targets.xnnpack.legalize import RULES
 from fitzroy.compiler.targets.xnnpack.nodes import NODES
+from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
 
 class ExecuTorch(Target):
@@ -40,20 +39,11 @@ class ExecuTorch(Target):
         """Why a built-in operator cannot run for which there is nothing."""
         raise NotImplementedError
 
-    def lower(self, graph: Graph, placements: Sequence[Placement], name: str) -> Lowered:
+    def lower(
+        self, graph: Graph, placements: Sequence[Placement], name: str, options: object
+    ) -> Lowered:
         """The method that runs a graph, and the subgraphs of its delegates."""
         return lower(graph, placements, name)
-
-
-@dataclass(frozen=True)
-class XnnpackOptions:
-    """Options of programs for XNNPACK.
-
-    Attributes:
-        uint8: how uint8 models are computed: exactly, or fast with int8 kernels.
-    """
-
-    uint8: Uint8Policy = Uint8Policy.EXACT
 
 
 class Xnnpack(ExecuTorch):

@@ -31,7 +31,9 @@ class Vm(Target):
         """TFLite has no such operator."""
         return Reject("vm-operator", f"TFLite has no operator for {call.node.op}")
 
-    def lower(self, graph: Graph, placements: Sequence[Placement], name: str) -> EntryPoint:
+    def lower(
+        self, graph: Graph, placements: Sequence[Placement], name: str, options: object
+    ) -> EntryPoint:
         """The function of a module that computes a graph."""
         return entry_point(graph, placements, name)
 

@@ -113,13 +113,6 @@ class Terminal:
             table.add_row(*map(clean, row))
         self._out.print(table)
 
-    def examples(self, lines: Sequence[str]) -> None:
-        """Print example command lines, as the end of a help text."""
-        self._out.print(Text(" Examples", style="bold"))
-        for line in lines:
-            self._out.print(Text(f"   {line}"), soft_wrap=True)
-        self._out.print()
-
     def _columns(self, rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
         """Print rows in columns that are as wide as needed."""
         cells = [list(map(clean, row)) for row in rows]

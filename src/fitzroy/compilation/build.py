@@ -12,6 +12,7 @@ from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.compilation.documents import forms
 from fitzroy.compilation.edgetpu import Source, compile_edgetpu
+from fitzroy.compilation.edgetpu_options import costs_of, generator_options, link_options
 from fitzroy.compilation.loading import Model, load
 from fitzroy.compilation.log import Log
 from fitzroy.compilation.result import Compilation
@@ -19,17 +20,13 @@ from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.reference import evaluate
-from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS
-from fitzroy.compiler.targets.edgetpu.codegen.options import Options
-from fitzroy.compiler.targets.edgetpu.target import EdgeTpuOptions, Partition
+from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.executorch.lower import Lowered
 from fitzroy.compiler.targets.target import TARGETS, Target
 from fitzroy.compiler.targets.vm.program import EntryPoint, host_program
 from fitzroy.formats import bundled
 from fitzroy.formats.bytecode_module import write_module
-from fitzroy.linker.packages.darwinn import LinkOptions
 from fitzroy.linker.packages.executorch import link_program
-from fitzroy.linker.resolve.caching import Generation
 
 
 def compile(
@@ -84,7 +81,7 @@ def compile(
         where = graph.name if isinstance(source, Graph) else os.fspath(source)
         _demand_placed(where, placements[name])
         with log.step("lower"):
-            lowered[name] = chosen.lower(legalized[name], placements[name], name)
+            lowered[name] = chosen.lower(legalized[name], placements[name], name, options)
         if isinstance(lowered[name], Lowered):
             for index, subgraph in enumerate(lowered[name].subgraphs):
                 log.write(f"{name}-{index}.xnnpack", partial(bytes, subgraph.blob))
@@ -144,9 +141,9 @@ def _for_edgetpu(
         source = Source.of(_graph(model, outputs)) if outputs else _source(model)
         result = compile_edgetpu(
             source,
-            options=LinkOptions(generation=Generation.for_runtime(options.min_runtime_version)),
-            generator=Options(conservative=options.conservative, confirmed=options.confirmed),
-            costs=COSTS if options.partition is Partition.COST else None,
+            options=link_options(options),
+            generator=generator_options(options),
+            costs=costs_of(options),
             progress=told,
         )
     if log.dump is not None:
