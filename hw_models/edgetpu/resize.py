@@ -183,7 +183,7 @@ def resize(plan: ResizePlan, memory: TileMemory, tiles: Array) -> None:
     """
     where = selection(tiles)
     words = plan.words.reshape(-1)
-    data = memory.narrow[crossing(where, words)].view(np.uint8)
+    data = np.ascontiguousarray(memory.narrow[crossing(where, words)]).view(np.uint8)
     data = data.reshape(len(tiles), *plan.words.shape, 4)
     sums = np.einsum("toac,oa->toc", data.astype(np.int64), plan.weights)
     codes = rounded(sums.astype(np.float32) * np.float32(plan.op.scale)).astype(np.uint8)

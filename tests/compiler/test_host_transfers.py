@@ -209,3 +209,8 @@ def test_long_pieces_are_several_outfeeds_of_whole_rows() -> None:
     units = [item.buffer.steps for item in taken if item.to_host]
     assert units == [MOST_OUTFED, rows * columns * depth // 8 - MOST_OUTFED]
     assert units[0] * 8 % 256 == 0
+    # The message is handed to its tile as soon as the first outfeed waits for it: a second one may
+    # find the queue full.
+    host = [item for item in taken if item.to_host]
+    order = [item for _, _, item in builder.program if isinstance(item, Outfeed | RingProduce)]
+    assert [type(item) for item in order[order.index(host[0]) :]] == [Outfeed, RingProduce, Outfeed]

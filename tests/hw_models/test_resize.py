@@ -169,6 +169,23 @@ def test_unknown_pixels_reach_only_what_uses_them() -> None:
     assert f"narrow word {pixel} of tile 0" in str(machine.memory.origins.of(marks[0, 0]))
 
 
+@pytest.mark.parametrize("tiles", [(0, 1, 2), (0, 1, 3, 14)])
+def test_every_tile_resizes_its_own_pixels(tiles: tuple[int, ...]) -> None:
+    size = (6, 8)
+    op = replace(doubled(size, 8, (96, 32), nearest=False), tiles=sum(1 << tile for tile in tiles))
+    machine = machine_with(image(size, 8))
+    held = machine.memory.narrow_bytes
+    for tile in tiles[1:]:
+        held[tile] = held[0] + np.uint8(tile)
+    machine.memory.narrow_known[...] = machine.memory.narrow_known[0]
+    found = execute(op, machine)
+    assert found.tobytes() == interpolated(image(size, 8), size, (96, 32)).tobytes()
+    for tile in tiles:
+        alone = machine_with(image(size, 8) + np.uint8(tile))
+        wanted = execute(replace(op, tiles=1), alone)
+        assert held[tile, OUTPUT : OUTPUT + wanted.size].tobytes() == wanted.tobytes()
+
+
 def test_operands_are_needed() -> None:
     point = doubled((1, 1), 4, (97, 97), nearest=True)
     for op in (replace(point, a=None), replace(point, b=None)):

@@ -675,17 +675,17 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
     destination.ask(builder, size)
     words[tiles[-1]] += fill
     for tile, count in words.items():
-        for taken in _split(WORD * count // UNIT, MOST_OUTFED):
-            builder.emit(
-                Outfeed(
-                    buffer=outfeed_units(taken),
-                    outfed=Producer(1),
-                    to_host=True,
-                    row_words=LANES,
-                )
-            )
-            builder.tokens.outfed += 1
-        builder.emit(message(tile))
+        # The message comes before all outfeeds of it but the first: an outfeed that has no room in
+        # the queue would keep the scalar core from handing the message to its tile.
+        first, *others = [_taking(units) for units in _split(WORD * count // UNIT, MOST_OUTFED)]
+        for instruction in (first, message(tile), *others):
+            builder.emit(instruction)
+        builder.tokens.outfed += 1 + len(others)
+
+
+def _taking(units: int) -> Outfeed:
+    """Send units of the message that is on the ring to the host."""
+    return Outfeed(buffer=outfeed_units(units), outfed=Producer(1), to_host=True, row_words=LANES)
 
 
 def _split(count: int, most: int) -> list[int]:
