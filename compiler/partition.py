@@ -48,6 +48,10 @@ class Decided:
         yield from self.rejected.get(call.node.name, ())
 
 
+HOST = Decided("host")
+"""What runs the nodes that a device leaves in a model."""
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """A group of nodes that one target runs together.

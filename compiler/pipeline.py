@@ -1,11 +1,9 @@
-"""The stages of each target, from the imported graph to what the linker takes.
+"""The passes of each target, in order; `docs/passes.md` has them with what comes after them.
 
-| target | passes | placed on | lowered to | linked to |
-|---|---|---|---|---|
-| `xnnpack` | `xnnpack()` | XNNPACK, then portable kernels | `formats.method.Method` | `.pte` |
-| `portable` | `portable()` | portable kernels | `formats.method.Method` | `.pte` |
-| `edgetpu` | none | the chip, then the host | `formats.object_file.ObjectFile` | `.tflite` |
-| `vm` | none | the host | `targets.vm.program.EntryPoint` | `.module` |
+A model is imported, runs through these passes, has its nodes placed, and is lowered: to a
+`formats.method.Method` for ExecuTorch, to a `formats.object_file.ObjectFile` for each part on an
+Edge TPU, to a `targets.vm.program.EntryPoint` for the virtual machine. The linker makes files of
+these. `edgetpu` and `vm` take graphs as they are: what they leave to the host is the model's own.
 """
 
 from __future__ import annotations

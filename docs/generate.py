@@ -106,6 +106,21 @@ def passes() -> str:
         "|---|---|",
     ]
     lines += [f"| `{name}` | {_first_line(PASSES.get(name))} |" for name in sorted(PASSES.own)]
+    lines += [
+        "\n## Targets\n",
+        "What a model goes through for each target, from the imported graph to a file. A node",
+        "runs on the first of the named targets that does not reject it. Where nothing takes the",
+        "rest, a model that has some is refused.\n",
+        "| target | passes | nodes run on | the rest on | function | file |",
+        "|---|---|---|---|---|---|",
+    ]
+    for target in (TARGETS.get(name) for name in TARGETS.own):
+        steps = ", ".join(f"`{step.name}`" for step in target.passes(target.options()))
+        places = ", ".join((target.name, *target.fallbacks))
+        lines.append(
+            f"| `{target.name}` | {steps} | {places} | {target.rest} | `{target.entry}` "
+            f"| `{target.suffix}` |"
+        )
     return "\n".join(lines) + "\n"
 
 

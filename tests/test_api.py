@@ -60,7 +60,7 @@ def test_all_targets_give_one_kind_of_result(target: str, tmp_path: Path) -> Non
 def test_compile_for_the_edge_tpu_is_compile_edgetpu() -> None:
     plain = fitzroy.compile(DIGITS, target="edgetpu", partition="all")
     assert plain.data == fitzroy.compile_edgetpu(DIGITS, costs=None).data
-    assert plain.placed == {"edgetpu": len(plain.graphs["forward"].nodes())}
+    assert plain.placed == {"edgetpu": len(plain.graphs["main"].nodes())}
     with pytest.raises(UsageError, match="compile_together"):
         fitzroy.compile({"a": DIGITS, "b": DIGITS}, target="edgetpu")
     with pytest.raises(UsageError, match="partition cannot be 'some'"):

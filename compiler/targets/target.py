@@ -52,6 +52,7 @@ class Target(ABC):
         entry: name of the function of a single model in its files.
         fallbacks: names of the targets that run what it rejects, in the order in which they are
             asked.
+        rest: what runs nodes that none of these takes; empty if such a model is refused.
         options: a frozen dataclass of its options, with a default for each.
     """
 
@@ -62,6 +63,7 @@ class Target(ABC):
     suffix: ClassVar[str] = ".bin"
     entry: ClassVar[str] = "forward"
     fallbacks: ClassVar[tuple[str, ...]] = ()
+    rest: ClassVar[str] = ""
     options: ClassVar[type[Any]] = NoOptions
 
     # --- what it runs ----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from functools import cache
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call, Reject
-from fitzroy.compiler.partition import Placement
+from fitzroy.compiler.partition import HOST, Placement
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions, Partition
 from fitzroy.compiler.targets.target import Lowering, Target
 
@@ -52,7 +52,9 @@ class EdgeTpu(Target):
     title = "Edge TPU"
     summary = "the same model with Edge TPU operators in the place of all that the chip computes"
     support = "rule"
+    rest = HOST.name
     suffix = "_edgetpu.tflite"
+    entry = "main"
     options = EdgeTpuOptions
 
     def lowerings(self) -> Mapping[str, Lowering]:

@@ -12,8 +12,8 @@ from fitzroy.compiler.ops.elementwise import Binary
 from fitzroy.compiler.ops.reduction import ArgAttributes, ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import (
-    AxisAttributes,
     ConcatenationAttributes,
+    GatherAttributes,
     Pad,
     PadAttributes,
     ReshapeAttributes,
@@ -206,7 +206,7 @@ def _gather_rejects(call: Call) -> Iterator[Reject]:
 
 @kernel("gather", _gather_rejects)
 def _gather(call: Call, emitter: PortableEmitter) -> None:
-    axis = call.attributes(AxisAttributes).axis
+    axis = call.attributes(GatherAttributes).axis
     arguments: list[Any] = [call.operand(0), axis, call.operand(1)]
     emitter.call("aten::index_select", "out", arguments, call.result)
 

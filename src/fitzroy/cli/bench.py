@@ -73,8 +73,8 @@ def bench(
     Without --input, inputs are random. On a simulated device the measured time is that of the
     simulation, which is no measure of the chip.
     """
-    from fitzroy import bench as library
     from fitzroy.execution.interpreter import Interpreter
+    from fitzroy.measurement import bench as library
 
     terminal = Terminal(json=json, quiet=quiet)
     speed = timing.Speed.of(clock, usb, host, driver)
@@ -155,7 +155,7 @@ def _predicted(
     terminal: Terminal, interpreter: Interpreter, speed: timing.Speed
 ) -> dict[str, Any] | None:
     """What the timing model says, None if it cannot."""
-    from fitzroy import bench as library
+    from fitzroy.measurement import bench as library
 
     try:
         runs = library.predict(interpreter, speed.conditions)

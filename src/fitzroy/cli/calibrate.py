@@ -69,10 +69,10 @@ def calibrate_host(
     --driver fitzroy. On a simulated device the times are those of the simulation, which are no
     measure of a host.
     """
-    from fitzroy import calibration
     from fitzroy.execution.estimate import CLOCK, HOST, Conditions
     from fitzroy.execution.hosts import SUFFIX
     from fitzroy.hw_models.chips.hosts import FITZROY, USB2, USB3
+    from fitzroy.measurement import calibration
 
     terminal = Terminal(json=json, quiet=quiet)
     if usb not in (2, 3):

@@ -16,7 +16,7 @@ from fitzroy.compilation.loading import load
 from fitzroy.compiler.frontends.frontend import frontend_for
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.partition import Placement, Rejects, title
+from fitzroy.compiler.partition import HOST, Placement, Rejects, title
 from fitzroy.compiler.targets.edgetpu.codegen.confirmation import (
     UnconfirmedError,
     refuse_unconfirmed,
@@ -27,7 +27,6 @@ from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.refusal import CAPACITY, Refused
 from fitzroy.compiler.targets.edgetpu.codegen.segments import (
-    HOST,
     NAME,
     Segment,
     concerned,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fitzroy.compilation.result import Compilation
 from fitzroy.compiler.frontends.tflite import import_model
-from fitzroy.compiler.partition import Placement
+from fitzroy.compiler.partition import HOST, Placement
 from fitzroy.compiler.targets.vm.program import EntryPoint, host_program
 from fitzroy.compiler.targets.vm.schedule import Packaged, entry_point
 from fitzroy.execution.interpreter import DevicePart, Host, parts_of
@@ -16,9 +16,6 @@ from fitzroy.formats import tflite
 from fitzroy.formats.bytecode_module import write_module
 from fitzroy.formats.darwinn import write_package
 from fitzroy.hw_models.numerics import Arithmetic
-
-HOST = "host"
-"""Target of nodes that no accelerator computes."""
 
 
 def compiled_entry(data: bytes, path: str = "", name: str = MAIN) -> EntryPoint:
@@ -40,7 +37,7 @@ def compiled_entry(data: bytes, path: str = "", name: str = MAIN) -> EntryPoint:
         if isinstance(part, DevicePart):
             steps.append(_packaged(part))
         else:
-            steps.append(Placement(HOST, part.nodes))
+            steps.append(Placement(HOST.name, part.nodes))
     return entry_point(graph, steps, name)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.definition import Call, Reject
-from fitzroy.compiler.partition import Decided, Placement, Rejects, partition
+from fitzroy.compiler.partition import HOST, Decided, Placement, Rejects, partition
 from fitzroy.compiler.targets.edgetpu.codegen.costs import (
     COSTS,
     Costs,
@@ -55,9 +55,6 @@ def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Rejects]:
         else:
             legalizer = trial
     return found
-
-
-HOST = Decided("host")
 
 
 @dataclass(frozen=True, slots=True)
