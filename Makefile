@@ -4,12 +4,18 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 BUILD := build/demo
+JOBS ?= auto
 
-.PHONY: demo test lint format bench docs clean help
+# Every process of the tests computes with one thread; idle ones take tests from busy ones.
+PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+  $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
+
+.PHONY: demo check test lint format bench docs clean help
 
 help:
 	@echo "make demo    compile the digits model for the Edge TPU, run it on the simulated chip"
-	@echo "make test    run the tests (PYTEST_ARGS=... is passed on)"
+	@echo "make check   lint, and the tests that are quick: while you work"
+	@echo "make test    run the tests on all cores (JOBS=1 for one; PYTEST_ARGS=... is passed on)"
 	@echo "make lint    style, format, types, layers"
 	@echo "make format  format the code"
 	@echo "make bench   measure against peers and write benchmarks/results"
@@ -54,7 +60,10 @@ demo: $(VENV)/.demo
 	  --labels examples/models/digits_labels.txt --top 1
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
+
+check: lint
+	$(PYTEST) -m 'not long and not runtime' $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

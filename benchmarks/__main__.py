@@ -12,6 +12,8 @@ simulator
     time of the functional simulator of the Edge TPU
 driver
     CPU time of the driver for the Edge TPU alone, per transfer
+faults
+    sessions with several faults, malicious devices, reset storms and rivals; repeats are sessions
 timing
     the timing model of the Edge TPU, against published measurements of devices
 hosts
@@ -32,10 +34,10 @@ simulator_conformance
 Each writes ``benchmarks/results/<name>.json`` with the machine and the versions; in the end
 ``docs/benchmarks.md``, ``docs/conformance.md``, ``docs/simulator_conformance.md`` and the figures
 of ``docs/timing.md``, ``docs/hosts.md``, ``docs/edgetpu_compiler.md``,
-``docs/instruction_forms.md``, ``docs/driver.md`` and ``docs/modules.md`` are made from these files
-if all are there. Needed are the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a
-corpus of models (FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no
-explanation.
+``docs/instruction_forms.md``, ``docs/driver.md``, ``docs/fault_campaign.md`` and
+``docs/modules.md`` are made from these files if all are there. Needed are the extras
+``executorch``, ``litert``, ``images`` and ``dev``, and a corpus of models (FITZROY_CORPUS). The
+exit code is 1 if a target is missed or a difference has no explanation.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ NAMES = (
     "edgetpu",
     "simulator",
     "driver",
+    "faults",
     "timing",
     "hosts",
     "edgetpu_compiler",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.driver.fault_campaign import tables
+
 from benchmarks.conformance import explanation
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
@@ -810,6 +812,22 @@ def driver(results: Json) -> str:
     return _renewed("driver.md", text)
 
 
+def fault_campaign(results: Json) -> str:
+    """The page of the fault campaign: its text, with the tables between markers made anew."""
+    one = results["single"]
+    count = sum(sum(row["endings"].values()) for row in one["rows"])
+    bad = len(results["failures"]) + len(one["failures"])
+    text = (
+        f"\n{results['sessions']:,} sessions of seed {results['seed']}, "
+        f"{results['transfers']:,} transfers, and {count:,} sessions with one fault; together "
+        f"{results['cpu_seconds']:,} s of CPU time. "
+        f"**{bad} of them ended as none may.** Nothing ended "
+        f"more than {results['latest_seconds']:.2f} s of simulated time after its deadline.\n\n"
+    )
+    text += tables(results) + tables(one)
+    return _renewed("fault_campaign.md", f"{text}{_machine(results)}\n\n")
+
+
 def modules(results: Json) -> str:
     """The page of bytecode modules, with the figures between markers made anew."""
     bounds, inference = results["bounds"], results["inference"]
@@ -839,6 +857,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "edgetpu_compiler.md": (edgetpu_compiler, ("edgetpu_compiler",)),
     "instruction_forms.md": (instruction_forms, ("forms",)),
     "driver.md": (driver, ("driver",)),
+    "fault_campaign.md": (fault_campaign, ("faults",)),
     "modules.md": (modules, ("modules",)),
 }
 """How each page is rendered, and from which results."""

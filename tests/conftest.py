@@ -1,6 +1,16 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+from hypothesis import HealthCheck, settings
+from tests.sharing import sharing_in
+
+# Examples fail by what they show, not by the time that they take.
+settings.register_profile("fitzroy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fitzroy")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,10 +28,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--full"):
         return
-    skip = pytest.mark.skip(reason="slow (run with --full)")
-    for item in items:
-        if "slow" in item.keywords:
-            item.add_marker(skip)
+    # Not skipped: to tell about every one of thousands takes the time of hundreds of others.
+    slow = [item for item in items if "slow" in item.keywords]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if "slow" not in item.keywords]
+
+
+@pytest.fixture(scope="session")
+def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the processes of a session share, and no other session."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _sharing(request: pytest.FixtureRequest, session_folder: Path) -> Iterator[None]:
+    # What a test makes with parts replaced is of no use to others, nor theirs to it.
+    replaces = "monkeypatch" in request.fixturenames
+    with sharing_in(None if replaces else session_folder):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -85,6 +85,7 @@ def programs() -> list[Trial]:
     return trials()
 
 
+@pytest.mark.long
 def test_constants_are_recovered_on_a_clock(programs: list[Trial]) -> None:
     device = Clocked(host(**TRUE))
     measured = measure(device, programs, 3, clock=lambda: device.now)
@@ -96,6 +97,7 @@ def test_constants_are_recovered_on_a_clock(programs: list[Trial]) -> None:
     assert all(error is not None and abs(error) < 0.1 for error in found.fit.left_out)
 
 
+@pytest.mark.long
 def test_constants_are_near_if_times_are_noisy(programs: list[Trial]) -> None:
     device = Clocked(host(**TRUE), noise=0.04)
     measured = measure(device, programs, 9, clock=lambda: device.now)

@@ -109,6 +109,7 @@ def test_models_share_a_chip(tmp_path: Path, taken: int) -> None:
         assert [streamed(result) for result in results] == [0, 0, 0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 6])
 @pytest.mark.parametrize("taken", [0, 1070])
 def test_random_models_share_a_chip(tmp_path: Path, seed: int, taken: int) -> None:
@@ -199,6 +200,7 @@ def test_segments_in_sequence_are_the_whole(tmp_path: Path, count: int) -> None:
     assert np.array_equal(values[graph.outputs[0]], wanted)
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_segments_of_a_network() -> None:
     path = corpus() / "coral" / "mobilenet_v1_0.25_128_quant.tflite"
@@ -243,6 +245,7 @@ def test_estimates_need_no_data(tmp_path: Path) -> None:
         estimate(result.segments[0].package, "m", Conditions(clock="fast"))
 
 
+@pytest.mark.long
 def test_documents(tmp_path: Path) -> None:
     result = compile_edgetpu(written(model(3), tmp_path / "m.tflite"))
     run = estimate(result.segments[0].package, "m")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from tests.support import corpus, need_litert
 
 import fitzroy
-from fitzroy.base.errors import SimulationError, UsageError
+from fitzroy.base.errors import CapacityError, SimulationError, UsageError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, Node, Value
@@ -127,6 +128,51 @@ def test_litert_is_taken_only_if_it_is_installed(monkeypatch: pytest.MonkeyPatch
     assert [part.where for part in Interpreter(DIGITS, host="auto").parts] == ["reference"]
     with pytest.raises(UsageError, match="no host 'gpu'"):
         Interpreter(DIGITS, host="gpu")
+
+
+def test_inputs_that_call_themselves_variables() -> None:
+    """What the caller gives is an input, as in the source model, and no state of the program."""
+    model = tflite.read_model(compiled("digits"))
+    [graph] = model.subgraphs or []
+    assert graph.inputs is not None
+    tensors = list(graph.tensors or ())
+    tensors[graph.inputs[0]] = replace(tensors[graph.inputs[0]], is_variable=True)
+    changed = replace(model, subgraphs=[replace(graph, tensors=tensors)])
+    image = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 1)).astype(np.int8)
+    results = []
+    for data in (compiled("digits"), tflite.write_model(changed)):
+        with Interpreter(data, device=DIRECT) as interpreter:
+            results.append(interpreter.run({"image": image})["probabilities"])
+    np.testing.assert_array_equal(*results)
+
+
+def test_tensors_beyond_the_budget() -> None:
+    model = tflite.read_model(DIGITS.read_bytes())
+    [graph] = model.subgraphs or []
+    assert graph.inputs is not None
+    tensors = list(graph.tensors or ())
+    shape = np.array([1, 30_000, 30_000, 30], np.int32)
+    tensors[graph.inputs[0]] = replace(tensors[graph.inputs[0]], shape=shape, shape_signature=None)
+    operators = [
+        tflite.Operator(
+            inputs=graph.inputs, outputs=np.array([len(tensors)], np.int32), opcode_index=0
+        )
+    ]
+    tensors.append(replace(tensors[graph.inputs[0]], name="result"))
+    changed = replace(
+        model,
+        operator_codes=[tflite.operator_code(tflite.BuiltinOperator.ABS)],
+        subgraphs=[
+            replace(
+                graph,
+                tensors=tensors,
+                operators=operators,
+                outputs=np.array([len(tensors) - 1], np.int32),
+            )
+        ],
+    )
+    with pytest.raises(CapacityError, match=r"int8\[1,30000,30000,30\].*25.1 GiB"):
+        Interpreter(tflite.write_model(changed))
 
 
 def test_an_open_device_is_shared_and_stays_open() -> None:
@@ -259,6 +305,7 @@ def by_hand(path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
     return fitzroy.evaluate(behind, computed)
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     "model",

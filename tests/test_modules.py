@@ -169,6 +169,7 @@ def test_imports_with_other_signatures(
             program.run(inputs)
 
 
+@pytest.mark.long
 def test_mutated_modules_give_only_our_errors(compiled: bytes) -> None:
     module = bytearray(write_entries("m", [compiled_entry(compiled)]))
     rng = np.random.default_rng(2)
@@ -200,6 +201,7 @@ PARTIAL = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     "name",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
 from fitzroy.base.types import Array, DType, TensorType
@@ -50,15 +51,12 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
     Raises:
         UnsupportedError: with one diagnostic per operator that has no counterpart.
         FormatError: tensors that do not fit together.
+        CapacityError: a variable takes more memory than the budget has.
     """
     subgraphs = model.subgraphs or []
     if not 0 <= subgraph < len(subgraphs):
         raise FormatError(f"subgraph {subgraph} of {len(subgraphs)}", path=path, table="Model")
     return _Importer(model, path, subgraph).graph()
-
-
-LARGEST_VARIABLE = 1 << 28
-"""Most bytes of a tensor that holds state; files give only its shape."""
 
 
 class _Importer:
@@ -134,10 +132,8 @@ class _Importer:
             return data.astype(data.dtype.newbyteorder("="), copy=False)
         type = self.type(index)
         if tensor.is_variable:
-            if type.nbytes > LARGEST_VARIABLE:
-                raise self.malformed(
-                    index, f"is a variable of {type.nbytes} bytes, at most {LARGEST_VARIABLE}"
-                )
+            # A file gives only its shape.
+            budget.demand(type.nbytes, f"variable {tensor.name!r}", where=self.path)
             zero = 0 if type.quantization is None else type.quantization.zero_point[0]
             return np.full(type.shape, zero, type.dtype.numpy)
         return np.empty(type.shape, type.dtype.numpy) if type.size == 0 else None

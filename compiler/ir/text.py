@@ -34,6 +34,9 @@ from fitzroy.base.errors import FormatError, InternalError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir.graph import NO_ATTRIBUTES, Attributes, Graph, Node, Origin, Value
 
+_MOST_DEPTH = 8
+"""Levels of lists in an attribute; those that there are have two."""
+
 _PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./:;-]*")
 
 
@@ -213,13 +216,15 @@ class _Parser:
             items.append(item())
         return items
 
-    def literal(self) -> object:
+    def literal(self, depth: int = 0) -> object:
         token = self.tokens[self.at] if self.at < len(self.tokens) else None
         if token is None:
             raise self.fail("the text ends where a value is expected")
         if token.text == "[":
+            if depth == _MOST_DEPTH:
+                raise self.fail(f"lists within lists, more than {_MOST_DEPTH} deep")
             self.at += 1
-            return tuple(self.several(self.literal, "]"))
+            return tuple(self.several(lambda: self.literal(depth + 1), "]"))
         text = self.next()
         if token.kind == "number":
             return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
@@ -265,7 +270,14 @@ class _Parser:
             zero_point *= len(scale)
         if len(scale) != len(zero_point):
             raise self.fail(f"{len(scale)} scales with {len(zero_point)} zero points")
-        return TensorType(shape, dtype, Quantization(scale, tuple(zero_point), axis))
+        quantization = Quantization(scale, tuple(zero_point), axis)
+        if not quantization.is_usable():
+            raise self.fail("a scale that is no positive, normal float32 number")
+        if dtype.is_integer:
+            low, high = dtype.limits
+            if not all(low <= zero <= high for zero in zero_point):
+                raise self.fail(f"a zero point beyond {dtype.value}, which holds {low} to {high}")
+        return TensorType(shape, dtype, quantization)
 
     def typed(self) -> Value:
         name = self.name()

@@ -44,7 +44,7 @@ def stored(x: Array, type: TensorType) -> Array:
 def requantized(x: Array, before: TensorType, after: TensorType) -> Array:
     """Elements as another type stores them: XNNPACK's fixed point, or float32 beyond its range."""
     first, second = before.quantization, after.quantization
-    if first == second or first is None or second is None:
+    if first is None or second is None or (first == second and before.dtype is after.dtype):
         return x
     if before.dtype is after.dtype and not numerics.conversion_fits(first, second):
         return stored(reals(x, before), after)
@@ -388,6 +388,8 @@ class Conversion(Operator):
         (x,) = arrays
         assert x is not None
         before, after = call.type(), call.result.type
+        if before == after:
+            return [x]
         if before.quantization is not None and after.quantization is None:
             return [numerics.dequantize(x, before.quantization).astype(after.dtype.numpy)]
         if before.quantization is None and after.quantization is None:

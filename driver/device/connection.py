@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 
@@ -140,19 +139,21 @@ class Connection:
         """Reset the device, load its firmware if it has none, and open the chip.
 
         Args:
-            watch: ends the waits for a device that comes back.
+            watch: ends the attempt.
 
         Raises:
-            DeviceError: it is not there, does not answer, or there is no firmware for it.
+            DeviceError: it is not there, does not answer, another process has it, or there is no
+                firmware for it.
         """
         self.drop()
-        attached = self._restart(retried(self._first_look, self.limits.control_tries), watch)
+        transport = retried(lambda: self._first_look(watch), self.limits.control_tries)
+        attached = self._restart(transport, watch)
         if in_boot_mode(attached):
             firmware = self._firmware()
             # Only known images say that they have several endpoints.
             self._multiple = bool(firmware.multiple)
             with closing(self._reopen()) as transport:
-                Dfu(transport, self.limits).load(firmware.data)
+                Dfu(transport, self.limits, watch).load(firmware.data)
                 attached = self._restart(transport, watch, booted=True)
             if in_boot_mode(attached):
                 raise DeviceError(
@@ -164,10 +165,14 @@ class Connection:
         transport = self._transport = self._reopen()
         transport.claim()
         self._registers = RegisterFile(transport, self.limits)
-        self._start(transport, Streams(transport, self.limits, self._multiple, self.inspect))
+        streams = Streams(transport, self.limits, self._multiple, self.inspect)
+        self._start(transport, streams, watch)
 
-    def restart(self) -> None:
+    def restart(self, watch: Watch) -> None:
         """Open the chip anew, without a reset of the port.
+
+        Args:
+            watch: ends the attempt.
 
         Raises:
             DeviceError: the device does not answer.
@@ -176,26 +181,31 @@ class Connection:
         if streams is None or transport is None:
             raise lost(self.path)
         self._streams = None
-        retried(streams.clear_halts, self.limits.control_tries)
-        self._start(transport, streams)
+        retried(lambda: streams.clear_halts(watch), self.limits.control_tries)
+        self._start(transport, streams, watch)
         # What the chip still held before it slept must not become part of an answer.
-        streams.renew()
+        streams.renew(watch)
 
-    def _start(self, transport: Transport, streams: Streams) -> None:
+    def _start(self, transport: Transport, streams: Streams, watch: Watch) -> None:
         setup = Setup(
             speed=transport.attached.speed or Speed.HIGH,
             clocks=self.clocks,
             multiple=self._multiple,
         )
-        perform(bringup.OPEN, self.registers, setup)
+        perform(bringup.OPEN, self.registers.within(watch), setup)
         self._announced = setup.events
         self._streams = streams
         self.sessions += 1
 
-    def _first_look(self) -> Transport:
-        """Open the device, and see that it answers."""
+    def _first_look(self, watch: Watch) -> Transport:
+        """Open the device, see that nobody else has it, and that it answers.
+
+        A reset of the port would end what another process does, so the claim comes first.
+        """
+        watch.check("the first look at the device")
         transport = self._bus.open(self.path)
         try:
+            transport.claim()
             control_in(
                 transport,
                 RequestType.STANDARD_IN,
@@ -212,23 +222,24 @@ class Connection:
 
     def _reopen(self) -> Transport:
         """Open the device after a reset: the system may need a moment to give access to it."""
-        watch = Watch(self.limits.access)
+        watch = self.limits.watch(self.limits.access)
         while True:
             try:
                 return self._bus.open(self.path)
             except (AccessError, LostError):
                 if watch.left <= 0:
                     raise
-            time.sleep(min(_LOOK_SECONDS, self.limits.access / 10))
+            self.limits.clock.sleep(min(_LOOK_SECONDS, self.limits.access / 10))
             self._bus.renew()
 
     def _restart(self, transport: Transport, watch: Watch, *, booted: bool = False) -> Attached:
         """Reset the port, and wait until the device is back, as another one if it was booted."""
         try:
+            watch.check("the reset of the port")
             transport.reset()
         finally:
             transport.close()
-        time.sleep(self.limits.settle)
+        self.limits.clock.sleep(self.limits.settle)
         return self._await(self.limits.enumerate, watch, booted=booted)
 
     def _await(self, seconds: float, request: Watch, *, booted: bool = False) -> Attached:
@@ -245,7 +256,7 @@ class Connection:
             DeadlineError: the request has no time for it.
             RequestCancelledError: nobody wants it any more.
         """
-        watch = Watch(seconds)
+        watch = self.limits.watch(seconds)
         while True:
             # Without udev, as in containers, an old context of libusb does not see it.
             self._bus.renew()
@@ -256,7 +267,7 @@ class Connection:
             if late:
                 raise lost(self.path)
             request.check("the wait for the device to come back")
-            time.sleep(min(_LOOK_SECONDS, seconds / 10))
+            self.limits.clock.sleep(min(_LOOK_SECONDS, seconds / 10))
 
     def await_plug(self, watch: Watch) -> None:
         """Wait until a device that was unplugged is back.
@@ -273,7 +284,8 @@ class Connection:
         """Close the chip, and give the device back; a device that fails is given back as well."""
         if self._registers is not None and self._streams is not None:
             with suppress(DeviceError):
-                perform(bringup.CLOSE, self._registers, Setup())
+                watch = self.limits.watch(self.limits.request)
+                perform(bringup.CLOSE, self._registers.within(watch), Setup())
         self.drop()
 
     def drop(self) -> None:

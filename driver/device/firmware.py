@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fitzroy.base.errors import DeviceError, FormatError
 from fitzroy.base.files import read_file
-from fitzroy.driver.device.limits import Limits
+from fitzroy.driver.device.limits import Limits, Watch
 from fitzroy.driver.device.registers import control_in, retried
 from fitzroy.driver.transports.transport import LostError, TransferError, Transport
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -213,11 +213,13 @@ class Dfu:
     Args:
         transport: the device, in boot mode.
         limits: how long to wait.
+        watch: ends the download.
     """
 
-    def __init__(self, transport: Transport, limits: Limits) -> None:
+    def __init__(self, transport: Transport, limits: Limits, watch: Watch) -> None:
         self._transport = transport
         self._limits = limits
+        self._watch = watch
         self._interface = 0
         self._block = BEAGLE.usb.dfu_block
 
@@ -226,7 +228,9 @@ class Dfu:
 
         Raises:
             FirmwareError: the device does not take it.
-            TransferError: the device is gone.
+            TransferError: the device is gone, or does not say how it takes firmware.
+            DeadlineError: there is no time for it.
+            RequestCancelledError: nobody wants it any more.
         """
         self._look()
         self._transport.claim()
@@ -272,7 +276,7 @@ class Dfu:
                         wanted = identity.interface_class, identity.interface_subclass
                         if (interface.interface_class, interface.subclass) == wanted:
                             self._interface = interface.number
-                            self._block = DfuDescriptor.unpack(number).transfer_size
+                            self._block = self._block_of(DfuDescriptor.unpack(number))
                             return
             except FormatError as error:
                 raise TransferError("a malformed descriptor", reason=error.what) from error
@@ -281,6 +285,20 @@ class Dfu:
             )
 
         retried(read, self._limits.control_tries)
+
+    def _block_of(self, function: DfuDescriptor) -> int:
+        """Size of a block.
+
+        Raises:
+            TransferError: no download can be made of such blocks.
+        """
+        if not function.transfer_size:
+            raise TransferError(
+                "the device takes firmware in blocks of 0 bytes",
+                where=self._transport.attached.path,
+                hint="unplug the device and plug it in again",
+            )
+        return function.transfer_size
 
     def _download(self, firmware: bytes) -> None:
         blocks = range(0, len(firmware), self._block)
@@ -297,7 +315,7 @@ class Dfu:
             setup = SetupPacket(
                 RequestType.CLASS_IN, DfuRequest.UPLOAD, number, self._interface, self._block
             )
-            part = self._transport.control(setup, timeout=self._limits.control)
+            part = self._control(setup)
             held += part
             if len(part) < self._block:
                 break
@@ -341,4 +359,9 @@ class Dfu:
 
     def _send(self, request: DfuRequest, value: int = 0, data: bytes = b"") -> None:
         setup = SetupPacket(RequestType.CLASS_OUT, request, value, self._interface, len(data))
-        self._transport.control(setup, data, self._limits.control)
+        self._control(setup, data)
+
+    def _control(self, setup: SetupPacket, data: bytes = b"") -> bytes:
+        """A control transfer, if there is time for it."""
+        self._watch.check("the download of the firmware")
+        return self._transport.control(setup, data, self._limits.control)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
+from fitzroy.base.clock import SYSTEM_CLOCK, Clock
 from fitzroy.base.errors import DeviceError
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
@@ -19,6 +19,7 @@ class Limits:
             and for cancellation, and goes on waiting.
         silence: without a byte on the endpoint that is waited for; then the request fails, and is
             tried again. No program computes for as long.
+        idle: the same, with a device that says that it computes nothing and waits for the host.
         control: one control transfer.
         poll: a register that has to reach a value.
         settle: after a reset of the port, before the device is looked for.
@@ -29,11 +30,13 @@ class Limits:
         control_tries: attempts of a control transfer.
         boot_tries: attempts of a firmware download.
         retries: further attempts of an inference.
+        clock: whose seconds these are.
     """
 
     request: float = 30.0
     slice: float = 0.25
     silence: float = 6.0
+    idle: float = 0.75
     control: float = BEAGLE.usb.control_timeout / 1000
     poll: float = 1.0
     settle: float = BEAGLE.usb.reset_settle / 1000
@@ -44,6 +47,11 @@ class Limits:
     control_tries: int = 5
     boot_tries: int = 3
     retries: int = 2
+    clock: Clock = SYSTEM_CLOCK
+
+    def watch(self, seconds: float) -> Watch:
+        """A watch for so many seconds from now."""
+        return Watch(seconds, self.clock)
 
 
 class DeadlineError(DeviceError):
@@ -63,19 +71,21 @@ class Watch:
 
     Args:
         seconds: time from now.
+        clock: whose seconds these are.
 
     Attributes:
         seconds: as given.
-        deadline: when it ends, on the monotonic clock.
+        deadline: when it ends, on its clock.
         cancelled: whether its owner has ended it.
     """
 
-    __slots__ = ("cancelled", "deadline", "seconds")
+    __slots__ = ("_clock", "cancelled", "deadline", "seconds")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, clock: Clock = SYSTEM_CLOCK) -> None:
         self.seconds = seconds
-        self.deadline = time.monotonic() + seconds
+        self.deadline = clock.now() + seconds
         self.cancelled = False
+        self._clock = clock
 
     def cancel(self) -> None:
         """End the wait."""
@@ -84,7 +94,7 @@ class Watch:
     @property
     def left(self) -> float:
         """Seconds to the deadline, negative behind it."""
-        return self.deadline - time.monotonic()
+        return self.deadline - self._clock.now()
 
     def check(self, what: str) -> None:
         """Go on only if there is time.

@@ -35,7 +35,7 @@ class Rung:
 
 
 def _chip(connection: Connection, watch: Watch) -> None:
-    connection.restart()
+    connection.restart(watch)
 
 
 def _port(connection: Connection, watch: Watch) -> None:

@@ -73,18 +73,31 @@ class RegisterFile:
     Args:
         transport: the device.
         limits: how long to wait.
+        watch: ends the accesses as well; None for no other limit than those of each.
     """
 
-    def __init__(self, transport: Transport, limits: Limits) -> None:
+    def __init__(self, transport: Transport, limits: Limits, watch: Watch | None = None) -> None:
         self._transport = transport
         self._limits = limits
+        self._watch = watch
+
+    def within(self, watch: Watch) -> RegisterFile:
+        """The same registers, as long as a watch allows: a device may answer late every time."""
+        return RegisterFile(self._transport, self._limits, watch)
+
+    def _check(self, register: Register) -> None:
+        if self._watch is not None:
+            self._watch.check(f"an access to register {register.name}")
 
     def read(self, register: Register) -> int:
         """The number in a register.
 
         Raises:
             TransferError: the access failed, again and again.
+            DeadlineError: there is no time for it.
+            RequestCancelledError: nobody wants it any more.
         """
+        self._check(register)
         data = retried(
             lambda: control_in(
                 self._transport,
@@ -101,8 +114,9 @@ class RegisterFile:
         """Write a number to a register.
 
         Raises:
-            TransferError: the access failed, again and again.
+            DeviceError: as `read`.
         """
+        self._check(register)
         size = register.width // 8
         setup = SetupPacket(RequestType.VENDOR_OUT, *_place(register), size)
         data = value.to_bytes(size, "little")
@@ -143,7 +157,7 @@ class RegisterFile:
             TransferError: an access failed, again and again.
             RegisterError: it does not get there in time.
         """
-        watch = Watch(self._limits.poll)
+        watch = self._limits.watch(self._limits.poll)
         while True:
             value = self.read(register)
             spec = register.layout.field(name)

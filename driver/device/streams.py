@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 from fitzroy.base.errors import DeviceError, FormatError
 from fitzroy.driver.device.limits import Limits, Watch
-from fitzroy.driver.transports.transport import Payload, TransferTimeoutError, Transport
+from fitzroy.driver.transports.transport import (
+    IdleTimeoutError,
+    Payload,
+    TransferTimeoutError,
+    Transport,
+)
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.usb import Event, InterruptPacket, StreamHeader, Tag, to_bytes
 
@@ -35,8 +40,8 @@ _INTERRUPT_BYTES = InterruptPacket.width // 8
 _LARGEST_READ = 256 << 10
 """Largest transfer of outputs; a multiple of every packet."""
 
-_MOST_STALE = 1 << 20
-"""Most bytes of an earlier request that are thrown away."""
+_MOST_STALE = 1 << 10
+"""Most packets of an endpoint that are thrown away: many times what fits into the device."""
 
 
 class ProtocolError(DeviceError):
@@ -89,6 +94,14 @@ def _header(size: int, tag: Tag) -> array[int]:
             _HEADERS.clear()
         found = _HEADERS[size, tag] = array("B", to_bytes(StreamHeader(length=size, tag=tag)))
     return found
+
+
+@dataclass(slots=True)
+class _Quiet:
+    """Seconds without a byte on an endpoint, and those at the end with a device that is idle."""
+
+    seconds: float = 0.0
+    idle: float = 0.0
 
 
 class Streams:
@@ -145,16 +158,18 @@ class Streams:
             self._write(endpoint, part, watch)
 
     def _write(self, endpoint: int, data: Payload, watch: Watch) -> None:
-        quiet = 0.0
+        quiet = _Quiet()
         while data:
+            idle, sent = False, 0
             try:
                 sent = self._transport.write(endpoint, data, self._limits.slice)
-            except TransferTimeoutError:
-                sent = 0
+            except TransferTimeoutError as error:
+                idle = isinstance(error, IdleTimeoutError)
             if sent == len(data):
                 return
             data = data[sent:]
-            quiet = self._wait(watch, f"a transfer on {endpoint:#04x}", 0.0 if sent else quiet)
+            quiet = _Quiet() if sent else quiet
+            self._wait(watch, f"a transfer on {endpoint:#04x}", quiet, idle=idle)
 
     # --- towards the host ------------------------------------------------------------------------
 
@@ -171,19 +186,24 @@ class Streams:
         """
         parts, count = [self._held], len(self._held)
         packet = _PORT.super_packet
-        quiet = 0.0
+        quiet = _Quiet()
         while count < size:
+            # Bytes that trickle in must not keep a request beyond its deadline.
+            watch.check(f"outputs, {count} of {size} bytes are there")
             wanted = min(-(-(size + more - count) // packet) * packet, _LARGEST_READ)
+            idle = False
             try:
                 part = self._transport.read(_OUTPUT, wanted, self._limits.slice)
-            except TransferTimeoutError:
+            except TransferTimeoutError as error:
+                idle = isinstance(error, IdleTimeoutError)
                 part = b""
             parts.append(part)
             count += len(part)
-            if not part:
-                quiet = self._wait(watch, f"outputs, {count} of {size} bytes are there", quiet)
+            if part:
+                quiet = _Quiet()
             else:
-                quiet = 0.0
+                what = f"outputs, {count} of {size} bytes are there"
+                self._wait(watch, what, quiet, idle=idle)
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         self._held = data[size:]
         return data[:size]
@@ -208,13 +228,14 @@ class Streams:
             ProtocolError: something else came.
             DeviceError: the device, or the watch, does not give one.
         """
-        quiet = 0.0
+        quiet = _Quiet()
         while True:
             try:
                 data = self._transport.read(_EVENT, _EVENT_BYTES, self._limits.slice)
                 break
-            except TransferTimeoutError:
-                quiet = self._wait(watch, "the end of the program", quiet)
+            except TransferTimeoutError as error:
+                idle = isinstance(error, IdleTimeoutError)
+                self._wait(watch, "the end of the program", quiet, idle=idle)
         if len(data) != _EVENT_BYTES:
             raise self._malformed("event", data)
         raw = int.from_bytes(data, "little")
@@ -253,12 +274,14 @@ class Streams:
 
     # --- between requests ------------------------------------------------------------------------
 
-    def renew(self) -> None:
+    def renew(self, watch: Watch) -> None:
         """Throw away what an earlier request has left, after the chip was opened.
 
         Raises:
             TransferError: the device does not answer.
             ProtocolError: there is no end of it.
+            DeadlineError: there is no time for it.
+            RequestCancelledError: nobody wants it any more.
         """
         self._held = b""
         for endpoint, size in (
@@ -266,45 +289,61 @@ class Streams:
             (_EVENT, _EVENT_BYTES),
             (_INTERRUPT, _INTERRUPT_BYTES),
         ):
-            for _ in range(_MOST_STALE // size):
+            for _ in range(_MOST_STALE):
+                watch.check("the end of what an earlier request has left")
                 try:
                     self._transport.read(endpoint, size, self._limits.drain)
                 except TransferTimeoutError:
                     break
             else:
-                raise ProtocolError(f"endpoint {endpoint:#04x} does not run dry")
+                raise ProtocolError(
+                    f"endpoint {endpoint:#04x} does not run dry",
+                    reason=f"{_MOST_STALE} packets came after the chip was opened",
+                    where=self._transport.attached.path,
+                )
 
-    def clear_halts(self) -> None:
+    def clear_halts(self, watch: Watch) -> None:
         """Let all endpoints go on.
 
         Raises:
             TransferError: the device does not answer.
+            DeadlineError: there is no time for it.
+            RequestCancelledError: nobody wants it any more.
         """
         for endpoint in ENDPOINTS:
+            watch.check(f"clearing the halt of endpoint {endpoint:#04x}")
             self._transport.clear_halt(endpoint)
 
-    def _wait(self, watch: Watch, what: str, quiet: float) -> float:
+    def _wait(self, watch: Watch, what: str, quiet: _Quiet, *, idle: bool) -> None:
         """Nothing has moved for a slice of time: see whether to go on waiting.
 
         Args:
             watch: ends the wait.
             what: what is waited for.
-            quiet: seconds before this slice without a byte.
+            quiet: how long nothing has moved before; the slice is added.
+            idle: whether the device has said that it waits for the host.
 
-        Returns:
-            seconds without a byte.
+        Raises:
+            DeviceError: the chip has failed, the watch ends the wait, or it was too long.
         """
         self._inspect()
         watch.check(what)
         # Counted and not measured, so that recorded sessions take the same course.
-        quiet += self._limits.slice
-        if quiet >= self._limits.silence:
+        quiet.seconds += self._limits.slice
+        quiet.idle = quiet.idle + self._limits.slice if idle else 0.0
+        if quiet.seconds >= self._limits.silence:
             raise TransferTimeoutError(
                 f"nothing moves for {self._limits.silence:g} s",
                 reason=f"during {what}",
                 where=self._transport.attached.path,
             )
-        return quiet
+        if quiet.idle >= self._limits.idle:
+            raise IdleTimeoutError(
+                "the chip waits for the host, and the host for the chip",
+                reason=f"during {what}",
+                where=self._transport.attached.path,
+                hint="the script for the host (DMA hints) may not fit the program: see fitzroy sim",
+            )
 
 
 _EVENTS: dict[int, Event] = {

@@ -17,7 +17,6 @@ from typing import Self
 from fitzroy.base.errors import DeviceError
 from fitzroy.base.types import Array
 from fitzroy.driver.device.connection import Connection
-from fitzroy.driver.device.limits import Watch
 from fitzroy.driver.runtime.engine import Engine
 from fitzroy.driver.runtime.pipeline import Pipeline
 from fitzroy.driver.runtime.requests import Job, Outputs, Request
@@ -72,7 +71,8 @@ class EdgeTpu:
             DeviceError: it is not there, or does not answer.
         """
         self._check_open()
-        watch = Watch(self.connection.limits.request)
+        limits = self.connection.limits
+        watch = limits.watch(limits.request)
         with self._engine.turn(watch):
             self._engine.ready(watch)
         return self
@@ -186,7 +186,8 @@ class EdgeTpu:
 
     def _job(self, package: PackageFile, inputs: Mapping[str, Array], timeout: float | None) -> Job:
         program = self._engine.program(package)
-        watch = Watch(self.connection.limits.request if timeout is None else timeout)
+        limits = self.connection.limits
+        watch = limits.watch(limits.request if timeout is None else timeout)
         return Job(program, program.plan.encoded(inputs), watch)
 
     def _check_open(self) -> None:

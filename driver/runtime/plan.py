@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fitzroy.base.errors import CapacityError, FormatError, UsageError
+from fitzroy.base import budget
+from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.device.limits import Watch
 from fitzroy.driver.device.streams import Message, ProtocolError, Streams
@@ -27,9 +28,6 @@ from fitzroy.linker.schedule import (
     Step,
     from_hints,
 )
-
-_MOST_BYTES = 1 << 30
-"""Largest buffer that is made for a program."""
 
 _INPUT = Description.BASE_ADDRESS_INPUT_ACTIVATION
 _OUTPUT = Description.BASE_ADDRESS_OUTPUT_ACTIVATION
@@ -157,7 +155,7 @@ class Plan:
 
     Raises:
         FormatError: its script does not fit its buffers.
-        CapacityError: it wants a buffer of more than 1 GiB.
+        CapacityError: it wants a buffer of more than the budget has.
         LinkError: a field without a buffer.
     """
 
@@ -168,7 +166,7 @@ class Plan:
         self._inputs = tuple((layer, _encoder(layer)) for layer in executable.inputs.values())
         self._names = executable.inputs.keys()
         self._outputs = tuple((layer, _decoder(layer)) for layer in executable.outputs.values())
-        scratch = {_SCRATCH: _sized(executable.scratch_size_bytes, "scratch")}
+        scratch = {_SCRATCH: _sized(executable.scratch_size_bytes, "the scratch buffer")}
         self._sources = scratch | _sizes(executable.inputs, _INPUT, self._batches)
         self._targets = scratch | _sizes(executable.outputs, _OUTPUT, self._batches)
         self._numbers = {
@@ -319,15 +317,21 @@ class Plan:
 
     def _check_complete(self, receipts: Sequence[Receive]) -> None:
         """Every byte of every output is received."""
+        missing = self._missing(receipts)
+        if missing:
+            raise FormatError(f"the script receives {missing}", table="dma_hints")
+
+    def _missing(self, receipts: Sequence[Receive]) -> str:
+        """What is received of the first output that is not received as a whole; else nothing."""
+        ordered = sorted(receipts, key=lambda one: one.offset)
         for number, (buffer, size) in enumerate(self._targets.items()):
             reached = 0
-            for receive in sorted(receipts, key=lambda one: one.offset):
+            for receive in ordered:
                 if receive.target == number and receive.offset <= reached:
                     reached = max(reached, receive.offset + receive.size)
             if buffer != _SCRATCH and reached < size:
-                raise FormatError(
-                    f"the script receives {reached} of {size} bytes of {buffer}", table="dma_hints"
-                )
+                return f"{reached} of {size} bytes of {buffer}"
+        return ""
 
     # --- programs whose course depends on data ---------------------------------------------------
 
@@ -345,11 +349,15 @@ class Plan:
         # Outputs that follow each other share packets, and the last one comes only with the next
         # descriptor: they are fetched when something else is announced.
         announced: list[Receive] = []
+        receipts: list[Receive] = []
         while True:
+            # A device that announces without an end must not keep the request beyond its deadline.
+            watch.check("the end of the program")
             event = streams.event(watch)
             if event.tag is Tag.OUTPUT:
                 receive = self._receive(*self._place(event), event.length)
                 announced.append(replace(receive, whole=False))
+                receipts.append(receive)
                 waiting = sum(receive.size for receive in announced)
                 while announced and waiting - announced[0].size > _MOST_WAITING:
                     waiting -= announced[0].size
@@ -359,6 +367,12 @@ class Plan:
                 receive(exchange, streams, watch)
             announced.clear()
             if event.tag is Tag.INTERRUPT_0:
+                missing = self._missing(receipts)
+                if missing:
+                    raise ProtocolError(
+                        "the program ends before its outputs are complete",
+                        reason=f"the device has announced {missing}",
+                    )
                 return
             if event.tag not in (Tag.INPUT, Tag.PARAMETERS):
                 raise ProtocolError("an event that no program of this kind has", reason=f"{event}")
@@ -397,7 +411,7 @@ def _sizes(
     """Sizes of the buffers of layers, those of a batch next to each other."""
     return {
         Buffer(description, name, batch): _sized(
-            layer.size_bytes * layer.execution_count_per_inference, f"layer {name!r}"
+            layer.size_bytes * layer.execution_count_per_inference, f"the buffer of layer {name!r}"
         )
         for name, layer in layers.items()
         for batch in range(batches)
@@ -437,8 +451,7 @@ def _joined(parts: Sequence[Array]) -> Array:
 def _sized(count: int, what: str) -> int:
     if count < 0:
         raise FormatError(f"{count} bytes of {what}")
-    if count > _MOST_BYTES:
-        raise CapacityError(f"{count} bytes of {what}", reason=f"at most {_MOST_BYTES} are given")
+    budget.demand(count, what)
     return count
 
 

@@ -7,13 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fitzroy.base.errors import (
-    CapacityError,
-    FormatError,
-    SimulationError,
-    UnsupportedError,
-    UsageError,
-)
+from fitzroy.base import budget
+from fitzroy.base.errors import FormatError, SimulationError, UnsupportedError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.caching import ParameterCache
 from fitzroy.formats.darwinn import Description, Executable, ExecutableType, PackageFile
@@ -26,9 +21,7 @@ from fitzroy.hw_models.isa.program import bundle_count, disassemble
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.linker.layouts import decode_output, encode_input
 from fitzroy.linker.resolve.fields import SPACING, Buffer, buffer_addresses, patched
-
-_MOST_BYTES = 1 << 30
-"""Largest buffer that is made for a program; no file has to hold it."""
+from fitzroy.linker.schedule.check import demand_script
 
 _CONFIRMING_SEEDS = (1, 2, 3)
 """Contents of memories with which outputs must be the same that depend on unknown values."""
@@ -122,8 +115,9 @@ class SimulatedDevice:
 
         Raises:
             UsageError: an input is missing or unknown.
-            FormatError: an input has another size than its layer, or malformed instructions.
-            CapacityError: the program wants a buffer of more than 1 GiB.
+            FormatError: an input has another size than its layer, malformed instructions, or a
+                script for the host that is not that of the program.
+            CapacityError: the program wants a buffer of more than the budget has.
             UnsupportedError: the program computes a batch.
             SimulationError: the program fails, or ends before its outputs are complete.
         """
@@ -158,6 +152,8 @@ class SimulatedDevice:
             )
         buffers = {name: encode_input(layers[name], data) for name, data in inputs.items()}
         caching = package.caching
+        for executable in filter(None, (caching, main)):
+            demand_script(executable)
         stages = []
         if caching is not None and self._cache.lacks(main, caching):
             stages.append(_stage(caching, "caching", record))
@@ -269,7 +265,7 @@ class PackageRun:
 
         Raises:
             FormatError: malformed instructions.
-            CapacityError: the program wants a buffer of more than 1 GiB.
+            CapacityError: the program wants a buffer of more than the budget has.
             SimulationError: the program fails, or ends before its outputs are complete.
         """
         return self._next(stepping=True)
@@ -336,10 +332,10 @@ class _Host:
         return cls(executable, tuple(buffer_addresses(executable)), inputs)
 
     def __post_init__(self) -> None:
-        self.scratch = np.zeros(_size(self.executable.scratch_size_bytes, "scratch"), np.uint8)
+        self.scratch = _zeros(self.executable.scratch_size_bytes, "the scratch buffer")
         for name, layer in self.executable.outputs.items():
-            size = _size(layer.size_bytes * layer.execution_count_per_inference, f"output {name!r}")
-            self.outputs[name] = np.zeros(size, np.uint8)
+            size = layer.size_bytes * layer.execution_count_per_inference
+            self.outputs[name] = _zeros(size, f"the buffer of output {name!r}")
             self.written[name] = np.zeros(size, bool)
 
     def demand_complete(self) -> None:
@@ -422,18 +418,17 @@ class _Host:
         """Take an interrupt: nothing waits for it here."""
 
 
-def _size(count: int, what: str) -> int:
-    """Size of a buffer that is made for a program.
+def _zeros(count: int, what: str) -> Array:
+    """A buffer that is made for a program: uint8[count]; no file has to hold it.
 
     Raises:
-        FormatError: it is negative.
-        CapacityError: it is more than any real program has.
+        FormatError: its size is negative.
+        CapacityError: with what is noted of it, it is more than the budget has.
     """
     if count < 0:
-        raise FormatError(f"{count} bytes of {what}")
-    if count > _MOST_BYTES:
-        raise CapacityError(f"{count} bytes of {what}", reason=f"at most {_MOST_BYTES} are given")
-    return count
+        raise FormatError(f"{count} bytes for {what}")
+    budget.demand(2 * count, what)
+    return np.zeros(count, np.uint8)
 
 
 def _where(descriptor: Descriptor) -> str:

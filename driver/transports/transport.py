@@ -42,6 +42,15 @@ class TransferTimeoutError(TransferError):
     code = "timeout"
 
 
+class IdleTimeoutError(TransferTimeoutError):
+    """No byte came or went in time, and none will: the device itself waits for the host.
+
+    Only virtual devices know that of themselves.
+    """
+
+    code = "idle"
+
+
 class BabbleError(TransferError):
     """The device sent more than it was asked for; the data is lost."""
 
@@ -82,6 +91,7 @@ ERRORS: dict[str, type[TransferError]] = {
         TransferError,
         StallError,
         TransferTimeoutError,
+        IdleTimeoutError,
         BabbleError,
         TransactionError,
         LostError,

@@ -21,6 +21,7 @@ from fitzroy.driver.transports.transport import (
     Attached,
     BabbleError,
     BusyError,
+    IdleTimeoutError,
     LostError,
     Payload,
     StallError,
@@ -207,11 +208,16 @@ def _attached(device: Any) -> Attached:
     )
 
 
+class IdleError(usb.core.USBTimeoutError):  # type: ignore[misc]
+    """A transfer took too long with a device that computes nothing and waits for the host."""
+
+
 def _typed(error: Exception, what: str, where: str) -> TransferError:
     number = getattr(error, "errno", None)
     # pyusb raises ValueError for an endpoint that the device does not have (any more).
     kind = LostError if number is None and isinstance(error, ValueError) else TransferError
     kind = _BY_ERRNO.get(number, kind) if number is not None else kind
+    kind = IdleTimeoutError if isinstance(error, IdleError) else kind
     return kind(f"{what} failed", reason=str(error), where=where, hint=_HINTS.get(kind, ""))
 
 

@@ -19,6 +19,9 @@ import usb.core
 from usb.backend import IBackend
 
 from fitzroy.base.bits import Record
+from fitzroy.base.clock import SYSTEM_CLOCK, Clock
+from fitzroy.base.errors import FormatError
+from fitzroy.driver.transports.usb import IdleError
 from fitzroy.hw_models.chips.usb import (
     ENDPOINT_HALT,
     ConfigurationDescriptor,
@@ -100,12 +103,13 @@ _NAMES: dict[type[Record], dict[str, str]] = {
 
 @dataclass(eq=False)
 class _Port:
-    """A port with the device in it."""
+    """A port with the device in it, and its descriptors as they were when it appeared."""
 
     device: UsbDevice
     number: int
     generation: int = 0
     address: int = 0
+    descriptors: tuple[bytes, bytes] = (b"", b"")
     owners: dict[int, _Handle] = field(default_factory=dict)
 
 
@@ -130,9 +134,11 @@ class VirtualBackend(IBackend):  # type: ignore[misc]
 
     Args:
         devices: devices, plugged in or not.
+        clock: what the time limits of transfers go by.
     """
 
-    def __init__(self, devices: Sequence[UsbDevice]) -> None:
+    def __init__(self, devices: Sequence[UsbDevice], clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._ports = [_Port(device, number) for number, device in enumerate(devices, start=1)]
         self._lock = threading.RLock()
         self._addresses = 0
@@ -142,15 +148,16 @@ class VirtualBackend(IBackend):  # type: ignore[misc]
     def enumerate_devices(self) -> Iterator[_Id]:
         """The devices that are plugged in."""
         with self._lock:
-            found = [port for port in self._ports if port.device.connected]
-            return iter([self._enumerated(port) for port in found])
+            found = [self._enumerated(port) for port in self._ports if port.device.connected]
+            return iter([dev for dev in found if _acceptable(*dev.port.descriptors)])
 
     def get_parent(self, dev: _Id) -> None:
         """No device is on a hub."""
 
     def get_device_descriptor(self, dev: _Id) -> Any:
         """Device descriptor, with bus, address, port and speed."""
-        data = dev.port.device.descriptors()[0]
+        # Systems read no more than that, however much there is.
+        data = dev.port.descriptors[0][: DeviceDescriptor.width // 8]
         found = _named(data, DeviceDescriptor)
         strings = DeviceDescriptor.unpack(int.from_bytes(data, "little")).strings
         found.iManufacturer, found.iProduct, found.iSerialNumber = strings
@@ -163,7 +170,7 @@ class VirtualBackend(IBackend):  # type: ignore[misc]
 
     def get_configuration_descriptor(self, dev: _Id, config: int) -> Any:
         """Configuration descriptor by index; others that belong to it are `extra_descriptors`."""
-        head, extra, _ = _tree(dev.port.device.descriptors()[1])
+        head, extra, _ = _tree(dev)
         if config:
             raise IndexError(f"no configuration {config}")
         head.extra_descriptors = extra
@@ -171,14 +178,14 @@ class VirtualBackend(IBackend):  # type: ignore[misc]
 
     def get_interface_descriptor(self, dev: _Id, intf: int, alt: int, config: int) -> Any:
         """Interface descriptor by index."""
-        interfaces = _tree(dev.port.device.descriptors()[1])[2]
+        interfaces = _tree(dev)[2]
         if config or alt or not 0 <= intf < len(interfaces):
             raise IndexError(f"no interface {intf}, alternate setting {alt}")
         return interfaces[intf][0]
 
     def get_endpoint_descriptor(self, dev: _Id, ep: int, intf: int, alt: int, config: int) -> Any:
         """Endpoint descriptor by index."""
-        interfaces = _tree(dev.port.device.descriptors()[1])[2]
+        interfaces = _tree(dev)[2]
         if config or alt or not 0 <= intf < len(interfaces):
             raise IndexError(f"no interface {intf}, alternate setting {alt}")
         endpoints = interfaces[intf][1]
@@ -191,7 +198,9 @@ class VirtualBackend(IBackend):  # type: ignore[misc]
             self._addresses += 1
             port.generation, port.address = port.device.generation, self._addresses
             port.owners.clear()
-            self._configure(port)
+            port.descriptors = port.device.descriptors()
+            if _acceptable(*port.descriptors):
+                self._configure(port)
         return _Id(port, port.address)
 
     def _configure(self, port: _Port) -> None:
@@ -262,9 +271,9 @@ class VirtualBackend(IBackend):  # type: ignore[misc]
         Raises:
             USBError: another handle has it, or there is none.
         """
-        device = self._device(dev_handle)
+        self._device(dev_handle)
         with self._lock:
-            if not 0 <= intf < len(_tree(device.descriptors()[1])[2]):
+            if not 0 <= intf < len(_tree(dev_handle.id)[2]):
                 raise _error(_NOT_FOUND)
             if dev_handle.id.port.owners.setdefault(intf, dev_handle) is not dev_handle:
                 raise _error(_BUSY)
@@ -397,29 +406,38 @@ class VirtualBackend(IBackend):  # type: ignore[misc]
         Raises:
             USBError: it failed, or no byte came or went in time.
         """
-        status = self._wait(device, transfer, timeout)
+        status, idle = self._wait(device, transfer, timeout)
         if status is Status.OK:
             return
         # As libusb does for pyusb: what came in time counts.
         if status is Status.CANCELLED and (transfer.sent or transfer.received):
             return
+        if idle:
+            number, libusb = _FAILURES[Status.CANCELLED]
+            raise IdleError(os.strerror(number), libusb, number)
         raise _error(_FAILURES[status])
 
-    def _wait(self, device: UsbDevice, transfer: Transfer, timeout: int) -> Status:
+    def _wait(self, device: UsbDevice, transfer: Transfer, timeout: int) -> tuple[Status, bool]:
         """Submit a transfer, wait for its end, and cancel it if it takes too long.
 
         Args:
             device: the device.
             transfer: the transfer.
             timeout: most time to wait, in milliseconds; 0 for ever.
+
+        Returns:
+            How it ended, and whether it took too long because the device waits for the host.
         """
         ended = threading.Event()
         transfer.done = lambda _: ended.set()
         device.submit(transfer)
-        if not ended.wait(timeout / 1000 if timeout else None):
+        idle = False
+        if not self._clock.wait(ended, timeout / 1000 if timeout else None):
+            idle = device.idle
             device.cancel(transfer)
             ended.wait()
-        return transfer.status or Status.ERROR
+        status = transfer.status or Status.ERROR
+        return status, idle and status is Status.CANCELLED
 
 
 def _error(code: tuple[int, int]) -> Exception:
@@ -444,17 +462,52 @@ def _named(data: bytes, record: type[Record]) -> SimpleNamespace:
     return found
 
 
-def _tree(
-    data: bytes,
-) -> tuple[SimpleNamespace, bytes, list[tuple[SimpleNamespace, list[SimpleNamespace]]]]:
-    """A configuration: its descriptor, extra descriptors, interfaces with their endpoints."""
+_Interface = tuple[SimpleNamespace, list[SimpleNamespace]]
+"""The descriptor of an interface, and those of its endpoints."""
+
+
+def _acceptable(data: bytes, configuration: bytes) -> bool:
+    """Whether an operating system enumerates a device with such descriptors.
+
+    Linux gives up a device whose device descriptor, or the head of whose configuration, it cannot
+    read (drivers/usb/core/config.c); what follows that head is not looked at before it is used.
+    """
+    return all(
+        len(part) >= size and part[:2] == bytes([size, kind])
+        for part, size, kind in (
+            (data, DeviceDescriptor.width // 8, DescriptorType.DEVICE),
+            (configuration, ConfigurationDescriptor.width // 8, DescriptorType.CONFIGURATION),
+        )
+    )
+
+
+def _tree(dev: _Id) -> tuple[SimpleNamespace, bytes, list[_Interface]]:
+    """A configuration: its descriptor, extra descriptors, interfaces with their endpoints.
+
+    Raises:
+        USBError: it is malformed, as libusb says it.
+    """
+    try:
+        return _parsed(dev.port.descriptors[1])
+    except FormatError:
+        raise _error(_FAILURES[Status.ERROR]) from None
+
+
+def _parsed(data: bytes) -> tuple[SimpleNamespace, bytes, list[_Interface]]:
+    """See `_tree`.
+
+    Raises:
+        FormatError: a length that leads nowhere, or an endpoint without an interface.
+    """
     head = last = _named(data, ConfigurationDescriptor)
-    interfaces: list[tuple[SimpleNamespace, list[SimpleNamespace]]] = []
+    interfaces: list[_Interface] = []
     for part in parts(data)[1:]:
         match part[1]:
             case DescriptorType.INTERFACE:
                 last = _named(part, InterfaceDescriptor)
                 interfaces.append((last, []))
+            case DescriptorType.ENDPOINT if not interfaces:
+                raise FormatError("an endpoint without an interface")
             case DescriptorType.ENDPOINT:
                 last = _named(part, EndpointDescriptor)
                 # Members that descriptors of audio devices have.

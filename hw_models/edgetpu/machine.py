@@ -314,7 +314,7 @@ class Machine:
             for tile in tiles:
                 row[tile] += increment
             self._producers[flag] = self._current
-            self._wake_for(flag)
+            self._wake_for(1 << flag)
 
     def token(self, channel: int, increment: int) -> None:
         """Increment the token counters of a ring channel in all tiles and the scalar core."""
@@ -322,7 +322,7 @@ class Machine:
             flag = TileFlag.RING_PRODUCER_A + channel
             self.flags[flag] = [value + increment for value in self.flags[flag]]
             self._producers[flag] = self._current
-            self._wake_for(flag)
+            self._wake_for(1 << flag)
             self._awake.add(_Unit.DISPATCH)
             self.count_scalar(ScalarFlag.PRODUCER_A + channel, increment)
 
@@ -367,9 +367,10 @@ class Machine:
             self.doubts.append(doubt)
         self._output.append(data)
 
-    def _wake_for(self, flag: int) -> None:
+    def _wake_for(self, flags: int) -> None:
+        """Give a turn to the engines that wait for any flag of a mask."""
         for kind, mask in enumerate(self._waits):
-            if mask >> flag & 1:
+            if mask & flags:
                 self._awake.add(kind)
 
     # --- programs --------------------------------------------------------------------------------
@@ -610,6 +611,8 @@ class Machine:
                     tiles, place, done = unit.advance(issue, members, position)
                 except SimulationError as error:
                     raise _located(error, engine, issue, members) from None
+                except _MISFITS as error:
+                    raise _located(_misfit(error), engine, issue, members) from error
                 if len(tiles) < len(members):
                     waits |= issue.watched
                 if not tiles:
@@ -642,13 +645,14 @@ class Machine:
             self._current = event.bundle
             try:
                 place = self._stream_units[kind].advance(event.instruction, plan, position)
-            except SimulationError as error:
+            except (SimulationError, *_MISFITS) as error:
+                found = error if isinstance(error, SimulationError) else _misfit(error)
                 raise SimulationError(
-                    error.what,
-                    reason=error.reason,
+                    found.what,
+                    reason=found.reason,
                     where=f"{event.instruction.op.name.lower()} at bundle {event.bundle} of chunk "
                     f"{event.chunk}",
-                ) from None
+                ) from (None if found is error else error)
             if place > position and kind == _Unit.INFEED:
                 self._awake.update(_CONSUMERS)
             self._stream_positions[kind] = place
@@ -691,10 +695,10 @@ class Machine:
         return _signed(value - threshold) < 0
 
     def _pass_fence(self, fence: TileFence, tile: int) -> None:
-        for flag in TileFlag:
+        for flag, values in enumerate(self.flags):
             if fence.set >> flag & 1:
-                self.flags[flag][tile] = fence.value
-                self._wake_for(flag)
+                values[tile] = fence.value
+        self._wake_for(fence.set)
         if fence.signal:
             self._done |= 1 << tile
 
@@ -1007,6 +1011,14 @@ def _place(event: Event) -> str:
         if isinstance(event, HostWords | ChunkStart)
         else f"bundle {event.bundle} of chunk {event.chunk}"
     )
+
+
+_MISFITS = (IndexError, ValueError, OverflowError)
+"""What numpy raises where shapes, strides or addresses of an instruction do not fit together."""
+
+
+def _misfit(error: Exception) -> SimulationError:
+    return SimulationError("operands of the instruction do not fit together", reason=str(error))
 
 
 def _located(

@@ -364,7 +364,7 @@ class ScalarCore:
         Raises:
             SimulationError: they are not all in memory.
         """
-        values = [_as_word(word) for word in words]
+        values = [word & _MASK if type(word) is int else _as_word(word) for word in words]
         _check_range(address, len(values))
         self._memory[address : address + len(values)] = values
         if self.storing:

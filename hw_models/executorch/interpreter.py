@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from fitzroy.base import budget
 from fitzroy.base.errors import (
-    CapacityError,
     FormatError,
     SimulationError,
     UnsupportedError,
@@ -56,7 +56,7 @@ def run_method(
         UsageError: no such method, or the inputs do not suit it.
         UnsupportedError: the program calls a kernel or a backend that has no model.
         FormatError: the data of a delegate is malformed.
-        CapacityError: the program's buffers do not fit this machine.
+        CapacityError: the program's buffers take more memory than the budget has.
         SimulationError: the program reads what nothing wrote, or writes what does not fit.
     """
     return MethodModel(file, method).run(inputs)
@@ -135,12 +135,7 @@ class _State:
         self.moved: dict[int, Any] = {}
 
     def buffer(self, size: int) -> Array:
-        try:
-            return np.zeros(max(size, 0), np.uint8)
-        except (MemoryError, ValueError) as error:
-            raise CapacityError(
-                "a planned buffer does not fit this machine", reason=f"it takes {size} bytes"
-            ) from error
+        return budget.zeros((max(size, 0),), np.uint8, "a planned buffer")
 
     def value(self, index: int) -> Table | None:
         return self.model.values[index].val
@@ -216,7 +211,7 @@ class _State:
         size = math.prod(array.shape) * dtype.itemsize
         place = tensor.allocation_info
         if place is None:
-            memory = np.empty(size, np.uint8)
+            memory = budget.zeros((size,), np.uint8, f"value {index}")
         else:
             memory = self.buffers[place.memory_id][place.offset : place.offset + size]
             if memory.size != size:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fitzroy.base import budget
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array, DType
 
@@ -350,7 +351,9 @@ def _masked_fill(self: Array, mask: Array, value: Number, out: Out) -> Result:
 
 @define("aten::full.out", frozenset())
 def _full(size: Sequence[int], fill_value: Number, out: Out) -> Result:
-    return np.full(tuple(size), _as(fill_value, out[0]))
+    value = np.asarray(_as(fill_value, out[0]))
+    budget.demand(math.prod(size) * value.itemsize, f"aten::full of {list(size)}")
+    return np.full(tuple(size), value)
 
 
 @define("aten::full_like.out", ALL)
@@ -622,6 +625,12 @@ def _unbind_copy(self: Array, dim: int, out: Out) -> Result:
     return tuple(np.moveaxis(self, dim, 0))
 
 
+def _demand_padded(array: Array, pairs: Sequence[tuple[int, int]]) -> None:
+    """Ask for the memory of an array with `pairs` of elements around it."""
+    extents = [n + sum(pair) for n, pair in zip(array.shape, pairs, strict=True)]
+    budget.demand(math.prod(extents) * array.itemsize, f"a tensor padded to {extents}")
+
+
 @define("aten::constant_pad_nd.out", ALL)
 def _constant_pad_nd(self: Array, pad: Sequence[int], value: Number, out: Out) -> Result:
     # Pairs (before, after) start at the innermost dimension; the library refuses to crop.
@@ -630,6 +639,7 @@ def _constant_pad_nd(self: Array, pad: Sequence[int], value: Number, out: Out) -
     pairs = [(0, 0)] * self.ndim
     for number in range(len(pad) // 2):
         pairs[self.ndim - 1 - number] = (pad[2 * number], pad[2 * number + 1])
+    _demand_padded(self, pairs)
     return np.pad(self, pairs, constant_values=_as(value, self.dtype).item())
 
 
@@ -637,6 +647,7 @@ def _constant_pad_nd(self: Array, pad: Sequence[int], value: Number, out: Out) -
 def _reflection_pad2d(self: Array, padding: Sequence[int], out: Out) -> Result:
     left, right, top, bottom = padding
     grow = [(0, 0)] * (self.ndim - 2) + [(top, bottom), (left, right)]
+    _demand_padded(self, grow)
     return np.pad(self, grow, mode="reflect")
 
 

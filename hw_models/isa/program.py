@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from fitzroy.base.errors import FormatError
 from fitzroy.hw_models.isa.catalog import BY_OPCODE
@@ -62,11 +63,17 @@ def disassemble(data: bytes | bytearray | memoryview, *, path: str = "") -> list
                 f"{instruction.__name__} needs {size} bytes, {len(data) - at} are left", at, path
             )
         try:
-            instructions.append(instruction.unpack(raw))
+            instructions.append(_decoded(opcode, raw))
         except FormatError as error:
             raise _fault(error.what, at, path, error.table) from None
         at += size
     return instructions
+
+
+@lru_cache(1 << 14)
+def _decoded(opcode: int, raw: int) -> Instruction:
+    """An instruction, which may be shared: linking and running decode a program several times."""
+    return BY_OPCODE[opcode].unpack(raw)
 
 
 def _fault(what: str, at: int, path: str, table: str = "") -> FormatError:

@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from fitzroy.base import budget
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.hw_models.numerics.requantization import (
@@ -59,6 +60,11 @@ def windows(
     """
     top, bottom, left, right = padding
     if any(padding):
+        batch, height, width, channels = x.shape
+        budget.demand(
+            batch * (height + top + bottom) * (width + left + right) * channels * x.itemsize,
+            f"{height}x{width} with a padding of {list(padding)}",
+        )
         x = np.pad(
             x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=x.dtype.type(fill)
         )
@@ -234,7 +240,7 @@ def accumulate_transpose_conv_2d(
     )
     if full[0] <= top + bottom or full[1] <= left + right:
         raise UsageError(f"padding {padding} leaves nothing of an output of {full[0]}x{full[1]}")
-    out = np.zeros((batch, *full, outputs), xs.dtype)
+    out = budget.zeros((batch, *full, outputs), xs.dtype, "a transposed convolution")
     for group in range(groups):
         source = xs[..., group * depth : (group + 1) * depth]
         span = slice(group * share, (group + 1) * share)

@@ -10,6 +10,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.parameters.layouts import Prefix
 
@@ -31,10 +32,20 @@ def effective_scale(
         input_scale: scale of the input.
         weight_scale: scales of the weights, of any shape.
         output_scale: scale of the output.
+
+    Raises:
+        UnsupportedError: a factor is beyond float32.
     """
-    product = np.float32(input_scale) * np.asarray(weight_scale, np.float32)
-    inverse = np.float32(1) / np.float32(output_scale)
-    return np.asarray(product * inverse, np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = np.float32(input_scale) * np.asarray(weight_scale, np.float32)
+        inverse = np.float32(1) / np.float32(output_scale)
+        factors = np.asarray(product * inverse, np.float32)
+    if not np.isfinite(factors).all():
+        raise UnsupportedError(
+            f"scales too far apart: {input_scale:.4g} times up to {np.max(weight_scale):.4g} by "
+            f"{output_scale:.4g} is beyond float32"
+        )
+    return factors
 
 
 def keeps_bias(biases: Array | None, zero_bias: ZeroBias) -> bool:

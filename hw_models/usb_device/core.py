@@ -106,6 +106,11 @@ class ChipCore:
         """Get stuck until a reset."""
         self.error, self.cause = error, cause
         self._held.clear()
+        # Frames of the trace would keep the memories of a chip that is long gone.
+        link: BaseException | None = error
+        while link is not None:
+            link.__traceback__ = None
+            link = link.__cause__ or link.__context__
 
     # --- execution -------------------------------------------------------------------------------
 

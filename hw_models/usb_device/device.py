@@ -9,13 +9,13 @@ may submit and cancel, but a transfer that it waits for may not end before it re
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from enum import Enum
 
+from fitzroy.base.clock import SYSTEM_CLOCK, Clock
 from fitzroy.base.errors import FitzroyError, SimulationError
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.usb import (
@@ -87,6 +87,7 @@ class VirtualDevice:
         faults: what goes wrong on purpose.
         executor: runs programs; by default they run in the thread that brings their last byte.
         budget: most steps of the scalar core in a program.
+        clock: tells when a device is plugged in again.
 
     Attributes:
         mode: boot ROM or run time.
@@ -105,7 +106,9 @@ class VirtualDevice:
         *,
         executor: Executor | None = None,
         budget: int = STEP_BUDGET,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._speed = speed
         self._seed = seed
         self._budget = budget
@@ -155,7 +158,7 @@ class VirtualDevice:
     @property
     def connected(self) -> bool:
         """Whether the device is plugged in."""
-        return self._plugged is not None and time.monotonic() >= self._plugged
+        return self._plugged is not None and self._clock.now() >= self._plugged
 
     @property
     def generation(self) -> int:
@@ -166,6 +169,12 @@ class VirtualDevice:
     def speed(self) -> Speed:
         """Speed of the connection."""
         return self._speed
+
+    @property
+    def idle(self) -> bool:
+        """Whether no program can go on before the host sends, or takes, something."""
+        with self._lock:
+            return not self._pumping and not self._can_step()
 
     def descriptors(self) -> tuple[bytes, bytes]:
         """Device and configuration descriptor of what the device is now."""
@@ -437,7 +446,7 @@ class VirtualDevice:
             case FaultKind.UNPLUG:
                 self._unplug(None)
             case FaultKind.REPLUG:
-                self._unplug(time.monotonic() + fault.seconds)
+                self._unplug(self._clock.now() + fault.seconds)
             case FaultKind.FATAL:
                 self._core.fail(SimulationError(f"a fault on purpose: {fault.error}"), fault.error)
             case FaultKind.TEMPERATURE:

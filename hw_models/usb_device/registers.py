@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Protocol
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -162,10 +163,7 @@ class Registers:
         controls = [self._values[register.address] for register in _ENGINES]
         for values in self._tiles.values():
             controls += values
-        return self.power is PowerState.ACTIVE and all(
-            csr.SCALAR_CORE_RUN_CONTROL.field(value, "command") is RunControl.RUN
-            for value in controls
-        )
+        return self.power is PowerState.ACTIVE and all(map(_runs, controls))
 
     @property
     def multiple(self) -> bool:
@@ -266,6 +264,12 @@ class Registers:
         for interrupt, control in csr.TOP_LEVEL_CONTROLS.items():
             if register is control:
                 self._report(interrupt)
+
+
+@lru_cache(maxsize=64)
+def _runs(control: int) -> bool:
+    """Whether a run control, all of which are alike, says RUN: asked 112 times for every write."""
+    return csr.SCALAR_CORE_RUN_CONTROL.field(control, "command") is RunControl.RUN
 
 
 def _reporting(interrupt: TopLevelInterrupt | None) -> tuple[Register, Register]:

@@ -80,6 +80,11 @@ class UsbDevice(Protocol):
         """Speed of the connection."""
         ...
 
+    @property
+    def idle(self) -> bool:
+        """Whether it computes nothing, so that nothing moves before the host does something."""
+        ...
+
     def descriptors(self) -> tuple[bytes, bytes]:
         """Device and configuration descriptor of what the device is now."""
         ...

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fitzroy.base import budget
 from fitzroy.formats.bytecode_module import (
     GLOBAL_BYTES,
     BytecodeModule,
@@ -36,6 +37,9 @@ from fitzroy.hw_models.vm.objects import (
 from fitzroy.hw_models.vm.opcodes import Dialect
 from fitzroy.hw_models.vm.operands import Function
 from fitzroy.hw_models.vm.status import Status, VmError, VmTrap
+
+_REFERENCE_BYTES = 8
+"""Of a slot for a reference."""
 
 INITIALIZER = "__init"
 DEINITIALIZER = "__deinit"
@@ -96,8 +100,10 @@ class Instance:
     def __post_init__(self) -> None:
         state = self.module.module_state
         size = 0 if state is None else state.global_bytes_capacity
+        references = 0 if state is None else state.global_ref_count
+        budget.demand(size + _REFERENCE_BYTES * references, f"the state of module {self.name!r}")
         self.globals = bytearray(size)
-        self.refs = [None] * (0 if state is None else state.global_ref_count)
+        self.refs = [None] * references
         segments = self.module.rodata_segments or ()
         self.rodata = [
             ByteBuffer(b"" if item.data is None else item.data.data) for item in segments

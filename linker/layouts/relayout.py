@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fitzroy.base import budget
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import (
@@ -24,8 +25,8 @@ from fitzroy.formats.darwinn import (
     TensorShape,
 )
 
-_MOST_POSITIONS = 1 << 26
-"""Most elements in y and x to make a map for; memory of all tiles is less than this in bytes."""
+_PLACE_BYTES = 48
+"""Most bytes in use for each position while its place is found, in 64 bits each."""
 
 Bytes = bytes | bytearray | memoryview | Array
 
@@ -186,12 +187,13 @@ def output_map(layer: Layer) -> OutputMap:
 
     Raises:
         FormatError: the layer is no output, or elements are not inside its buffer.
+        CapacityError: it has more positions than the budget has memory for.
     """
     output = layer.any_layer
     name = f"layer {layer.name!r}"
     if not isinstance(output, OutputLayer):
         raise FormatError("it is no output", table=name)
-    if min(layer.extent) < 1 or layer.y_dim * layer.x_dim > _MOST_POSITIONS:
+    if min(layer.extent) < 1:
         raise FormatError(f"an extent of {list(layer.extent)} in y, x and z", table=name)
     if layer.packed_bytes > layer.size_bytes:
         raise FormatError(f"{layer.packed_bytes} bytes in {layer.size_bytes}", table=name)
@@ -225,6 +227,7 @@ def _offsets(layout: OutputLayout, layer: Layer, table: str) -> Array:
         return np.asarray(values, np.int64)
 
     y, x, _ = layer.extent
+    budget.demand(_PLACE_BYTES * y * x, f"the places of {y} by {x} elements", where=table)
     tiles = read("linearized_tile_byte_offset", None)
     row, column = (
         read("y_coordinate_to_linear_tile_id_map", y),

@@ -29,6 +29,7 @@ def test_percentiles_are_measured_values() -> None:
     assert Latencies((3.0,)).percentile(50) == 3.0
 
 
+@pytest.mark.long
 def test_figures(fitzroy: Run, compiled: Path) -> None:
     result = fitzroy("bench", compiled, "--device", "sim:direct", "--runs", 3, "--json")
     assert result.code == 0
@@ -94,6 +95,7 @@ def test_sessions_by_kind() -> None:
     )
 
 
+@pytest.mark.long
 def test_slower_links_are_predicted_slower(fitzroy: Run, compiled: Path) -> None:
     found = [
         fitzroy("bench", compiled, "--device", "sim:direct", "--runs", 1, "--usb", usb, "--json")

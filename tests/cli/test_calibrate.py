@@ -19,6 +19,7 @@ def compiled(digits: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_profile_is_written_and_can_be_used(fitzroy: Run, compiled: Path, tmp_path: Path) -> None:
     path = tmp_path / "here.json"
     result = fitzroy("calibrate-host", "--device", "sim", "--runs", 1, "-o", path, "--json")
@@ -39,6 +40,7 @@ def test_a_profile_is_written_and_can_be_used(fitzroy: Run, compiled: Path, tmp_
     assert predicted["seconds"] * 1e3 >= host.fixed
 
 
+@pytest.mark.long
 def test_people_are_told_how_well_it_fits(fitzroy: Run, tmp_path: Path) -> None:
     result = fitzroy(
         "calibrate-host", "--device", "sim:direct", "--runs", 1, "-o", tmp_path / "h.json"

@@ -19,6 +19,7 @@ from fitzroy.formats import custom_op, darwinn, tflite
 from fitzroy.formats.object_file import ObjectFile, read_object
 
 
+@pytest.mark.long
 def test_quantized_models_go_to_the_edge_tpu(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     result = fitzroy("compile", digits)
     assert (result.code, result.err) == (0, "")
@@ -31,6 +32,7 @@ def test_quantized_models_go_to_the_edge_tpu(fitzroy: Run, digits: Path, tmp_pat
     assert "CONV_2D" in listed.out
 
 
+@pytest.mark.long
 def test_the_compiled_model_answers_as_its_source(
     fitzroy: Run, digits: Path, images: list[Path]
 ) -> None:
@@ -57,6 +59,7 @@ def test_figures(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     assert operator.outputs == ("probabilities",)
 
 
+@pytest.mark.long
 def test_formats(fitzroy: Run, digits: Path, tmp_path: Path, images: list[Path]) -> None:
     assert fitzroy("compile", digits, "--format", "package").code == 0
     package = darwinn.read_package((tmp_path / "digits.dwn").read_bytes())
@@ -135,6 +138,7 @@ def two_parts(path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_what_does_not_fit_stays_on_the_host(
     fitzroy: Run, tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +165,7 @@ def test_what_does_not_fit_stays_on_the_host(
 # --- several results -----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_models_compiled_together(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     two = two_parts(tmp_path / "two.tflite")
     document = fitzroy("compile", digits, two, "--out_dir", "out", "--json").json
@@ -186,6 +191,7 @@ def test_two_models_of_one_name(fitzroy: Run, digits: Path, tmp_path: Path) -> N
     assert "two models have the same name" in result.err
 
 
+@pytest.mark.long
 def test_segments_in_sequence(fitzroy: Run, digits: Path, images: list[Path]) -> None:
     document = fitzroy("compile", digits, "--num_segments", "3", "--json").json
     names = [f"digits_segment_{number}_of_3_edgetpu.tflite" for number in range(3)]
@@ -205,6 +211,7 @@ def test_an_output_directory(fitzroy: Run, digits: Path, tmp_path: Path) -> None
     assert os.listdir("there") == ["digits_edgetpu.tflite"]
 
 
+@pytest.mark.long
 def test_all_or_nothing_is_written(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     two = two_parts(tmp_path / "two.tflite")
     refused = fitzroy("compile", digits, two, "--format", "package", "--out-dir", "out", "--log")
@@ -243,6 +250,7 @@ def test_closed_directories(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
 # --- what is said --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_estimated_time(fitzroy: Run, digits: Path) -> None:
     text = fitzroy("compile", digits).out
     assert "Estimated time of an inference: 0." in text
@@ -312,6 +320,7 @@ def test_reports(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     assert part["layers"]
 
 
+@pytest.mark.long
 def test_dumps(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     assert fitzroy("compile", digits, "--dump", "d", "-q").code == 0
     names = sorted(os.listdir("d"))

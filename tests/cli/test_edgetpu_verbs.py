@@ -86,6 +86,7 @@ def test_linking_together(fitzroy: Run, obj: Path, tmp_path: Path) -> None:
     assert {row["token"] for row in json.loads(result.out)["results"]} == {"0x77"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "code", "what"),
     [

@@ -218,6 +218,7 @@ def _process(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, **options)  # type: ignore[call-overload, no-any-return]
 
 
+@pytest.mark.long
 def test_a_reader_that_goes_away_is_no_error(digits: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -228,6 +229,7 @@ def test_a_reader_that_goes_away_is_no_error(digits: Path) -> None:
     assert process.returncode == program.BROKEN_PIPE
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_behind_stdout_is_reported(digits: Path) -> None:
     with open("/dev/full", "wb") as full:
@@ -238,6 +240,7 @@ def test_a_full_disk_behind_stdout_is_reported(digits: Path) -> None:
     assert b"Traceback" not in err
 
 
+@pytest.mark.long
 def test_the_module_runs_and_exits_with_the_code() -> None:
     process = _process("inspect", "missing", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = process.communicate(timeout=60)
@@ -245,6 +248,7 @@ def test_the_module_runs_and_exits_with_the_code() -> None:
     assert b"no such file" in err
 
 
+@pytest.mark.long
 def test_output_survives_a_narrow_encoding(digits: Path) -> None:
     process = _process(
         "inspect", digits, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -255,6 +259,7 @@ def test_output_survives_a_narrow_encoding(digits: Path) -> None:
     assert b"CONV_2D \\xd74" in out
 
 
+@pytest.mark.long
 def test_interrupting_a_process(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo.tflite"
     os.mkfifo(fifo)

@@ -535,6 +535,7 @@ def _check(document: Document, package: Document) -> None:
                 assert used + reserved <= memory["wide"]["rows"], document["file"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", corpus_params("**/*edgetpu.tflite", quick=8))
 def test_compiled_models_of_the_corpus(
     fitzroy: Run, file: Path, record_property: Callable[[str, object], None]

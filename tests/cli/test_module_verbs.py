@@ -28,6 +28,7 @@ def ran(fitzroy: Run, file: str, *options: str) -> Array:
     return np.asarray(np.load("y.npy"))
 
 
+@pytest.mark.long
 def test_from_source_and_from_compiled_model(fitzroy: Run, digits: Path, wanted: Array) -> None:
     assert fitzroy("compile", digits, "--format", "module", "-o", "a.module").code == 0
     result = fitzroy("compile", "digits_edgetpu.tflite", "--format", "module")
@@ -49,6 +50,7 @@ def test_on_xnnpack(fitzroy: Run, digits: Path, wanted: Array) -> None:
     assert "--device" in refused.err
 
 
+@pytest.mark.long
 def test_several_models_in_one_module(fitzroy: Run, digits: Path, wanted: Array) -> None:
     Path("other.tflite").write_bytes(digits.read_bytes())
     options = ("--format", "module", "-o", "both.module", "--log", "--dump", "stages")
@@ -70,6 +72,7 @@ def test_sources_and_compiled_models_do_not_mix(fitzroy: Run, digits: Path, want
     assert "some models are compiled" in result.err
 
 
+@pytest.mark.long
 def test_shown_and_taken_apart(fitzroy: Run, digits: Path, wanted: Array) -> None:
     assert fitzroy("compile", digits, "--format", "module", "-o", "a.module").code == 0
     shown = fitzroy("inspect", "a.module")

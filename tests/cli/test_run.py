@@ -63,6 +63,7 @@ def test_the_oracle(fitzroy: Run, program: Path, images: list[Path], labels: Pat
         assert rows[0].split()[2] == str(digit(image))
 
 
+@pytest.mark.long
 @pytest.mark.runtime
 def test_the_runtime(fitzroy: Run, program: Path, digits: Path, images: list[Path]) -> None:
     need_executorch()
@@ -130,6 +131,7 @@ def test_wrong_inputs_name_the_right_ones(
         assert "'right': float32[2,3]" in result.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -206,6 +208,7 @@ def test_bundles_on_the_oracle(fitzroy: Run, bundle: Path) -> None:
     assert [case["passed"] for case in document.json["cases"]] == [True, False, True]
 
 
+@pytest.mark.long
 @pytest.mark.runtime
 def test_bundles_on_the_runtime(fitzroy: Run, bundle: Path) -> None:
     need_executorch()

@@ -111,6 +111,7 @@ def test_clocks(
     assert value in {SCU_CTRL_3.field(number, "gcb_clock") for number in written}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -143,6 +143,7 @@ def test_states_are_zero_unless_given(fitzroy: Run, compiled: Path) -> None:
     assert fitzroy("sim", compiled, "-i", "x.raw").code == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [

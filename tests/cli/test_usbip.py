@@ -68,6 +68,7 @@ def test_help(fitzroy: Run, arguments: list[str]) -> None:
         assert "no encryption" in result.out
 
 
+@pytest.mark.long
 def test_a_process_that_serves() -> None:
     with started("--json", "--speed", "high", "--seed", "5", "--devices", "2") as server:
         first = server.document()
@@ -97,6 +98,7 @@ def test_a_process_that_serves() -> None:
     assert err.splitlines()[-1] == "stopped"
 
 
+@pytest.mark.long
 def test_text_and_interruption(tmp_path: Path) -> None:
     faults = [{"at": {"transfer": 1}, "do": "replug", "seconds": 0.0}]
     (tmp_path / "faults.json").write_text(json.dumps(faults))
@@ -121,6 +123,7 @@ def test_text_and_interruption(tmp_path: Path) -> None:
     assert f"usbip --tcp-port {port} attach -r HOST -b 1-1" in err
 
 
+@pytest.mark.long
 def test_other_interfaces_come_with_a_warning() -> None:
     with started("--host", "0.0.0.0", "-q") as server:
         for _ in range(3):
@@ -131,6 +134,7 @@ def test_other_interfaces_come_with_a_warning() -> None:
     assert "no encryption" in err
 
 
+@pytest.mark.long
 def test_a_reader_that_goes_away() -> None:
     with started() as server:
         for _ in range(2):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from tests.compiler.edgetpu_reference import evaluate_on_device
+from tests.sharing import shared
 
 from fitzroy.base.errors import CapacityError, FitzroyError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
@@ -794,6 +795,24 @@ def random_inputs(graph: Graph, seed: int) -> dict[str, Array]:
     return found
 
 
+def program(graph: Graph, options: Options = DEFAULT) -> PackageFile:
+    """The linked program of a graph, which is compiled once in a session.
+
+    Args:
+        graph: the graph.
+        options: what the program may use of the chip.
+
+    Raises:
+        CapacityError: it does not fit.
+    """
+
+    def make() -> PackageFile:
+        (package,) = link([lower(graph, options)])
+        return package
+
+    return shared(("program", options, graph), make)
+
+
 ORDERS = (None, 1, 2)
 """Orders of engines and first contents of memories; None for the plain order."""
 
@@ -861,12 +880,16 @@ def findings(package: PackageFile, *, envelope: bool = False) -> tuple[Finding, 
         package: the package.
         envelope: whether what no published program has counts, too.
     """
-    streams = package.main.instruction_bitstreams or ()
-    chunks = [
-        disassemble(b"" if stream.bitstream is None else bytes(stream.bitstream))
-        for stream in streams
+    streams = [
+        b"" if stream.bitstream is None else bytes(stream.bitstream)
+        for stream in package.main.instruction_bitstreams or ()
     ]
-    found = verify_program(record(chunks), chunks)
+
+    def make() -> tuple[Finding, ...]:
+        chunks = [disassemble(stream) for stream in streams]
+        return tuple(verify_program(record(chunks), chunks))
+
+    found = shared(("findings", *streams), make)
     return tuple(one for one in found if envelope or one.rule != "envelope")
 
 
@@ -916,7 +939,7 @@ def examined(
         verified: whether to ask the verifier, if nothing else is wrong.
     """
     try:
-        (package,) = link([lower(graph, options)])
+        package = program(graph, options)
         fault = differences(graph, package, seed)
         objections = findings(package) if verified and not fault else ()
         return fault, [str(finding) for finding in objections]

@@ -131,6 +131,7 @@ def test_tokens_are_reset_between_phases() -> None:
     assert [one.thresholds[ScalarFlag.PRODUCER_A] for one in resets] == [10_000, 8_000]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_programs_that_reset_tokens_are_right(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync, "_TOKENS", 10)
@@ -181,6 +182,7 @@ def test_a_chunk_within_a_phase_waits_for_a_mesh_engine_without_work(
     assert {form(one) for one in behind} <= published().keys()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_programs_of_many_chunks_are_right(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     room = Builder.room
@@ -203,6 +205,7 @@ def test_programs_of_many_chunks_are_right(seed: int, monkeypatch: pytest.Monkey
 # --- the envelope --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "shard",
     [pytest.param(number, marks=[pytest.mark.slow] if number else []) for number in range(20)],
@@ -213,6 +216,7 @@ def test_random_models_keep_to_the_envelope(shard: int) -> None:
             assert outside(package, INSIDE) == {}, seed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [Options(parameter_rows=0), Options(narrow_bytes=16 << 10)],
@@ -242,6 +246,7 @@ def source_params(quick: int = 5) -> list[object]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", source_params())
 def test_models_keep_to_the_envelope(path: Path) -> None:
     if not quantized(path):

@@ -14,6 +14,7 @@ from tests.compiler.edgetpu_models import (
     Tally,
     check,
     differences,
+    program,
     random_inputs,
     random_model,
 )
@@ -57,6 +58,7 @@ QUICK, FULL = 4, 100
 """Shards of `SHARD` seeds each that run by default, and with ``--full``."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "shard",
     [
@@ -129,6 +131,7 @@ REDUCED: list[tuple[Shape, Shape]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("op", "shape", "axes"),
     mostly_slow(
@@ -179,6 +182,7 @@ def unpacked(shape: Shape, axis: int, seed: int) -> Graph:
     return model.graph
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "count"),
     [
@@ -195,6 +199,7 @@ def test_packing(shape: Shape, count: int) -> None:
         assert_right(packed(shape, axis, count, axis), (1,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "shape", [(1, 3, 6, 7), (1, 5, 4, 3), (4, 6), (6,), (3, 4, 5), (1, 2, 3, 4, 5), (2, 4, 4, 5)]
 )
@@ -218,6 +223,7 @@ def test_what_was_packed_is_unpacked_without_a_copy() -> None:
     assert_right(model.graph, (1,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shapes", "axis"),
     [
@@ -244,6 +250,7 @@ def test_rows_are_joined(shapes: tuple[Shape, ...], axis: int) -> None:
 # --- transpositions ------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "perm"),
     [
@@ -263,6 +270,7 @@ def test_transpositions(shape: Shape, perm: Shape) -> None:
     assert_right(of_one("transpose", shape, result, TransposeAttributes(perm), 3), (1,))
 
 
+@pytest.mark.long
 def test_transpositions_of_many_axes_are_refused() -> None:
     shape, perm = (6, 2, 7, 2, 4), (4, 3, 2, 1, 0)
     graph = of_one("transpose", shape, shape[::-1], TransposeAttributes(perm))
@@ -325,11 +333,13 @@ def _of_images(number: int) -> Graph:
     return finished(model, makers[number]())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(12))
 def test_several_images(number: int) -> None:
     assert_right(_of_images(number))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [
@@ -387,6 +397,7 @@ def softmax(shape: Shape, about: float, seed: int = 0, beta: float = 1.0) -> Gra
     return finished(model, model.emit("softmax", [x], type, SoftmaxAttributes(beta)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "about"),
     [
@@ -435,7 +446,7 @@ def test_tables_of_softmax() -> None:
 
 def test_softmax_of_pixels_runs_in_strips() -> None:
     graph = softmax((1, 40, 24, 19), 0.1)
-    (package,) = link([lower(graph, Options(narrow_bytes=6000))])
+    package = program(graph, Options(narrow_bytes=6000))
     assert differences(graph, package, 1) == ""
 
 

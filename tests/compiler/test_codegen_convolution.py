@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import ORDERS, random_inputs, random_model
+from tests.compiler.edgetpu_models import ORDERS, program, random_inputs, random_model
 from tests.compiler.edgetpu_reference import device_scale
 from tests.support import corpus
 
@@ -49,7 +49,7 @@ I8, U8 = DType.INT8, DType.UINT8
 
 def compare(graph: Graph, seeds: Sequence[int | None] = ORDERS) -> None:
     """Demand that the chip gives what the reference gives, and that its program keeps the rules."""
-    (package,) = link([lower(graph)])
+    package = program(graph)
     inputs = random_inputs(graph, 5)
     with patch.object(convolution, "requantization_scale", device_scale):
         wanted = evaluate(graph, inputs)
@@ -123,6 +123,7 @@ def grow(
 # --- convolutions --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "channels", "kernel", "stride", "dilation", "padding"),
     [
@@ -150,6 +151,7 @@ def test_convolution(
     compare(graph)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "channels", "kernel", "stride", "dilation", "padding"),
     [
@@ -280,6 +282,7 @@ def test_chunks_have_as_few_steps_as_may_be(groups: int, taps: int) -> None:
     assert len(steps) <= 1 or all(count in PUBLISHED_RUN for count in steps)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(900, 912))
 def test_partial_sums_of_random_models(seed: int) -> None:
     for segment in divide(random_model(seed))[0]:
@@ -289,6 +292,7 @@ def test_partial_sums_of_random_models(seed: int) -> None:
 # --- depthwise -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "multiplier", "kernel", "stride", "dilation", "padding"),
     [
@@ -330,6 +334,7 @@ def test_depthwise(
 OPTIONS = Depthwise.patches
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(8))
 def test_any_patch_gives_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
@@ -398,7 +403,7 @@ def test_patches_cover_what_a_tile_owns(reach: Reach, positions: int) -> None:
 def test_lanes_hold_patches() -> None:
     graph = chain(I8, (56, 56, 32))
     grow(graph, "depthwise_conv_2d", 32, (3, 3))
-    (package,) = link([lower(graph)])
+    package = program(graph)
     run = SimulatedDevice().start(package, {"x": np.zeros(56 * 56 * 32, np.uint8)}, record=True)
     stage = run.finish().stages[-1]
     assert stage.recording is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import ORDERS, differing_bytes
+from tests.compiler.edgetpu_models import ORDERS, differing_bytes, program
 from tests.support import corpus
 
 from fitzroy.base.errors import UnsupportedError
@@ -37,7 +37,7 @@ SAME, VALID = PaddingScheme.SAME, PaddingScheme.VALID
 def differences(graph: Graph, seeds: Sequence[int | None] = ORDERS) -> int:
     """Bytes of all outputs that the chip gives otherwise than the reference."""
     verify(graph)
-    (package,) = link([lower(graph)])
+    package = program(graph)
     return differing_bytes(graph, package, seeds)
 
 
@@ -247,11 +247,13 @@ def _pools() -> Iterator[tuple[str, Graph]]:
 GRAPHS = dict([*_binary(), *_unary(), *_shapes(), *_resizes(), *_pools()])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", GRAPHS)
 def test_operators_give_the_bytes_of_device_arithmetic(name: str) -> None:
     assert differences(GRAPHS[name]) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
@@ -543,6 +545,7 @@ _GROW: tuple[Callable[[Graph, np.random.Generator, str], str], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(24))
 def test_random_graphs_give_the_bytes_of_device_arithmetic(seed: int) -> None:
     assert differences(random_graph(seed), (seed,)) == 0

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import differing_bytes, findings
+from tests.compiler.edgetpu_models import differing_bytes, findings, program
 from tests.compiler.test_codegen_convolution import chain, grow, image
 from tests.compiler.test_codegen_strips import pool
 from tests.support import corpus
@@ -205,10 +205,11 @@ def differences(
     graph: Graph, nbytes: int = NARROW_BYTES, seeds: Sequence[int] = (1, 2)
 ) -> tuple[int, PackageFile]:
     """Bytes that differ from the arithmetic of the chip, and the package."""
-    (package,) = link([lower(graph, Options(narrow_bytes=nbytes))])
+    package = program(graph, Options(narrow_bytes=nbytes))
     return differing_bytes(graph, package, seeds), package
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_inputs_and_outputs_may_be_larger_than_narrow_memory(name: str) -> None:
     make, nbytes = CASES[name]
@@ -264,6 +265,7 @@ def test_layouts_of_outputs_that_come_in_strips_have_several_passes() -> None:
     assert ownership_of(layout).tiles % 16 == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("levels", "channels", "nbytes"), [(2, 4, 2600), (3, 8, 6000)])
 def test_skip_connections_that_do_not_fit_wait_in_the_memory_of_the_host(
     levels: int, channels: int, nbytes: int
@@ -281,6 +283,7 @@ def test_skip_connections_that_do_not_fit_wait_in_the_memory_of_the_host(
     assert any(isinstance(step, Fence) for step in steps[:first])
 
 
+@pytest.mark.long
 def test_inputs_that_are_read_again_later_come_twice() -> None:
     graph = chain(I8, (64, 48, 4))
     grow(graph, "conv_2d", 8, (3, 3))
@@ -300,6 +303,7 @@ def test_inputs_that_are_read_again_later_come_twice() -> None:
 # --- views ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("extent", "anchors", "classes", "dtype"),
     [((20, 13), 3, 5, I8), ((20, 16), 2, 3, U8), ((33, 47), 1, 1, I8), ((40, 40), 6, 91, U8)],
@@ -327,6 +331,7 @@ def test_parts_with_other_scales_are_requantized() -> None:
     assert differences(graph)[0] == 0
 
 
+@pytest.mark.long
 def test_views_get_a_place_for_operators_that_need_one() -> None:
     graph = detector((16, 16), 2, 2, U8)
     boxes, _ = graph.outputs
@@ -343,6 +348,7 @@ def test_views_get_a_place_for_operators_that_need_one() -> None:
     assert [str(finding) for finding in findings(package)] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("extent", "channels"), [((64, 40), 32), ((88, 64), 13), ((128, 128), 1), ((120, 100), 3)]
 )
@@ -359,6 +365,7 @@ def test_images_of_more_values_than_a_loop_counts_are_reshaped(
     assert differences(graph, seeds=(1,))[0] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("extent", "channels", "nbytes", "passes"),
     [
@@ -391,6 +398,7 @@ def test_means_of_large_images_gather_some_channels_at_a_time(
     assert [str(finding) for finding in findings(package)] == []
 
 
+@pytest.mark.long
 def test_parts_are_joined_for_operators_that_need_all_of_them() -> None:
     graph = chain(I8, (48, 40, 4))
     parts = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import differing_bytes, findings
+from tests.compiler.edgetpu_models import differing_bytes, findings, program
 from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus
 
@@ -115,7 +115,7 @@ class Memory:
 def differences(graph: Graph, seeds: Sequence[int | None] = (1, 2)) -> int:
     """Bytes of all outputs that the chip gives otherwise than the reference."""
     verify(graph)
-    (package,) = link([lower(graph)])
+    package = program(graph)
     assert not findings(package)
     return differing_bytes(graph, package, seeds)
 
@@ -133,6 +133,7 @@ MEMORIES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("memory", MEMORIES, ids=str)
 def test_sizes(memory: Memory) -> None:
     assert differences(memory.graph()) == 0
@@ -254,6 +255,7 @@ def test_the_table_is_nearly_exact() -> None:
     assert abs(value[0]) < 0.5
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_a_published_model_is_one_part() -> None:
     graph = load(corpus() / "coral" / "keras_lstm_mnist_ptq.tflite")

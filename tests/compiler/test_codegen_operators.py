@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import Model, differences, examined, random_inputs
+from tests.compiler.edgetpu_models import Model, differences, examined, program, random_inputs
 from tests.compiler.edgetpu_reference import evaluate_on_device
 
 from fitzroy.base.errors import UnsupportedError
@@ -108,6 +108,7 @@ def transposed(
     return finished(model, model.emit("transpose_conv", operands, type, attributes))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("image", "kernel", "stride", "padding", "channels"),
     [
@@ -188,7 +189,7 @@ def test_transposed_convolutions_run_in_strips() -> None:
     graph = finished(model, model.emit("conv_2d", [wide, w], type, ConvAttributes(padding=SAME)))
     verify(graph)
     # The image between both takes 2,048 bytes of every tile and more for its borders.
-    (package,) = link([lower(graph, Options(narrow_bytes=5000))])
+    package = program(graph, Options(narrow_bytes=5000))
     assert differences(graph, package, 1) == ""
 
 
@@ -199,6 +200,7 @@ RESIZES = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("size", "sampling"), mostly_slow(product(RESIZES, Sampling), 4))
 def test_bilinear_resizes(size: tuple[int, int], sampling: Sampling) -> None:
     before, after = size
@@ -206,6 +208,7 @@ def test_bilinear_resizes(size: tuple[int, int], sampling: Sampling) -> None:
     assert_right(of_one("resize_bilinear", (1, before, 6, 5), (1, after, 10, 5), attributes), (1,))
 
 
+@pytest.mark.long
 def test_bilinear_resizes_by_many_phases_take_strips_of_sums() -> None:
     size = 129, 145
     attributes = ResizeAttributes(size, Sampling.ALIGN_CORNERS)
@@ -213,6 +216,7 @@ def test_bilinear_resizes_by_many_phases_take_strips_of_sums() -> None:
     assert_right(graph, (1,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sampling", list(Sampling))
 @pytest.mark.parametrize(("before", "after"), [*RESIZES, (33, 513), (2, 3)])
 def test_pieces_give_every_result_its_neighbours(
@@ -269,6 +273,7 @@ def test_interpolation_is_exact_and_ties_go_up() -> None:
         np.testing.assert_array_equal(found, (2 * sums + unit) // (2 * unit))
 
 
+@pytest.mark.long
 def test_rounded_weights_differ_by_one_at_most() -> None:
     before, after = 9, 140
     sampling = Sampling.HALF_PIXEL
@@ -286,6 +291,7 @@ def test_rounded_weights_differ_by_one_at_most() -> None:
     assert np.count_nonzero(gap) < 0.1 * gap.size
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(15, 9), (47, 31), (5, 64)])
 def test_nearest_resizes(size: tuple[int, int]) -> None:
     for sampling in Sampling:
@@ -311,6 +317,7 @@ def normalized(shape: tuple[int, ...], dtype: DType, zero: int = 0) -> Graph:
     return graph
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [I8, U8])
 @pytest.mark.parametrize(
     ("shape", "zero"),
@@ -372,13 +379,14 @@ def test_normalization_runs_in_strips() -> None:
     graph = finished(model, model.emit("max_pool_2d", [rows], small, pool))
     verify(graph)
     # Both images between take 1,152 bytes of every tile.
-    (package,) = link([lower(graph, Options(narrow_bytes=5000))])
+    package = program(graph, Options(narrow_bytes=5000))
     assert differences(graph, package, 1) == ""
 
 
 # --- elements at other places --------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "perm"),
     [
@@ -422,6 +430,7 @@ IMAGES = ((1, 5, 6, 7), (1, 5, 6, 1), (1, 1, 6, 7), (5, 1, 7), (6, 1), (7,), (1,
 VECTORS = ((3, 70), (1, 70), (70,), (3, 1), (1,), (1, 3, 70))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("one", "other", "constant"),
     mostly_slow(
@@ -451,6 +460,7 @@ def test_operands_are_repeated(
     assert_right(finished(model, model.emit(op, order, type, attributes)), (1,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(1, 4, 2541), (1, 1, 4, 2541), (2, 3000)])
 @pytest.mark.parametrize("constant", [True, False])
 def test_products_of_many_channels_are_those_of_vectors(
@@ -483,6 +493,7 @@ def test_products_of_many_channels_with_a_pixel_are_refused() -> None:
 # --- rows ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "channels"), [((4, 8), 3), ((40, 30), 70), ((1, 9, 33), 8), ((1, 4, 5, 12), 20)]
 )

@@ -49,6 +49,7 @@ MOST_REFUSED = 0.05
 """Share of operators that may stay on the host."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "shard",
     [
@@ -71,6 +72,7 @@ def test_random_models(shard: int) -> None:
     assert tally.segments >= SHARD // 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [Options(parameter_rows=0), Options(narrow_bytes=16 << 10)],
@@ -147,6 +149,7 @@ def test_arithmetic_of_the_chip_is_close_to_the_reference() -> None:
     assert differing < values / 100
 
 
+@pytest.mark.long
 def test_a_wrong_program_is_found_and_minimized(monkeypatch: pytest.MonkeyPatch) -> None:
     seed = next(
         seed
@@ -421,11 +424,13 @@ def test_what_is_too_large_is_refused_with_a_reason(name: str) -> None:
     assert reason in found[0]
 
 
+@pytest.mark.long
 def test_vectors_go_to_the_host_between_strips() -> None:
     graph = vector_and_image()
     assert examined(graph, 1, Options(narrow_bytes=8192)) == ("", [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FOUND)
 def test_what_random_models_found(name: str) -> None:
     """Operators that another one keeps from the chip stay on the host, with a reason."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import differences, findings, random_inputs
+from tests.compiler.edgetpu_models import differences, findings, program, random_inputs
 from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus
 
@@ -116,7 +116,7 @@ MODELS = (convolutions, separable, few_channels, passes, long_blocks)
 
 
 def linked(graph: Graph, rows: int | None) -> PackageFile:
-    (package,) = link([lower(graph, Options(parameter_rows=rows))])
+    package = program(graph, Options(parameter_rows=rows))
     return package
 
 
@@ -130,6 +130,7 @@ def sizes(package: PackageFile) -> tuple[int, int]:
     return on_chip, streamed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.8])
 def test_any_part_of_the_parameters_may_come_from_the_host(
@@ -214,6 +215,7 @@ def test_the_host_is_never_kept_from_other_transfers() -> None:
     assert ahead[-1] == 0
 
 
+@pytest.mark.long
 def test_strips_are_sent_their_weights_again() -> None:
     graph = Chain((40, 40, 32)).conv(96, 3).conv(32, 3).graph
     file = lower(graph, Options(narrow_bytes=14_000, parameter_rows=0))
@@ -265,6 +267,7 @@ def test_the_virtual_device_is_sent_the_parameters(rows: int) -> None:
             compare(outputs.tensors[graph.outputs[0]], graph, inputs)
 
 
+@pytest.mark.long
 def test_streaming_takes_the_time_of_the_transfer() -> None:
     graph = Chain((4, 4, 512)).conv(512).conv(512).conv(512).graph
     times = {}
@@ -301,6 +304,7 @@ def test_models_that_are_larger_than_the_chip(model: Callable[[], Chain]) -> Non
     assert not findings(package)
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 @pytest.mark.parametrize("rows", [0, 1111])
 def test_a_network(rows: int) -> None:

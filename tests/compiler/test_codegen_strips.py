@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import differences, findings, random_inputs
+from tests.compiler.edgetpu_models import differences, findings, program, random_inputs
 from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.compiler.test_codegen_convolution import chain, grow, image
 from tests.support import corpus
@@ -38,7 +38,6 @@ from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.object_file import write_object
 from fitzroy.hw_models.edgetpu.verifier import record, verify
 from fitzroy.hw_models.isa.program import disassemble
-from fitzroy.linker.packages.darwinn import link
 
 SEEDS = (None, 1, 2)
 """Orders of engines and first contents of memories; None for the plain order."""
@@ -167,6 +166,7 @@ def limits(name: str) -> tuple[int, ...]:
 # --- programs ------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", GRAPHS)
 def test_strips_give_what_whole_layers_give(name: str) -> None:
     graph = GRAPHS[name]()
@@ -175,7 +175,7 @@ def test_strips_give_what_whole_layers_give(name: str) -> None:
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
     for limit, seed in zip(limits(name), [1, None, 2], strict=False):
         assert any(step.whole is not None for step in plan_of(graph, limit).steps)
-        (package,) = link([lower(graph, Options(narrow_bytes=limit))])
+        package = program(graph, Options(narrow_bytes=limit))
         found = SimulatedDevice(seed=seed).run(package, raw)
         for output in graph.outputs:
             np.testing.assert_array_equal(
@@ -185,10 +185,11 @@ def test_strips_give_what_whole_layers_give(name: str) -> None:
             )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["separable-int8", "wide", "max-pool"])
 def test_programs_obey_the_rules_of_the_chip(name: str) -> None:
     graph = GRAPHS[name]()
-    (package,) = link([lower(graph, Options(narrow_bytes=limits(name)[0]))])
+    package = program(graph, Options(narrow_bytes=limits(name)[0]))
     streams = package.main.instruction_bitstreams or ()
     chunks = [disassemble(np.asarray(stream.bitstream).tobytes()) for stream in streams]
     found = [finding for finding in verify(record(chunks), chunks) if finding.rule != "envelope"]
@@ -213,6 +214,7 @@ def test_weights_are_kept_once_and_sent_for_every_strip() -> None:
 # --- places --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", GRAPHS)
 def test_rows_are_there_when_they_are_read(name: str) -> None:
     for limit in limits(name):
@@ -255,9 +257,9 @@ def check_rows(plan: lowering._Plan, limit: int) -> None:
                 memory[part, place(result, part, row)] = token(result, row)
 
 
-def one_size() -> Graph:
+def one_size(columns: int = 40) -> Graph:
     """Layers whose images have one size, two of which fit only if one lies over the other."""
-    graph = chain(DType.INT8, (48, 40, 16))
+    graph = chain(DType.INT8, (48, columns, 16))
     for _ in range(4):
         grow(graph, "depthwise_conv_2d", 16, (3, 3))
         grow(graph, "conv_2d", 16, (1, 1))
@@ -275,17 +277,18 @@ def test_results_lie_over_what_is_read() -> None:
     # Strips go down, and up again.
     assert 0 in begins
     assert max(begins) > 0
-    (package,) = link([lower(graph, Options(narrow_bytes=limit))])
+    package = program(graph, Options(narrow_bytes=limit))
     for seed in (1, 2):
         assert differences(graph, package, seed) == ""
     assert not findings(package)
 
 
+@pytest.mark.long
 def test_images_that_never_fit_wait_with_the_host() -> None:
-    graph, limit = one_size(), 2500
+    graph, limit = one_size(20), 1500
     kinds = {type(step.layer).__name__ for step in plan_of(graph, limit).steps}
     assert {"Keep", "Fetch"} <= kinds
-    (package,) = link([lower(graph, Options(narrow_bytes=limit))])
+    package = program(graph, Options(narrow_bytes=limit))
     for seed in (1, 2):
         assert differences(graph, package, seed) == ""
     assert not findings(package)
@@ -359,6 +362,7 @@ def test_segments_hold_all_readers_of_what_they_do_not_keep() -> None:
                 assert readers <= inside
 
 
+@pytest.mark.long
 def test_intermediate_images_go_to_the_host_in_strips() -> None:
     graph = pooled("max_pool_2d")()
     graph.outputs.insert(0, graph.nodes()[0].outputs[0])
@@ -369,7 +373,7 @@ def test_intermediate_images_go_to_the_host_in_strips() -> None:
     )
     inputs = random_inputs(graph, 5)
     wanted = evaluate_on_device(graph, inputs)
-    (package,) = link([lower(graph, Options(narrow_bytes=limit))])
+    package = program(graph, Options(narrow_bytes=limit))
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
     found = SimulatedDevice(seed=1).run(package, raw)
     for output in graph.outputs:
@@ -433,7 +437,7 @@ def test_large_networks_of_the_corpus(name: str) -> None:
     (segment,), _ = divide(load(corpus() / f"coral/{name}.tflite"))
     graph = segment.graph
     inputs = random_inputs(graph, 1)
-    (package,) = link([lower(graph)])
+    package = program(graph)
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
     found = SimulatedDevice(seed=1).run(package, raw)
     wanted = evaluate_on_device(graph, inputs)

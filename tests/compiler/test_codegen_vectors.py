@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.compiler.edgetpu_models import ORDERS, differing_bytes
+from tests.compiler.edgetpu_models import ORDERS, differing_bytes, program
 from tests.support import corpus
 
 from fitzroy.base.errors import UnsupportedError
@@ -32,7 +32,7 @@ I8, U8 = DType.INT8, DType.UINT8
 def differences(graph: Graph, seeds: Sequence[int | None] = ORDERS) -> int:
     """Bytes of all outputs that the chip gives otherwise than the reference."""
     verify(graph)
-    (package,) = link([lower(graph)])
+    package = program(graph)
     return differing_bytes(graph, package, seeds, evaluate)
 
 
@@ -95,6 +95,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("depth", "channels"), SIZES)
 @pytest.mark.parametrize("dtype", [I8, U8])
 def test_fully_connected_of_any_size(depth: int, channels: int, dtype: DType) -> None:
@@ -106,6 +107,7 @@ def test_fully_connected_of_any_size(depth: int, channels: int, dtype: DType) ->
     assert differences(graph) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_chains_of_random_sizes_with_several_inputs_and_outputs(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -180,6 +182,7 @@ def test_convolutions_on_one_position(
 AVERAGED = [(7, 7, 64), (4, 4, 3), (1, 1, 100), (6, 6, 1500), (33, 33, 160), (5, 9, 70)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("height", "width", "channels"), AVERAGED)
 @pytest.mark.parametrize("op", ["mean", "average_pool_2d"])
 def test_global_averages(op: str, height: int, width: int, channels: int) -> None:
@@ -275,6 +278,7 @@ SOFTMAX = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "scale", "beta"), SOFTMAX)
 @pytest.mark.parametrize("dtype", [I8, U8])
 @pytest.mark.parametrize("inner", [False, True])
@@ -302,7 +306,7 @@ def test_hosts_can_follow_softmax() -> None:
     graph, x = of_input(rng, (1, 300), U8)
     result = TensorType((1, 300), U8, Quantization.per_tensor(1 / 256, 0))
     graph.outputs = [graph.emit("softmax", [x], result, SoftmaxAttributes())]
-    (package,) = link([lower(graph)])
+    package = program(graph)
     hints = package.main.dma_hints
     assert hints is not None
     assert hints.fully_deterministic
@@ -317,6 +321,7 @@ def test_softmax_of_several_long_rows_is_refused() -> None:
         lower(graph)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("inner", [False, True])
 def test_softmax_of_more_than_the_scalar_core_holds(inner: bool) -> None:
     rng = np.random.default_rng(1)
@@ -342,6 +347,7 @@ def test_every_block_has_one_owner(first: int, channels: int) -> None:
 MODELS = ["templates/dense_256", "templates/dense_1024", "layers/model_dense_2x2x3x100x100"]
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name: str) -> None:

@@ -48,6 +48,7 @@ def lowered(seed: int) -> Lowered | None:
     return Lowered(item, found - set(published()), emitted[0])
 
 
+@pytest.mark.long
 def test_what_is_not_confirmed_is_refused_and_named() -> None:
     refused = 0
     for seed in SEEDS:
@@ -65,6 +66,7 @@ def test_what_is_not_confirmed_is_refused_and_named() -> None:
     assert refused
 
 
+@pytest.mark.long
 def test_what_is_confirmed_is_used() -> None:
     for seed in SEEDS:
         usual = lowered(seed)
@@ -74,6 +76,7 @@ def test_what_is_confirmed_is_used() -> None:
         assert write_object(lower(random_model(seed), confirmed)) == write_object(usual.item)
 
 
+@pytest.mark.long
 def test_one_form_less_is_refused() -> None:
     tried = 0
     for seed in SEEDS:
@@ -88,6 +91,7 @@ def test_one_form_less_is_refused() -> None:
     assert tried
 
 
+@pytest.mark.long
 def test_operators_whose_forms_are_not_confirmed_stay_on_the_host() -> None:
     options = Options(conservative=True, confirmed=frozenset())
     left, kept = 0, 0

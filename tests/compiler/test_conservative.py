@@ -40,6 +40,7 @@ def random_dims(rng: np.random.Generator, rank: int) -> list[tuple[int, int]]:
     return dims
 
 
+@pytest.mark.long
 def test_a_spelling_counts_and_waits_at_the_same_elements() -> None:
     rng = np.random.default_rng(0)
     changed = 0
@@ -167,6 +168,7 @@ def test_a_single_turn_may_grow() -> None:
 # --- programs ------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_random_models(seed: int) -> None:
     graph = random_model(seed)
@@ -199,6 +201,7 @@ def shares(names: Sequence[str], options: Options) -> tuple[float, float]:
     return report.known_instructions / report.instructions, report.known_forms / report.forms
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_every_form_is_explained_and_most_are_published() -> None:
     plain, conservative = (shares(MODELS, options) for options in (DEFAULT, CONSERVATIVE))

@@ -301,6 +301,7 @@ def test_an_ill_typed_text_is_the_files_fault(tmp_path: object) -> None:
         fitzroy.load(path)
 
 
+@pytest.mark.long
 def test_windows_beyond_the_tables_are_refused() -> None:
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((1, 2, 2, 1)).astype(np.float32)

@@ -569,6 +569,7 @@ UNPLACED = {
 """Models whose operands cannot be placed by order and size alone."""
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_blobs_of_the_corpus(capsys: pytest.CaptureFixture[str]) -> None:
     found_operands = all_operands = found_bytes = all_bytes = models = 0
@@ -623,6 +624,7 @@ def test_scales_of_the_compiled_layers_matter() -> None:
     assert missing == RESCALED
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_order_and_size_place_most_of_the_corpus() -> None:
     unplaced = set()

@@ -600,6 +600,7 @@ PARALLEL = {
 """Parallel operators of the same sizes with one scale each."""
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_the_corpus_patched_with_its_own_sources() -> None:
     patched = 0

@@ -142,6 +142,16 @@ def test_what_has_no_known_stage_is_refused() -> None:
         stage_of("quantize", [TensorType((1,), DType.FLOAT32)], x, Attributes())
 
 
+def test_scales_whose_quotient_no_number_holds() -> None:
+    large, small = act(1e38, 10), act(1e-37, 10)
+    with pytest.raises(UnsupportedError, match="too far apart"):
+        stage_of("quantize", [large], small, Attributes())
+    weights = weight((1e38,), (0,), DType.INT8)
+    with pytest.raises(UnsupportedError, match="too far apart"):
+        stage_of("conv_2d", [large], small, ConvAttributes(), weights=(weights,))
+    assert stage_of("quantize", [small], large, Attributes()).scale == 0
+
+
 # --- vectors and corpus --------------------------------------------------------------------------
 
 
@@ -177,6 +187,7 @@ def test_vectors_of_the_manual() -> None:
         assert np.array_equal(np.rint(scaled) + stage.output_zero_point, v["out"])
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_stages_of_the_corpus() -> None:
     """Of all operators, which have a tensor operation with just these constants."""

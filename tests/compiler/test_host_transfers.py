@@ -125,16 +125,19 @@ def known(name: str) -> dict[str, Measured]:
     return values(compiled(name))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_programs_stay_where_published_programs_are(name: str) -> None:
     outside = {slug: str(item.worst) for slug, item in known(name).items() if item.outside}
     assert outside == {}
 
 
+@pytest.mark.long
 def test_all_properties_are_measured() -> None:
     assert {slug for name in MODELS for slug in known(name)} == set(SLUGS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_results_are_right(name: str) -> None:
     package = compiled(name)
@@ -183,6 +186,7 @@ UNDONE: dict[str, tuple[str, object, str, object]] = {
 """By property: a program, and a decision that is undone."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slug", UNDONE)
 def test_decisions_that_are_undone_show(slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, owner, attribute, value = UNDONE[slug]

@@ -167,6 +167,10 @@ def test_attributes_survive_the_text_form(value: ClampAttributes | CustomAttribu
     assert parse_graph(print_graph(graph), attributes_of).nodes()[0].attributes == value
 
 
+def _listed(value: str) -> str:
+    return f'graph "g" {{ input %x : int8[1] %y : int8[1] = reshape(%x) {{shape = {value}'
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -188,6 +192,14 @@ def test_attributes_survive_the_text_form(value: ClampAttributes | CustomAttribu
         ('graph "g" { ?', "unexpected character"),
         ('graph "\\q" { }', "escape"),
         (f'graph "g" {{ input %x : int8[{"9" * 5000}] }}', "integer"),
+        (_listed("[" * 9 + "]" * 9), "lists within lists, more than 8 deep"),
+        (_listed("[" * 100_000), "lists within lists, more than 8 deep"),
+        (_listed("[" * 8 + "]" * 8), "where .* is expected"),
+        ('graph "g" { input %x : int8[1] quant(1e-45 : 0) }', "no positive, normal float32"),
+        ('graph "g" { input %x : int8[1] quant(1e39 : 0) }', "no positive, normal float32"),
+        ('graph "g" { input %x : int8[1] quant(nan : 0) }', "no positive, normal float32"),
+        ('graph "g" { input %x : int8[1] quant(0 : 0) }', "no positive, normal float32"),
+        ('graph "g" { input %x : int8[1] quant(1 : 128) }', "zero point beyond int8"),
     ],
 )
 def test_malformed_text_is_refused_with_a_place(text: str, message: str) -> None:
@@ -197,6 +209,7 @@ def test_malformed_text_is_refused_with_a_place(text: str, message: str) -> None
     assert caught.value.offset is not None
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_mutated_text_gives_only_format_errors(data: st.DataObject) -> None:

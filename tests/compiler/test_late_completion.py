@@ -49,6 +49,7 @@ def test_programs_bear_what_published_programs_bear(name: str) -> None:
         assert examined(PROGRAMS[name](), seed) == ("", [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", UNDONE)
 def test_decisions_that_are_undone_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program, owner, attribute, value = UNDONE[name]

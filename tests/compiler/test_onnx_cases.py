@@ -126,6 +126,7 @@ def cases() -> dict[str, list[Case]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("op", ROWS)
 def test_cases(op: str) -> None:
     ours, attributes = ROWS[op]

@@ -42,6 +42,7 @@ from fitzroy.compiler.passes.quantize import (
 from fitzroy.compiler.reference import evaluate
 from fitzroy.formats.tflite import write_model
 from fitzroy.hw_models import numerics
+from fitzroy.hw_models.numerics import Arithmetic
 
 F32 = DType.FLOAT32
 IMAGE = (1, 4, 4, 4)
@@ -564,3 +565,19 @@ def test_wrong_requests(samples: Any, options: dict[str, Any], text: str) -> Non
     graph.outputs = ["n"]
     with pytest.raises(UsageError, match=text):
         quantize(graph, samples, **options)
+
+
+@pytest.mark.parametrize("arithmetic", list(Arithmetic))
+@pytest.mark.parametrize("zero", [0, 3])
+def test_one_scale_and_two_types(zero: int, arithmetic: Arithmetic) -> None:
+    """Equal scales and zero points do not make nothing of a conversion between types."""
+    same = Quantization.per_tensor(0.5, zero)
+    for first, second in ((DType.INT8, DType.UINT8), (DType.UINT8, DType.INT8)):
+        graph = Graph("conversion")
+        graph.add_input("x", TensorType((256,), first, same))
+        result = TensorType((256,), second, same)
+        graph.outputs = [graph.emit("quantize", ["x"], result, stem="y")]
+        x = np.arange(first.limits[0], first.limits[1] + 1).astype(first.numpy)
+        (y,) = evaluate(graph, {"x": x}, arithmetic).values()
+        assert y.dtype == second.numpy
+        np.testing.assert_array_equal(y, np.clip(x.astype(int), *second.limits))

@@ -93,6 +93,7 @@ def test_an_operator_that_cannot_be_emitted_stays_on_the_host(
     assert result.data == compiled(graph, tmp_path).data
 
 
+@pytest.mark.long
 def test_an_operator_whose_instructions_do_not_encode_stays_on_the_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -218,6 +218,7 @@ def phase_of(instruction: TileInstruction, rng: np.random.Generator) -> list[Ins
 MAKERS = (random_consumer, random_sender, random_packing, random_unpacking, random_mesh)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("known", [True, False])
 def test_other_forms_do_the_same(
@@ -319,6 +320,7 @@ def test_needs_are_those_of_all_iterations() -> None:
     assert [item[1:] for item in needs(instruction)] == [(-2, 4)]
 
 
+@pytest.mark.long
 def test_what_was_chosen_before_does_not_matter() -> None:
     """Choices are kept from program to program; equal programs have equal bytes even so."""
 

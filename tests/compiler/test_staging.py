@@ -105,6 +105,7 @@ def test_weights_of_all_channels_leave_room_for_parameters() -> None:
         assert all(layer.staging is not Staging.WHOLE for layer, _ in layers(steps))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [DEFAULT, Options(conservative=True)])
 @pytest.mark.parametrize("way", list(Staging))
 def test_every_way_gives_the_same_bytes(options: Options, way: Staging) -> None:

@@ -101,6 +101,7 @@ def test_refusals_name_operator_reason_and_remedy() -> None:
     assert fitzroy.compile(graph, outputs=["scores"]).data
 
 
+@pytest.mark.long
 def test_equal_models_give_equal_programs() -> None:
     for name in ("conv_2d-uint8", "unidirectional_sequence_lstm-True", "arg_max-int8"):
         first, second = fitzroy.compile(zoo()[name]), fitzroy.compile(zoo()[name])

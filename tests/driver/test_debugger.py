@@ -73,6 +73,7 @@ def test_looking_changes_nothing(seed: int | None) -> None:
     assert stream(look=True) == stream(look=False)
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 @pytest.mark.parametrize("seed", [None, 1])
 def test_looking_at_a_compiled_model_changes_nothing(seed: int | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -66,9 +66,9 @@ def chunks(slug: str) -> list[list[Instruction]]:
     ]
 
 
-def failing() -> set[str]:
+def failing(probes: Iterable[Probe] = OWN) -> set[str]:
     """Probes with a formula that the simulator, as it is, does not answer as predicted."""
-    return {probe.slug for probe in OWN if not passes(probe)}
+    return {probe.slug for probe in probes if not passes(probe)}
 
 
 def passes(probe: Probe) -> bool:
@@ -136,6 +136,7 @@ def test_formulas_agree_with_the_simulator() -> None:
     assert failing() == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_answers_do_not_depend_on_the_order_of_engines(seed: int) -> None:
     for probe in OWN + SAMPLE:
@@ -175,13 +176,21 @@ def test_there_are_enough_deviations() -> None:
     assert found <= {probe.slug for probe in OWN}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_deviation_is_found_by_the_probes_that_should(
-    mutant: Mutant, monkeypatch: pytest.MonkeyPatch, quick: None
+    mutant: Mutant, monkeypatch: pytest.MonkeyPatch, quick: None, full: bool
 ) -> None:
     assert mutant.found
+    # Of the probes that must not notice, each deviation meets others.
+    turn = MUTANTS.index(mutant)
+    met = [
+        probe
+        for number, probe in enumerate(OWN)
+        if full or probe.slug in mutant.found or (number + turn) % 5 == 0
+    ]
     mutant.plant(monkeypatch)
-    assert failing() == mutant.found
+    assert failing(met) == mutant.found
 
 
 def test_every_property_has_a_probe_that_a_deviation_fails() -> None:
@@ -287,6 +296,7 @@ def flipped(tensors: Mapping[str, Array]) -> Mapping[str, Array]:
 CHOSEN = ["control-echo", "control-copy", "round-ties", "control-fill"]
 
 
+@pytest.mark.long
 def test_all_answers_are_as_predicted_on_the_virtual_device() -> None:
     asked = Runner(opener("sim", DeviceOptions(), 30.0), seconds=30.0, repeats=1)
     results = list(asked.results(OWN + SAMPLE))

@@ -15,10 +15,16 @@ from fitzroy.base.errors import FitzroyError, FormatError, UsageError
 from fitzroy.driver.device.firmware import Firmware
 from fitzroy.driver.device.streams import ENDPOINTS
 from fitzroy.driver.runtime import devices
-from fitzroy.driver.runtime.devices import SIMULATED, DeviceOptions, open_device, virtual_device
+from fitzroy.driver.runtime.devices import (
+    SIMULATED,
+    DeviceOptions,
+    open_device,
+    replayed_device,
+    virtual_device,
+)
 from fitzroy.driver.runtime.edgetpu import EdgeTpu
 from fitzroy.driver.transports.replay import ReplayBus
-from fitzroy.driver.transports.transport import ReplayError
+from fitzroy.driver.transports.transport import IdleTimeoutError, ReplayError
 from fitzroy.hw_models.usb_device.device import VirtualDevice
 from fitzroy.hw_models.usb_device.faults import Fault, FaultKind
 
@@ -38,6 +44,27 @@ def record(path: Path, *faults: Fault, turns: int = 3) -> list[dict[str, Any]]:
 def session(host: Any, turns: int) -> None:
     for turn in range(turns):
         assert (host.run(echo(), {"x": ROW + turn}).tensors["y"] == ROW + turn).all()
+
+
+def test_chips_that_wait_for_the_host_do_so_again(tmp_path: Path) -> None:
+    """A recorded session ends as the real one did, after as many waits."""
+    package = echo()
+    (main,) = package.executables
+    assert main.dma_hints is not None
+    hints = replace(main.dma_hints, hints=(main.dma_hints.hints or [])[1:])
+    package = replace(package, executables=[replace(main, dma_hints=hints)])
+    path, limits = tmp_path / "s.jsonl", replace(LIMITS, silence=900.0, idle=0.06)
+    ends = []
+    for opened in (
+        lambda: virtual_device(DeviceOptions(record=path, limits=limits)),
+        lambda: replayed_device(path, DeviceOptions(limits=limits)),
+    ):
+        with opened() as device, pytest.raises(IdleTimeoutError) as caught:
+            device.run(package, {"x": ROW})
+        ends.append(str(caught.value))
+    assert ends[0] == ends[1]
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sum(line.get("error") == "idle" for line in lines) >= 9
 
 
 def test_sessions_are_readable(tmp_path: Path) -> None:

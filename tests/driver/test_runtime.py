@@ -229,6 +229,7 @@ def test_time(real: ExecuTorchRuntime) -> None:
             session.time([X], 0)
 
 
+@pytest.mark.long
 @pytest.mark.runtime
 def test_crash_and_hang_become_device_errors() -> None:
     need_executorch()
@@ -250,6 +251,7 @@ def test_crash_and_hang_become_device_errors() -> None:
             session.run([X])
 
 
+@pytest.mark.long
 @pytest.mark.runtime
 def test_crash_during_a_request_names_the_signal() -> None:
     need_executorch()

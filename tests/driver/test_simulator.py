@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.driver.edgetpu_programs import ECHO, POP, SIZE, WAIT, echo
 from tests.support import corpus
 
+import fitzroy
+from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import (
     CapacityError,
     FormatError,
@@ -22,6 +25,7 @@ from fitzroy.linker.packages.container import read_container
 
 # The start of the chunk and all up to the halt; deeper lines are operands.
 INSTRUCTIONS = 1 + len(re.findall(r"^ {4}\w", ECHO.partition("    nop")[0], re.MULTILINE))
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "models" / "digits.tflite"
 COUNTING = np.arange(SIZE, dtype=np.uint8)
 
 
@@ -98,15 +102,19 @@ def test_what_no_host_could_answer() -> None:
     renamed = dataclasses.replace(layer, name="w")
     refused(with_main(package, output_layers=[renamed]), "uses output.*'y'.*no such buffer")
     vast = dataclasses.replace(layer, execution_count_per_inference=1 << 30)
-    refused(with_main(package, output_layers=[vast]), "at most", CapacityError)
-    refused(with_main(package, scratch_size_bytes=-1), "-1 bytes of scratch", FormatError)
+    refused(with_main(package, output_layers=[vast]), "the budget is 4 GiB", CapacityError)
+    refused(
+        with_main(package, scratch_size_bytes=-1), "-1 bytes for the scratch buffer", FormatError
+    )
     refused(with_main(package, batch_size=2), "batch of 2", UnsupportedError)
     for old, new, text in (
         (Description.BASE_ADDRESS_OUTPUT_ACTIVATION, "INPUT_ACTIVATION", "only to be read"),
         (Description.BASE_ADDRESS_INPUT_ACTIVATION, "PARAMETER", "no such buffer"),
         (Description.BASE_ADDRESS_INPUT_ACTIVATION, "SCRATCH", "asks for 256 bytes of scratch"),
     ):
-        refused(redirected(echo(), old, Description[f"BASE_ADDRESS_{new}"]), text)
+        changed = redirected(echo(), old, Description[f"BASE_ADDRESS_{new}"])
+        # Without a script for the host, which would not be that of the program any more.
+        refused(with_main(changed, dma_hints=None), text)
 
 
 def redirected(package: PackageFile, old: Description, new: Description) -> PackageFile:
@@ -147,3 +155,28 @@ def test_half_a_package_cannot_run() -> None:
     with pytest.raises(SimulationError, match="that nothing has written") as caught:
         SimulatedDevice().run(half, {next(iter(half.main.inputs)): COUNTING})
     assert "not in the file" in caught.value.hint
+
+
+@pytest.mark.parametrize("error", [IndexError("index 72"), ValueError("cannot reshape")])
+@pytest.mark.parametrize(
+    ("place", "where"),
+    [
+        ("fitzroy.hw_models.edgetpu.machine.op_plan", r"tiles .*, op, mac #\d+ at bundle"),
+        ("fitzroy.hw_models.edgetpu.stream.InfeedUnit.advance", "infeed at bundle"),
+    ],
+    ids=["tiles", "streams"],
+)
+def test_instructions_whose_operands_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch, place: str, where: str, error: Exception
+) -> None:
+    """Whatever numpy finds wrong with an instruction is a fault of the program, with its place."""
+
+    def misfit(*_: object) -> None:
+        raise error
+
+    program = EdgeTpuProgram.of(read_container(fitzroy.compile_edgetpu(DIGITS).data), 0)
+    monkeypatch.setattr(place, misfit)
+    with pytest.raises(SimulationError, match="do not fit together") as caught:
+        program.simulate({"image": np.zeros((1, 8, 8, 1), np.int8)})
+    assert caught.value.reason == str(error)
+    assert re.search(where, caught.value.where)

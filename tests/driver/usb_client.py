@@ -141,7 +141,7 @@ class Client:
         )
 
     def download(self, firmware: bytes = FIRMWARE) -> None:
-        Dfu(self.transport, SIMULATED).load(firmware)
+        Dfu(self.transport, SIMULATED, SIMULATED.watch(60.0)).load(firmware)
 
     def reset(self) -> None:
         """Reset the port, and find the device again."""

@@ -63,6 +63,7 @@ def test_corrupted_expectation_fails(runtime: ExecuTorchRuntime, corrupted: int)
         runtime.verify_bundle(data, case=corrupted, rtol=0, atol=0)
 
 
+@pytest.mark.long
 def test_program_of_two_methods(runtime: ExecuTorchRuntime) -> None:
     graphs = {"classify": fitzroy.load(DIGITS), "score": logits()}
     compilation = fitzroy.compile(graphs)

@@ -85,6 +85,7 @@ def runtime() -> Iterator[ExecuTorchRuntime]:
         yield opened
 
 
+@pytest.mark.long
 def test_int8_mobilenet_equals_litert(runtime: ExecuTorchRuntime, full: bool) -> None:
     need_litert()
     path = corpus() / INT8_MODEL
@@ -96,6 +97,7 @@ def test_int8_mobilenet_equals_litert(runtime: ExecuTorchRuntime, full: bool) ->
     assert difference == Difference(inputs=2 * count, elements=2 * count * 1001, agreeing=2 * count)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", params())
 def test_model(runtime: ExecuTorchRuntime, full: bool, path: Path) -> None:
     need_litert()

@@ -35,6 +35,7 @@ def sources() -> list[object]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", sources())
 def test_outputs_equal_the_reference(path: Path) -> None:
     if not quantized(path):
@@ -51,6 +52,7 @@ def test_outputs_equal_the_reference(path: Path) -> None:
     assert sum(entry.reasons.values()) >= entry.operators - entry.mapped
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", sources())
 def test_programs_are_synchronized(path: Path) -> None:
     if not quantized(path) or path.stem == CUSTOM_ONLY:
@@ -59,6 +61,7 @@ def test_programs_are_synchronized(path: Path) -> None:
         assert findings(part.package) == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

@@ -147,6 +147,7 @@ def find(name: str) -> Path:
 # --- every program ends -----------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", corpus_params(COMPILED, quick=8))
 def test_model_runs_to_its_end(path: Path) -> None:
     # Whatever the host sent and nothing took, or was promised and not sent, is an error.
@@ -203,6 +204,7 @@ def vectors() -> Sequence[Any]:
     return [pytest.param(v, id=v["model"].rsplit("/", 1)[-1]) for v in found]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("vector", vectors())
 def test_vector(vector: Mapping[str, Any]) -> None:
     name = vector["model"].rsplit("/", 1)[-1]
@@ -310,6 +312,7 @@ def test_tables_name_models_of_the_corpus() -> None:
     assert {name for name, _ in (*COMPILED_OTHERWISE, *REQUANTIZED)} <= names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", sources())
 def test_outputs_equal_the_source_model(path: Path) -> None:
     model = str(path.relative_to(corpus_path()).with_suffix(""))

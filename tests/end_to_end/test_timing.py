@@ -39,6 +39,7 @@ JUDGES = 46
 """Rows that judge, with a program in the corpus and a model of their host."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", corpus_params("**/*edgetpu*.tflite", quick=10, seed=3))
 def test_every_compiled_model_has_a_timeline(path: Path) -> None:
     for op in custom_op.extract(tflite.read_model(path.read_bytes()), path.name):
@@ -77,6 +78,7 @@ def test_every_compiled_model_has_a_timeline(path: Path) -> None:
         assert timeline.total >= streamed / link
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("everything", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_model_is_as_exact_as_it_has_to_be(everything: bool) -> None:
     corpus()
@@ -112,6 +114,7 @@ def test_no_row_both_calibrates_and_judges() -> None:
     assert parts["dense_1024_edgetpu.tflite"] == "other"
 
 
+@pytest.mark.long
 def test_a_bigger_share_of_data_makes_a_slower_host_slower() -> None:
     path = corpus() / "layers" / "model_stride_64x64x3_edgetpu.tflite"
     program = Program(path)
@@ -135,6 +138,7 @@ def test_drivers_need_different_times() -> None:
     assert times["fitzroy"] < times["libedgetpu"]
 
 
+@pytest.mark.long
 def test_rows_that_were_not_fitted_are_predicted() -> None:
     """The page says what is true of one host, and that few constants were fitted."""
     corpus()

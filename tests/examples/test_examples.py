@@ -67,6 +67,7 @@ def images() -> dict[Path, Array]:
 # --- the programs --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_edgetpu_digits(tmp_path: Path) -> None:
     need("PIL", "examples")
     output = run("edgetpu_digits.py", "--output", str(tmp_path / "digits_edgetpu.tflite"))
@@ -75,6 +76,7 @@ def test_edgetpu_digits(tmp_path: Path) -> None:
     assert (tmp_path / "digits_edgetpu.tflite").stat().st_size > 50_000
 
 
+@pytest.mark.long
 def test_pycoral_digits() -> None:
     need("PIL", "examples")
     output = run("pycoral_digits.py")
@@ -89,6 +91,7 @@ def test_the_readme_lists_every_example() -> None:
         assert f"python examples/{path.name}" in text
 
 
+@pytest.mark.long
 def test_inspect_model() -> None:
     text = run("inspect_model.py")
     assert "input  image: int8[1,8,8,1]" in text
@@ -96,6 +99,7 @@ def test_inspect_model() -> None:
         assert op in text
 
 
+@pytest.mark.long
 def test_inspect_model_reports_what_it_cannot_read(tmp_path: Path) -> None:
     path = tmp_path / "absent.tflite"
     result = subprocess.run(
@@ -107,6 +111,7 @@ def test_inspect_model_reports_what_it_cannot_read(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.long
 def test_build_graph(tmp_path: Path) -> None:
     path = tmp_path / "stripes.tflite"
     text = run("build_graph.py", "--output", str(path))
@@ -129,16 +134,19 @@ def compile_digits(tmp_path: Path, runtime: str) -> None:
     assert path.read_bytes()[4:8] == b"ET12"
 
 
+@pytest.mark.long
 def test_compile_digits(tmp_path: Path) -> None:
     compile_digits(tmp_path, "oracle")
 
 
+@pytest.mark.long
 @pytest.mark.runtime
 def test_compile_digits_for_the_real_runtime(tmp_path: Path) -> None:
     need_executorch()
     compile_digits(tmp_path, "executorch")
 
 
+@pytest.mark.long
 def test_train_digits() -> None:
     need("sklearn", "examples")
     need("PIL", "examples")
@@ -153,6 +161,7 @@ def test_train_digits() -> None:
 # --- training ------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_equal_seeds_give_equal_models() -> None:
     module = trainer()
     data, _ = module.load_digits()
@@ -163,6 +172,7 @@ def test_equal_seeds_give_equal_models() -> None:
     assert models[0] == models[1]
 
 
+@pytest.mark.long
 def test_images_are_written(tmp_path: Path) -> None:
     _, held_out = trainer().load_digits()
     trainer().write_images(tmp_path, held_out)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-import time
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats import test_darwinn, test_tflite
 from tests.support import corpus, corpus_models, need_litert
+from tests.work import calls_at_most
 
-from fitzroy.base.errors import FitzroyError, FormatError, UsageError
+from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError, UsageError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.formats import custom_op, darwinn, flat, flexbuffer, tflite
 from fitzroy.formats.flexbuffer import Bytes, Type, Value, decode, encode
@@ -60,6 +60,7 @@ READABLE = values((1 << 64) - 1, st.floats(allow_nan=False))
 WRITABLE = values((1 << 63) - 1, st.floats(-1e38, 1e38) | st.sampled_from([math.inf, -math.inf]))
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(READABLE, st.sampled_from([1, 16]))
 def test_any_value_survives_and_another_reader_agrees(value: Any, align: int) -> None:
@@ -69,12 +70,14 @@ def test_any_value_survives_and_another_reader_agrees(value: Any, align: int) ->
     assert encode(decode(data), align=align) == data
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(WRITABLE)
 def test_what_another_writer_wrote_is_read(value: Any) -> None:
     assert plain(decode(independent.Dumps(value))) == value
 
 
+@pytest.mark.long
 def test_big_strings_and_many_elements_take_wider_fields() -> None:
     for count in (255, 256, 65_535, 65_536):
         value: list[Value] = [*range(count), b"x" * count]
@@ -206,10 +209,8 @@ def test_vectors_shared_by_a_hostile_file_do_not_explode() -> None:
         data += bytes([(10 << 2)]) * 100
         below = start
     data += (len(data) - below).to_bytes(1, "little") + bytes((10 << 2, 1))
-    began = time.perf_counter()
-    with pytest.raises(FormatError):
+    with calls_at_most(2000), pytest.raises(FormatError):
         decode(bytes(data))
-    assert time.perf_counter() - began < 1
     loop = b"\x01\x00\x28\x02\x28\x01"
     with pytest.raises(FormatError, match="nested 32 deep"):
         decode(loop)
@@ -559,6 +560,18 @@ def test_parts_of_a_model_are_embedded() -> None:
     assert (again.buffers or [])[metadata.buffer].data is not None
     [signature] = list(again.signature_defs or ())
     assert [item.tensor_index for item in signature.outputs or ()] == [4]
+
+
+def test_signatures_that_name_what_goes_away() -> None:
+    model = chain(6)
+    inner = tflite.TensorMap(name="inner", tensor_index=2)
+    for side in ("inputs", "outputs"):
+        signature = tflite.SignatureDef(signature_key="s", **{side: [inner]})
+        changed = dataclasses.replace(model, signature_defs=[signature])
+        with pytest.raises(UnsupportedError, match=r"signature 's' names tensor 2 as 'inner'"):
+            custom_op.embed(changed, [part(1, 3)])
+        # What stays may be named, wherever it is.
+        assert custom_op.embed(changed, [part(3, 5)]).signature_defs
 
 
 def test_parts_must_not_wait_for_one_another() -> None:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.support import corpus, corpus_models
+from tests.work import calls_at_most, memory_of
 
 from fitzroy.base.diagnostics import Severity
 from fitzroy.base.errors import FormatError, UnsupportedError
@@ -600,7 +600,7 @@ def test_a_package_cut_anywhere_is_refused() -> None:
             darwinn.read_package(data[:size])
 
 
-def test_layouts_with_many_regions_are_refused_quickly() -> None:
+def test_layouts_with_many_regions_are_refused_at_once() -> None:
     broken = execution()
     count = 1 << 12
     each = np.arange(count, dtype=np.int32)
@@ -614,10 +614,8 @@ def test_layouts_with_many_regions_are_refused_quickly() -> None:
         y_coordinate_to_local_y_offset=each,
         x_coordinate_to_local_y_row_size=each,
     )
-    began = time.perf_counter()
-    with pytest.raises(FormatError, match="regions"):
+    with calls_at_most(2000), pytest.raises(FormatError, match="regions"):
         darwinn.write_executable(broken)
-    assert time.perf_counter() - began < 1
 
 
 # --- corpus --------------------------------------------------------------------------------------
@@ -627,26 +625,21 @@ def test_layouts_with_many_regions_are_refused_quickly() -> None:
 def test_packages_of_the_corpus_survive_writing_and_reading() -> None:
     corpus()
     packages = executables = 0
-    slowest = 0.0
     for path in corpus_models("**/*edgetpu.tflite"):
         data = path.read_bytes()
         for op in custom_op.extract(tflite.read_model(data, path.name), path.name, data):
-            # The least of three, since a collection of all that other tests left takes as long.
-            times = []
-            for _ in range(3):
-                began = time.perf_counter()
+            # However large they are: programs and parameters stay where they are.
+            with memory_of() as memory, calls_at_most(15_000):
                 file = op.read()
-                times.append(time.perf_counter() - began)
-            slowest = max(slowest, min(times))
+            assert memory.peak < 128 << 10
             written = darwinn.write_package(file)
             again = darwinn.read_package(written)
             assert darwinn.diff(file, again) == []
             assert len(written) <= len(op.package)
             packages += 1
             executables += len(file.executables)
-    print(f"{packages} packages, {executables} executables, slowest {1e3 * slowest:.1f} ms")
+    print(f"{packages} packages, {executables} executables")
     assert packages > 0
-    assert slowest < 0.05
 
 
 @pytest.mark.corpus

@@ -14,6 +14,7 @@ from fitzroy.base.errors import FormatError, InternalError
 from fitzroy.formats.detect import FileKind, detect
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SEEDS)
 def test_mutants_are_read_or_refused(name: str) -> None:
     result = fuzz(name, 300, seed=20)
@@ -77,6 +78,7 @@ def test_the_harness_tells_failures(
     assert result.outcomes.total() == 3
 
 
+@pytest.mark.long
 def test_the_harness_tells_slow_and_greedy_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     def greedy(_: bytes) -> None:
         assert len(bytearray(64 << 20))

@@ -393,6 +393,7 @@ def random_op(rng: np.random.Generator, opcode: Opcode) -> TensorOp:
     return TensorOp(**base)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("opcode", [Opcode.MAC, Opcode.MAX, Opcode.SUM])
 @pytest.mark.parametrize("seed", range(4))
 def test_random_operations(opcode: Opcode, seed: int, full: bool) -> None:

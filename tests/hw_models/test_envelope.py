@@ -485,6 +485,7 @@ def published_params(quick: int = 10) -> list[object]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", published_params())
 def test_published_programs_are_inside(path: Path) -> None:
     survey = mined([path])

@@ -436,6 +436,7 @@ def test_control_flow() -> None:
     assert run_method(file, [np.array(False)])[0]
 
 
+@pytest.mark.long
 def test_faults() -> None:
     data = link_program([chain_of_relus(1)])
     file = et.read_program(data)

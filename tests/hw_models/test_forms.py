@@ -124,6 +124,7 @@ def test_table_is_small_and_sorted() -> None:
         assert 0 < occurrence.programs <= occurrence.instructions, text
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_table_is_that_of_published_programs() -> None:
     folders = [corpus().parent / name for name in BESIDE]

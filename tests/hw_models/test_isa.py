@@ -65,6 +65,7 @@ def random_instruction(rng: random.Random, cls: type[Instruction]) -> Instructio
         return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cls", INSTRUCTIONS, ids=lambda cls: cls.__name__)
 def test_random_instructions_survive_bits_and_text(cls: type[Instruction]) -> None:
     rng = random.Random(cls.__name__)

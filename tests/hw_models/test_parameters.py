@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support import corpus
+from tests.work import calls_at_most, memory_of
 
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.types import Array
@@ -359,14 +359,14 @@ def test_softmax_table() -> None:
         read_softmax_table(10, np.zeros_like(table), unit_row=True)
 
 
-def test_packing_is_fast() -> None:
-    # As many bytes as MobileNetV2 has; far above the time it takes, for busy machines.
+def test_packing_computes_with_whole_arrays() -> None:
+    # As many bytes as MobileNetV2 has.
     layout = ConvolutionLayout(channels=1000, in_channels=3500, prefix=ALL)
     values = parameters(layout)
-    start = time.process_time()
-    packed = pack(layout, values)
-    assert time.process_time() - start < 0.5
+    with memory_of() as memory, calls_at_most(1000):
+        packed = pack(layout, values)
     assert packed.size > 3_500_000
+    assert memory.peak < 4 * packed.size
 
 
 # --- vectors of the manual -----------------------------------------------------------------------

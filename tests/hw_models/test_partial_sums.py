@@ -91,6 +91,7 @@ def runs_of_the_simulator(op: TensorOp) -> int | None:
     return int(lengths.min()) if len(lengths) else None
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_published_programs_keep_to_the_bounds() -> None:
     corpus()

@@ -776,6 +776,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Clockwork, "_linked", linked)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seed", [*range(20), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200)]]
 )
@@ -795,6 +796,7 @@ def test_random_programs_take_what_an_oracle_says(
     assert spans_of(apart) == spans_of(timeline)
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     "name", [*SMALL, *[pytest.param(n, marks=pytest.mark.slow) for n in LARGER]]
@@ -853,6 +855,7 @@ def test_one_producer_may_serve_both_channels() -> None:
         check_timeline(check_against_oracle(recorded(chosen)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [1, 4, 15, 16, 17, 48, 64])
 def test_rows_of_an_infeed_need_not_be_whole_units(words: int) -> None:
     size = 20 * 64
@@ -1083,6 +1086,7 @@ def test_data_takes_the_same_time_at_every_clock(clock: str) -> None:
     assert transfer.end - transfer.begin == pytest.approx(size / BEAGLE.hosts[USB2].link)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("host", BEAGLE.hosts)
 def test_a_host_takes_its_time_for_instructions_and_outputs(host: str) -> None:
     model = BEAGLE.hosts[host]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import queue
 import socket
@@ -20,7 +21,7 @@ from tests.hw_models import usbip_client as raw
 from tests.hw_models.usbip_client import Client, Coral, Refused, connect, listing
 from tests.support import corpus
 
-from fitzroy.base.errors import FormatError, UsageError
+from fitzroy.base.errors import DeviceError, FormatError, UsageError
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.darwinn import Executable
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -35,11 +36,13 @@ from fitzroy.hw_models.usb_device.device import VirtualDevice
 from fitzroy.hw_models.usb_device.faults import Fault, FaultKind
 from fitzroy.hw_models.usb_device.transfer import Status, Transfer, UsbDevice
 from fitzroy.hw_models.usb_device.usbip import messages, session
+from fitzroy.hw_models.usb_device.usbip.client import list_devices
 from fitzroy.hw_models.usb_device.usbip.messages import (
     CountBody,
     DeviceEntry,
     ImportBody,
     InterfaceEntry,
+    OpCode,
     OpHeader,
     Submit,
     Submitted,
@@ -62,6 +65,7 @@ class Echo:
     booted: bool = False
     connected: bool = True
     generation: int = 1
+    idle: bool = False
     gate: threading.Event | None = None
     reads: list[Transfer] = field(default_factory=list)
     store: bytes = b""
@@ -167,7 +171,7 @@ def serving(
         yield Served(server, port, log)
 
 
-def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Wait for what other threads do."""
     end = time.monotonic() + seconds
     while not condition():
@@ -520,10 +524,90 @@ def test_malformed_requests_and_silence(monkeypatch: pytest.MonkeyPatch) -> None
 def test_too_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fitzroy.hw_models.usb_device.usbip.server.MOST_CONNECTIONS", 2)
     with serving(Echo()) as served, Client(served.port):
-        with connect(served.port), connect(served.port) as third:
-            assert third.recv(1) == b""
+        # Who says nothing makes room for others; who has a device does not.
+        with connect(served.port) as silent, connect(served.port) as drip:
+            assert silent.recv(1) == b""
+            drip.sendall(b"\x01")
+            assert listing(served.port) == []
+            assert drip.recv(1) == b""
         until(lambda: len(served.server._connections) == 1)
         assert listing(served.port) == []
+        assert len(served.log.of(Kind.REFUSE)) == 2
+
+
+def test_a_byte_now_and_then_does_not_put_off_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fitzroy.hw_models.usb_device.usbip.server._REQUEST_SECONDS", 0.4)
+    monkeypatch.setattr("fitzroy.hw_models.usb_device.usbip.session._URB_SECONDS", 0.4)
+
+    def drips(connection: socket.socket, message: bytes) -> None:
+        with contextlib.suppress(OSError):
+            for byte in message:
+                connection.sendall(bytes([byte]))
+                time.sleep(0.1)
+
+    with serving(Echo()) as served:
+        with connect(served.port) as connection:
+            drips(connection, b"\x01\x11\x80\x05\0\0\0")
+            until(lambda: len(served.log.of(Kind.ERROR)) == 1)
+        assert "after 0.4 s" in served.log.of(Kind.ERROR)[0]
+        with Client(served.port) as client:
+            # Between two requests, a client may be silent for longer.
+            time.sleep(0.6)
+            assert client.bulk(1, b"still there").status == 0
+            drips(client.connection, submit(devid=0x10001, length=4)[:10])
+            assert client.ended()
+        until(lambda: "release" in served.log.kinds())
+        assert "connection broke" in served.log.of(Kind.RELEASE)[0]
+
+
+@contextmanager
+def hostile_server(answer: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A server that does something else than to answer a request."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(64)
+                answer(connection)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.close()
+        thread.join(5)
+
+
+def head(count: int) -> bytes:
+    return OpHeader(code=OpCode.REPLY_LIST).pack() + struct.pack(">I", count)
+
+
+def test_lists_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fitzroy.hw_models.usb_device.usbip.client._SECONDS", 0.4)
+    entry = raw.DEVICE.pack(
+        b"/x", b"1-1", 1, 2, 5, 0x18D1, 0x9302, 0x100, 0, 0, 0, 1, 1, 0
+    )  # fmt: skip
+
+    def drip(connection: socket.socket) -> None:
+        connection.sendall(head(3))
+        for _ in range(30):
+            connection.sendall(b"/")
+            time.sleep(0.1)
+
+    def endless(connection: socket.socket) -> None:
+        connection.sendall(head(0xFFFFFFFF))
+        while True:
+            connection.sendall(entry * 100)
+
+    with hostile_server(endless) as port, pytest.raises(FormatError, match="4294967295 devices"):
+        list_devices("127.0.0.1", port)
+    for answer in (drip, lambda connection: time.sleep(2)):
+        with hostile_server(answer) as port, pytest.raises(DeviceError) as caught:
+            list_devices("127.0.0.1", port)
+        assert "after 0.4 s" in caught.value.reason
 
 
 def test_a_device_that_fails() -> None:
@@ -642,6 +726,52 @@ def until_free(served: Served) -> Iterator[None]:
     """Once no client has the device."""
     until(lambda: all(export.session is None for export in served.server.exports))
     yield
+
+
+class DiedError(Exception):
+    """The process ends where it is."""
+
+
+class Mortal(Coral):
+    """A host that dies after a number of transfers; its system closes the connection."""
+
+    last = 1 << 30
+
+    def submit(self, *arguments: Any, **options: Any) -> int:
+        if self.seq == self.last:
+            self.connection.close()
+            raise DiedError
+        return super().submit(*arguments, **options)
+
+    def do_all(self) -> None:
+        """Boot the device if it has to be, open it, and run a program."""
+        if self.enumerate() == BOOT:
+            # Another host may have left a download in the middle.
+            state = self.read(0xA1, 3, size=6)[4]
+            if state != 2:
+                self.write(0x21, 4 if state == 10 else 6)
+            self.download(FIRMWARE)
+            assert self.enumerate() == RUNTIME
+        self.open()
+        assert self.run(payloads(echo().main, COUNTING.tobytes()), SIZE) == COUNTING.tobytes()
+
+
+def test_a_host_dies_and_another_one_goes_on(full: bool) -> None:
+    with accelerator(Speed.SUPER) as served, Mortal(served.port) as client:
+        client.do_all()
+        transfers = client.seq
+    assert transfers > 200
+    for last in range(1, transfers, 1 if full else 37):
+        with accelerator(Speed.SUPER) as served:
+            first = Mortal(served.port)
+            first.last = last
+            with pytest.raises(Refused):
+                Client(served.port)
+            with pytest.raises(DiedError):
+                first.do_all()
+            until(lambda: "release" in served.log.kinds())
+            with Mortal(served.port) as client:
+                client.do_all()
 
 
 def test_an_accelerator_is_unplugged() -> None:

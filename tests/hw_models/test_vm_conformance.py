@@ -115,6 +115,7 @@ def played(name: str) -> tuple[list[dict[str, Any]], Trace]:
     return rows, trace
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", names())
 def test_results_and_side_effects(name: str) -> None:
     rows, _ = played(name)

@@ -38,6 +38,7 @@ def close(mine: Array, real: Array, tolerance: float) -> bool:
     return bool(np.allclose(mine, real, rtol=0, atol=tolerance * reach))
 
 
+@pytest.mark.long
 @pytest.mark.runtime
 @pytest.mark.parametrize("name", CASES)
 def test_a_node_computes_what_the_runtime_computes(
@@ -332,6 +333,7 @@ def test_attention_is_refused() -> None:
         run(net)
 
 
+@pytest.mark.long
 def test_mutated_graphs_raise_only_our_errors() -> None:
     rng = np.random.default_rng(SEED)
     for name in ("Conv2d", "Add", "StaticSlice", "Concatenate3", "FullyConnected, dynamic"):

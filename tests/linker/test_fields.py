@@ -49,6 +49,7 @@ def test_any_bit_offset(data: bytes, place: int, address: int) -> None:
     assert get_bits(patched(data, [low], {INPUT: address}), bit, 32) == address & 0xFFFFFFFF
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_random_addresses_in_every_executable() -> None:
     rng = random.Random(7)

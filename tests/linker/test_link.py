@@ -73,6 +73,7 @@ def differences(one: Executable, other: Executable) -> list[str]:
 # --- every compiled model ------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_every_package_becomes_an_object_and_links_to_itself() -> None:
     corpus()
@@ -96,6 +97,7 @@ def test_every_package_becomes_an_object_and_links_to_itself() -> None:
     assert (count, caching, rows) == (67, 56, 864)
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_every_object_survives_its_text() -> None:
     corpus()
@@ -108,6 +110,7 @@ def test_every_object_survives_its_text() -> None:
             assert write_object(parse_object(text)) == write_object(found), file.name
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_every_listing_assembles_to_the_same_file() -> None:
     corpus()
@@ -190,6 +193,7 @@ def test_models_linked_together_read_their_own_parameters(seed: int) -> None:
     assert moved or len(chosen) < 2
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_models_that_do_not_fit_together_are_refused() -> None:
     large = corpus() / "coral" / "yamnet_spectra_in_edgetpu.tflite"
@@ -314,6 +318,7 @@ def test_the_largest_operands_are_cached_first() -> None:
     assert len(package.main.parameters) == 512
 
 
+@pytest.mark.long
 def test_a_long_program_is_cut_into_chunks() -> None:
     obj = small_object()
     (text,) = obj.text or []
@@ -338,6 +343,7 @@ def test_a_long_program_is_cut_into_chunks() -> None:
         link([obj])
 
 
+@pytest.mark.long
 def test_chunks_that_are_cut_have_room_for_their_end() -> None:
     obj = small_object()
     (text,) = obj.text or []
@@ -453,6 +459,7 @@ def test_objects_are_checked_on_read() -> None:
         write_object(broken)
 
 
+@pytest.mark.long
 def test_every_flipped_byte_of_an_object_is_accepted_or_refused_cleanly() -> None:
     data = write_object(small_object())
     rng = random.Random(3)
@@ -551,6 +558,7 @@ def test_neighbours(tmp_path: Path) -> None:
     assert all(a.position < b.position for a, b in pairwise(segments))
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_every_instruction_packs_to_the_bits_it_was_unpacked_from() -> None:
     corpus()

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.driver.edgetpu_programs import ECHO, SIZE
 from tests.support import corpus_params
 
 from fitzroy.base.errors import FormatError, LinkError
+from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats import custom_op, darwinn, flat, tflite
 from fitzroy.formats.darwinn import (
     Description,
@@ -36,6 +39,8 @@ from fitzroy.hw_models.isa.scalar import (
     Scalar,
     Store,
 )
+from fitzroy.linker.objects.text import parse_object
+from fitzroy.linker.packages.darwinn import link
 from fitzroy.linker.resolve.fields import AddressField, Buffer, address_fields
 from fitzroy.linker.schedule import (
     AwaitInterrupt,
@@ -55,6 +60,7 @@ from fitzroy.linker.schedule import (
     joined,
     to_hints,
 )
+from fitzroy.linker.schedule.check import demand_script
 
 INPUT = Buffer(Description.BASE_ADDRESS_INPUT_ACTIVATION, "in")
 OUTPUT = Buffer(Description.BASE_ADDRESS_OUTPUT_ACTIVATION, "out")
@@ -379,3 +385,61 @@ def test_compiled_models(path: Path) -> None:
         # Every byte that the tables say is the same, too.
         assert flat.diff(to_hints(script), stored) == []
         assert script.deterministic or "lstm" in path.name
+
+
+# --- scripts of packages -------------------------------------------------------------------------
+
+
+def with_script(*steps: Step, deterministic: bool = True) -> Executable:
+    """The program of the self-test with another script for the host."""
+    (package,) = link([parse_object(ECHO)])
+    hints = to_hints(Script(steps, deterministic))
+    return dataclasses.replace(package.main, dma_hints=hints)
+
+
+CODE, GIVE = SendInstructions(0), SendInput("x", 0, 0, SIZE)
+TAKE, END = ReceiveOutput("y", 0, 0, SIZE), AwaitInterrupt(0)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (CODE, GIVE, TAKE, END),
+        (CODE, Fence(), GIVE, TAKE, Fence(), END),
+        (CODE, SendInput("x", 0, 0, 64), SendInput("x", 0, 64, SIZE - 64), TAKE, END),
+    ],
+    ids=["plain", "fences", "parts"],
+)
+def test_scripts_that_fit(steps: tuple[Step, ...]) -> None:
+    demand_script(with_script(*steps))
+    demand_script(dataclasses.replace(with_script(*steps), dma_hints=None))
+
+
+@pytest.mark.parametrize(
+    ("steps", "what"),
+    [
+        ((), r"step 0, the hints say no more.*SendInstructions"),
+        ((GIVE, CODE, TAKE, END), r"step 0.*SendInput.*SendInstructions"),
+        ((CODE, TAKE, GIVE, END), r"step 1.*ReceiveOutput.*SendInput"),
+        ((CODE, GIVE, TAKE), r"step 3, the hints say no more"),
+        ((CODE, GIVE, TAKE, END, END), r"step 4.*AwaitInterrupt.*needs no more"),
+        ((CODE, SendInput("x", 0, 64, SIZE - 64), TAKE, END), r"step 1.*offset=64.*offset=0"),
+        ((CODE, SendInput("x", 0, 0, SIZE - 4), TAKE, END), r"step 1.*size=252.*size=256"),
+        ((CODE, SendInput("w", 0, 0, SIZE), TAKE, END), r"step 1.*'w'.*'x'"),
+        ((CODE, GIVE, TAKE, AwaitInterrupt(1)), r"step 3"),
+        ((CODE, CODE, GIVE, TAKE, END), r"step 1"),
+    ],
+)
+def test_scripts_that_do_not_fit(steps: tuple[Step, ...], what: str) -> None:
+    executable = with_script(*steps)
+    with pytest.raises(FormatError, match=what):
+        demand_script(executable)
+    (package,) = link([parse_object(ECHO)])
+    package = dataclasses.replace(package, executables=[executable])
+    with pytest.raises(FormatError, match="not that of the program"):
+        SimulatedDevice().run(package, {"x": np.zeros(SIZE, np.uint8)})
+
+
+def test_courses_that_do_not_fit() -> None:
+    with pytest.raises(FormatError, match="depends on data"):
+        demand_script(with_script(CODE, GIVE, TAKE, END, deterministic=False))

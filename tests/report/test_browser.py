@@ -33,7 +33,7 @@ def page(session: Browser, tmp_path: Path) -> Browser:
 
 def wait(session: Browser, script: str) -> Any:
     """What a script returns, once that is something."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not (found := session.run(script)):
         assert time.monotonic() < deadline, script
         time.sleep(0.02)

@@ -58,6 +58,7 @@ def made(tmp_path: Path) -> str:
     return page([document(r, run, full=True) for r, run in zip(results, runs, strict=True)], runs)
 
 
+@pytest.mark.long
 def test_pages_are_well_formed_and_safe(made: str) -> None:
     tags = _Tags()
     tags.feed(made)

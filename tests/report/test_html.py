@@ -191,6 +191,7 @@ def test_run_without_spans_or_path(run: Run) -> None:
     assert "no critical path" in page
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_page_of_a_real_model(mobilenet: PackageFile) -> None:
     page = html.page(timelines.run(mobilenet, "mobilenet"))

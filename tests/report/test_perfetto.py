@@ -153,6 +153,7 @@ def test_names_of_models_are_data(run: Run) -> None:
     assert json.loads(perfetto.encode(document))["otherData"]["model"] == name
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_trace_of_a_real_model(mobilenet: PackageFile) -> None:
     run = timelines.run(mobilenet)

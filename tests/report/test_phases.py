@@ -237,6 +237,7 @@ def test_times_count_in_the_phases_where_they_pass() -> None:
     assert found[2].utilization == found[1].macs * 0.25 / (1_000 * run.peak_macs)
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_no_unit_is_busy_for_longer_than_a_phase(mobilenet: PackageFile) -> None:
     main = timelines.stages(mobilenet)[-1]

@@ -92,10 +92,22 @@ def output_stage(call: Call, prefix: Prefix | None = None) -> OutputStage:
 
     Raises:
         UnsupportedError: the operator has no known output stage, its tensors are not quantized to
-            8 bits, or the prefix leaves values in the instruction that differ between channels.
+            8 bits or with scales too far apart, or the prefix leaves values in the instruction that
+            differ between channels.
     """
+    with np.errstate(over="ignore", invalid="ignore"):
+        stage = _stage(call, prefix or Prefix())
+    if not math.isfinite(stage.scale):
+        raise UnsupportedError(
+            f"the scales of {call.node.op} {call.node.name!r} are too far apart",
+            hint="their quotient is beyond float32; quantize the model again",
+        )
+    return stage
+
+
+def _stage(call: Call, prefix: Prefix) -> OutputStage:
     if call.node.op in _FILTERS:
-        return _filter(call, prefix or Prefix(), _FILTERS[call.node.op](call))
+        return _filter(call, prefix, _FILTERS[call.node.op](call))
     if call.node.op not in _STAGES:
         raise UnsupportedError(f"{call.node.op} has no known output stage")
     return _STAGES[call.node.op](call)

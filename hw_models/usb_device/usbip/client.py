@@ -12,21 +12,23 @@ from fitzroy.hw_models.usb_device.usbip.messages import (
     OpHeader,
     read_list,
 )
+from fitzroy.hw_models.usb_device.usbip.stream import SocketStream
 
-_SECONDS = 10.0
+_SECONDS = 5.0
+"""How long a list may take in all, however its bytes come."""
 
 
 def list_devices(host: str, port: int = PORT) -> list[tuple[DeviceEntry, list[InterfaceEntry]]]:
     """Devices of a server that nobody has imported, with their interfaces.
 
     Raises:
-        DeviceError: the server cannot be reached, or breaks off.
-        FormatError: its answer is not that of a USB/IP server.
+        DeviceError: the server cannot be reached, breaks off, or takes too long.
+        FormatError: its answer is not that of a USB/IP server, or offers too many devices.
     """
     try:
         with (
             socket.create_connection((host, port), _SECONDS) as connection,
-            connection.makefile("rb") as stream,
+            SocketStream(connection, _SECONDS) as stream,
         ):
             connection.sendall(OpHeader().pack())
             return read_list(stream)

@@ -26,6 +26,9 @@ PORT = 3240
 VERSION = 0x0111
 """Version of the protocol."""
 
+MOST_DEVICES = 1024
+"""Most devices of a list; 127 fit on a bus."""
+
 MOST_BYTES = 16 << 20
 """Most bytes in a transfer; Linux clients stay at 1 MiB and below."""
 
@@ -460,6 +463,10 @@ def read_list(stream: Stream) -> list[tuple[DeviceEntry, list[InterfaceEntry]]]:
     if header.code is not OpCode.REPLY_LIST or header.status:
         raise FormatError(f"{header.code.name} with status {header.status} is no list of devices")
     count = CountBody.unpack(exactly(stream, CountBody.SIZE)).count
+    if count > MOST_DEVICES:
+        raise FormatError(
+            f"a list of {count} devices, at most {MOST_DEVICES} are read", table="CountBody.count"
+        )
     devices = []
     for _ in range(count):
         device = DeviceEntry.unpack(exactly(stream, DeviceEntry.SIZE))

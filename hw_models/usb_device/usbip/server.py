@@ -21,18 +21,18 @@ from fitzroy.hw_models.usb_device.usbip.messages import (
     InterfaceEntry,
     OpCode,
     OpHeader,
-    Stream,
     list_reply,
     read_op,
 )
 from fitzroy.hw_models.usb_device.usbip.session import Export, Report, Session
+from fitzroy.hw_models.usb_device.usbip.stream import SocketStream
 from fitzroy.hw_models.usb_device.usbip.watch import Kind, Occurrence, Watcher
 
 MOST_CONNECTIONS = 64
 """Most connections at a time."""
 
 _REQUEST_SECONDS = 10.0
-"""How long a connection may take to say what it wants."""
+"""How long a connection may take to say what it wants, however its bytes come."""
 
 _WATCH_SECONDS = 0.05
 """How often devices are looked at."""
@@ -71,6 +71,8 @@ class Server:
         self._telling = threading.Lock()
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, threading.Thread] = {}
+        # Those of them that have not said yet what they want, the oldest first.
+        self._asking: dict[socket.socket, str] = {}
         self._closing = threading.Event()
         self._listener: socket.socket | None = None
         self._threads: list[threading.Thread] = []
@@ -150,6 +152,7 @@ class Server:
                 self._closing.wait(_WATCH_SECONDS)
                 continue
             peer = f"{address[0]}:{address[1]}"
+            self._make_room()
             with self._lock:
                 if len(self._connections) >= MOST_CONNECTIONS:
                     thread = None
@@ -158,12 +161,29 @@ class Server:
                         target=self._serve, args=(connection, peer), name="usbip", daemon=True
                     )
                     self._connections[connection] = thread
+                    self._asking[connection] = peer
             if thread is None:
                 connection.close()
                 text = f"{peer}: there are {MOST_CONNECTIONS} connections already"
                 self._report(Occurrence(Kind.REFUSE, "", text))
             else:
                 thread.start()
+
+    def _make_room(self) -> None:
+        """Give up the connection that has asked for nothing for longest, if there are too many.
+
+        Clients that say nothing, or a byte now and then, do not keep others out.
+        """
+        with self._lock:
+            if len(self._connections) < MOST_CONNECTIONS or not self._asking:
+                return
+            silent = next(iter(self._asking))
+            peer, thread = self._asking.pop(silent), self._connections[silent]
+        with contextlib.suppress(OSError):
+            silent.shutdown(socket.SHUT_RDWR)
+        thread.join(_ACCEPT_SECONDS)
+        text = f"{peer}: it asks for nothing, and others want its place"
+        self._report(Occurrence(Kind.REFUSE, "", text))
 
     def _watch(self) -> None:
         """Notice devices that are unplugged or plugged in."""
@@ -185,9 +205,11 @@ class Server:
     def _serve(self, connection: socket.socket, peer: str) -> None:
         busid = ""
         try:
-            with connection, connection.makefile("rb") as stream:
+            with connection, SocketStream(connection, _REQUEST_SECONDS) as stream:
                 _configure(connection)
                 request = read_op(stream)
+                with self._lock:
+                    self._asking.pop(connection, None)
                 if request is not None:
                     header, body = request
                     if header.code is OpCode.REQUEST_LIST:
@@ -201,6 +223,7 @@ class Server:
         finally:
             with self._lock:
                 del self._connections[connection]
+                self._asking.pop(connection, None)
 
     def _free(self) -> list[tuple[DeviceEntry, list[InterfaceEntry]]]:
         """Devices that a client could import."""
@@ -210,7 +233,9 @@ class Server:
             if export.session is None and export.device.connected
         ]
 
-    def _import(self, connection: socket.socket, stream: Stream, busid: str, peer: str) -> None:
+    def _import(
+        self, connection: socket.socket, stream: SocketStream, busid: str, peer: str
+    ) -> None:
         found = next((export for export in self.exports if export.busid == busid), None)
         session, reason = None, "there is no such device"
         if found is not None:

@@ -34,13 +34,13 @@ from fitzroy.hw_models.usb_device.usbip.messages import (
     Direction,
     Errno,
     InterfaceEntry,
-    Stream,
     Submit,
     Submitted,
     Unlink,
     Unlinked,
     read_urb,
 )
+from fitzroy.hw_models.usb_device.usbip.stream import SocketStream
 from fitzroy.hw_models.usb_device.usbip.watch import Kind, Occurrence, Watcher
 
 MOST_TRANSFERS = 1024
@@ -48,6 +48,9 @@ MOST_TRANSFERS = 1024
 
 MOST_BUFFERED = 64 << 20
 """Most bytes in these transfers."""
+
+_URB_SECONDS = 60.0
+"""How long the bytes of a request may take from the first to the last."""
 
 _BUS = 1
 
@@ -205,13 +208,13 @@ class Session:
 
     # --- requests: the thread of the connection ---------------------------------------------------
 
-    def serve(self, stream: Stream, entry: DeviceEntry) -> None:
+    def serve(self, stream: SocketStream, entry: DeviceEntry) -> None:
         """Serve requests until the connection ends, then cancel what is under way."""
         self._devid = entry.devid
         writer = threading.Thread(target=self._write, name="usbip-writer", daemon=True)
         writer.start()
         try:
-            while (request := read_urb(stream)) is not None:
+            while (request := self._next(stream)) is not None:
                 urb, payload = request
                 if urb.devid != self._devid:
                     raise FormatError(f"device {urb.devid:#x}, expected {self._devid:#x}")
@@ -230,6 +233,11 @@ class Session:
             self._drain()
             self._answers.put(None)
             writer.join()
+
+    def _next(self, stream: SocketStream) -> tuple[Submit | Unlink, bytes] | None:
+        """The next request, None at the end; a client may be silent between two, and not within."""
+        stream.rest(_URB_SECONDS)
+        return read_urb(stream)
 
     def end(self, reason: str) -> bool:
         """End the connection from the side of the server; False if it has ended before."""

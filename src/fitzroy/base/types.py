@@ -68,6 +68,14 @@ class DType(Enum):
 _NUMPY = {dtype: np.dtype(dtype.value) for dtype in DType}
 
 
+_SCALES = np.finfo(np.float32)
+
+
+def is_usable_scale(scale: float) -> bool:
+    """Whether a scale is a positive, normal float32 number, so that its reciprocal is finite."""
+    return float(_SCALES.tiny) <= scale <= float(_SCALES.max)
+
+
 @dataclass(frozen=True, slots=True)
 class Quantization:
     """Affine quantization: ``real = scale * (stored - zero_point)``.
@@ -93,9 +101,8 @@ class Quantization:
         return self.axis is None
 
     def is_usable(self) -> bool:
-        """Whether every scale is a positive, normal float32 number."""
-        tiny = float(np.finfo(np.float32).tiny)
-        return all(math.isfinite(s) and s >= tiny for s in self.scale)
+        """Whether `is_usable_scale` holds for every scale."""
+        return all(map(is_usable_scale, self.scale))
 
     def scale_array(self, rank: int) -> npt.NDArray[np.float32]:
         """Scales shaped to broadcast against a tensor of the given rank."""

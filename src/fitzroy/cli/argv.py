@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+BUDGET = "--memory"
+"""The option that sets the budget of memory."""
+
 _GREEDY = frozenset({"--bundle"})
 """Options that take every value up to the next option."""
 
@@ -29,6 +32,19 @@ def spread(arguments: Sequence[str]) -> list[str]:
             result.append(argument)
             fresh = False
     return result
+
+
+def budget_first(arguments: Sequence[str]) -> list[str]:
+    """Arguments in which the memory budget, an option of the program, stands before the verb."""
+    first: list[str] = []
+    others = list(arguments)
+    end = others.index("--") if "--" in others else len(others)
+    for place in reversed(range(end)):
+        if others[place] == BUDGET:
+            first, others[place : place + 2] = [*others[place : place + 2], *first], []
+        elif others[place].startswith(f"{BUDGET}="):
+            first.insert(0, others.pop(place))
+    return [*first, *others]
 
 
 def _dashed(argument: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
-import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,15 +13,23 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fitzroy.base.errors import FormatError, UsageError
+from fitzroy.base import budget
+from fitzroy.base.errors import FitzroyError, FormatError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.formats import npy
 
 IMAGE_SUFFIXES = frozenset(
     {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 )
 _IMAGE_MARKS = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"II*\0", b"MM\0*", b"P5", b"P6")
-_NPY_MARK = b"\x93NUMPY"
+_ARCHIVE_MARK = b"PK\x03\x04"
+_PIXEL_BYTES = 12
+"""Most bytes in use for a pixel while an image is read: three copies of 4 channels."""
+
+_ELEMENT_BYTES = 32
+"""Most bytes in use for an element while pixels become a tensor: four copies of 64 bits."""
+
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 # Modes whose samples have more than 8 bits; Pillow would clip them.
 _DEEP_MODES = ("I", "F")
@@ -91,7 +98,7 @@ def load_array(path: str, type: TensorType, normalization: Normalization | None 
         return image_array(data, type, normalization, path=path)
     if normalization is not None:
         raise UsageError("--mean and --std are for images", where=path)
-    if suffix == ".npy" or (len(data) != type.nbytes and data.startswith(_NPY_MARK)):
+    if suffix == ".npy" or (len(data) != type.nbytes and data.startswith(npy.MARK)):
         return npy_array(data, type, path=path)
     return raw_array(data, type, path=path)
 
@@ -120,16 +127,9 @@ def npy_array(data: bytes, type: TensorType, *, path: str = "") -> Array:
         FormatError: the file is broken.
         UsageError: shape or element type differ.
     """
-    try:
-        # The header of an array is a Python literal, whose parser may warn.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            array = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, OSError, SyntaxError, MemoryError, OverflowError) as error:
-        what = "objects, not numbers" if "pickle" in str(error) else str(error)
-        raise FormatError(f"no readable .npy file: {what}", path=path) from None
-    if not isinstance(array, np.ndarray):
+    if data.startswith(_ARCHIVE_MARK):
         raise FormatError("an archive of arrays where one array is wanted", path=path)
+    array = npy.read_npy(data, path)
     dense = tuple(extent for extent in array.shape if extent != 1)
     wanted = tuple(extent for extent in type.shape if extent != 1)
     dtype = array.dtype.newbyteorder("=")
@@ -158,6 +158,7 @@ def image_array(
         UsageError: Pillow is missing, or the tensor cannot take an image.
         FormatError: the file is no readable image.
     """
+    budget.demand(_ELEMENT_BYTES * type.size, f"an image as {type}", where=path)
     height, width, channels, planar = _geometry(type, path)
     pixels = _pixels(data, (width, height), channels, path)
     if normalization is None:
@@ -208,8 +209,10 @@ def _pixels(
                         where=path,
                         hint="convert it to 8 bits, or give a .npy file",
                     )
+                # Compressed pixels may be many more than the bytes of the file.
+                budget.demand(_PIXEL_BYTES * file.width * file.height, "the image", where=path)
                 image = ImageOps.exif_transpose(file).convert(_MODES[channels])
-    except UsageError:
+    except FitzroyError:
         raise
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
         # Pillow's message for unknown formats names a Python object.
@@ -292,7 +295,9 @@ def top(values: npt.NDArray[np.float64], count: int) -> list[int]:
     return [int(index) for index in order[:count]]
 
 
-_NUMBERED = re.compile(r"\s*(\d+)\s*[:\s]\s*(\S.*?)\s*$")
+_MOST_LABELS = 1 << 20
+_MOST_DIGITS = 9
+_MOST_LABEL_BYTES = 16 << 20
 
 
 def load_labels(path: str) -> dict[int, str]:
@@ -300,16 +305,42 @@ def load_labels(path: str) -> dict[int, str]:
 
     Raises:
         UsageError: the file cannot be read.
-        FormatError: it is no text.
+        FormatError: it is no text, is too long, or numbers a class beyond all tensors.
     """
+    data = read_file(path)
+    if len(data) > _MOST_LABEL_BYTES:
+        raise FormatError(
+            f"labels of {len(data)} bytes, at most {_MOST_LABEL_BYTES} are read", path=path
+        )
     try:
-        lines = read_file(path).decode("utf-8-sig").splitlines()
+        lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise FormatError("labels must be UTF-8 text", path=path, offset=error.start) from None
-    numbered = [_NUMBERED.match(line) for line in lines if line.strip()]
+    if len(lines) > _MOST_LABELS:
+        raise FormatError(f"{len(lines)} labels, at most {_MOST_LABELS} are read", path=path)
+    numbered = [_numbered(line.strip()) for line in lines if line.strip()]
     if numbered and all(numbered):
-        return {int(match[1]): match[2] for match in numbered if match is not None}
+        return {_class_number(pair[0], path): pair[1] for pair in numbered if pair is not None}
     return {number: line.strip() for number, line in enumerate(lines)}
+
+
+def _numbered(line: str) -> tuple[str, str] | None:
+    """Number and name of a class, from ``number name`` or ``number: name``; None without number."""
+    name = line.lstrip("0123456789")
+    number = line[: len(line) - len(name)]
+    if not number or not name.startswith((":", " ", "\t")):
+        return None
+    name = name.lstrip().removeprefix(":").lstrip()
+    return (number, name) if name else None
+
+
+def _class_number(text: str, path: str) -> int:
+    digits = text.lstrip("0") or "0"
+    if len(digits) > _MOST_DIGITS:
+        raise FormatError(
+            f"a class number of {len(digits)} digits, at most {_MOST_DIGITS} are read", path=path
+        )
+    return int(digits)
 
 
 def npy_bytes(array: Array) -> bytes:

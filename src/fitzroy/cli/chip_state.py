@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ import numpy as np
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array
 from fitzroy.cli.arrays import npy_bytes
-from fitzroy.cli.files import write_file
 from fitzroy.cli.terminal import Column, Terminal
 
 if TYPE_CHECKING:
@@ -72,16 +70,10 @@ class Dump:
             return (self.path,)
         return self.path, self.path.with_name(f"{self.path.stem}_written{self.path.suffix}")
 
-    def write(self, debugger: Debugger, tile: int | None) -> list[str]:
-        """Write the memory of a tile, or of all.
-
-        Raises:
-            UsageError: a file cannot be written.
-        """
+    def files(self, debugger: Debugger, tile: int | None) -> list[tuple[Path, bytes]]:
+        """Files that hold the memory of a tile, or of all."""
         words, written = debugger.memory(self.memory, None if self.memory == "scalar" else tile)
-        for path, content in zip(self.paths, self._contents(words, written), strict=True):
-            write_file(path, content)
-        return [os.fspath(path) for path in self.paths]
+        return list(zip(self.paths, self._contents(words, written), strict=True))
 
     def _contents(self, words: Array, written: Array) -> list[bytes]:
         if len(self.paths) == 2:

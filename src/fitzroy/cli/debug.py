@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ from fitzroy.base.bits import integer
 from fitzroy.base.errors import FitzroyError, FormatError, SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli import arrays, chip_state
-from fitzroy.cli.files import check_output
+from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import (
     CompiledFile,
     InputFiles,
@@ -451,7 +452,9 @@ class Console:
         for path in wanted.paths:
             check_output(Path(path), [self.path])
         tile = _natural(arguments[2]) if len(arguments) > 2 else None
-        written = wanted.write(self.debugger, tile)
+        files = wanted.files(self.debugger, tile)
+        write_files(files)
+        written = [os.fspath(path) for path, _ in files]
         return _line({"written": written}, *(f"wrote {path}" for path in written))
 
     def help(self, arguments: list[str]) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
@@ -51,11 +52,12 @@ def _is_directory(path: Path) -> bool:
     """Whether there is a directory.
 
     Raises:
-        UsageError: it is in a closed directory.
+        UsageError: it is in a closed directory, or the name is too long.
     """
     try:
         return path.is_dir()
-    except PermissionError as error:
+    except OSError as error:
+        # The directory is closed, or the name is longer than the system lets names be.
         raise _refused("the output cannot be written", path, error) from None
 
 
@@ -68,7 +70,7 @@ def write_file(path: Path, data: bytes | memoryview) -> None:
         UsageError: the file cannot be written; what was there stays.
     """
     try:
-        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+        if _is_special(path):
             with path.open("wb") as special:
                 special.write(data)
             return
@@ -79,30 +81,51 @@ def write_file(path: Path, data: bytes | memoryview) -> None:
         raise _refused("the output cannot be written", path, error) from None
 
 
+def _is_special(path: Path) -> bool:
+    """Whether a device or a pipe is there; False if nothing is, or if nobody can know."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
+
+
 def write_files(files: Sequence[tuple[Path, bytes]]) -> None:
     """Write several files: if one cannot be written, none is.
 
     Raises:
         UsageError: a file cannot be written; what was there stays.
     """
+    special = [(path, data) for path, data in files if _is_special(path)]
     with contextlib.ExitStack() as stack:
         drafts = []
         for path, data in files:
+            if (path, data) in special:
+                continue
             try:
-                if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-                    continue
                 target = Path(os.path.realpath(path))
+                _demand_replaceable(target)
                 drafts.append((stack.enter_context(_draft(target, data)), target, path))
             except OSError as error:
                 raise _refused("the output cannot be written", path, error) from None
+        # What can still fail comes before the first file that stays.
+        for path, data in special:
+            write_file(path, data)
         for draft, target, path in drafts:
             try:
                 os.replace(draft, target)
             except OSError as error:
                 raise _refused("the output cannot be written", path, error) from None
-    for path, data in files:
-        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-            write_file(path, data)
+
+
+def _demand_replaceable(path: Path) -> None:
+    """Find out early what would keep a file from taking a name.
+
+    Raises:
+        OSError: the name is too long, or a directory has it.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
 
 @contextlib.contextmanager
@@ -150,7 +173,8 @@ def _replace(path: Path, data: bytes | memoryview) -> None:
 @contextlib.contextmanager
 def _draft(path: Path, data: bytes | memoryview) -> Iterator[str]:
     """A file beside another one with its permissions, which goes away unless it is renamed."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
+    # Of a fixed length: the name of the file may be as long as names can be.
+    descriptor, name = tempfile.mkstemp(prefix=".fitzroy.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

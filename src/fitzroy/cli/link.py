@@ -12,7 +12,7 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
-from fitzroy.cli.files import check_output, write_file
+from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Json, Quiet, Verb
 from fitzroy.cli.terminal import Column, Terminal
 
@@ -113,21 +113,25 @@ def link(
     )
     sources = [_read(path) for path in files]
     if form is LinkFormat.OBJECT:
-        for source, path in zip(sources, outputs, strict=True):
+        for source in sources:
             if len(source.objects) != 1:
                 raise UsageError(
                     f"the model has {len(source.objects)} packages, an object holds one",
                     where=source.path,
                 )
-            write_file(path, write_object(source.objects[0]))
+        write_files(
+            [
+                (path, write_object(source.objects[0]))
+                for source, path in zip(sources, outputs, strict=True)
+            ]
+        )
         _report(terminal, files, outputs, None)
         return
     objects = [found for source in sources for found in source.objects]
     packages = iter(link_objects(objects, options))
     linked: list[list[PackageFile]] = [[next(packages) for _ in s.objects] for s in sources]
     data = [_written(s, found, form) for s, found in zip(sources, linked, strict=True)]
-    for path, content in zip(outputs, data, strict=True):
-        write_file(path, content)
+    write_files(list(zip(outputs, data, strict=True)))
     _report(terminal, files, outputs, linked)
 
 

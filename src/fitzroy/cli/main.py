@@ -19,8 +19,9 @@ from typing import Annotated, Any
 import typer
 
 import fitzroy
-from fitzroy.base.errors import FitzroyError, InternalError, UsageError
-from fitzroy.cli.argv import asks_for_json, spread
+from fitzroy.base import budget
+from fitzroy.base.errors import CapacityError, FitzroyError, InternalError, UsageError
+from fitzroy.cli.argv import BUDGET, asks_for_json, budget_first, spread
 from fitzroy.cli.assemble import assemble_command
 from fitzroy.cli.bench import bench_command
 from fitzroy.cli.calibrate import calibrate_command
@@ -117,7 +118,19 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            BUDGET,
+            metavar="SIZE",
+            help="Most memory for tensors and buffers whose size a file gives, as in 512MiB; goes "
+            f"before or after the verb. [dim]default: {budget.VARIABLE}, or 4GiB[/dim]",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
+    if memory is not None:
+        context.with_resource(budget.limited(budget.parse(memory, BUDGET)))
     if context.invoked_subcommand is None:
         Terminal().raw(context.get_help())
 
@@ -152,6 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         the exit code.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _replace_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A name that the encoding of the terminal lacks is shown escaped.
@@ -176,7 +190,7 @@ def _invoke(command: Any, arguments: Sequence[str]) -> int:
     """Run a verb and deliver what it printed; errors pass through."""
     code = 0
     try:
-        with command.make_context(_PROGRAM, spread(arguments)) as context:
+        with command.make_context(_PROGRAM, budget_first(spread(arguments))) as context:
             command.invoke(context)
     except typer.Exit as stop:
         code = stop.exit_code
@@ -199,6 +213,8 @@ def _fail(error: BaseException, arguments: Sequence[str]) -> int:
         if isinstance(error, FitzroyError)
         else _usage(error)
         if isinstance(error, _USAGE_ERRORS)
+        else _exhausted(error)
+        if isinstance(error, MemoryError)
         else _fault(error)
     )
     if asks_for_json(arguments):
@@ -231,6 +247,16 @@ def _usage(error: BaseException) -> UsageError:
     return UsageError(message.strip().rstrip("."), hint=f"see: {path} --help")
 
 
+def _exhausted(error: MemoryError) -> CapacityError:
+    """An allocation that the budget allows, and the machine does not have."""
+    return CapacityError(
+        "this machine has not enough memory",
+        reason=str(error) or "an allocation failed",
+        hint="close other programs, or take smaller inputs; with a budget below the machine's "
+        f"memory, as in {BUDGET} 1GiB, the error names what wants so much",
+    )
+
+
 def _fault(error: BaseException) -> InternalError:
     """An exception that nobody expected as an error of ours."""
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -243,6 +269,33 @@ def _fault(error: BaseException) -> InternalError:
     )
     fault.__cause__ = error
     return fault
+
+
+class _Closed(io.TextIOBase):
+    """A stdout that was closed before the start: nobody reads it."""
+
+    def fileno(self) -> int:
+        return 1
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+def _replace_closed() -> None:
+    """Make streams that were closed before the start ones that can be written to.
+
+    Their descriptors are taken, too, so that no result file gets the number of one, and what a
+    library prints does not end up in it.
+    """
+    for descriptor in range(3):
+        with contextlib.suppress(OSError):
+            os.fstat(descriptor)
+            continue
+        os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - stays open until the end
 
 
 def _silence() -> None:

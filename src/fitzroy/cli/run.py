@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import arrays
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
-from fitzroy.cli.files import check_output, write_file
+from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import (
     DeviceName,
     FirmwareFile,
@@ -210,12 +209,12 @@ def run(
             results = runner.run(values)
             elapsed = time.perf_counter() - start
     pairs = list(zip(runner.outputs, results, strict=True))
-    written = []
+    written: list[str] = []
     if output is not None:
         named = [(port.name, result) for port, result in pairs]
-        for path, content in arrays.output_files(output, named, raw=raw_output):
-            write_file(path, content)
-            written.append(os.fspath(path))
+        files = arrays.output_files(output, named, raw=raw_output)
+        write_files(files)
+        written = [os.fspath(path) for path, _ in files]
     document: dict[str, Any] = {
         "file": file,
         "kind": kind.value,
@@ -433,14 +432,14 @@ def read_inputs(
     chosen: dict[int, str] = {}
     unnamed = []
     for spec in specs:
-        name, mark, value = spec.partition("=")
-        index = _index(ports, name) if mark else None
+        index, value = _named(ports, spec)
         if index is None:
-            if mark and not Path(spec).exists():
+            if "=" in spec and not os.path.exists(spec):
+                name = spec.partition("=")[0]
                 raise _needed(f"no input named {name!r}", ports, path)
             unnamed.append(spec)
         elif index in chosen:
-            raise UsageError(f"input {name!r} is given twice", where=path)
+            raise UsageError(f"input {_label(ports, index)} is given twice", where=path)
         else:
             chosen[index] = value
     free = [index for index in range(len(ports)) if index not in chosen]
@@ -453,11 +452,23 @@ def read_inputs(
     return [arrays.load_array(chosen[i], port.type, rule) for i, port in enumerate(ports)]
 
 
+def _named(ports: Sequence[Port], spec: str) -> tuple[int | None, str]:
+    """The input that ``NAME=X`` names, None if it names none, and X.
+
+    Names and files may contain the sign themselves: the longest name that there is counts.
+    """
+    for at in reversed([at for at, character in enumerate(spec) if character == "="]):
+        index = _index(ports, spec[:at])
+        if index is not None:
+            return index, spec[at + 1 :]
+    return None, spec
+
+
 def _index(ports: Sequence[Port], name: str) -> int | None:
-    for index, port in enumerate(ports):
-        if port.name == name:
-            return index
-    return int(name) if name.isdecimal() and int(name) < len(ports) else None
+    """The input of that name, or of that number."""
+    names = [port.name for port in ports]
+    numbers = [str(index) for index in range(len(ports))]
+    return next((known.index(name) for known in (names, numbers) if name in known), None)
 
 
 def _label(ports: Sequence[Port], index: int) -> str:

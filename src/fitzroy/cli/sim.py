@@ -12,7 +12,7 @@ import typer
 
 from fitzroy.base.errors import FitzroyError, SimulationError, UsageError
 from fitzroy.cli import arrays, chip_state, timing
-from fitzroy.cli.files import check_output, write_file
+from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import (
     CompiledFile,
     InputFiles,
@@ -158,11 +158,13 @@ def sim(
         with program.located():
             _advance(terminal, debugger)
     except SimulationError as error:
-        for path in (path for item in dumps for path in item.write(debugger, tile)):
+        files = [file for item in dumps for file in item.files(debugger, tile)]
+        write_files(files)
+        for path, _ in files:
             terminal.note(f"wrote {path}")
         raise readable(error) from error
     elapsed = time.perf_counter() - start
-    written = [path for item in dumps for path in item.write(debugger, tile)]
+    files = [file for item in dumps for file in item.files(debugger, tile)]
     document = _about(program, seed, latitude, debugger, elapsed)
     inference = None
     if debugger.outputs is None:
@@ -177,10 +179,11 @@ def sim(
                     result.device, clock=speed.clock, host=speed.profile, driver=speed.driver
                 )
         document |= {"stopped": None, **_results(program, result, top, names)}
-        written += _write_outputs(result, output, raw_output)
+        files += _output_files(result, output, raw_output)
     if inference is not None:
-        written += timing.write(inference, trace, report)
-    document["written"] = written
+        files += timing.files(inference, trace, report)
+    write_files(files)
+    document["written"] = [os.fspath(path) for path, _ in files]
     if json:
         terminal.document(document | {"timing": timing.document(inference)})
     else:
@@ -240,16 +243,15 @@ def readable(error: FitzroyError) -> FitzroyError:
     return SimulationError(error.what, reason=reason, where=error.where, hint=error.hint)
 
 
-def _write_outputs(result: Simulation, output: Path | None, raw_output: Path | None) -> list[str]:
-    written = []
+def _output_files(
+    result: Simulation, output: Path | None, raw_output: Path | None
+) -> list[tuple[Path, bytes]]:
+    files = []
     if output is not None:
-        for path, content in arrays.output_files(output, [*result.outputs.items()], raw=False):
-            write_file(path, content)
-            written.append(os.fspath(path))
+        files += arrays.output_files(output, [*result.outputs.items()], raw=False)
     if raw_output is not None:
-        write_file(raw_output, result.device.stream)
-        written.append(os.fspath(raw_output))
-    return written
+        files.append((raw_output, result.device.stream))
+    return files
 
 
 def fnv1a64(data: bytes) -> str:

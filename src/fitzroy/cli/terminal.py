@@ -67,7 +67,9 @@ class Terminal:
     def document(self, value: object) -> None:
         """Print a JSON document; numbers that JSON lacks become strings."""
         text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
-        self.raw(text + "\n")
+        # Names may have controls and marks of direction that JSON does not have to escape.
+        self.raw(text if text.isascii() else "".join(map(_json_safe, text)))
+        self.raw("\n")
 
     def raw(self, text: str) -> None:
         """Write text to stdout exactly as it is."""
@@ -243,6 +245,13 @@ def clean(text: str, *, lines: bool = False) -> str:
         return text
     kept = "\n" if lines else ""
     return "".join(c if c.isprintable() or c in kept else _escape(c) for c in text)
+
+
+def _json_safe(character: str) -> str:
+    """A character of a JSON document, escaped as JSON does unless it is printable."""
+    if character.isprintable() or character == "\n":
+        return character
+    return json.dumps(character)[1:-1]
 
 
 def _escape(character: str) -> str:

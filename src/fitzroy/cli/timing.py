@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fitzroy.base.errors import UsageError
-from fitzroy.cli.files import write_file
 from fitzroy.cli.terminal import Terminal
 from fitzroy.hw_models.chips.hosts import HOSTS, LIBEDGETPU
 
@@ -145,20 +144,14 @@ def show(terminal: Terminal, run: Run) -> None:
         terminal.line(line)
 
 
-def write(run: Run, trace: Path | None, report: Path | None) -> list[str]:
-    """Write trace and report; returns their names.
-
-    Raises:
-        UsageError: a file cannot be written.
-    """
+def files(run: Run, trace: Path | None, report: Path | None) -> list[tuple[Path, bytes]]:
+    """Files that hold trace and report."""
     from fitzroy.report import perfetto
     from fitzroy.report.html import page
 
-    written = []
+    found = []
     if trace is not None:
-        write_file(trace, perfetto.encode(perfetto.trace(run), os.fspath(trace)))
-        written.append(os.fspath(trace))
+        found.append((trace, perfetto.encode(perfetto.trace(run), os.fspath(trace))))
     if report is not None:
-        write_file(report, page(run).encode())
-        written.append(os.fspath(report))
-    return written
+        found.append((report, page(run).encode()))
+    return found

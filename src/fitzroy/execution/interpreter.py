@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from fitzroy.base import budget
 from fitzroy.base.closing import Closing
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
@@ -145,6 +146,7 @@ class Interpreter(Closing):
         UsageError: the file cannot be read or is no TFLite model, or LiteRT is not installed.
         FormatError: the file is malformed.
         UnsupportedError: an operator is unknown; with one diagnostic for each.
+        CapacityError: an input or output takes more memory than the budget has.
         DeviceError: the device cannot be opened.
     """
 
@@ -321,7 +323,8 @@ class _Port:
     type: TensorType
 
     def zeros(self) -> Array:
-        return np.zeros(self.type.shape, self.type.dtype.numpy)
+        what = f"{self.tensor!r}, which is {self.type},"
+        return budget.zeros(self.type.shape, self.type.dtype.numpy, what)
 
     def checked(self, array: Array, where: str) -> Array:
         if array.shape != self.type.shape or array.dtype != self.type.dtype.numpy:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fitzroy.base.errors import SimulationError, UsageError
+from fitzroy.base import budget
+from fitzroy.base.errors import FormatError, SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.targets.edgetpu.operands import STATE_SUFFIX
@@ -19,6 +20,7 @@ from fitzroy.execution.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.execution.hosts import Profile
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import Layer, PackageFile
+from fitzroy.formats.flat import ints
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU
 from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
 from fitzroy.linker.packages.container import Container, read_container
@@ -117,19 +119,24 @@ class EdgeTpuProgram:
         main = container.packages[number].main
         inputs, outputs = [*main.inputs.values()], [*main.outputs.values()]
         tensors: dict[str, tflite.Tensor] = {}
+        given: set[str] = set()
         others = 0
         if container.model is not None:
             operator = custom_op.extract(container.model, name)[number]
             inputs, outputs = operator.layers(main)
             subgraphs = container.model.subgraphs or []
-            tensors = {item.name or "": item for item in subgraphs[operator.subgraph].tensors or ()}
+            subgraph = subgraphs[operator.subgraph]
+            found = subgraph.tensors or []
+            tensors = {item.name or "": item for item in found}
+            given = {found[index].name or "" for index in ints(subgraph.inputs)}
             others = sum(len(subgraph.operators or ()) for subgraph in subgraphs) - 1
         types = {
             layer.name or "": _tensor_type(layer, tensors.get(layer.name or ""))
             for layer in (*inputs, *outputs)
         }
         names = [layer.name or "" for layer in inputs]
-        states = {item for item in names if item in tensors and tensors[item].is_variable}
+        # What the caller of the model gives is no state, whatever its tensor says of itself.
+        states = {item for item in names if item in tensors and tensors[item].is_variable} - given
         return cls(
             path=name,
             number=number,
@@ -185,10 +192,12 @@ class EdgeTpuProgram:
 
         Raises:
             UsageError: an array is missing or unknown, or of another type than the input.
+            FormatError: the script for the host is not that of the program.
             UnsupportedError: the program computes a batch.
         """
         device = SimulatedDevice(seed=seed, latitude=latitude)
-        return device.start(self.package, self.encoded(inputs), record=record)
+        with self.located():
+            return device.start(self.package, self.encoded(inputs), record=record)
 
     def encoded(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Elements of all inputs as bytes by layer name, as devices take them.
@@ -269,6 +278,7 @@ class EdgeTpuProgram:
 
         Raises:
             SimulationError: as raised inside, with the file in front of the place.
+            FormatError: likewise.
         """
         try:
             yield
@@ -277,6 +287,14 @@ class EdgeTpuProgram:
                 error.what,
                 reason=error.reason,
                 where=", ".join(filter(None, (self.path, error.where))),
+                hint=error.hint,
+            ) from None
+        except FormatError as error:
+            raise FormatError(
+                error.what,
+                path=error.path or self.path,
+                offset=error.offset,
+                table=error.table,
                 hint=error.hint,
             ) from None
 
@@ -300,6 +318,7 @@ def _decoded(data: Array, type: TensorType) -> Array:
 def _zeros(type: TensorType) -> Array:
     """A tensor of real zeros."""
     zero = 0 if type.quantization is None else type.quantization.zero_point[0]
+    budget.demand(type.nbytes, f"a state, which is {type},")
     return np.full(type.shape, zero, type.dtype.numpy)
 
 

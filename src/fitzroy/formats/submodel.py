@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from fitzroy.base.errors import UsageError
+from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.formats import flat, tflite
 
@@ -52,6 +52,9 @@ def rebuilt(model: tflite.Model, operators: Sequence[tflite.Operator]) -> tflite
     Args:
         model: the model; it is not changed.
         operators: the operators in order, with tensors as the model numbers them.
+
+    Raises:
+        UnsupportedError: a signature names a tensor that is left out.
     """
     subgraphs = list(model.subgraphs or ())
     main = subgraphs[0]
@@ -91,6 +94,13 @@ def _renamed_signature(
     def renamed(maps: list[tflite.TensorMap] | None) -> list[tflite.TensorMap] | None:
         if maps is None:
             return None
+        for item in maps:
+            if item.tensor_index not in numbers:
+                raise UnsupportedError(
+                    f"signature {signature.signature_key!r} names tensor {item.tensor_index} "
+                    f"as {item.name!r}, which is inside of what is replaced",
+                    hint="signatures are to name inputs and outputs of the model",
+                )
         return [dataclasses.replace(item, tensor_index=numbers[item.tensor_index]) for item in maps]
 
     return dataclasses.replace(

@@ -18,7 +18,7 @@ import numpy as np
 
 from fitzroy.base import types
 from fitzroy.base.errors import FormatError, UnsupportedError
-from fitzroy.base.types import Array, DType, Quantization
+from fitzroy.base.types import Array, DType, Quantization, is_usable_scale
 from fitzroy.formats import flat
 from fitzroy.formats.flat import (
     Table,
@@ -1823,9 +1823,13 @@ def quantization_of(tensor: Tensor, path: str = "") -> Quantization | None:
     if parameters.scale is None or not len(parameters.scale):
         return None
     scale = tuple(float(value) for value in parameters.scale)
-    wrong = [value for value in scale if not (math.isfinite(value) and value > 0)]
+    wrong = [value for value in scale if not is_usable_scale(value)]
     if wrong:
-        raise FormatError(f"scale {wrong[0]}, which is no positive number", path=path, table=name)
+        raise FormatError(
+            f"scale {wrong[0]:.7g}, which is no positive, normal float32 number",
+            path=path,
+            table=name,
+        )
     zero_point = ints(parameters.zero_point) or (0,)
     outside = [value for value in zero_point if not -(2**31) <= value < 2**31]
     if outside:

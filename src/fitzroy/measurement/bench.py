@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fitzroy.base import budget
 from fitzroy.base.types import Array, TensorType
 from fitzroy.driver.runtime.devices import DeviceOptions, open_device
 from fitzroy.execution.estimate import Conditions, estimate
@@ -229,13 +230,19 @@ def _by_kind(transfers: Iterable[tuple[str, int, float]]) -> tuple[Traffic, ...]
 
 
 def random_inputs(interpreter: Interpreter, seed: int = 0) -> Values:
-    """Arrays for all inputs: integers over the whole range of their type, floats from 0 to 1."""
+    """Arrays for all inputs: integers over the whole range of their type, floats from 0 to 1.
+
+    Raises:
+        CapacityError: one takes more memory than the budget has.
+    """
     rng = np.random.default_rng(seed)
     graph = interpreter.graph
     return {name: _random(graph.type(name), rng) for name in graph.inputs}
 
 
 def _random(type: TensorType, rng: np.random.Generator) -> Array:
+    # Drawn with 64 bits each, then converted.
+    budget.demand(type.size * (8 + type.dtype.itemsize), f"an input, which is {type},")
     if type.dtype.is_float:
         return rng.uniform(size=type.shape).astype(type.dtype.numpy)
     low, high = type.dtype.limits if type.dtype.is_integer else (0, 1)

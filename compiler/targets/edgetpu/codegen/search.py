@@ -101,6 +101,11 @@ _ACROSS = (1, 2, 4, 8)
 # --- choice --------------------------------------------------------------------------------------
 
 
+MOST_STRIPS = 640
+"""Most strips of a segment, parts of columns counted: programs grow with them, and so does the
+time to make one. A tensor that needs more has hundreds of MB, and stays with the host."""
+
+
 def capacities(nbytes: int) -> list[int]:
     """Bytes of narrow memory to choose segments for, one after the other until all tensors fit."""
     return [nbytes - nbytes * attempt // _ATTEMPT for attempt in range(_ATTEMPTS)]
@@ -343,7 +348,7 @@ class Search:
         _, height, width, _ = self.legalizer.type(
             self.legalizer.layers[segment.end - 1].writes
         ).shape
-        low, high = segment.strips, -(-height // ROWS)
+        low, high = segment.strips, min(-(-height // ROWS), MOST_STRIPS // segment.across)
         around = self.around(segment.first, segment.end)
         room = capacity - (around.least if segment.over else around.nbytes)
         if room < 0 or high < low or segment.across > -(-width // COLUMNS):

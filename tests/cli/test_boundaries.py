@@ -1,0 +1,205 @@
+"""What comes from outside: names, closed streams, options, files of any length."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.support import Run
+
+from fitzroy.base import budget
+from fitzroy.base.errors import FormatError, UsageError
+from fitzroy.cli.argv import budget_first
+from fitzroy.cli.arrays import load_labels
+from fitzroy.cli.files import check_output, write_file, write_files
+from fitzroy.cli.terminal import Terminal
+
+GRAPH = """graph "g" {{
+  input {x} : int8[1,4] quant(0.5 : 0)
+  %y : int8[1,4] quant(0.5 : 0) = abs({x})
+  output %y
+}}
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "g.ir"
+    path.write_text(GRAPH.format(x="%x"))
+    (tmp_path / "x.raw").write_bytes(bytes(4))
+    return path
+
+
+# --- the budget ----------------------------------------------------------------------------------
+
+
+def test_the_budget_is_an_option_of_every_verb(
+    fitzroy: Run, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ("run", model, "-i", "x.raw")
+    assert fitzroy(*run).code == 0
+    for arguments in (("--memory", "200", *run), (*run, "--memory=200")):
+        result = fitzroy(*arguments)
+        assert result.code == 5
+        assert "the budget is 200 B" in result.err
+        assert "--memory" in result.err
+    assert fitzroy(*run, "--memory", "1MiB").code == 0
+    assert fitzroy(*run, "--memory", "much").code == 2
+    monkeypatch.setenv(budget.VARIABLE, "200")
+    assert fitzroy(*run).code == 5
+    assert fitzroy(*run, "--memory", "1MiB").code == 0
+
+
+def test_the_budget_goes_before_the_verb() -> None:
+    assert budget_first(["run", "--memory", "1", "x"]) == ["--memory", "1", "run", "x"]
+    assert budget_first(["run", "--memory=1", "--", "--memory"]) == [
+        *("--memory=1", "run", "--", "--memory")
+    ]
+    assert budget_first(["run", "x", "--memory"]) == ["--memory", "run", "x"]
+
+
+def test_files_without_end(fitzroy: Run) -> None:
+    result = fitzroy("inspect", "/dev/zero", "--memory", "3MiB")
+    assert result.code == 5
+    assert "/dev/zero" in result.err
+
+
+def test_allocations_that_fail(fitzroy: Run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("fitzroy.cli.run.read_inputs", fail)
+    result = fitzroy("run", model, "-i", "x.raw")
+    assert result.code == 5
+    assert "not enough memory" in result.err
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a=b", "=", "a=", "=b", "0=1"])
+def test_inputs_with_equals_signs(fitzroy: Run, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "g.ir"
+    path.write_text(GRAPH.format(x=f'%"{name}"'))
+    for file in ("x.raw", "x=y.raw"):
+        (tmp_path / file).write_bytes(bytes(4))
+        assert fitzroy("run", path, "-i", f"{name}={file}").code == 0
+        assert fitzroy("run", path, "-i", f"0={file}").code == 0
+        assert fitzroy("run", path, "-i", file).code == 0
+    assert "no input named" in fitzroy("run", path, "-i", "other=x.raw").err
+    assert fitzroy("run", path, "-i", "x" * 5000 + "=y").code == 2
+    assert fitzroy("run", path, "-i", "9" * 5000 + "=y").code == 2
+
+
+@pytest.mark.parametrize("length", [250, 254, 255])
+def test_names_as_long_as_names_can_be(tmp_path: Path, length: int) -> None:
+    for character in ("n", "ü"):
+        name = character * (length // len(character.encode()))
+        write_file(tmp_path / name, b"content")
+        assert (tmp_path / name).read_bytes() == b"content"
+        assert len(os.listdir(tmp_path)) == 1
+        os.unlink(tmp_path / name)
+
+
+def test_names_that_are_too_long(fitzroy: Run, model: Path, tmp_path: Path) -> None:
+    for path in (tmp_path / ("n" * 256), tmp_path / ("n" * 256) / "y"):
+        with pytest.raises(UsageError, match="too long"):
+            check_output(path)
+        with pytest.raises(UsageError, match="too long"):
+            write_file(path, b"")
+    assert fitzroy("run", model, "-i", "x.raw", "-o", "n" * 252 + ".npy").code == 2
+    assert fitzroy("run", "n" * 300).code == 2
+
+
+@pytest.mark.parametrize("character", ["\x9b", "\u202e", "\u2028", "\x07", "\x7f", "\u200f"])
+def test_characters_that_steer_terminals(
+    capsys: pytest.CaptureFixture[str], character: str
+) -> None:
+    import json
+
+    terminal = Terminal()
+    value = {f"a{character}b": f"x{character}", "plain": "Müßig €"}
+    terminal.document(value)
+    text = capsys.readouterr().out
+    assert character not in text
+    assert "Müßig €" in text
+    assert json.loads(text) == value
+    terminal.line(f"x{character}")
+    terminal.fields([(f"a{character}", f"b{character}")])
+    assert character not in capsys.readouterr().out
+
+
+# --- labels --------------------------------------------------------------------------------------
+
+
+def test_labels_of_any_kind(tmp_path: Path) -> None:
+    path = tmp_path / "labels.txt"
+
+    def read(text: str) -> dict[int, str]:
+        path.write_text(text)
+        return load_labels(str(path))
+
+    assert read("0 cat\n12: dog\n3 : cow\n007\tfox\n") == {0: "cat", 12: "dog", 3: "cow", 7: "fox"}
+    assert read("cat\n1 dog\n") == {0: "cat", 1: "1 dog"}
+    assert read("0" * 5000 + "1 one") == {1: "one"}
+    with pytest.raises(FormatError, match="a class number of 5000 digits"):
+        read("9" * 5000 + " many")
+    with pytest.raises(FormatError, match="labels, at most"):
+        read("\n" * (1 << 21))
+    with pytest.raises(FormatError, match="bytes, at most"):
+        read("a" * (17 << 20))
+    assert read(f"1{' ' * 100_000}b") == {1: "b"}
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
+def shell(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHON": sys.executable}
+    return subprocess.run(
+        ["bash", "-c", command], cwd=directory, capture_output=True, text=True, env=environment
+    )
+
+
+def test_closed_streams(model: Path, tmp_path: Path) -> None:
+    program = f'"$PYTHON" -m fitzroy run {model.name} -i x.raw'
+    closed = shell(f"{program} --json -o y.npy >&-", tmp_path)
+    assert (closed.returncode, closed.stderr) == (141, "")
+    # No text of a library, and none of ours, ended up in the result.
+    assert np.load(tmp_path / "y.npy").shape == (1, 4)
+    head = shell(f"({program} --json; echo $? >code) | head -c 1; cat code", tmp_path)
+    assert head.stderr == ""
+    error = shell('"$PYTHON" -m fitzroy run missing 2>&-', tmp_path)
+    assert (error.returncode, error.stdout) == (2, "")
+
+
+# --- all or nothing ------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_written_comes_first(tmp_path: Path) -> None:
+    one, folder = tmp_path / "one", tmp_path / "folder"
+    for bad in (Path("/dev/full"), tmp_path / "missing" / "x", tmp_path / ("n" * 256)):
+        with pytest.raises(UsageError):
+            write_files([(one, b"1"), (bad, b"2")])
+        assert not one.exists()
+    folder.mkdir()
+    write_files([(one, b"1"), (Path("/dev/null"), b"2")])
+    assert one.read_bytes() == b"1"
+
+
+def test_outputs_and_reports_come_together(
+    fitzroy: Run, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fitzroy("compile", digits, "-q").code == 0
+    (tmp_path / "x.raw").write_bytes(bytes(64))
+    before = set(os.listdir(tmp_path))
+    result = fitzroy(
+        *("sim", "digits_edgetpu.tflite", "-i", "x.raw", "-o", "y.npy", "--raw-output", "y.raw"),
+        *("--trace", "t.json", "--report", "/dev/full"),
+    )
+    assert result.code == 2
+    assert set(os.listdir(tmp_path)) == before
