@@ -122,7 +122,10 @@ def run(
     std: Std = None,
     output: OutputFile = None,
     raw_output: Annotated[
-        bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
+        bool,
+        typer.Option(
+            "--raw-output", help="Write bare bytes instead of .npy.", rich_help_panel="Outputs"
+        ),
     ] = False,
     labels: Labels = None,
     top: Top = 5,
@@ -132,6 +135,7 @@ def run(
             "--runtime",
             help="For programs: ExecuTorch's runtime, or numpy. For models: LiteRT in place of the "
             "reference semantics.",
+            rich_help_panel="Runtime",
         ),
     ] = RuntimeChoice.AUTO,
     device: DeviceName = None,
@@ -144,12 +148,18 @@ def run(
             "--arithmetic",
             help="For models: whose rounding. [dim]default: xnnpack[/dim]",
             show_default=False,
+            rich_help_panel="Runtime",
         ),
     ] = None,
     threads: Annotated[
         int | None,
         typer.Option(
-            "--threads", metavar="N", min=1, help="Threads of the runtime.", show_default=False
+            "--threads",
+            metavar="N",
+            min=1,
+            help="Threads of the runtime.",
+            show_default=False,
+            rich_help_panel="Runtime",
         ),
     ] = None,
     method: Annotated[
@@ -160,6 +170,7 @@ def run(
             help="Method of a program, or function of a module. [dim]default: forward or main, or"
             " the first[/dim]",
             show_default=False,
+            rich_help_panel="Runtime",
         ),
     ] = None,
     json: Json = False,

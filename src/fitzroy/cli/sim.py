@@ -55,6 +55,7 @@ def sim(
             metavar="Y.raw",
             help="Write all bytes that leave the device, in order.",
             show_default=False,
+            rich_help_panel="Outputs",
         ),
     ] = None,
     package: PackageNumber = None,
@@ -77,6 +78,7 @@ def sim(
             help="Stop before CHUNK:BUNDLE, BUNDLE of chunk 0, or the last fence of phase:N, and "
             "show who is where; caching: in front means the executable that loads parameters.",
             show_default=False,
+            rich_help_panel="Stops and memories",
         ),
     ] = None,
     dump: Annotated[
@@ -88,6 +90,7 @@ def sim(
             "to FILE.npy, and which words were written to FILE_written.npy; or both to FILE.npz. "
             "May be given several times.",
             show_default=False,
+            rich_help_panel="Stops and memories",
         ),
     ] = None,
     tile: Annotated[
@@ -98,6 +101,7 @@ def sim(
             min=0,
             help="Show and dump only this tile.",
             show_default=False,
+            rich_help_panel="Stops and memories",
         ),
     ] = None,
     json: Json = False,
