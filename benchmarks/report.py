@@ -819,8 +819,8 @@ def fault_campaign(results: Json) -> str:
     bad = len(results["failures"]) + len(one["failures"])
     text = (
         f"\n{results['sessions']:,} sessions of seed {results['seed']}, "
-        f"{results['transfers']:,} transfers, and {count:,} sessions with one fault; together "
-        f"{results['cpu_seconds']:,} s of CPU time. "
+        f"{results['transfers']:,} transfers, and {count:,} sessions with one fault, at every "
+        f"fifth transfer of a session; together {results['cpu_seconds']:,} s of CPU time. "
         f"**{bad} of them ended as none may.** Nothing ended "
         f"more than {results['latest_seconds']:.2f} s of simulated time after its deadline.\n\n"
     )

@@ -124,7 +124,9 @@ def _models() -> Iterator[tuple[str, bytes]]:
     first = int(graph.inputs[0]) if graph.inputs is not None else 0
     inner = int((graph.operators or [])[0].outputs[0])  # type: ignore[index]
     vast = np.array([1, 60000, 60000, 1], np.int32)
-    tiny = replace((graph.tensors or [])[inner].quantization, scale=np.array([1e-45], np.float32))
+    known = (graph.tensors or [])[inner].quantization
+    assert known is not None
+    tiny = replace(known, scale=np.array([1e-45], np.float32))
     signature = tflite.SignatureDef(
         inputs=[tflite.TensorMap(name="inner", tensor_index=inner)], outputs=[], signature_key="s"
     )

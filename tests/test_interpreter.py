@@ -143,7 +143,7 @@ def test_inputs_that_call_themselves_variables() -> None:
     for data in (compiled("digits"), tflite.write_model(changed)):
         with Interpreter(data, device=DIRECT) as interpreter:
             results.append(interpreter.run({"image": image})["probabilities"])
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 def test_tensors_beyond_the_budget() -> None:

@@ -428,7 +428,7 @@ class Tally:
         }
 
 
-_ONE = "One fault, at every transfer in turn"
+_ONE = "One fault in a session"
 
 TABLES = (
     _ONE,

@@ -19,7 +19,6 @@ from fitzroy.driver.runtime.devices import (
     SIMULATED,
     DeviceOptions,
     open_device,
-    replayed_device,
     virtual_device,
 )
 from fitzroy.driver.runtime.edgetpu import EdgeTpu
@@ -55,11 +54,11 @@ def test_chips_that_wait_for_the_host_do_so_again(tmp_path: Path) -> None:
     package = replace(package, executables=[replace(main, dma_hints=hints)])
     path, limits = tmp_path / "s.jsonl", replace(LIMITS, silence=900.0, idle=0.06)
     ends = []
-    for opened in (
-        lambda: virtual_device(DeviceOptions(record=path, limits=limits)),
-        lambda: replayed_device(path, DeviceOptions(limits=limits)),
+    for spec, options in (
+        ("sim", DeviceOptions(record=path, limits=limits)),
+        (f"replay:{path}", DeviceOptions(limits=limits)),
     ):
-        with opened() as device, pytest.raises(IdleTimeoutError) as caught:
+        with open_device(spec, options) as device, pytest.raises(IdleTimeoutError) as caught:
             device.run(package, {"x": ROW})
         ends.append(str(caught.value))
     assert ends[0] == ends[1]

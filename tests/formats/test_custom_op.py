@@ -565,8 +565,10 @@ def test_parts_of_a_model_are_embedded() -> None:
 def test_signatures_that_name_what_goes_away() -> None:
     model = chain(6)
     inner = tflite.TensorMap(name="inner", tensor_index=2)
-    for side in ("inputs", "outputs"):
-        signature = tflite.SignatureDef(signature_key="s", **{side: [inner]})
+    for signature in (
+        tflite.SignatureDef(signature_key="s", inputs=[inner]),
+        tflite.SignatureDef(signature_key="s", outputs=[inner]),
+    ):
         changed = dataclasses.replace(model, signature_defs=[signature])
         with pytest.raises(UnsupportedError, match=r"signature 's' names tensor 2 as 'inner'"):
             custom_op.embed(changed, [part(1, 3)])

@@ -91,9 +91,10 @@ def bench(
             values = library.random_inputs(interpreter)
         with terminal.working(f"running on {opened.description}") as say:
             measured = library.measure(interpreter, values, runs, say)
-        with terminal.working("predicting"):
-            predicted = _predicted(terminal, interpreter, speed)
         ran_on = opened.description
+    # With the device closed: a simulated one has given its memories back.
+    with terminal.working("predicting"):
+        predicted = _predicted(terminal, interpreter, speed)
     observed = None
     if device is None or not device.startswith(_WITHOUT_USB):
         with terminal.working(f"recording on {ran_on}"):
