@@ -5,9 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.support import Run
+
+from fitzroy.base.types import DType, TensorType
+from fitzroy.compiler.ir import Graph
 
 CODE = '''
 """Chains of absolute values, written as TOY and a number."""
@@ -174,6 +178,24 @@ def test_what_it_rejects_is_refused_with_its_reasons(
     assert result.code == 4
     assert "rank 2, not 1" in result.err
     assert "listing has no exp" in result.err
+
+
+def test_a_module_has_no_parts_for_it(model: Path, fitzroy: Run) -> None:
+    result = fitzroy("compile", model, "--target", "listing", "--format", "module")
+    assert (result.code, "no parts for the target listing" in result.err) == (2, True)
+
+
+def test_the_example_of_the_documentation_lowers_a_graph() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()
+    names: dict[str, Any] = {}
+    exec(page.partition("```python\n")[2].partition("```")[0], names)
+    target = names["Listing"]()
+    graph, type = Graph("g"), TensorType((4,), DType.FLOAT32)
+    graph.add_input("x", type)
+    graph.outputs = [graph.emit("abs", ["x"], type, stem="y")]
+    placements = target.place(graph, target.chosen({}))
+    assert [item.target for item in placements] == ["listing"]
+    assert target.lower(graph, placements, "main", target.chosen({})) == b"abs y"
 
 
 def test_without_it_nothing_is_known(fitzroy: Run, tmp_path: Path) -> None:

@@ -11,13 +11,16 @@ from tests.compiler.zoo import zoo
 
 import fitzroy
 from fitzroy.base.errors import UnsupportedError, UsageError
-from fitzroy.base.types import DType, TensorType
-from fitzroy.compiler.ir import Graph
+from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.compiler.ir import Attributes, Graph
 from fitzroy.compiler.ops import definition
 from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.convolution import ConvAttributes, TransposeConvAttributes
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.partition import diagnose
+from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.codegen.segments import refusals
 from fitzroy.compiler.targets.target import TARGETS, Target
@@ -72,6 +75,34 @@ def test_the_edge_tpu_gives_every_reason() -> None:
     assert refusals(graph).keys() == {node.name}
     _, (placement,) = fitzroy.explain(graph, target="edgetpu")
     assert (placement.target, len(placement.rejects)) == ("host", 3)
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "attributes"),
+    [
+        ("conv_2d", ((1, 8, 8, 4), (4, 3, 3, 4), (1, 6, 6, 4)), ConvAttributes()),
+        ("depthwise_conv_2d", ((1, 8, 8, 4), (1, 3, 3, 4), (1, 6, 6, 4)), ConvAttributes()),
+        ("fully_connected", ((1, 8), (4, 8), (1, 4)), FullyConnectedAttributes()),
+        (
+            "transpose_conv",
+            ((1, 4, 4, 4), (4, 2, 2, 4), (1, 5, 5, 4)),
+            TransposeConvAttributes(output=(5, 5)),
+        ),
+    ],
+)
+def test_the_edge_tpu_takes_no_weights_that_are_computed(
+    op: str, shapes: tuple[tuple[int, ...], ...], attributes: Attributes
+) -> None:
+    graph, scale = Graph("computed"), Quantization.per_tensor(0.1, 0)
+    types = [TensorType(shape, DType.INT8, scale) for shape in shapes]
+    x, w = graph.add_input("x", types[0]), graph.add_input("w", types[1])
+    graph.outputs = [graph.emit(op, [x, w], types[2], attributes)]
+    verify(graph)
+    (node,) = graph.nodes()
+    (reject,) = TARGETS.get("edgetpu").rejects(Call.of(graph, node))
+    assert reject.rule == "edgetpu-weights"
+    with pytest.raises(UnsupportedError):
+        Legalizer(graph).legalize(node)
 
 
 def test_the_rules_of_the_edge_tpu_reject_nothing_that_can_be_mapped() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.partition import HOST, Placement
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions, Partition
@@ -17,6 +18,9 @@ LOWERING = "edgetpu-lowering"
 
 TYPE = "edgetpu-type"
 """Code of values that the chip does not compute with."""
+
+WEIGHTS = "edgetpu-weights"
+"""Code of weights that are not known when the program is made."""
 
 _OF_OTHER_TYPES = ("reshape", "unidirectional_sequence_lstm")
 """Operators that may have values of other types; the code generator judges these."""
@@ -43,6 +47,28 @@ def eight_bits(call: Call) -> Iterator[Reject]:
             yield Reject(
                 TYPE, f"{call.node.op}: {value.name!r} has a scale per channel", hint(call)
             )
+
+
+def constant_weights(call: Call) -> Iterator[Reject]:
+    """Values of 8 bits, and weights that are known: they lie in wide memory in an order of its own.
+
+    The weights are operand 1.
+    """
+    yield from eight_bits(call)
+    weights = call.optional(1)
+    if weights is not None and not weights.is_constant:
+        yield Reject(
+            WEIGHTS,
+            f"{call.node.op}: the weights {weights.name!r} are computed, not constant",
+            "multiply tensors that are both computed with batch_matmul",
+        )
+
+
+def _rules(op: str) -> Callable[[Call], Iterator[Reject]]:
+    """The rules of an operator that has a lowering."""
+    if op in _OF_OTHER_TYPES:
+        return lambda call: iter(())
+    return eight_bits if OPS[op].channel_axis is None else constant_weights
 
 
 class EdgeTpu(Target):
@@ -88,7 +114,4 @@ def _lowerings() -> Mapping[str, Lowering]:
     # The code generator asks this target for its rules.
     from fitzroy.compiler.targets.edgetpu.codegen.lower import lowerings
 
-    return {
-        op: Lowering(rule) if op in _OF_OTHER_TYPES else Lowering(rule, eight_bits)
-        for op, rule in lowerings().items()
-    }
+    return {op: Lowering(rule, _rules(op)) for op, rule in lowerings().items()}

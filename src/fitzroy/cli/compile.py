@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from fitzroy.compilation.result import Compilation
 
 _EDGETPU, _XNNPACK = "edgetpu", "xnnpack"
+_IN_MODULES = (_XNNPACK, "portable", "vm")
+"""Other targets whose programs, or what the host computes in their place, fit in modules."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,11 @@ def compile_model(
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
     _refuse("others", edgetpu, reports, out_dir=results.out_dir, format=bare)
+    if results.format is Format.MODULE and target not in _IN_MODULES:
+        raise UsageError(
+            f"a module has no parts for the target {target}",
+            hint=f"--format module is for {', '.join((_EDGETPU, *_IN_MODULES))}",
+        )
     settings: dict[str, Any] = dict(option_values(choice.option))
     if target == _XNNPACK:
         settings = {"uint8": xnnpack.uint8, **settings}
