@@ -14,6 +14,7 @@ from tests.compiler.test_codegen_convolution import chain, grow
 from tests.support import corpus_models, corpus_path
 
 from fitzroy.base.errors import CapacityError
+from fitzroy.compilation.edgetpu import Source, compile_edgetpu
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.codegen import builder as builders
@@ -27,7 +28,6 @@ from fitzroy.compiler.targets.edgetpu.codegen.options import Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY
 from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
-from fitzroy.edgetpu import Source, compile_edgetpu
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.envelope import PROPERTIES, Program, Published, check, measured
