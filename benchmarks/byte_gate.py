@@ -25,13 +25,13 @@ from tests.support import corpus_path
 from benchmarks.support import ROOT, corpus_sources
 from fitzroy.api import load
 from fitzroy.base.errors import FitzroyError, UnsupportedError
+from fitzroy.compilation.edgetpu import Source, compile_together
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.compiler.targets.edgetpu.codegen.memory import NARROW_BYTES
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.segments import consecutive, divide
-from fitzroy.edgetpu import Source, compile_together
 from fitzroy.formats.darwinn import PackageFile, write_package
 from fitzroy.formats.object_file import ObjectFile, write_object
 from fitzroy.linker.packages.darwinn import link
