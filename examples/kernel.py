@@ -37,7 +37,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.normalization import table
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, WORD, Placed
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage
 from fitzroy.driver.runtime.simulator import SimulatedDevice
-from fitzroy.estimate import estimate
+from fitzroy.execution.estimate import estimate
 from fitzroy.formats.darwinn import PackageFile, write_package
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.edgetpu.timeline import Timeline
