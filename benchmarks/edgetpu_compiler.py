@@ -31,15 +31,15 @@ from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus_path
 
 from benchmarks.support import INT8_MODEL, ROOT, corpus_model, corpus_sources, write_results
-from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import DeviceError, FitzroyError, UnsupportedError
 from fitzroy.base.evidence import Evidence
 from fitzroy.base.types import Array
+from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, Source, compile_edgetpu
 from fitzroy.driver.runtime.devices import open_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice, Stage
-from fitzroy.edgetpu import EdgeTpuCompilation, MappedSegment, Source, compile_edgetpu
+from fitzroy.execution.hosts import made, values
+from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.formats.darwinn import PackageFile
-from fitzroy.hosts import made, values
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import Host
 from fitzroy.hw_models.edgetpu.latitude import ANY

@@ -28,11 +28,11 @@ from tests.support import corpus_path
 from benchmarks import timing
 from benchmarks.support import write_results
 from benchmarks.timing import Program, calibration, part_of
-from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import UsageError
-from fitzroy.calibration import Sample, fit, least_changes, terms
+from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import LARGE_TRANSFER
+from fitzroy.measurement.calibration import Sample, fit, least_changes, terms
 
 PACKAGES = "FITZROY_PACKAGES"
 """Environment variable with more folders of packages."""

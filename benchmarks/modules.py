@@ -15,12 +15,13 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.support import ROOT, write_results
+from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.modules import compiled_entry, write_entries
 from fitzroy.driver.runtime.devices import open_device
-from fitzroy.edgetpu import compile_edgetpu
+from fitzroy.execution.modules import ModuleProgram
 from fitzroy.hw_models.vm.context import Context, NativeModule
 from fitzroy.hw_models.vm.interpreter import invoke_native
 from fitzroy.hw_models.vm.text import assemble
-from fitzroy.modules import ModuleProgram, compiled_entry, write_entries
 
 LEAST_RATE = 1e6
 """Instructions a second that the interpreter has to reach."""

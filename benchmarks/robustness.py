@@ -26,7 +26,7 @@ import fitzroy
 from benchmarks.support import ROOT, results_path, write_results
 from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import FitzroyError
-from fitzroy.edgetpu import compile_edgetpu
+from fitzroy.compilation.edgetpu import compile_edgetpu
 from fitzroy.formats import custom_op, darwinn, tflite
 from fitzroy.linker.packages.container import read_container
 

@@ -22,10 +22,10 @@ from typing import Any
 from tests.support import corpus_path
 
 from benchmarks.support import write_results
-from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import UsageError
 from fitzroy.driver.runtime.simulator import Stage
-from fitzroy.estimate import recorded
+from fitzroy.execution.estimate import recorded
+from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.timeline import Timeline
 from fitzroy.hw_models.edgetpu.timing import simulate

@@ -7,30 +7,49 @@ round the targets, and nodes of one slot never wait for one another across its b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.definition import Call, Operator, Reject
+from fitzroy.compiler.ops.definition import Call, Reject
+
+
+class Runner(Protocol):
+    """Something that runs nodes: a target, or what is left to decide by name."""
+
+    @property
+    def name(self) -> str:
+        """Its name in reports."""
+
+    def rejects(self, call: Call) -> Iterator[Reject]:
+        """Every reason why it cannot run a call."""
+
+
+Rejects = tuple[Reject, ...]
+"""All reasons why something does not run a node."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Something that runs nodes.
+class Decided:
+    """Runs all nodes but some that are known.
 
     Attributes:
         name: its name in reports.
-        rejects: every reason why it cannot run a call.
+        rejected: why it does not run nodes, by their names.
     """
 
     name: str
-    rejects: Callable[[Operator, Call], Iterator[Reject]]
+    rejected: Mapping[str, Rejects] = field(default_factory=dict)
+
+    def rejects(self, call: Call) -> Iterator[Reject]:
+        """The reasons that are known."""
+        yield from self.rejected.get(call.node.name, ())
 
 
-XNNPACK = Target("xnnpack", lambda operator, call: operator.reject_xnnpack(call))
-PORTABLE = Target("portable", lambda operator, call: operator.reject_portable(call))
+HOST = Decided("host")
+"""What runs the nodes that a device leaves in a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +72,17 @@ def title(node: Node) -> str:
     return f"{node.op} {node.name!r}" + (f" ({node.origin})" if node.origin else "")
 
 
-def diagnose(graph: Graph, node: Node, target: Target) -> list[Diagnostic]:
+def diagnose(graph: Graph, node: Node, target: Runner) -> list[Diagnostic]:
     """Every reason why a target cannot run a node."""
     call, where = Call.of(graph, node), title(node)
     # An operand that is read twice objects twice.
     return [
         Diagnostic(Severity.WARNING, reject.rule, where, reject.reason, hint=reject.hint)
-        for reject in dict.fromkeys(target.rejects(OPS[node.op], call))
+        for reject in dict.fromkeys(target.rejects(call))
     ]
 
 
-def partition(graph: Graph, targets: Sequence[Target] = (XNNPACK, PORTABLE)) -> list[Placement]:
+def partition(graph: Graph, targets: Sequence[Runner]) -> list[Placement]:
     """Groups of nodes in an order in which they can run.
 
     Nodes that no target takes form groups with an empty target name; the caller decides whether
@@ -89,7 +108,7 @@ def partition(graph: Graph, targets: Sequence[Target] = (XNNPACK, PORTABLE)) -> 
 
 
 def _chosen(
-    graph: Graph, targets: Sequence[Target]
+    graph: Graph, targets: Sequence[Runner]
 ) -> tuple[dict[str, int], dict[str, list[Diagnostic]]]:
     """The target of every node by its number, and why the ones before do not take it."""
     choices: dict[str, int] = {}

@@ -28,10 +28,8 @@ from fitzroy.base.bits import (
 )
 from fitzroy.base.evidence import Evidence
 from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.definition import Operator
-from fitzroy.compiler.pipeline import PASSES
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lowerings
-from fitzroy.compiler.targets.xnnpack.legalize import RULES
+from fitzroy.compiler.passes.base import PASSES
+from fitzroy.compiler.targets.target import TARGETS
 from fitzroy.driver.probe.probe import Risk
 from fitzroy.driver.probe.suite import suite
 from fitzroy.hw_models.chips import usb
@@ -75,38 +73,27 @@ def _first_line(documented: object) -> str:
     return (documented.__doc__ or "").partition("\n")[0]
 
 
-def _overrides(operator: Operator, method: str) -> bool:
-    return getattr(type(operator), method) is not getattr(Operator, method)
-
-
-def _xnnpack(operator: Operator) -> str:
-    if _overrides(operator, "lower_xnnpack"):
-        return "node"
-    return "rewritten" if operator.name in RULES else ""
-
-
 def operators() -> str:
     """The operator support table."""
+    targets = [TARGETS.get(name) for name in TARGETS.own]
     lines = [
         NOTICE + "# Operators\n",
-        "One row per operator of the IR. *node*: the XNNPACK backend has a node for it, for the",
-        "element types that its rules admit; *rewritten*: legalization expresses it by other",
-        "operators; *kernel*: a portable kernel of the ExecuTorch runtime runs it beside the",
-        "delegate; *rule*: the code generator of the Edge TPU has a rule for it. `fitzroy explain",
-        "MODEL` says for every operator of a model where it runs, and why not elsewhere.\n",
-        "| operator | operands | TFLite | meaning | XNNPACK | portable | Edge TPU |",
-        "|---|---|---|---|---|---|---|",
+        "One row per operator of the IR, with a column for each target that comes with FitzRoy.",
+        "*rule*: the code generator of the Edge TPU has a rule for it; *node*: the XNNPACK",
+        "delegate has a node for it, for the element types that its rules admit; *kernel*: a",
+        "portable kernel of the ExecuTorch runtime computes it; *TFLite*: the host of a bytecode",
+        "module runs it as a TFLite operator; *rewritten*: passes express it by other operators.",
+        "`fitzroy explain MODEL` says for every operator of a model where it runs, and every",
+        "reason why not elsewhere.\n",
+        f"| operator | operands | TFLite | meaning | {' | '.join(t.title for t in targets)} |",
+        "|---|---|---|---|" + "---|" * len(targets),
     ]
     for name in sorted(OPS):
         operator = OPS[name]
         operands = ", ".join(operator.operands) if len(operator.operands) < 6 else "see source"
         tflite = ", ".join(filter(None, (*operator.tflite, operator.custom)))
-        kernel = "kernel" if _overrides(operator, "lower_portable") else ""
-        meaning = _first_line(operator)
-        lines.append(
-            f"| `{name}` | {operands} | {tflite} | {meaning} | {_xnnpack(operator)} | {kernel} "
-            f"| {'rule' if name in lowerings() else ''} |"
-        )
+        support = " | ".join(target.supports(name) for target in targets)
+        lines.append(f"| `{name}` | {operands} | {tflite} | {_first_line(operator)} | {support} |")
     return "\n".join(lines) + "\n"
 
 
@@ -118,7 +105,22 @@ def passes() -> str:
         "| pass | what it does |",
         "|---|---|",
     ]
-    lines += [f"| `{name}` | {_first_line(make())} |" for name, make in sorted(PASSES.items())]
+    lines += [f"| `{name}` | {_first_line(PASSES.get(name))} |" for name in sorted(PASSES.own)]
+    lines += [
+        "\n## Targets\n",
+        "What a model goes through for each target, from the imported graph to a file. A node",
+        "runs on the first of the named targets that does not reject it. Where nothing takes the",
+        "rest, a model that has some is refused.\n",
+        "| target | passes | nodes run on | the rest on | function | file |",
+        "|---|---|---|---|---|---|",
+    ]
+    for target in (TARGETS.get(name) for name in TARGETS.own):
+        steps = ", ".join(f"`{step.name}`" for step in target.passes(target.options()))
+        places = ", ".join((target.name, *target.fallbacks))
+        lines.append(
+            f"| `{target.name}` | {steps} | {places} | {target.rest} | `{target.entry}` "
+            f"| `{target.suffix}` |"
+        )
     return "\n".join(lines) + "\n"
 
 

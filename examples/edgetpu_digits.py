@@ -17,8 +17,8 @@ import numpy.typing as npt
 from PIL import Image
 
 import fitzroy
-from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import FitzroyError
+from fitzroy.execution.programs import EdgeTpuProgram
 
 HERE = Path(__file__).parent
 

@@ -10,7 +10,12 @@ import pytest
 from fitzroy.base.errors import UsageError
 from fitzroy.base.evidence import Evidence
 from fitzroy.base.types import Array
-from fitzroy.calibration import (
+from fitzroy.driver.runtime.devices import Answer, DirectSimulator, Pending
+from fitzroy.execution.estimate import Conditions, estimate
+from fitzroy.execution.hosts import Profile, made, values
+from fitzroy.formats.darwinn import PackageFile, write_package
+from fitzroy.hw_models.chips.hosts import Host
+from fitzroy.measurement.calibration import (
     CONSTANTS,
     Sample,
     Trial,
@@ -21,11 +26,6 @@ from fitzroy.calibration import (
     trials,
     usual,
 )
-from fitzroy.driver.runtime.devices import Answer, DirectSimulator, Pending
-from fitzroy.estimate import Conditions, estimate
-from fitzroy.formats.darwinn import PackageFile, write_package
-from fitzroy.hosts import Profile, made, values
-from fitzroy.hw_models.chips.hosts import Host
 
 TRUE = {"fixed": 0.41, "link": 210.0, "large": 130.0, "output_byte": 9.5, "output_piece": 16.0}
 

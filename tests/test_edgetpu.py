@@ -15,23 +15,23 @@ from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.compiler.test_codegen_convolution import chain, grow
 from tests.support import corpus
 
-from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import CapacityError, FormatError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType
-from fitzroy.compilation import document, forms
-from fitzroy.compiler.frontends.tflite import export_model
-from fitzroy.compiler.ir import Graph, print_graph
-from fitzroy.compiler.targets.edgetpu.codegen.options import Options
-from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
-from fitzroy.driver.runtime.simulator import SimulatedDevice
-from fitzroy.edgetpu import (
+from fitzroy.compilation.documents import document, forms
+from fitzroy.compilation.edgetpu import (
     EdgeTpuCompilation,
     Source,
     compile_edgetpu,
     compile_segments,
     compile_together,
 )
-from fitzroy.estimate import Conditions, estimate
+from fitzroy.compiler.frontends.tflite import export_model
+from fitzroy.compiler.ir import Graph, print_graph
+from fitzroy.compiler.targets.edgetpu.codegen.options import Options
+from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
+from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.execution.estimate import Conditions, estimate
+from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.formats import tflite
 from fitzroy.formats.darwinn import write_package
 from fitzroy.linker.objects.assembly import executable_chunks, parse_packages

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fitzroy.base.errors import FormatError, UsageError
-from fitzroy.calibration import usual
-from fitzroy.estimate import Conditions
-from fitzroy.hosts import FORMAT, VERSION, Profile, find, parse, values
+from fitzroy.execution.estimate import Conditions
+from fitzroy.execution.hosts import FORMAT, VERSION, Profile, find, parse, values
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.measurement.calibration import usual
 
 
 def document(**changes: Any) -> dict[str, Any]:

@@ -12,17 +12,17 @@ import pytest
 from tests.support import corpus, need_litert
 
 import fitzroy
-from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import CapacityError, SimulationError, UsageError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.driver.runtime.devices import DirectSimulator
 from fitzroy.driver.runtime.simulator import PackageOutputs, SimulatedDevice
+from fitzroy.execution.interpreter import DevicePart, Host, HostPart, Interpreter
+from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.formats import tflite
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.numerics import Arithmetic
-from fitzroy.interpreter import DevicePart, Host, HostPart, Interpreter
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "models" / "digits.tflite"
 DIRECT = "sim:direct"

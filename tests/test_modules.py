@@ -13,19 +13,14 @@ from tests.support import corpus
 import fitzroy
 from fitzroy.base.errors import FitzroyError, FormatError, UsageError
 from fitzroy.base.types import Array, TensorType
+from fitzroy.compilation.modules import compiled_entry, delegated_entry, write_entries
 from fitzroy.compiler.targets.vm.program import Executor
 from fitzroy.driver.runtime.devices import Device, open_device
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.modules import ModuleProgram, functions
 from fitzroy.formats.bytecode_module import read_module, write_module
 from fitzroy.hw_models.vm.status import VmError
 from fitzroy.hw_models.vm.text import assemble, disassemble
-from fitzroy.interpreter import Interpreter
-from fitzroy.modules import (
-    ModuleProgram,
-    compiled_entry,
-    delegated_entry,
-    functions,
-    write_entries,
-)
 
 DIGITS = Path(__file__).parent.parent / "examples" / "models" / "digits.tflite"
 

@@ -17,8 +17,8 @@ from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.driver.runtime.devices import DirectSimulator
+from fitzroy.execution.interpreter import Interpreter
 from fitzroy.formats import tflite
-from fitzroy.interpreter import Interpreter
 from fitzroy.pycoral.adapters import classify, common, detect, segment
 from fitzroy.pycoral.adapters.detect import BBox
 from fitzroy.pycoral.utils import edgetpu

@@ -12,13 +12,28 @@ from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
 from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.frontends.frontend import Frontend
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.custom import CustomAttributes
 from fitzroy.compiler.ops.definition import Call, Operator, TypeRuleError
 from fitzroy.compiler.reference import check
 from fitzroy.formats import tflite
+from fitzroy.formats.detect import FileKind
 from fitzroy.formats.flat import ints
+
+
+class TfliteFrontend(Frontend):
+    """Reads TFLite models."""
+
+    name = "tflite"
+    title = FileKind.TFLITE.value
+    kind = FileKind.TFLITE
+
+    def read(self, data: bytes, path: str, *, subgraph: int = 0) -> Graph:
+        """The graph of one subgraph of a model."""
+        return import_model(tflite.read_model(data, path), path=path, subgraph=subgraph)
+
 
 # --- import --------------------------------------------------------------------------------------
 

@@ -106,6 +106,28 @@ class Graph:
         self._serial = 0
         self._order: list[Node] | None = None
 
+    def __repr__(self) -> str:
+        return (
+            f"<Graph {self.name!r}: {', '.join(self.inputs) or 'no input'} -> "
+            f"{', '.join(self.outputs) or 'no output'}, {len(self._net)} nodes, "
+            f"{self._held():,} bytes of constants>"
+        )
+
+    def __str__(self) -> str:
+        """One line per input, node and output; `print_graph` gives all of it."""
+        lines = [f"{self.name}: {len(self._net)} nodes, {self._held():,} bytes of constants"]
+        lines += [f"  input {name}: {self.type(name)}" for name in self.inputs]
+        for node in self.nodes():
+            read = ", ".join("_" if name is None else name for name in node.inputs)
+            made = ", ".join(f"{name}: {self.type(name)}" for name in node.outputs)
+            lines.append(f"  {node.op}({read}) -> {made}")
+        lines += [f"  output {name}" for name in self.outputs]
+        return "\n".join(lines)
+
+    def _held(self) -> int:
+        """Bytes of all constants."""
+        return sum(value.data.nbytes for value in self._values.values() if value.data is not None)
+
     # --- looking ---------------------------------------------------------------------------------
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from fitzroy.compiler.ops.definition import (
     Exported,
     Imported,
     Operator,
-    Reject,
     TypeRuleError,
     define,
     demand,
@@ -39,10 +38,7 @@ from fitzroy.compiler.ops.windows import (
     image_extent,
     output_extent,
 )
-from fitzroy.compiler.targets.xnnpack import rules
-from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
 from fitzroy.formats import tflite
-from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
 
@@ -154,27 +150,6 @@ class Conv2D(Operator):
         window = tflite_window(call, conv_attributes(call), call.type(1).shape[1:3])
         return Exported("CONV_2D", tflite.Conv2DOptions(**window))
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.weighted(call, channel_axis=self.channel_axis)
-        a, kernel = conv_attributes(call), call.type(1).shape
-        yield from rules.window(a.stride, a.dilation, edges(call, (kernel[1], kernel[2])))
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        kernel, a = call.type(1).shape, conv_attributes(call)
-        groups = call.type(0).shape[3] // kernel[3]
-        top, bottom, left, right = edges(call, (kernel[1], kernel[2]))
-        emitter.add(
-            xnn.XNNConv2d(
-                padding_top=top, padding_right=right, padding_bottom=bottom, padding_left=left,
-                kernel_height=kernel[1], kernel_width=kernel[2],
-                subsampling_height=a.stride[0], subsampling_width=a.stride[1],
-                dilation_height=a.dilation[0], dilation_width=a.dilation[1],
-                group_input_channels=kernel[3], group_output_channels=kernel[0] // groups,
-                groups=groups, **emitter.weighted(call),
-            ),
-            a.activation.bounds,
-        )  # fmt: skip
-
 
 @define
 class DepthwiseConv2D(Operator):
@@ -233,27 +208,6 @@ class DepthwiseConv2D(Operator):
             ),
         )
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.weighted(call, channel_axis=self.channel_axis)
-        a, kernel = conv_attributes(call), call.type(1).shape
-        yield from rules.window(a.stride, a.dilation, edges(call, (kernel[1], kernel[2])))
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        kernel, a = call.type(1).shape, conv_attributes(call)
-        channels = call.type(0).shape[3]
-        top, bottom, left, right = edges(call, (kernel[1], kernel[2]))
-        emitter.add(
-            xnn.XNNDepthwiseConv2d(
-                padding_top=top, padding_right=right, padding_bottom=bottom, padding_left=left,
-                kernel_height=kernel[1], kernel_width=kernel[2],
-                subsampling_height=a.stride[0], subsampling_width=a.stride[1],
-                dilation_height=a.dilation[0], dilation_width=a.dilation[1],
-                group_input_channels=1, group_output_channels=kernel[3] // channels,
-                groups=channels, **emitter.weighted(call),
-            ),
-            a.activation.bounds,
-        )  # fmt: skip
-
 
 def conv_from_tflite(options: Any) -> ConvAttributes:
     """Attributes from Conv2DOptions or DepthwiseConv2DOptions."""
@@ -300,7 +254,7 @@ class TransposeConv(Operator):
     def _attributes(self, call: Call) -> TransposeConvAttributes:
         return call.attributes(TransposeConvAttributes)
 
-    def _adjustment(self, call: Call) -> Pair:
+    def adjustment(self, call: Call) -> Pair:
         """Rows and columns of the output that no window position reaches."""
         a, kernel = self._attributes(call), call.type(1).shape
         image = image_extent(call.type(0))
@@ -322,7 +276,7 @@ class TransposeConv(Operator):
         demand(min(a.padding) >= 0, f"negative padding {a.padding}")
         check_weights(call, self.channel_axis)
         check_bias(call, 2, kernel.shape[0])
-        adjustment = self._adjustment(call)
+        adjustment = self.adjustment(call)
         demand(
             all(0 <= extra < step for extra, step in zip(adjustment, a.stride, strict=True)),
             f"an output of {a.output} does not follow from stride {a.stride} and the padding",
@@ -338,7 +292,7 @@ class TransposeConv(Operator):
         return [
             numerics.transpose_conv_2d(
                 x, w, bias, call.type(0), call.type(1), call.result.type,
-                stride=a.stride, padding=a.padding, adjustment=self._adjustment(call),
+                stride=a.stride, padding=a.padding, adjustment=self.adjustment(call),
                 low=a.activation.bounds[0], high=a.activation.bounds[1], arithmetic=arithmetic,
             )
         ]  # fmt: skip
@@ -370,29 +324,6 @@ class TransposeConv(Operator):
                 rest = (2,) if call.optional(2) is not None else ()
                 return Exported("TRANSPOSE_CONV", table, (shape, 1, 0, *rest))
         raise TypeRuleError(f"padding {a.padding} is neither SAME nor VALID")
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.weighted(
-            call, channel_axis=self.channel_axis, filter_zero_point_ignored=True
-        )
-        yield from rules.window(self._attributes(call).stride, self._attributes(call).padding)
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        kernel, a = call.type(1).shape, self._attributes(call)
-        top, bottom, left, right = a.padding
-        adjustment = self._adjustment(call)
-        emitter.add(
-            xnn.XNNConvTranspose2d(
-                padding_top=top, padding_right=right, padding_bottom=bottom, padding_left=left,
-                kernel_height=kernel[1], kernel_width=kernel[2],
-                subsampling_height=a.stride[0], subsampling_width=a.stride[1],
-                dilation_height=1, dilation_width=1,
-                group_input_channels=kernel[3], group_output_channels=kernel[0], groups=1,
-                adjustment_height=adjustment[0], adjustment_width=adjustment[1],
-                **emitter.weighted(call),
-            ),
-            a.activation.bounds,
-        )  # fmt: skip
 
 
 def transpose_conv_padding(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
@@ -17,7 +17,6 @@ from fitzroy.compiler.ops.definition import (
     Exported,
     Imported,
     Operator,
-    Reject,
     TypeRuleError,
     define,
     demand,
@@ -67,14 +66,6 @@ class Custom(Operator):
         a = call.attributes(CustomAttributes)
         return Exported(a.code, a.options, version=a.version)
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield Reject(
-            "custom-operator", f"custom operator {self._code(call)} is opaque", cut_hint(call)
-        )
-
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield from self.reject_xnnpack(call)
-
 
 class PostProcessing(Operator):
     """Base of custom operators that are published; their users run them on the host.
@@ -101,14 +92,6 @@ class PostProcessing(Operator):
 
     def to_tflite(self, call: Call) -> Exported:
         return Exported(self.custom, flexbuffer.encode(asdict(call.attributes(self.attributes))))
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield Reject(
-            "post-processing", f"XNNPACK and ExecuTorch have no {self.custom}", cut_hint(call)
-        )
-
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield from self.reject_xnnpack(call)
 
 
 _CASTS: dict[Any, Callable[[Any], object]] = {"int": int, "float": float, "bool": bool}

@@ -1,27 +1,22 @@
 """How an operator is declared.
 
 One class per operator holds everything the compiler knows of it: operands and attributes, the
-rule for its result types, its meaning (numpy), the TFLite operators it is imported from and
-exported to, and how each target runs it. `define` registers it; nothing else needs to change
-when an operator is added.
+rule for its result types, its meaning (numpy), and the TFLite operators it is imported from and
+exported to. `define` registers it; nothing else needs to change when an operator is added. How
+targets run it is declared by them.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from fitzroy.base.errors import InternalError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Attributes, Graph, Node, Value
 from fitzroy.hw_models.numerics import Arithmetic
-
-if TYPE_CHECKING:
-    from fitzroy.compiler.targets.executorch.portable import PortableEmitter
-    from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
-
 
 Arrays = Sequence[Array | None]
 """One array per operand; None where an optional operand is absent."""
@@ -225,31 +220,11 @@ class Operator:
             raise TypeRuleError(f"TFLite has no operator for {self.name}")
         return Exported(self.tflite[0])
 
-    # --- XNNPACK ---------------------------------------------------------------------------------
+    # --- arithmetic ------------------------------------------------------------------------------
 
     def scales_fit(self, call: Call) -> bool:
-        """Whether XNNPACK's arithmetic covers the scales of a quantized call."""
+        """Whether fixed-point arithmetic covers the scales of a quantized call."""
         return True
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        """Every reason why the XNNPACK backend cannot run a (legalized) node."""
-        yield Reject("xnnpack-operator", f"XNNPACK has no node for {self.name}")
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        """Emit the XNNPACK node of a call that `reject_xnnpack` passed."""
-        raise InternalError(f"{self.name} has no XNNPACK lowering", where=call.node.name)
-
-    # --- ExecuTorch portable kernels -------------------------------------------------------------
-
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        """Every reason why no portable kernel of ExecuTorch can run a node."""
-        yield Reject(
-            "portable-kernel", f"ExecuTorch's runtime has no portable kernel for {self.name}"
-        )
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        """Emit the kernel calls of a call that `reject_portable` passed."""
-        raise InternalError(f"{self.name} has no portable lowering", where=call.node.name)
 
 
 OPS: dict[str, Operator] = {}
@@ -287,7 +262,19 @@ def attributes_of(op: str) -> type[Attributes]:
     return OPS[op].attributes
 
 
-Rule = Callable[[Call], Iterator[Reject]]
+Kind = TypeVar("Kind", bound=Operator)
+
+
+def operator_of(call: Call, kind: type[Kind]) -> Kind:
+    """The operator of a call, of which is known what it is derived from.
+
+    Raises:
+        InternalError: it is not.
+    """
+    operator = OPS[call.node.op]
+    if not isinstance(operator, kind):
+        raise InternalError(f"{operator.name} is no {kind.__name__}", where=call.node.name)
+    return operator
 
 
 def demand(condition: bool, text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -18,19 +18,13 @@ from fitzroy.compiler.ops.definition import (
     Exported,
     Imported,
     Operator,
-    Reject,
     TypeRuleError,
     define,
     demand,
 )
 from fitzroy.compiler.ops.tflite_options import activation_code, activation_of, tensor_code
 from fitzroy.compiler.ops.windows import Activation
-from fitzroy.compiler.targets.executorch import portable
-from fitzroy.compiler.targets.executorch.portable import PortableEmitter
-from fitzroy.compiler.targets.xnnpack import rules
-from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
 from fitzroy.formats import tflite
-from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.hw_models.numerics import tflite as tflite_kernels
@@ -73,14 +67,9 @@ def real(type: TensorType) -> None:
 
 
 class Unary(Operator):
-    """Base of functions of one real number.
-
-    Class attributes:
-        node: the XNNPACK node.
-    """
+    """Base of functions of one real number."""
 
     elementwise = True
-    node: ClassVar[type[xnn.NodeTable]]
 
     def parameters(self, call: Call) -> dict[str, float]:
         """Parameters of the function, by the names of `numerics.unary`."""
@@ -99,17 +88,6 @@ class Unary(Operator):
             numerics.unary(self.name, x, call.type(), call.result.type, **self.parameters(call))
         ]
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.elementwise(call)
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        emitter.add(
-            self.node(
-                input_id=emitter.value(call.operand(0).name),
-                output_id=emitter.value(call.result.name),
-            )  # type: ignore[call-arg]
-        )
-
 
 @define
 class Abs(Unary):
@@ -117,7 +95,6 @@ class Abs(Unary):
 
     name = "abs"
     tflite = ("ABS",)
-    node = xnn.XNNAbs
 
 
 @define
@@ -126,7 +103,6 @@ class Ceil(Unary):
 
     name = "ceil"
     tflite = ("CEIL",)
-    node = xnn.XNNCeiling
 
 
 @define
@@ -135,7 +111,6 @@ class Floor(Unary):
 
     name = "floor"
     tflite = ("FLOOR",)
-    node = xnn.XNNFloor
 
 
 @define
@@ -144,7 +119,6 @@ class Negate(Unary):
 
     name = "negate"
     tflite = ("NEG",)
-    node = xnn.XNNNegate
 
 
 @define
@@ -153,7 +127,6 @@ class Square(Unary):
 
     name = "square"
     tflite = ("SQUARE",)
-    node = xnn.XNNSquare
 
 
 @define
@@ -162,7 +135,6 @@ class Sqrt(Unary):
 
     name = "sqrt"
     tflite = ("SQRT",)
-    node = xnn.XNNSquareRoot
 
 
 @define
@@ -171,7 +143,6 @@ class Rsqrt(Unary):
 
     name = "rsqrt"
     tflite = ("RSQRT",)
-    node = xnn.XNNReciprocalSquareRoot
 
 
 @define
@@ -180,7 +151,6 @@ class Exp(Unary):
 
     name = "exp"
     tflite = ("EXP",)
-    node = xnn.XNNExp
 
 
 @define
@@ -189,7 +159,6 @@ class Log(Unary):
 
     name = "log"
     tflite = ("LOG",)
-    node = xnn.XNNLog
 
 
 @define
@@ -198,7 +167,6 @@ class Sin(Unary):
 
     name = "sin"
     tflite = ("SIN",)
-    node = xnn.XNNSin
 
 
 @define
@@ -207,7 +175,6 @@ class Cos(Unary):
 
     name = "cos"
     tflite = ("COS",)
-    node = xnn.XNNCos
 
 
 @define
@@ -216,7 +183,6 @@ class Tanh(Unary):
 
     name = "tanh"
     tflite = ("TANH",)
-    node = xnn.XNNTanh
 
 
 @define
@@ -225,7 +191,6 @@ class Logistic(Unary):
 
     name = "sigmoid"
     tflite = ("LOGISTIC",)
-    node = xnn.XNNSigmoid
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
@@ -240,7 +205,6 @@ class HardSwish(Unary):
 
     name = "hardswish"
     tflite = ("HARD_SWISH",)
-    node = xnn.XNNHardswish
 
 
 @dataclass(frozen=True)
@@ -257,7 +221,6 @@ class Gelu(Unary):
     name = "gelu"
     attributes = GeluAttributes
     tflite = ("GELU",)
-    node = xnn.XNNGelu
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         return Imported(GeluAttributes(bool(options and options.approximate)))
@@ -277,15 +240,6 @@ class Gelu(Unary):
         result = stored(np.float32(0.5) * real * (1 + np.tanh(inner)), call.result.type)
         return [result.astype(call.result.type.dtype.numpy, copy=False)]
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        if call.attributes(GeluAttributes).approximate:
-            yield Reject(
-                "xnnpack-gelu-approximate",
-                "the tanh approximation of GELU has no XNNPACK node",
-                "export the model with approximate=False",
-            )
-        yield from rules.elementwise(call)
-
 
 @dataclass(frozen=True)
 class EluAttributes(Attributes):
@@ -301,7 +255,6 @@ class Elu(Unary):
     name = "elu"
     attributes = EluAttributes
     tflite = ("ELU",)
-    node = xnn.XNNELU
 
     def parameters(self, call: Call) -> dict[str, float]:
         return {"alpha": call.attributes(EluAttributes).alpha}
@@ -310,15 +263,6 @@ class Elu(Unary):
         alpha = self.parameters(call)["alpha"]
         demand(alpha == 1, f"TFLite's ELU has alpha 1, not {alpha}")
         return Exported("ELU")
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        emitter.add(
-            xnn.XNNELU(
-                alpha=self.parameters(call)["alpha"],
-                input_id=emitter.value(call.operand(0).name),
-                output_id=emitter.value(call.result.name),
-            )
-        )
 
 
 @dataclass(frozen=True)
@@ -335,7 +279,6 @@ class LeakyRelu(Unary):
     name = "leaky_relu"
     attributes = LeakyReluAttributes
     tflite = ("LEAKY_RELU",)
-    node = xnn.XNNLeakyReLU
 
     def parameters(self, call: Call) -> dict[str, float]:
         return {"slope": call.attributes(LeakyReluAttributes).alpha}
@@ -357,28 +300,11 @@ class LeakyRelu(Unary):
         real = reals(x, call.type())
         return [stored(np.where(real < 0, real * np.float32(slope), real), call.result.type)]
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from super().reject_xnnpack(call)
-        if not self.scales_fit(call):
-            yield Reject(
-                "xnnpack-scale-ratio",
-                "input scale to output scale, and times the slope, must lie within 2**-8 and 2**7",
-            )
-
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         return Imported(LeakyReluAttributes(0.0 if options is None else options.alpha))
 
     def to_tflite(self, call: Call) -> Exported:
         return Exported("LEAKY_RELU", tflite.LeakyReluOptions(alpha=self.parameters(call)["slope"]))
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        emitter.add(
-            xnn.XNNLeakyReLU(
-                negative_slope=self.parameters(call)["slope"],
-                input_id=emitter.value(call.operand(0).name),
-                output_id=emitter.value(call.result.name),
-            )
-        )
 
 
 @dataclass(frozen=True)
@@ -404,7 +330,6 @@ class Clamp(Unary):
     name = "clamp"
     attributes = ClampAttributes
     tflite = tuple(_CLAMPS)
-    node = xnn.XNNClamp
 
     def parameters(self, call: Call) -> dict[str, float]:
         a = call.attributes(ClampAttributes)
@@ -432,20 +357,6 @@ class Clamp(Unary):
             if bounds == (p["min"], p["max"]):
                 return Exported(builtin)
         raise TypeRuleError(f"TFLite has no clamp to {p['min']} to {p['max']}")
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.elementwise(call)
-        yield from rules.same_quantization((call.operand(0), call.result))
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        p = self.parameters(call)
-        emitter.add(
-            xnn.XNNClamp(
-                input_id=emitter.value(call.operand(0).name),
-                output_id=emitter.value(call.result.name),
-            ),
-            (p["min"], p["max"]),
-        )
 
 
 # --- conversions ---------------------------------------------------------------------------------
@@ -488,21 +399,6 @@ class Conversion(Operator):
         if arithmetic is Arithmetic.TFLITE:
             return [tflite_kernels.requantize(x, before, after)]
         return [requantized(x, before, after)]
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.activations(rules.variables(call))
-        if not self.scales_fit(call):
-            before, after = call.type().quantization, call.result.type.quantization
-            assert before is not None
-            assert after is not None
-            yield Reject(
-                "xnnpack-scale-ratio",
-                f"scales {before.scale[0]:.4g} and {after.scale[0]:.4g};"
-                " their ratio must lie within 2**-8 and 2**7",
-            )
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        emitter.unary(xnn.XNNConvert, call)
 
 
 @define
@@ -552,12 +448,6 @@ class Cast(Operator):
         )
         return Exported("CAST", table)
 
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield from portable.unquantized(call)
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        emitter.cast(call.operand(0).name, call.result.name)
-
 
 # --- two operands --------------------------------------------------------------------------------
 
@@ -586,18 +476,14 @@ class Binary(Operator):
     """Base of functions of two real numbers.
 
     Class attributes:
-        node: the XNNPACK node.
         kernel: name of the numpy kernel.
         options: name of TFLite's options table.
-        aten: name of the portable kernel for plain integers, if there is one.
     """
 
     operands = ("a", "b")
     elementwise = True
-    node: ClassVar[type[xnn.Binary]]
     kernel: ClassVar[str]
     options: ClassVar[str | None] = None
-    aten: ClassVar[str | None] = None
 
     def infer(self, call: Call) -> Sequence[Expected]:
         demand(call.type(0).dtype is not DType.BOOL, "operands are booleans")
@@ -665,31 +551,6 @@ class Binary(Operator):
             fields["fused_activation_function"] = activation_code(attributes.activation)
         return Exported(self.tflite[0], getattr(tflite, self.options)(**fields))
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.elementwise(call)
-        if not self.scales_fit(call):
-            yield Reject(
-                "xnnpack-scale-ratio",
-                "the larger input scale must be at least 2**-11 and below 2**20 output scales"
-                if self.kernel in ("add", "subtract")
-                else "the product of the input scales must be below 2**8 output scales",
-            )
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        emitter.binary(self.node, call, self.bounds(call))
-
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        if self.aten is None:
-            yield from super().reject_portable(call)
-        yield from portable.unquantized(call)
-        if self.bounds(call) != Activation.NONE.bounds:
-            yield Reject("portable-activation", "the kernel has no fused activation")
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        assert self.aten is not None
-        extra = (1,) if self.aten in ("aten::add", "aten::sub") else ()
-        emitter.call(self.aten, "out", [call.operand(0), call.operand(1), *extra], call.result)
-
 
 _TFLITE: dict[str, Callable[..., Array]] = {
     "add": tflite_kernels.add,
@@ -725,7 +586,7 @@ class Add(Binary):
     name = "add"
     attributes = ActivationAttributes
     tflite = ("ADD",)
-    node, kernel, options, aten = xnn.XNNAdd, "add", "AddOptions", "aten::add"
+    kernel, options = "add", "AddOptions"
 
 
 @define
@@ -735,7 +596,7 @@ class Sub(Binary):
     name = "sub"
     attributes = ActivationAttributes
     tflite = ("SUB",)
-    node, kernel, options, aten = xnn.XNNSubtract, "subtract", "SubOptions", "aten::sub"
+    kernel, options = "subtract", "SubOptions"
 
 
 @define
@@ -745,7 +606,7 @@ class Mul(Binary):
     name = "mul"
     attributes = ActivationAttributes
     tflite = ("MUL",)
-    node, kernel, options, aten = xnn.XNNMultiply, "multiply", "MulOptions", "aten::mul"
+    kernel, options = "multiply", "MulOptions"
 
 
 @define
@@ -755,7 +616,7 @@ class Div(Binary):
     name = "div"
     attributes = ActivationAttributes
     tflite = ("DIV",)
-    node, kernel, options = xnn.XNNDiv, "divide", "DivOptions"
+    kernel, options = "divide", "DivOptions"
 
 
 @define
@@ -764,12 +625,7 @@ class Minimum(Binary):
 
     name = "minimum"
     tflite = ("MINIMUM",)
-    node, kernel, options, aten = (
-        xnn.XNNMinimum,
-        "minimum",
-        "MaximumMinimumOptions",
-        "aten::minimum",
-    )
+    kernel, options = "minimum", "MaximumMinimumOptions"
 
 
 @define
@@ -778,12 +634,7 @@ class Maximum(Binary):
 
     name = "maximum"
     tflite = ("MAXIMUM",)
-    node, kernel, options, aten = (
-        xnn.XNNMaximum,
-        "maximum",
-        "MaximumMinimumOptions",
-        "aten::maximum",
-    )
+    kernel, options = "maximum", "MaximumMinimumOptions"
 
 
 @define
@@ -793,7 +644,7 @@ class Prelu(Binary):
     name = "prelu"
     operands = ("input", "slope")
     tflite = ("PRELU",)
-    node, kernel = xnn.XNNPReLU, "prelu"
+    kernel = "prelu"
 
 
 @define

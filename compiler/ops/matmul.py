@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from fitzroy.compiler.ops.definition import (
     Exported,
     Imported,
     Operator,
-    Reject,
     TypeRuleError,
     define,
     demand,
@@ -26,10 +25,7 @@ from fitzroy.compiler.ops.definition import (
 from fitzroy.compiler.ops.elementwise import real, reals, stored
 from fitzroy.compiler.ops.tflite_options import activation_code, activation_of
 from fitzroy.compiler.ops.windows import Activation
-from fitzroy.compiler.targets.xnnpack import rules
-from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
 from fitzroy.formats import tflite
-from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
 
@@ -104,21 +100,6 @@ class FullyConnected(Operator):
         )
         return Exported("FULLY_CONNECTED", table)
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.weighted(
-            call, channel_axis=self.channel_axis, filter_zero_point_ignored=True
-        )
-        # The runtime loads other ranks, and fails only when the program is executed.
-        for value in (call.operand(0), call.result):
-            if value.type.rank != 2:
-                yield Reject("xnnpack-fc-rank", f"{value.name!r} has rank {value.type.rank}, not 2")
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        emitter.add(
-            xnn.XNNFullyConnected(**emitter.weighted(call)),
-            self._attributes(call).activation.bounds,
-        )
-
 
 @dataclass(frozen=True)
 class BatchMatMulAttributes(Attributes):
@@ -176,17 +157,3 @@ class BatchMatMul(Operator):
     def to_tflite(self, call: Call) -> Exported:
         a = call.attributes(BatchMatMulAttributes)
         return Exported("BATCH_MATMUL", tflite.BatchMatMulOptions(adj_x=a.adj_x, adj_y=a.adj_y))
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.activations(rules.variables(call), integers=False)
-        a = call.attributes(BatchMatMulAttributes)
-        if a.adj_x or a.adj_y:
-            yield Reject("xnnpack-matmul-adjoint", "an operand is transposed")
-        for value in rules.variables(call):
-            if value.type.rank < 3:
-                yield Reject(
-                    "xnnpack-matmul-rank", f"{value.name!r} has rank {value.type.rank}, at least 3"
-                )
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        emitter.binary(xnn.XNNBatchMatrixMultiply, call)

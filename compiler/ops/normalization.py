@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from fitzroy.compiler.ops.definition import (
     Exported,
     Imported,
     Operator,
-    Reject,
     TypeRuleError,
     define,
     demand,
@@ -25,12 +24,7 @@ from fitzroy.compiler.ops.definition import (
 from fitzroy.compiler.ops.elementwise import real, reals, stored
 from fitzroy.compiler.ops.tflite_options import activation_of
 from fitzroy.compiler.ops.windows import Activation
-from fitzroy.compiler.targets.executorch import portable
-from fitzroy.compiler.targets.executorch.portable import PortableEmitter
-from fitzroy.compiler.targets.xnnpack import rules
-from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
 from fitzroy.formats import tflite
-from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.hw_models.numerics import tflite as tflite_kernels
@@ -89,14 +83,6 @@ class Softmax(Normalization):
     def to_tflite(self, call: Call) -> Exported:
         return Exported("SOFTMAX", tflite.SoftmaxOptions(beta=self._beta(call)))
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.activations(rules.variables(call), integers=False)
-        if self._beta(call) != 1:
-            yield Reject("xnnpack-softmax-beta", f"beta is {self._beta(call)}, not 1")
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        emitter.unary(xnn.XNNSoftmax, call)
-
 
 @define
 class LogSoftmax(Normalization):
@@ -113,13 +99,6 @@ class LogSoftmax(Normalization):
 
     def to_tflite(self, call: Call) -> Exported:
         return Exported("LOG_SOFTMAX", tflite.LogSoftmaxOptions())
-
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield from portable.unquantized(call)
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        arguments: list[Any] = [call.operand(0), call.type().rank - 1, False]
-        emitter.call("aten::_log_softmax", "out", arguments, call.result)
 
 
 @define

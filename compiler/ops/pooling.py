@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from fitzroy.compiler.ops.definition import (
     Exported,
     Imported,
     Operator,
-    Reject,
     define,
 )
 from fitzroy.compiler.ops.elementwise import real, reals, requantized, stored
@@ -37,10 +36,7 @@ from fitzroy.compiler.ops.windows import (
     image_extent,
     output_extent,
 )
-from fitzroy.compiler.targets.xnnpack import rules
-from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
 from fitzroy.formats import tflite
-from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.hw_models.numerics import tflite as tflite_kernels
@@ -60,7 +56,6 @@ class Pool(Operator):
     """Base of pooling operators; input and result are [N,H,W,C]."""
 
     attributes = PoolAttributes
-    node: ClassVar[type[xnn.Pooling]]
 
     def pool(self, call: Call) -> PoolAttributes:
         """The call's attributes, typed."""
@@ -102,33 +97,6 @@ class Pool(Operator):
         )  # fmt: skip
         return Exported(self.tflite[0], table)
 
-    def rejects(self, call: Call) -> Iterator[Reject]:
-        """Rules that all pooling nodes share."""
-        a = self.pool(call)
-        if a.kernel == (1, 1):
-            yield Reject(
-                "xnnpack-pool-window", "a window of one element, which the runtime refuses"
-            )
-        yield from rules.window(a.kernel, a.stride, self.edges(call))
-        top, bottom, left, right = self.edges(call)
-        if max(top, bottom) >= a.kernel[0] or max(left, right) >= a.kernel[1]:
-            yield Reject("xnnpack-pool-padding", "a window may lie in the padding entirely")
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        a = self.pool(call)
-        top, bottom, left, right = self.edges(call)
-        emitter.add(
-            self.node(
-                padding_top=top, padding_right=right, padding_bottom=bottom, padding_left=left,
-                pooling_height=a.kernel[0], pooling_width=a.kernel[1],
-                stride_height=a.stride[0], stride_width=a.stride[1],
-                dilation_height=1, dilation_width=1,
-                input_id=emitter.value(call.operand(0).name),
-                output_id=emitter.value(call.result.name),
-            ),
-            a.activation.bounds,
-        )  # fmt: skip
-
 
 def mean_filter(kernel: Pair, image: TensorType) -> tuple[Array, Quantization]:
     """The depthwise filter [1,kh,kw,C] of ones, scaled so that it takes the mean of a window."""
@@ -146,7 +114,6 @@ class AveragePool2D(Pool):
 
     name = "average_pool_2d"
     tflite = ("AVERAGE_POOL_2D",)
-    node = xnn.XNNAvgPooling2d
 
     def infer(self, call: Call) -> Sequence[Expected]:
         real(call.type())
@@ -181,10 +148,6 @@ class AveragePool2D(Pool):
         )  # fmt: skip
         return [stored(result, after)]
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.activations(rules.variables(call), integers=False)
-        yield from self.rejects(call)
-
 
 @define
 class MaxPool2D(Pool):
@@ -193,7 +156,6 @@ class MaxPool2D(Pool):
     moves = True
     name = "max_pool_2d"
     tflite = ("MAX_POOL_2D",)
-    node = xnn.XNNMaxPooling2d
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
@@ -205,10 +167,6 @@ class MaxPool2D(Pool):
             low=low, high=high,
         )  # fmt: skip
         return [requantized(pooled, call.type(), call.result.type)]
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.mover(call)
-        yield from self.rejects(call)
 
 
 @dataclass(frozen=True)
@@ -241,22 +199,3 @@ class ArgMaxPool2D(Operator):
         assert x is not None
         value, index = numerics.arg_max_pool(x, kernel=self._kernel(call))
         return [value, index.astype(np.int32)]
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.activations((call.operand(0), call.outputs[0]), integers=False)
-        if self._kernel(call) == (1, 1):
-            yield Reject(
-                "xnnpack-pool-window", "a window of one element, which the runtime refuses"
-            )
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        kernel = self._kernel(call)
-        emitter.add(
-            xnn.XNNArgMaxPooling2d(
-                pooling_height=kernel[0],
-                pooling_width=kernel[1],
-                input_id=emitter.value(call.operand(0).name),
-                output_value_id=emitter.value(call.outputs[0].name),
-                output_index_id=emitter.value(call.outputs[1].name),
-            )
-        )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fitzroy.base.types import Array, DType
+from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
     Arrays,
@@ -17,19 +17,13 @@ from fitzroy.compiler.ops.definition import (
     Exported,
     Imported,
     Operator,
-    Reject,
     define,
     demand,
 )
 from fitzroy.compiler.ops.elementwise import real, reals, requantized, stored
 from fitzroy.compiler.ops.shape import normalized_axis, static
 from fitzroy.compiler.ops.tflite_options import tensor_code
-from fitzroy.compiler.targets.executorch import portable
-from fitzroy.compiler.targets.executorch.portable import PortableEmitter
-from fitzroy.compiler.targets.xnnpack import rules
-from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
 from fitzroy.formats import tflite
-from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.hw_models.numerics import tflite as tflite_kernels
@@ -44,14 +38,9 @@ class ReductionAttributes(Attributes):
 
 
 class Reduction(Operator):
-    """Base of reductions.
-
-    Class attributes:
-        aten: portable kernel and overload, with whether it takes an element type.
-    """
+    """Base of reductions."""
 
     attributes = ReductionAttributes
-    aten: ClassVar[tuple[str, str, bool] | None] = None
 
     def reduction(self, call: Call) -> ReductionAttributes:
         """The call's attributes, typed."""
@@ -80,22 +69,6 @@ class Reduction(Operator):
         table = tflite.ReducerOptions(keep_dims=a.keep_dims)
         return Exported(self.tflite[0], table, (0, np.array(a.axes, np.int32)))
 
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield from portable.unquantized(call)
-        yield from self.reject_axes(call)
-
-    def reject_axes(self, call: Call) -> Iterator[Reject]:
-        """No axes mean all axes to the kernels."""
-        if not self.reduction(call).axes and call.type().rank:
-            yield Reject("portable-reduction-axes", "a reduction over no axes")
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        assert self.aten is not None
-        a = self.reduction(call)
-        name, overload, takes_dtype = self.aten
-        arguments: list[Any] = [call.operand(0), a.axes, a.keep_dims]
-        emitter.call(name, overload, [*arguments, None] if takes_dtype else arguments, call.result)
-
 
 @define
 class Mean(Reduction):
@@ -103,7 +76,6 @@ class Mean(Reduction):
 
     name = "mean"
     tflite = ("MEAN",)
-    aten = ("aten::mean", "out", True)
 
     def infer(self, call: Call) -> Sequence[Expected]:
         real(call.type())
@@ -118,19 +90,6 @@ class Mean(Reduction):
         if arithmetic is Arithmetic.TFLITE and before.quantization is not None:
             return [tflite_kernels.mean(x, before, after, axes=a.axes, keep_dims=a.keep_dims)]
         return [numerics.mean(x, before, after, axes=a.axes, keep_dims=a.keep_dims)]
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.elementwise(call)
-        if call.type().rank != 4 or self.reduction(call).axes != (1, 2):
-            yield Reject(
-                "xnnpack-mean-axes",
-                f"axes {self.reduction(call).axes} of {call.type().rank} dimensions;"
-                " only (1, 2) of 4 are possible",
-            )
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        flags = int(xnn.NodeFlag.KEEP_DIMS) if self.reduction(call).keep_dims else 0
-        emitter.unary(xnn.XNNGlobalAvgPooling2d, call, flags=flags)
 
 
 def _by_dequantizing(
@@ -147,7 +106,6 @@ class Sum(Reduction):
 
     name = "sum"
     tflite = ("SUM",)
-    aten = ("aten::sum", "IntList_out", True)
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
@@ -172,12 +130,6 @@ class Extremum(Reduction):
         demand(call.type().size > 0, "an empty operand has no extremum")
         return super().infer(call)
 
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield from self.reject_axes(call)
-        yield from portable.stored(rules.variables(call))
-        if call.type().quantization != call.result.type.quantization:
-            yield Reject("portable-quantized", "the kernel cannot change the quantization")
-
 
 @define
 class ReduceMax(Extremum):
@@ -185,7 +137,6 @@ class ReduceMax(Extremum):
 
     name = "reduce_max"
     tflite = ("REDUCE_MAX",)
-    aten = ("aten::amax", "out", False)
     function = np.amax
 
 
@@ -195,7 +146,6 @@ class ReduceMin(Extremum):
 
     name = "reduce_min"
     tflite = ("REDUCE_MIN",)
-    aten = ("aten::amin", "out", False)
     function = np.amin
 
 
@@ -238,21 +188,6 @@ class ArgExtremum(Operator):
         return Exported(
             self.tflite[0], table(output_type=code), (0, np.array(self._axis(call), np.int32))
         )
-
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield from portable.stored([call.operand(0), call.result])
-        yield from portable.numbers([call.operand(0)])
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        name = "aten::argmax" if self.name == "arg_max" else "aten::argmin"
-        arguments: list[Any] = [call.operand(0), self._axis(call), False]
-        if call.result.type.dtype is DType.INT64:
-            emitter.call(name, "out", arguments, call.result)
-            return
-        # The kernel writes int64 only.
-        wide = emitter.temporary(replace(call.result.type, dtype=DType.INT64))
-        emitter.call(name, "out", arguments, wide)
-        emitter.cast(wide, call.result.name)
 
 
 @define

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,19 +17,13 @@ from fitzroy.compiler.ops.definition import (
     Exported,
     Imported,
     Operator,
-    Reject,
     define,
     demand,
 )
 from fitzroy.compiler.ops.elementwise import real, requantized
 from fitzroy.compiler.ops.shape import static
 from fitzroy.compiler.ops.windows import Pair, image_extent
-from fitzroy.compiler.targets.executorch import portable
-from fitzroy.compiler.targets.executorch.portable import PortableEmitter
-from fitzroy.compiler.targets.xnnpack import rules
-from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
 from fitzroy.formats import tflite
-from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic, Sampling
 
@@ -81,13 +75,6 @@ class Resize(Operator):
         return Exported(self.tflite[0], options, (0, np.array(a.size, np.int32)))
 
 
-_FLAGS = {
-    Sampling.HALF_PIXEL: 0,
-    Sampling.ALIGN_CORNERS: int(xnn.NodeFlag.ALIGN_CORNERS),
-    Sampling.LEGACY: int(xnn.NodeFlag.TENSORFLOW_LEGACY_MODE),
-}
-
-
 @define
 class ResizeBilinear(Resize):
     """Bilinear interpolation between the four nearest pixels."""
@@ -107,21 +94,6 @@ class ResizeBilinear(Resize):
         result = numerics.resize_bilinear(x, a.size, a.sampling)
         return [requantized(result, call.type(), call.result.type)]
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.mover(call)
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        a = self.resize(call)
-        emitter.add(
-            xnn.XNNStaticResizeBilinear2D(
-                new_height=a.size[0],
-                new_width=a.size[1],
-                input_id=emitter.value(call.operand(0).name),
-                output_id=emitter.value(call.result.name),
-                flags=_FLAGS[a.sampling],
-            )
-        )
-
 
 @define
 class ResizeNearest(Resize):
@@ -137,25 +109,3 @@ class ResizeNearest(Resize):
         a = self.resize(call)
         result = numerics.resize_nearest(x, a.size, a.sampling)
         return [requantized(result, call.type(), call.result.type)]
-
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield from portable.stored([call.operand(0), call.result])
-        yield from portable.numbers([call.operand(0)])
-        if call.type().quantization != call.result.type.quantization:
-            yield Reject("portable-quantized", "the kernel cannot change the quantization")
-        if self.resize(call).sampling is not Sampling.LEGACY:
-            yield Reject(
-                "portable-resize-sampling",
-                f"{self.resize(call).sampling.value} sampling; the kernel reads as TF1 does",
-            )
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        planes = emitter.transposed(emitter.tensor(call.operand(0).name), (0, 3, 1, 2))
-        size = self.resize(call).size
-        shape = call.result.type.shape
-        scaled = emitter.temporary(call.type().with_shape((shape[0], shape[3], *size)))
-        arguments = (planes, emitter.argument(size), emitter.argument(None))
-        emitter.call_indexed("aten::upsample_nearest2d", "vec_out", arguments, scaled)
-        order = emitter.argument((0, 2, 3, 1))
-        out = emitter.tensor(call.result.name)
-        emitter.call_indexed("aten::permute_copy", "out", (scaled, order), out)

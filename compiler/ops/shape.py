@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fitzroy.base.types import Array, DType
+from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
     Arrays,
@@ -18,7 +18,6 @@ from fitzroy.compiler.ops.definition import (
     Exported,
     Imported,
     Operator,
-    Reject,
     TypeRuleError,
     define,
     demand,
@@ -26,13 +25,7 @@ from fitzroy.compiler.ops.definition import (
 from fitzroy.compiler.ops.elementwise import requantized
 from fitzroy.compiler.ops.tflite_options import activation_of
 from fitzroy.compiler.ops.windows import Activation
-from fitzroy.compiler.targets.executorch import portable
-from fitzroy.compiler.targets.executorch.portable import PortableEmitter
-from fitzroy.compiler.targets.xnnpack import rules
-from fitzroy.compiler.targets.xnnpack.emitter import SubgraphEmitter
-from fitzroy.formats import method as m
 from fitzroy.formats import tflite
-from fitzroy.formats import xnnpack as xnn
 from fitzroy.hw_models.numerics import Arithmetic, quantized_range
 
 Shape = tuple[int, ...]
@@ -74,14 +67,6 @@ class Mover(Operator):
         assert x is not None
         return [requantized(self.move(call, x), call.type(), call.result.type)]
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.mover(call)
-
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield from portable.stored([call.operand(0), call.result])
-        if call.type().quantization != call.result.type.quantization:
-            yield Reject("portable-quantized", "the kernel cannot change the quantization")
-
 
 @define
 class Copy(Mover):
@@ -98,12 +83,6 @@ class Copy(Mover):
     def to_tflite(self, call: Call) -> Exported:
         shape = np.array(call.type().shape, np.int32)
         return Exported("RESHAPE", tflite.ReshapeOptions(new_shape=shape), (0, shape))
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        emitter.unary(xnn.XNNCopy, call)
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        emitter.call("aten::clone", "out", [call.operand(0), None], call.result)
 
 
 @dataclass(frozen=True)
@@ -143,23 +122,6 @@ class Reshape(Mover):
         shape = np.array(self._shape(call), np.int32)
         return Exported("RESHAPE", tflite.ReshapeOptions(new_shape=shape), (0, shape))
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.mover(call)
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        shape = self._shape(call)
-        emitter.add(
-            xnn.XNNStaticReshape(
-                num_dims=len(shape),
-                new_shape=np.array(shape, np.uint32),
-                input_id=emitter.value(call.operand(0).name),
-                output_id=emitter.value(call.result.name),
-            )
-        )
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        emitter.call("aten::view_copy", "out", [call.operand(0), self._shape(call)], call.result)
-
 
 @dataclass(frozen=True)
 class TransposeAttributes(Attributes):
@@ -197,25 +159,6 @@ class Transpose(Mover):
             "TRANSPOSE", tflite.TransposeOptions(), (0, np.array(self._perm(call), np.int32))
         )
 
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.mover(call)
-        if call.type().rank == 0:
-            yield Reject("xnnpack-rank", "a scalar has nothing to transpose")
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        perm = self._perm(call)
-        emitter.add(
-            xnn.XNNStaticTranspose(
-                num_dims=len(perm),
-                perm=np.array(perm, np.uint32),
-                input_id=emitter.value(call.operand(0).name),
-                output_id=emitter.value(call.result.name),
-            )
-        )
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        emitter.call("aten::permute_copy", "out", [call.operand(0), self._perm(call)], call.result)
-
 
 @dataclass(frozen=True)
 class PadAttributes(Attributes):
@@ -243,7 +186,7 @@ class Pad(Mover):
     def _pad(self, call: Call) -> PadAttributes:
         return call.attributes(PadAttributes)
 
-    def _stored(self, call: Call) -> float | int:
+    def stored(self, call: Call) -> float | int:
         """The padding as the input stores it."""
         a, type = self._pad(call), call.type()
         if type.quantization is None:
@@ -270,7 +213,7 @@ class Pad(Mover):
         widths = list(zip(a.before, a.after, strict=True))
         if not widths:
             return x
-        return np.pad(x, widths, constant_values=self._stored(call))
+        return np.pad(x, widths, constant_values=self.stored(call))
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         amounts = np.array(static(call, 1, "padding"), np.int64).reshape(-1, 2)
@@ -293,25 +236,6 @@ class Pad(Mover):
         amounts = np.array([a.before, a.after], np.int32).T
         return Exported("PAD", tflite.PadOptions(), (0, np.ascontiguousarray(amounts)))
 
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        a = self._pad(call)
-        emitter.add(
-            xnn.XNNStaticConstantPad(
-                pre_paddings=np.array(a.before, np.uint32),
-                post_paddings=np.array(a.after, np.uint32),
-                padding_value=a.value,
-                input_id=emitter.value(call.operand(0).name),
-                output_id=emitter.value(call.result.name),
-            )
-        )
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        a = self._pad(call)
-        pairs = zip(reversed(a.before), reversed(a.after), strict=True)
-        amounts = tuple(amount for pair in pairs for amount in pair)
-        arguments: list[Any] = [call.operand(0), amounts, self._stored(call)]
-        emitter.call("aten::constant_pad_nd", "out", arguments, call.result)
-
 
 @dataclass(frozen=True)
 class ConcatenationAttributes(Attributes):
@@ -329,9 +253,6 @@ class Concatenation(Operator):
     operands = ("inputs*",)
     attributes = ConcatenationAttributes
     tflite = ("CONCATENATION",)
-
-    MOST = 5
-    """Most inputs of an XNNPACK node."""
 
     def _axis(self, call: Call) -> int:
         return call.attributes(ConcatenationAttributes).axis
@@ -368,35 +289,6 @@ class Concatenation(Operator):
 
     def to_tflite(self, call: Call) -> Exported:
         return Exported("CONCATENATION", tflite.ConcatenationOptions(axis=self._axis(call)))
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.mover(call)
-        if not 2 <= len(call.inputs) <= self.MOST:
-            yield Reject(
-                "xnnpack-concat-arity", f"{len(call.inputs)} inputs; 2 to {self.MOST} are possible"
-            )
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        node = {
-            2: xnn.XNNConcatenate2,
-            3: xnn.XNNConcatenate3,
-            4: xnn.XNNConcatenate4,
-            5: xnn.XNNConcatenate5,
-        }[len(call.inputs)]
-        ids = {
-            f"input{i}_id": emitter.value(call.operand(i - 1).name)
-            for i in range(1, len(call.inputs) + 1)
-        }
-        emitter.add(node(axis=self._axis(call), output_id=emitter.value(call.result.name), **ids))
-
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        values = rules.variables(call)
-        yield from portable.stored(values)
-        yield from rules.same_quantization(values)
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        items = m.TensorList(tuple(emitter.tensor(v.name) for v in call.inputs if v is not None))
-        emitter.call("aten::cat", "out", [items, self._axis(call)], call.result)
 
 
 @dataclass(frozen=True)
@@ -467,54 +359,6 @@ class StridedSlice(Mover):
             raise TypeRuleError("a slice with a stride is not written")
         sizes = np.array(a.size, np.int32)
         return Exported("SLICE", tflite.SliceOptions(), (0, np.array(a.begin, np.int32), sizes))
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield from rules.mover(call)
-        if any(step != 1 for step in self._slice(call).stride):
-            yield Reject("xnnpack-slice-stride", f"strides {self._slice(call).stride}, not 1")
-        if call.type().rank == 0:
-            yield Reject("xnnpack-rank", "a scalar has nothing to slice")
-
-    def lower_xnnpack(self, call: Call, emitter: SubgraphEmitter) -> None:
-        a = self._slice(call)
-        emitter.add(
-            xnn.XNNStaticSlice(
-                num_dims=len(a.begin),
-                offsets=np.array(a.begin, np.uint32),
-                sizes=np.array(a.size, np.uint32),
-                input_id=emitter.value(call.operand(0).name),
-                output_id=emitter.value(call.result.name),
-            )
-        )
-
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield from super().reject_portable(call)
-        if any(step < 1 for step in self._slice(call).stride):
-            yield Reject(
-                "portable-slice-stride", f"strides {self._slice(call).stride} run backwards"
-            )
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        a = self._slice(call)
-        source, type = emitter.tensor(call.operand(0).name), call.type()
-        cuts = [
-            axis
-            for axis, extent in enumerate(type.shape)
-            if (a.begin[axis], a.size[axis], a.stride[axis]) != (0, extent, 1)
-        ]
-        if not cuts:
-            emitter.call("aten::clone", "out", [call.operand(0), None], call.result)
-            return
-        for axis in cuts:
-            shape = list(type.shape)
-            shape[axis] = a.size[axis]
-            type = type.with_shape(tuple(shape))
-            last = axis == cuts[-1]
-            out = emitter.tensor(call.result.name) if last else emitter.temporary(type)
-            end = a.begin[axis] + (a.size[axis] - 1) * a.stride[axis] + 1
-            numbers = [emitter.argument(n) for n in (axis, a.begin[axis], end, a.stride[axis])]
-            emitter.call_indexed("aten::slice_copy", "Tensor_out", (source, *numbers), out)
-            source = out
 
 
 def _resolve(
@@ -720,19 +564,6 @@ class Gather(Operator):
     def to_tflite(self, call: Call) -> Exported:
         return Exported("GATHER", tflite.GatherOptions(axis=self._axis(call)))
 
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield from portable.stored(rules.variables(call))
-        if call.type(0).quantization != call.result.type.quantization:
-            yield Reject("portable-quantized", "the kernel cannot change the quantization")
-        if call.type(1).dtype not in (DType.INT32, DType.INT64):
-            yield Reject("portable-index-type", f"indices are {call.type(1).dtype.value}")
-        if call.type(1).rank != 1:
-            yield Reject("portable-gather-rank", f"indices have rank {call.type(1).rank}, not 1")
-
-    def lower_portable(self, call: Call, emitter: PortableEmitter) -> None:
-        arguments: list[Any] = [call.operand(0), self._axis(call), call.operand(1)]
-        emitter.call("aten::index_select", "out", arguments, call.result)
-
 
 @dataclass(frozen=True)
 class BlockAttributes(Attributes):
@@ -770,12 +601,6 @@ class SpaceDepth(Mover):
     def to_tflite(self, call: Call) -> Exported:
         options = "SpaceToDepthOptions" if self.name == "space_to_depth" else "DepthToSpaceOptions"
         return Exported(self.tflite[0], getattr(tflite, options)(block_size=self.block(call)))
-
-    def reject_xnnpack(self, call: Call) -> Iterator[Reject]:
-        yield Reject("xnnpack-operator", f"XNNPACK has no node for {self.name}")
-
-    def reject_portable(self, call: Call) -> Iterator[Reject]:
-        yield Reject("portable-kernel", f"{self.name} is written as reshapes and a transpose")
 
 
 @define

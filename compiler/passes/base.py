@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fitzroy.base.errors import InternalError
+from fitzroy.base.registry import Registry
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import verify
 
@@ -25,6 +26,25 @@ class Pass:
     def run(self, graph: Graph) -> Graph:
         """The transformed graph; `graph` itself may be changed."""
         raise NotImplementedError
+
+
+PASSES = Registry(
+    "pass",
+    "passes",
+    group="fitzroy.passes",
+    base=Pass,
+    own={
+        "dead-code": "fitzroy.compiler.passes.canonicalize:DeadCode",
+        "explicit-padding": "fitzroy.compiler.passes.canonicalize:ExplicitPadding",
+        "fold-constants": "fitzroy.compiler.passes.canonicalize:FoldConstants",
+        "fold-padding": "fitzroy.compiler.passes.canonicalize:FoldPadding",
+        "fuse-activations": "fitzroy.compiler.passes.canonicalize:FuseActivations",
+        "legalize-uint8": "fitzroy.compiler.passes.uint8:LegalizeUint8",
+        "legalize-xnnpack": "fitzroy.compiler.targets.xnnpack.legalize:LegalizeXnnpack",
+        "simplify": "fitzroy.compiler.passes.canonicalize:Simplify",
+    },
+)
+"""All passes by the name that the command line takes."""
 
 
 @dataclass(frozen=True, slots=True)

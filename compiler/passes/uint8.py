@@ -10,7 +10,6 @@ exact, any other is rescaled so that its largest weight becomes 127.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import numpy as np
 
@@ -18,13 +17,6 @@ from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph, Node, Value, unused_name
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.passes.base import Pass
-
-
-class Uint8Policy(Enum):
-    """How uint8 models are computed."""
-
-    EXACT = "exact"
-    FAST = "fast"
 
 
 @dataclass(frozen=True)

@@ -10,36 +10,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fitzroy.api import Compilation, bundle, compile, explain, load, patch_weights, simulate
-    from fitzroy.compiler.passes.quantize import quantize
-    from fitzroy.compiler.reference import evaluate, verify
-    from fitzroy.edgetpu import (
+    from fitzroy.compilation.build import bundle, compile, explain
+    from fitzroy.compilation.edgetpu import (
         EdgeTpuCompilation,
         compile_edgetpu,
         compile_segments,
         compile_together,
     )
-    from fitzroy.interpreter import Interpreter
-    from fitzroy.modules import ModuleProgram
+    from fitzroy.compilation.loading import load
+    from fitzroy.compilation.patching import patch_weights
+    from fitzroy.compilation.result import Compilation
+    from fitzroy.compiler.passes.quantize import quantize
+    from fitzroy.compiler.reference import evaluate, verify
+    from fitzroy.execution.interpreter import Interpreter
+    from fitzroy.execution.modules import ModuleProgram
+    from fitzroy.execution.programs import simulate
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Compilation": "fitzroy.api",
-    "EdgeTpuCompilation": "fitzroy.edgetpu",
-    "Interpreter": "fitzroy.interpreter",
-    "ModuleProgram": "fitzroy.modules",
-    "bundle": "fitzroy.api",
-    "compile": "fitzroy.api",
-    "compile_edgetpu": "fitzroy.edgetpu",
-    "compile_segments": "fitzroy.edgetpu",
-    "compile_together": "fitzroy.edgetpu",
+    "Compilation": "fitzroy.compilation.result",
+    "EdgeTpuCompilation": "fitzroy.compilation.edgetpu",
+    "Interpreter": "fitzroy.execution.interpreter",
+    "ModuleProgram": "fitzroy.execution.modules",
+    "bundle": "fitzroy.compilation.build",
+    "compile": "fitzroy.compilation.build",
+    "compile_edgetpu": "fitzroy.compilation.edgetpu",
+    "compile_segments": "fitzroy.compilation.edgetpu",
+    "compile_together": "fitzroy.compilation.edgetpu",
     "evaluate": "fitzroy.compiler.reference",
-    "explain": "fitzroy.api",
-    "load": "fitzroy.api",
-    "patch_weights": "fitzroy.api",
+    "explain": "fitzroy.compilation.build",
+    "load": "fitzroy.compilation.loading",
+    "patch_weights": "fitzroy.compilation.patching",
     "quantize": "fitzroy.compiler.passes.quantize",
-    "simulate": "fitzroy.api",
+    "simulate": "fitzroy.execution.programs",
     "verify": "fitzroy.compiler.reference",
 }
 

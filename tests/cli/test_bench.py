@@ -10,9 +10,9 @@ import pytest
 from tests.cli.support import Run
 
 import fitzroy
-from fitzroy.bench import Latencies, Traffic, session_traffic
-from fitzroy.estimate import estimate
+from fitzroy.execution.estimate import estimate
 from fitzroy.linker.packages.container import read_container
+from fitzroy.measurement.bench import Latencies, Traffic, session_traffic
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_programs_without_prediction(
     def refuse(*arguments: object) -> None:
         raise SimulationError("its course depends on data")
 
-    monkeypatch.setattr("fitzroy.bench.estimate", refuse)
+    monkeypatch.setattr("fitzroy.measurement.bench.estimate", refuse)
     result = fitzroy("bench", compiled, "--device", "sim:direct", "--runs", 1)
     assert result.code == 0
     assert "no prediction" in result.err

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.support import Run
 
 import fitzroy as library
-from fitzroy.hosts import find
+from fitzroy.execution.hosts import find
 
 
 @pytest.fixture

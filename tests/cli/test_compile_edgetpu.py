@@ -121,7 +121,7 @@ def test_a_model_without_integers_goes_to_xnnpack(fitzroy: Run, tmp_path: Path) 
     assert refused.code == 4
     assert "no operator can be mapped to the Edge TPU" in refused.err
     explained = fitzroy("explain", path, "--target", "edgetpu")
-    assert "is not 8-bit quantized" in explained.out
+    assert "not 8-bit quantized" in explained.out
 
 
 def two_parts(path: Path) -> Path:
@@ -152,7 +152,7 @@ def test_what_does_not_fit_stays_on_the_host(
             raise CapacityError("tensor 'x' takes too many bytes", reason="192 KiB are there")
         return lower(graph, *rest)
 
-    monkeypatch.setattr("fitzroy.edgetpu.lower", limited)
+    monkeypatch.setattr("fitzroy.compilation.edgetpu.lower", limited)
     refused = fitzroy("compile", digits)
     assert refused.code == 5
     assert "tensor 'x' takes too many bytes" in refused.err
@@ -269,7 +269,7 @@ def test_explanations(fitzroy: Run, tmp_path: Path) -> None:
     assert "subgraph 0, convolution" in text
     assert "subgraph 1, convolution" in text
     assert "on the host" in text
-    assert "edgetpu-lowering: abs" in text
+    assert "edgetpu-type: abs" in text
     assert "hint: quantize the model to 8 bits" in text
 
 

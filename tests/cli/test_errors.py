@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import subprocess
@@ -270,3 +271,24 @@ def test_interrupting_a_process(tmp_path: Path) -> None:
         _, err = process.communicate(timeout=60)
     assert process.returncode == program.INTERRUPTED
     assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("verb", [*program.VERBS])
+def test_no_name_is_cut_in_help_texts(
+    fitzroy: Run, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text, examples, _ = fitzroy(verb, "--help").out.partition("\nExamples\n")
+    assert examples
+    assert max(map(len, text.splitlines())) <= 80
+    for cut in ("…", "<bool>", "For the Edge TPU:"):
+        assert cut not in text
+
+
+def test_options_of_compile_stand_in_panels(fitzroy: Run) -> None:
+    text = fitzroy("compile", "--help").out
+    panels = ["Target", "Results", "Edge TPU", "XNNPACK", "Options", "Examples"]
+    places = [text.index(f"\n{title}\n") for title in panels]
+    assert places == sorted(places)
+    function = program.VERBS["compile"].function
+    assert len(inspect.signature(function).parameters) <= 7

@@ -16,10 +16,10 @@ from tests.driver.edgetpu_programs import POP, SIZE, echo
 from tests.support import corpus, need
 
 import fitzroy as library
-from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import SimulationError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.cli.sim import fnv1a64
+from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.formats import darwinn, tflite
 from fitzroy.linker.packages.container import wrapped
 

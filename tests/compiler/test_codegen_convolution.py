@@ -12,9 +12,9 @@ from tests.compiler.edgetpu_models import ORDERS, program, random_inputs, random
 from tests.compiler.edgetpu_reference import device_scale
 from tests.support import corpus
 
-from fitzroy.api import load
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.compilation.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme, Pair, output_extent

@@ -13,8 +13,8 @@ from tests.compiler.test_codegen_convolution import chain, grow, image
 from tests.compiler.test_codegen_strips import pool
 from tests.support import corpus
 
-from fitzroy.api import load
 from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.compilation.loading import load
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call

@@ -11,9 +11,9 @@ from tests.compiler.edgetpu_models import differing_bytes, findings, program
 from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus
 
-from fitzroy.api import load
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.compilation.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.recurrent import (

@@ -11,8 +11,8 @@ from tests.compiler.edgetpu_models import differences, findings, program, random
 from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus
 
-from fitzroy.api import load
 from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.compilation.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
@@ -23,7 +23,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.parameters import _knapsack
 from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
 from fitzroy.driver.runtime.devices import virtual_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice
-from fitzroy.estimate import Conditions, timed
+from fitzroy.execution.estimate import Conditions, timed
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.program import disassemble

@@ -12,9 +12,9 @@ from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.compiler.test_codegen_convolution import chain, grow, image
 from tests.support import corpus
 
-from fitzroy.api import load
 from fitzroy.base.errors import CapacityError
 from fitzroy.base.types import DType
+from fitzroy.compilation.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, LeakyReluAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes

@@ -9,9 +9,9 @@ import pytest
 from tests.compiler.edgetpu_models import ORDERS, differing_bytes, program
 from tests.support import corpus
 
-from fitzroy.api import load
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.compilation.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes

@@ -8,12 +8,12 @@ import pytest
 from tests.compiler.edgetpu_models import random_model
 
 from fitzroy.base.errors import CapacityError, UnsupportedError
+from fitzroy.compilation.edgetpu import Source, compile_edgetpu
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.targets.edgetpu.codegen.confirmation import CODE, UnconfirmedError
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.stages import Emitted, Form
-from fitzroy.edgetpu import Source, compile_edgetpu
 from fitzroy.formats.object_file import ObjectFile, write_object
 from fitzroy.hw_models.edgetpu.envelope import Bound, Program, check, measured
 from fitzroy.hw_models.edgetpu.envelope import published as published_ranges

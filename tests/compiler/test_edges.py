@@ -284,7 +284,7 @@ def test_malformed_operators_are_refused(inputs: list[int], message: str) -> Non
 
 def test_wrong_requests_are_usage_errors() -> None:
     graph = zoo()["exp-float32"]
-    with pytest.raises(UsageError, match="no uint8 policy 'bogus'"):
+    with pytest.raises(UsageError, match="uint8 cannot be 'bogus'"):
         fitzroy.compile(graph, uint8="bogus")
     with pytest.raises(UsageError, match="no target 'gpu'"):
         fitzroy.compile(graph, target="gpu")

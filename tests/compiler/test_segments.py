@@ -14,7 +14,7 @@ from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Reject
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
-from fitzroy.compiler.partition import Target, partition
+from fitzroy.compiler.partition import Decided, partition
 from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS, Costs, balanced, gain, profitable
 from fitzroy.compiler.targets.edgetpu.codegen.segments import NAME, consecutive, divide
 
@@ -151,10 +151,9 @@ def test_gains_are_what_is_saved_without_transfers() -> None:
 _NO = Reject("no", "no")
 
 
-def by_name(names: str) -> Target:
-    return Target(
-        names, lambda operator, call: iter(()) if call.node.name[0] in names else iter([_NO])
-    )
+def by_name(graph: Graph, letter: str) -> Decided:
+    others = (node.name for node in graph.nodes() if node.name[0] != letter)
+    return Decided(letter, dict.fromkeys(others, (_NO,)))
 
 
 def test_independent_ways_share_a_group() -> None:
@@ -167,7 +166,7 @@ def test_independent_ways_share_a_group() -> None:
     second = graph.emit("abs", [x], type, stem="h2")
     other = graph.emit("abs", [second], type, stem="c2")
     graph.outputs = [one, other]
-    found = partition(graph, (by_name("c"), by_name("h")))
+    found = partition(graph, (by_name(graph, "c"), by_name(graph, "h")))
     assert [placement.target for placement in found] == ["h", "c", "h"]
 
 
@@ -180,7 +179,7 @@ def test_what_is_read_late_runs_late() -> None:
     side = graph.emit("abs", [x], type, stem="c2")
     joined = graph.emit("add", [host, side], type, ActivationAttributes(), stem="c3")
     graph.outputs = [joined]
-    found = partition(graph, (by_name("c"), by_name("h")))
+    found = partition(graph, (by_name(graph, "c"), by_name(graph, "h")))
     assert [len(placement.nodes) for placement in found] == [1, 1, 2]
 
 

@@ -18,7 +18,7 @@ from benchmarks.support import INT8_MODEL, read_results
 from tests.compiler.edgetpu_models import findings
 from tests.support import corpus, corpus_params, corpus_path
 
-from fitzroy.edgetpu import compile_edgetpu
+from fitzroy.compilation.edgetpu import compile_edgetpu
 
 pytestmark = pytest.mark.corpus
 

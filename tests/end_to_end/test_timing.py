@@ -24,7 +24,6 @@ from benchmarks.timing import (
 from tests.hw_models.test_timing import check_timeline
 from tests.support import corpus, corpus_params
 
-from fitzroy.calibration import MOST_CONSTANTS
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats import custom_op, tflite
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -32,6 +31,7 @@ from fitzroy.hw_models.edgetpu.occupancy import phase_numbers
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Streamed
 from fitzroy.hw_models.edgetpu.timing import simulate
 from fitzroy.hw_models.isa.fence import TileFence
+from fitzroy.measurement.calibration import MOST_CONSTANTS
 
 pytestmark = pytest.mark.corpus
 

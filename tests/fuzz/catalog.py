@@ -19,7 +19,7 @@ from tests.fuzz.listings import listing_mutant
 from tests.fuzz.subject import Subject
 from tests.fuzz.tables import object_mutant, package_mutant, table_mutant, wrapped_mutant
 
-from fitzroy import hosts
+from fitzroy.execution import hosts
 from fitzroy.formats import (
     bundled,
     bytecode_module,

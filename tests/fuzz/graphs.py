@@ -19,8 +19,8 @@ from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, parse_graph, print_graph
 from fitzroy.compiler.ops.catalog import attributes_of
-from fitzroy.compiler.passes.uint8 import Uint8Policy
 from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.xnnpack.options import Uint8Policy
 from fitzroy.hw_models.numerics import Arithmetic
 
 _TOKEN = re.compile(r'%"(?:[^"\\]|\\.)*"|"(?:[^"\\]|\\.)*"|[%\w.+-]+|\S')

@@ -13,6 +13,7 @@ from tests.support import corpus_models
 
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.targets.vm.program import EntryPoint, Executor, Invocation, host_program
+from fitzroy.execution.hosts import FORMAT, VERSION, values
 from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, tflite, xnnpack
 from fitzroy.formats.bytecode_module import BytecodeModule, write_module
 from fitzroy.formats.darwinn import PackageFile
@@ -20,7 +21,6 @@ from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList,
 from fitzroy.formats.object_file import write_object
 from fitzroy.formats.probe_report import Report, Result, Status, write_report
 from fitzroy.formats.reflection import Tensor
-from fitzroy.hosts import FORMAT, VERSION, values
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import USB2, USB3
 from fitzroy.hw_models.usb_device.usbip import messages as usbip

@@ -27,8 +27,8 @@ from tests.hw_models.test_edgetpu_engines import (
 from tests.hw_models.timing_oracle import Oracle
 from tests.support import corpus
 
-from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import SimulationError
+from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import LARGE_TRANSFER
 from fitzroy.hw_models.edgetpu.recording import Recording

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.partition import PORTABLE, XNNPACK, Placement
+from fitzroy.compiler.partition import Placement
+from fitzroy.compiler.targets.executorch.kernels import KERNELS
 from fitzroy.compiler.targets.executorch.portable import PortableEmitter
 from fitzroy.compiler.targets.xnnpack.emitter import Subgraph, SubgraphEmitter
+from fitzroy.compiler.targets.xnnpack.nodes import NODES
 from fitzroy.formats import method as m
 from fitzroy.formats.executorch import XNNPACK_BACKEND
+
+XNNPACK, PORTABLE = "xnnpack", "portable"
+"""Names of the two targets that a method is placed on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +40,14 @@ def lower(graph: Graph, placements: Sequence[Placement], name: str = "forward") 
         emitter.tensor(value)
     subgraphs = []
     for placement in placements:
-        if placement.target == XNNPACK.name:
+        if placement.target == XNNPACK:
             subgraph = delegate(graph, placement)
             subgraphs.append(subgraph)
             args = tuple(emitter.tensor(argument) for argument in subgraph.arguments)
             emitter.calls.append(m.DelegateCall(XNNPACK_BACKEND, subgraph.blob, args))
-        elif placement.target == PORTABLE.name:
+        elif placement.target == PORTABLE:
             for node in placement.nodes:
-                OPS[node.op].lower_portable(Call.of(graph, node), emitter)
+                KERNELS[node.op].emit(Call.of(graph, node), emitter)
     outputs: list[int] = []
     for value in graph.outputs:
         outputs.append(_output(graph, emitter, value, outputs))
@@ -82,5 +86,5 @@ def delegate(graph: Graph, placement: Placement) -> Subgraph:
     ]
     emitter = SubgraphEmitter(graph, inputs, outputs)
     for node in placement.nodes:
-        OPS[node.op].lower_xnnpack(Call.of(graph, node), emitter)
+        NODES[node.op].emit(Call.of(graph, node), emitter)
     return emitter.finish()

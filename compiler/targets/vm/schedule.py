@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.partition import XNNPACK, Placement
-from fitzroy.compiler.targets.executorch.lower import delegate
+from fitzroy.compiler.partition import Placement
+from fitzroy.compiler.targets.executorch.lower import XNNPACK, delegate
 from fitzroy.compiler.targets.vm.program import EntryPoint, Executor, Invocation
 from fitzroy.formats.reflection import Tensor
 from fitzroy.formats.tflite import write_model
@@ -63,7 +63,7 @@ def entry_point(
 def _invocations(graph: Graph, step: Packaged | Placement) -> Iterable[Invocation]:
     if isinstance(step, Packaged):
         yield Invocation(Executor.DARWINN, step.data, step.reads, step.writes, step.states)
-    elif step.target == XNNPACK.name:
+    elif step.target == XNNPACK:
         subgraph = delegate(graph, step)
         made = {name for node in step.nodes for name in node.outputs}
         yield Invocation(

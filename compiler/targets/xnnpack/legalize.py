@@ -32,7 +32,6 @@ from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import (
     AxisAttributes,
-    Concatenation,
     ConcatenationAttributes,
     DepthToSpace,
     ReshapeAttributes,
@@ -45,7 +44,7 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.passes.canonicalize import bites
-from fitzroy.compiler.targets.xnnpack.rules import is_activation
+from fitzroy.compiler.targets.xnnpack.rules import MOST_CONCATENATED, is_activation
 from fitzroy.hw_models.numerics import Sampling
 
 
@@ -150,8 +149,7 @@ class _Rewriter:
         """A tree of concatenations, each of as many inputs as a node takes."""
         while len(inputs) > 1:
             groups = [
-                inputs[i : i + Concatenation.MOST]
-                for i in range(0, len(inputs), Concatenation.MOST)
+                inputs[i : i + MOST_CONCATENATED] for i in range(0, len(inputs), MOST_CONCATENATED)
             ]
             inputs = [self._join(op, group, type, axis) for group in groups]
         return inputs[0]
@@ -336,7 +334,7 @@ def concatenation(r: _Rewriter) -> None:
     """Inputs in the result's representation, in a tree of nodes that take five each."""
     names = _names(r)
     inputs = [r.to(name, _as(r.type(name), r.out)) for name in names]
-    if inputs == names and 2 <= len(names) <= Concatenation.MOST:
+    if inputs == names and 2 <= len(names) <= MOST_CONCATENATED:
         return
     r.replace(r.chain("concatenation", inputs, r.out, _attributes(r).axis))
 

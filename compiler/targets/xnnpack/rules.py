@@ -18,6 +18,8 @@ MAX_EXTENT = 2**31 - 1
 """Largest extent of a tensor that the program's tables hold."""
 MAX_RANK = 6
 """Most dimensions of an XNNPACK value."""
+MOST_CONCATENATED = 5
+"""Most inputs of a node that concatenates."""
 
 
 def is_activation(type: TensorType) -> bool:

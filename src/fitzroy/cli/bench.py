@@ -28,8 +28,8 @@ from fitzroy.formats.detect import FileKind, detect
 from fitzroy.report import units
 
 if TYPE_CHECKING:
-    from fitzroy.bench import Latencies, Measurement, Traffic
-    from fitzroy.interpreter import Interpreter
+    from fitzroy.execution.interpreter import Interpreter
+    from fitzroy.measurement.bench import Latencies, Measurement, Traffic
 
 _CHIP = "Edge TPU"
 _RUNS = 20
@@ -73,8 +73,8 @@ def bench(
     Without --input, inputs are random. On a simulated device the measured time is that of the
     simulation, which is no measure of the chip.
     """
-    from fitzroy import bench as library
-    from fitzroy.interpreter import Interpreter
+    from fitzroy.execution.interpreter import Interpreter
+    from fitzroy.measurement import bench as library
 
     terminal = Terminal(json=json, quiet=quiet)
     speed = timing.Speed.of(clock, usb, host, driver)
@@ -130,7 +130,7 @@ def _check(path: str) -> None:
 
 
 def _figures(latencies: Latencies) -> dict[str, float]:
-    from fitzroy.bench import PERCENTILES
+    from fitzroy.measurement.bench import PERCENTILES
 
     values = latencies.seconds
     return {
@@ -156,7 +156,7 @@ def _predicted(
     terminal: Terminal, interpreter: Interpreter, speed: timing.Speed
 ) -> dict[str, Any] | None:
     """What the timing model says, None if it cannot."""
-    from fitzroy import bench as library
+    from fitzroy.measurement import bench as library
 
     try:
         runs = library.predict(interpreter, speed.conditions)

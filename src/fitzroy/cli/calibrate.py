@@ -18,7 +18,7 @@ from fitzroy.cli.terminal import Column, Terminal, count
 from fitzroy.report import units
 
 if TYPE_CHECKING:
-    from fitzroy.calibration import Calibration
+    from fitzroy.measurement.calibration import Calibration
 
 _RUNS = 100
 _MOST_ERROR = 10
@@ -69,10 +69,10 @@ def calibrate_host(
     --driver fitzroy. On a simulated device the times are those of the simulation, which are no
     measure of a host.
     """
-    from fitzroy import calibration
-    from fitzroy.estimate import CLOCK, HOST, Conditions
-    from fitzroy.hosts import SUFFIX
+    from fitzroy.execution.estimate import CLOCK, HOST, Conditions
+    from fitzroy.execution.hosts import SUFFIX
     from fitzroy.hw_models.chips.hosts import FITZROY, USB2, USB3
+    from fitzroy.measurement import calibration
 
     terminal = Terminal(json=json, quiet=quiet)
     if usb not in (2, 3):
@@ -105,7 +105,7 @@ def calibrate_host(
 
 def _document(found: Calibration) -> dict[str, Any]:
     """What makes a profile, and how well it fits."""
-    from fitzroy.hosts import FORMAT, VERSION, values
+    from fitzroy.execution.hosts import FORMAT, VERSION, values
     from fitzroy.hw_models.chips.hosts import FITZROY
 
     return {

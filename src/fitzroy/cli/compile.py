@@ -1,60 +1,85 @@
-"""``fitzroy compile``: a model to a program of the Edge TPU, or of ExecuTorch."""
+"""``fitzroy compile``: a model to a program of the Edge TPU, ExecuTorch, or another target."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from fitzroy.base.errors import UnsupportedError, UsageError
-from fitzroy.cli.compile_edgetpu import Format, Partition, Request
+from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
+from fitzroy.base.options import given
+from fitzroy.cli.compile_edgetpu import Format, Reports, Request, Results
 from fitzroy.cli.files import check_directory, check_output, write_files
-from fitzroy.cli.help import Json, Outputs, Quiet, Verb
+from fitzroy.cli.help import OptionTexts, Outputs, TargetName, Verb, option_values
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
+from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
+from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
 if TYPE_CHECKING:
-    from fitzroy.api import Compilation
     from fitzroy.base.types import Array
-    from fitzroy.edgetpu import Source
+    from fitzroy.compilation.edgetpu import Source
+    from fitzroy.compilation.result import Compilation
 
-_METHOD = "forward"
-
-
-class Target(StrEnum):
-    """Targets of the compiler."""
-
-    EDGETPU = "edgetpu"
-    XNNPACK = "xnnpack"
+_EDGETPU, _XNNPACK = "edgetpu", "xnnpack"
+_IN_MODULES = (_XNNPACK, "portable", "vm")
+"""Other targets whose programs, or what the host computes in their place, fit in modules."""
 
 
-class Uint8(StrEnum):
-    """How uint8 models are computed."""
+@dataclass(frozen=True)
+class Choice:
+    """What to compile for, and what of the model.
 
-    EXACT = "exact"
-    FAST = "fast"
+    Attributes:
+        target: name of the target; None to choose by the model and the output.
+        option: options of a target of another package.
+        outputs: values to compute in place of the model's outputs.
+    """
+
+    panel: ClassVar[str] = "Target"
+
+    target: TargetName = None
+    option: OptionTexts = None
+    outputs: Outputs = None
 
 
-TargetOption = Annotated[
-    Target | None,
-    typer.Option(
-        "--target",
-        help="What to compile for. [dim]default: edgetpu for quantized models, else xnnpack; the "
-        "name of the output decides too[/dim]",
-        show_default=False,
-    ),
-]
-Uint8Option = Annotated[
-    Uint8,
-    typer.Option(
-        "--uint8",
-        help="uint8 models: [b]exact[/b] keeps every bit, [b]fast[/b] uses int8 kernels.",
-    ),
-]
+@dataclass(frozen=True)
+class Cases:
+    """Test cases of a bundle.
+
+    Attributes:
+        bundle: their files.
+        mean: what is subtracted from pixels of images.
+        std: what pixels are divided by.
+    """
+
+    panel: ClassVar[str] = "Test cases of ExecuTorch programs"
+
+    bundle: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bundle",
+            metavar="X...",
+            help="Also write a bundled program with a test case per image, .npy or raw file;"
+            " takes all values up to the next option.",
+        ),
+    ] = None
+    mean: Annotated[
+        str | None,
+        typer.Option("--mean", metavar="M", help="For images: subtract this from pixels."),
+    ] = None
+    std: Annotated[
+        str | None,
+        typer.Option("--std", metavar="S", help="For images: divide pixels by this."),
+    ] = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Files of the test cases."""
+        return tuple(self.bundle or ())
 
 
 def compile_model(
@@ -66,145 +91,12 @@ def compile_model(
             "ones get memory first.",
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="What to write: a .tflite model for the Edge TPU, or the directory for it; a .pte"
-            " program for XNNPACK, or .bpte for only its bundle."
-            " [dim]default: MODEL_edgetpu.tflite or MODEL.pte, in the current directory[/dim]",
-            show_default=False,
-        ),
-    ] = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            "--out-dir",
-            metavar="DIR",
-            help="For the Edge TPU: where results go, under the names of the models.",
-            show_default=False,
-        ),
-    ] = None,
-    target: TargetOption = None,
-    format: Annotated[
-        Format,
-        typer.Option(
-            "--format",
-            help="A [b]module[/b] is one file for any target, with all that executes it. For the "
-            "Edge TPU also: a model, its bare DarwiNN package, or an object for "
-            "[b]fitzroy link[/b].",
-        ),
-    ] = Format.TFLITE,
-    min_runtime_version: Annotated[
-        int,
-        typer.Option(
-            "--min-runtime-version",
-            "-m",
-            metavar="N",
-            help="For the Edge TPU: oldest runtime that has to run the model.",
-        ),
-    ] = 14,
-    show_operations: Annotated[
-        bool,
-        typer.Option(
-            "--show-operations",
-            "-s",
-            help="For the Edge TPU: list all operators and where they run.",
-        ),
-    ] = False,
-    num_segments: Annotated[
-        int,
-        typer.Option(
-            "--num-segments",
-            "-n",
-            metavar="N",
-            min=0,
-            help="For the Edge TPU: cut the model into N segments, each for a chip of its own.",
-            show_default=False,
-        ),
-    ] = 0,
-    partition: Annotated[
-        Partition,
-        typer.Option(
-            "--partition",
-            help="For the Edge TPU: map [b]all[/b] operators that can be, or leave those to the "
-            "host whose transfers would [b]cost[/b] more than the chip saves.",
-        ),
-    ] = Partition.COST,
-    conservative: Annotated[
-        bool,
-        typer.Option(
-            "--conservative",
-            help="For the Edge TPU: keep to forms of instructions that published programs have, "
-            "and refuse to leave the envelope of their properties.",
-        ),
-    ] = False,
-    confirmed: Annotated[
-        Path | None,
-        typer.Option(
-            "--confirmed",
-            metavar="P.json",
-            help="For the Edge TPU: use only what published programs have, and what this report "
-            "of fitzroy probe confirms; refuse the rest.",
-            show_default=False,
-        ),
-    ] = None,
-    estimate: Annotated[
-        bool,
-        typer.Option(
-            "--estimate/--no-estimate",
-            help="For the Edge TPU: estimate the time of an inference on the timing model.",
-        ),
-    ] = True,
-    explained: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            help="For the Edge TPU: say of every operator what it became, or why it stays on the "
-            "host.",
-        ),
-    ] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--report",
-            metavar="FILE",
-            help="For the Edge TPU: write a report, .html or .json.",
-            show_default=False,
-        ),
-    ] = None,
-    log: Annotated[
-        bool,
-        typer.Option("--log", help="For the Edge TPU: write a log beside every result."),
-    ] = False,
-    uint8: Uint8Option = Uint8.EXACT,
-    outputs: Outputs = None,
-    bundle: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--bundle",
-            metavar="X...",
-            help="Also write a bundled program with a test case per image, .npy or raw file;"
-            " takes all values up to the next option.",
-            show_default=False,
-        ),
-    ] = None,
-    mean: Annotated[
-        str | None,
-        typer.Option("--mean", metavar="M", help="For images: subtract this from pixels."),
-    ] = None,
-    std: Annotated[
-        str | None,
-        typer.Option("--std", metavar="S", help="For images: divide pixels by this."),
-    ] = None,
-    dump: Annotated[
-        Path | None,
-        typer.Option("--dump", metavar="DIR", help="Write every intermediate form there."),
-    ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    choice: Choice,
+    results: Results,
+    edgetpu: EdgeTpuOptions,
+    reports: Reports,
+    xnnpack: XnnpackOptions,
+    cases: Cases,
 ) -> None:
     """Compile a model for the Edge TPU, or to an ExecuTorch program (.pte) for XNNPACK.
 
@@ -221,67 +113,57 @@ def compile_model(
     from fitzroy.cli import compile_edgetpu, compile_module
     from fitzroy.cli.models import check_model
 
-    terminal = Terminal(json=json, quiet=quiet)
+    terminal = Terminal(json=results.json, quiet=results.quiet)
     for name in models:
         check_model(name)
-    request = Request(
-        models,
-        output,
-        directory,
-        format,
-        min_runtime_version,
-        num_segments,
-        partition,
-        conservative=conservative,
-        confirmed=confirmed,
-        estimated=estimate,
-        operations=show_operations,
-        explained=explained,
-        report=report,
-        log=log,
-        dump=dump,
-    )
-    if format is Format.MODULE and compile_module.are_compiled(models):
-        _refuse("compiled", report=report, log=log, dump=dump, explain=explained,
-                show_operations=show_operations, num_segments=num_segments)  # fmt: skip
+    request = Request(models, results, edgetpu, reports)
+    if results.format is Format.MODULE and compile_module.are_compiled(models):
+        _refuse("compiled", edgetpu, reports, dump=results.dump)
         compile_module.write_compiled(terminal, request)
         return
-    sources = _sources(request, target)
+    target, sources = _target(request, choice.target)
     if sources is not None:
-        _refuse("edgetpu", bundle=bundle, outputs=outputs, mean=mean, std=std,
-                uint8=uint8 is not Uint8.EXACT)  # fmt: skip
+        _refuse("edgetpu", xnnpack, cases, outputs=choice.outputs, option=choice.option)
         request.check()
         compile_edgetpu.compile_models(terminal, request, sources)
         return
-    usual = Request(models)
-    _refuse("xnnpack", out_dir=directory, num_segments=num_segments, explain=explained,
-            report=report, log=log, conservative=conservative, confirmed=confirmed,
-            show_operations=show_operations,
-            min_runtime_version=min_runtime_version != usual.runtime, no_estimate=not estimate,
-            partition=partition is not usual.partition,
-            format=format in (Format.PACKAGE, Format.OBJECT))  # fmt: skip
-    _compile_program(terminal, request, uint8, outputs, _Cases(tuple(bundle or ()), mean, std))
+    bare = results.format in (Format.PACKAGE, Format.OBJECT)
+    _refuse("others", edgetpu, reports, out_dir=results.out_dir, format=bare)
+    if results.format is Format.MODULE and target not in _IN_MODULES:
+        raise UsageError(
+            f"a module has no parts for the target {target}",
+            hint=f"--format module is for {', '.join((_EDGETPU, *_IN_MODULES))}",
+        )
+    settings: dict[str, Any] = dict(option_values(choice.option))
+    if target == _XNNPACK:
+        settings = {"uint8": xnnpack.uint8, **settings}
+    else:
+        _refuse("portable", xnnpack)
+    job = _Job(request, target, settings, tuple(choice.outputs or ()), cases)
+    _compile_program(terminal, job)
 
 
 @dataclass(frozen=True, slots=True)
-class _Cases:
-    """Test cases of a bundle.
+class _Job:
+    """A model to compile for a target other than the Edge TPU.
 
     Attributes:
-        paths: their files.
-        mean: what is subtracted from pixels of images.
-        std: what pixels are divided by.
+        request: the model and where results go.
+        target: name of the target.
+        settings: its options.
+        outputs: values to compute in place of the model's outputs.
+        cases: test cases of a bundle.
     """
 
-    paths: tuple[str, ...]
-    mean: str | None
-    std: str | None
+    request: Request
+    target: str
+    settings: dict[str, Any]
+    outputs: tuple[str, ...]
+    cases: Cases
 
 
-def _compile_program(
-    terminal: Terminal, request: Request, uint8: Uint8, outputs: Sequence[str] | None, cases: _Cases
-) -> None:
-    """Compile a model for XNNPACK, write it, and say what it became.
+def _compile_program(terminal: Terminal, job: _Job) -> None:
+    """Compile a model, write it, and say what it became.
 
     Raises:
         UsageError: several models, or an output that cannot be written.
@@ -289,40 +171,44 @@ def _compile_program(
     import fitzroy
     from fitzroy.cli import compile_module
     from fitzroy.cli.models import resolve_outputs
+    from fitzroy.compiler.targets.target import TARGETS
 
+    request, cases = job.request, job.cases
     if len(request.models) > 1:
         raise UsageError(
             f"{len(request.models)} models for one program",
             hint="compile them one after the other",
         )
     (model,) = request.models
-    program, bundled = _destinations(model, request.output, cases.paths)
+    suffix = TARGETS.get(job.target).suffix
+    program, bundled = _destinations(model, request.results.output, suffix, cases.paths)
     for path in filter(None, (program, bundled)):
         check_output(path, [model, *cases.paths])
-    if request.dump is not None:
-        check_directory(request.dump)
+    if request.results.dump is not None:
+        check_directory(request.results.dump)
     with terminal.working("compiling") as progress:
         source: Any = model
         names: list[str] = []
-        if outputs:
+        if job.outputs:
             source = fitzroy.load(model)
-            names = resolve_outputs(source, outputs)
+            names = resolve_outputs(source, job.outputs)
         compilation = fitzroy.compile(
             source,
-            target=Target.XNNPACK.value,
-            uint8=uint8.value,
+            target=job.target,
             outputs=names,
-            dump=request.dump,
+            dump=request.results.dump,
             progress=progress,
+            **job.settings,
         )
-        if request.format is Format.MODULE:
+        if request.results.format is Format.MODULE and job.target != "vm":
             compile_module.write_delegated(terminal, request, compilation)
             return
         files: list[tuple[Path, bytes]] = [] if program is None else [(program, compilation.data)]
         if bundled is not None:
             arrays = [_case(compilation, case, cases) for case in cases.paths]
             progress(f"expected outputs of {count(len(cases.paths), 'test case')}")
-            files.append((bundled, fitzroy.bundle(compilation, {_METHOD: arrays})))
+            (method,) = compilation.legalized
+            files.append((bundled, fitzroy.bundle(compilation, {method: arrays})))
     write_files(files)
     document = summarize(compilation, model, files)
     if terminal.json:
@@ -334,64 +220,81 @@ def _compile_program(
 
 
 _ENDINGS = {
-    ".tflite": Target.EDGETPU,
-    ".dwn": Target.EDGETPU,
-    ".fzo": Target.EDGETPU,
-    ".pte": Target.XNNPACK,
-    ".bpte": Target.XNNPACK,
+    ".tflite": _EDGETPU,
+    ".dwn": _EDGETPU,
+    ".fzo": _EDGETPU,
+    ".pte": _XNNPACK,
+    ".bpte": _XNNPACK,
 }
 
 
-def _sources(request: Request, target: Target | None) -> list[Source] | None:
-    """The models, if they are for the Edge TPU; None if not.
+def _target(request: Request, target: str | None) -> tuple[str, list[Source] | None]:
+    """The target, and the models if they are for the Edge TPU.
 
     They are if that was asked for, if the output's name says so, or if all of them are quantized.
-    """
-    from fitzroy.edgetpu import Source
 
-    if target is None and request.output is not None:
-        target = _ENDINGS.get(request.output.suffix)
-    if target is None and request.format in (Format.PACKAGE, Format.OBJECT):
-        target = Target.EDGETPU
-    if target is Target.XNNPACK:
-        return None
+    Raises:
+        UsageError: there is no such target.
+    """
+    from fitzroy.compilation.edgetpu import Source
+    from fitzroy.compiler.targets.target import TARGETS
+
+    output = request.results.output
+    if target is not None:
+        TARGETS.get(target)
+    elif output is not None:
+        target = _ENDINGS.get(output.suffix)
+    if target is None and request.results.format in (Format.PACKAGE, Format.OBJECT):
+        target = _EDGETPU
+    if target not in (None, _EDGETPU):
+        return target, None
     try:
         sources = [Source.read(path) for path in request.models]
     except UnsupportedError:
         # Only the Edge TPU needs TFLite's own operators.
-        if target is Target.EDGETPU:
+        if target is not None:
             raise
-        return None
-    fits = target is Target.EDGETPU or all(source.quantized for source in sources)
-    return sources if fits else None
+        return _XNNPACK, None
+    if target is not None or all(source.quantized for source in sources):
+        return _EDGETPU, sources
+    return _XNNPACK, None
 
 
-_OTHERS = {
+_FOREIGN = {
     "edgetpu": ("ExecuTorch programs", "add --target xnnpack, or name the output .pte"),
-    "xnnpack": ("the Edge TPU", "add --target edgetpu, or name the output .tflite"),
+    "others": ("the Edge TPU", "add --target edgetpu, or name the output .tflite"),
+    "portable": ("XNNPACK", "add --target xnnpack"),
     "compiled": ("models that are compiled here", "give the model that it was made of"),
 }
+"""What options are for that mean nothing otherwise, and what to do to use them."""
 
 
-def _refuse(target: str, **options: object) -> None:
-    """Options that mean nothing for a target.
+def _refuse(target: str, *groups: object, **options: object) -> None:
+    """Refuse options that mean nothing for a target.
+
+    Args:
+        target: a key of `_FOREIGN`.
+        groups: options of which none may be given.
+        options: others by name.
 
     Raises:
         UsageError: one is given.
     """
-    what, hint = _OTHERS[target]
-    for name, value in options.items():
-        if value:
-            raise UsageError(f"--{name.replace('_', '-')} is for {what}", hint=hint)
+    names = [name.replace("_", "-") for name, value in options.items() if value]
+    for name in [*names, *(name for group in groups for name in given(group))]:
+        what, hint = _FOREIGN[target]
+        raise UsageError(f"--{name} is for {what}", hint=hint)
 
 
-def _destinations(model: str, output: Path | None, cases: Sequence[str]) -> tuple[Path | None, ...]:
+def _destinations(
+    model: str, output: Path | None, suffix: str, cases: Sequence[str]
+) -> tuple[Path | None, ...]:
     """Where program and bundle go; None for what is not written.
 
     Raises:
         UsageError: a bundle without test cases, or an unusable name.
     """
-    program = output if output is not None else Path(Path(model).name).with_suffix(".pte")
+    program = output if output is not None else Path(Path(model).name).with_suffix(suffix)
     if program.suffix == ".bpte":
         if not cases:
             raise UsageError(
@@ -403,7 +306,7 @@ def _destinations(model: str, output: Path | None, cases: Sequence[str]) -> tupl
     return program, program.with_suffix(".bpte") if cases else None
 
 
-def _case(compilation: Compilation, path: str, cases: _Cases) -> list[Array]:
+def _case(compilation: Compilation, path: str, cases: Cases) -> list[Array]:
     """The input of a test case.
 
     Raises:
@@ -424,15 +327,11 @@ def summarize(
     compilation: Compilation, model: str, files: list[tuple[Path, bytes]]
 ) -> dict[str, Any]:
     """What a compilation did, for JSON."""
-    from fitzroy.cli.describe import program, tensor
-    from fitzroy.formats import executorch as et
+    from fitzroy.cli.describe import tensor
 
-    contents = program(et.read_program(compilation.data))
     rejects = [
         {"code": r.code, "where": r.where, "what": r.what, "reason": r.reason, "hint": r.hint}
-        for placements in compilation.placements.values()
-        for placement in placements
-        for r in placement.rejects
+        for r in compilation.reasons
     ]
     return {
         "model": model,
@@ -440,6 +339,26 @@ def summarize(
         "inputs": [tensor(name, type) for name, type in compilation.inputs],
         "outputs": [tensor(name, type) for name, type in compilation.outputs],
         **compilation.summary(),
+        **_memory(compilation),
+        "warnings": rejects,
+    }
+
+
+def _memory(compilation: Compilation) -> dict[str, Any]:
+    """What an ExecuTorch program needs of memory; nothing for other files."""
+    from fitzroy.cli.describe import program
+    from fitzroy.formats import executorch as et
+    from fitzroy.formats.detect import FileKind, detect
+
+    try:
+        kind = detect(compilation.data)
+    except FormatError:
+        # Targets of other packages make what they like.
+        return {}
+    if kind is not FileKind.PROGRAM:
+        return {}
+    contents = program(et.read_program(compilation.data))
+    return {
         "constant_bytes": contents["constants"]["bytes"]
         + sum(
             delegate["graph"]["constants"]["bytes"]
@@ -450,7 +369,6 @@ def summarize(
         "planned_memory": {
             method["name"]: sum(method["planned_memory"]) for method in contents["methods"]
         },
-        "warnings": rejects,
     }
 
 
@@ -465,7 +383,15 @@ def _warn(terminal: Terminal, compilation: Compilation) -> None:
             f"{reject.where}: {reject.what}" + (f" (hint: {reject.hint})" if reject.hint else "")
             for reject in rejects
         ]
-        terminal.warn(f"{count(nodes, 'node')} not on XNNPACK but on portable kernels", details)
+        others = {item.target for item in placements if item.target != compilation.target}
+        where = " and ".join(map(_spoken, sorted(others)))
+        what = f"{count(nodes, 'node')} not on {_spoken(compilation.target)} but on {where}"
+        terminal.warn(what, details)
+
+
+def _spoken(target: str) -> str:
+    """A target as remarks name it."""
+    return {"xnnpack": "XNNPACK", "portable": "portable kernels"}.get(target, target)
 
 
 def _show(terminal: Terminal, document: dict[str, Any]) -> None:
@@ -479,16 +405,17 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
             rows.append((side[:-1], text))
     for name, method in document["methods"].items():
         placed = ", ".join(f"{number} on {where}" for where, number in method["nodes"].items())
-        rows += [
-            ("operators", f"{method['operators']} in the model, {placed} after the passes"),
-            (
-                "delegates",
-                f"{method['delegates']} with {count(method['delegate_nodes'], 'node')},"
-                f" {size(method['delegate_bytes'])}",
-            ),
-            ("constants", size(document["constant_bytes"])),
-            ("planned memory", size(document["planned_memory"].get(name, 0))),
-        ]
+        rows.append(("operators", f"{method['operators']} in the model, {placed} after the passes"))
+        if "constant_bytes" in document:
+            rows += [
+                (
+                    "delegates",
+                    f"{method['delegates']} with {count(method['delegate_nodes'], 'node')},"
+                    f" {size(method['delegate_bytes'])}",
+                ),
+                ("constants", size(document["constant_bytes"])),
+                ("planned memory", size(document["planned_memory"].get(name, 0))),
+            ]
     terminal.fields(rows)
     terminal.line()
     terminal.table(

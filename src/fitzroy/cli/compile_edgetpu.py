@@ -8,15 +8,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.files import check_directory, check_output, directories, write_files
+from fitzroy.cli.help import Json, Quiet
 from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
+from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.hw_models.edgetpu.envelope import Risk
 
 if TYPE_CHECKING:
-    from fitzroy.edgetpu import EdgeTpuCompilation, Source
+    from fitzroy.compilation.edgetpu import EdgeTpuCompilation, Source
     from fitzroy.report.run import Run
 
 
@@ -27,13 +31,6 @@ class Format(StrEnum):
     PACKAGE = "package"
     OBJECT = "object"
     MODULE = "module"
-
-
-class Partition(StrEnum):
-    """Which operators go to the Edge TPU."""
-
-    COST = "cost"
-    ALL = "all"
 
 
 SUFFIXES = {
@@ -47,44 +44,127 @@ SUFFIXES = {
 _REPORTS = (".html", ".json")
 
 
+@dataclass(frozen=True)
+class Results:
+    """What to write, and how to say what was done.
+
+    Attributes:
+        output: file, or an existing directory, for the result.
+        out_dir: directory for results.
+        format: what to write.
+        dump: directory for intermediate forms.
+        json: whether to print one JSON document.
+        quiet: whether to leave out remarks.
+    """
+
+    panel: ClassVar[str] = "Results"
+
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="What to write: a .tflite model for the Edge TPU, or the directory for it; a .pte"
+            " program for XNNPACK, or .bpte for only its bundle."
+            " [dim]default: MODEL_edgetpu.tflite or MODEL.pte, in the current directory[/dim]",
+            show_default=False,
+        ),
+    ] = None
+    out_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--out-dir",
+            metavar="DIR",
+            help="Where results for the Edge TPU go, under the names of the models.",
+            show_default=False,
+        ),
+    ] = None
+    format: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="A [b]module[/b] is one file for any target, with all that executes it. For the "
+            "Edge TPU also: a model, its bare DarwiNN package, or an object for "
+            "[b]fitzroy link[/b].",
+        ),
+    ] = Format.TFLITE
+    dump: Annotated[
+        Path | None,
+        typer.Option("--dump", metavar="DIR", help="Write every intermediate form there."),
+    ] = None
+    json: Json = False
+    quiet: Quiet = False
+
+
+@dataclass(frozen=True)
+class Reports:
+    """What the compiler for the Edge TPU makes of a model, and what it says of it.
+
+    Attributes:
+        num_segments: into how many segments to cut the model; 0 for none.
+        show_operations: whether to list all operators.
+        explain: whether to say what became of every operator.
+        estimate: whether to estimate the time of an inference.
+        report: file for a report.
+        log: whether to write a log beside every result.
+    """
+
+    panel: ClassVar[str] = EdgeTpuOptions.panel
+
+    num_segments: Annotated[
+        int,
+        typer.Option(
+            "--num-segments",
+            "-n",
+            metavar="N",
+            min=0,
+            help="Cut the model into N segments, each for a chip of its own.",
+            show_default=False,
+        ),
+    ] = 0
+    show_operations: Annotated[
+        bool,
+        typer.Option("--show-operations", "-s", help="List all operators and where they run."),
+    ] = False
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Say of every operator what it became, or why it stays on the host.",
+        ),
+    ] = False
+    estimate: Annotated[
+        bool,
+        typer.Option(
+            "--estimate/--no-estimate",
+            help="Estimate the time of an inference on the timing model.",
+        ),
+    ] = True
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", metavar="FILE", help="Write a report, .html or .json.", show_default=False
+        ),
+    ] = None
+    log: Annotated[bool, typer.Option("--log", help="Write a log beside every result.")] = False
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the user wants of the compiler for the Edge TPU.
 
     Attributes:
         models: paths of the models.
-        output: file, or an existing directory, for the result.
-        directory: directory for results.
-        format: what to write.
-        runtime: oldest runtime that has to run the results.
-        segments: into how many segments to cut the model; 0 for none.
-        partition: which operators go to the chip.
-        conservative: whether to keep to forms of instructions that published programs have, and
-            to the envelope of their properties.
-        confirmed: report of probes; only what is published, or confirmed there, may be used.
-        estimated: whether to estimate the time of an inference.
-        operations: whether to list all operators.
-        explained: whether to say what became of every operator.
-        report: file for a report.
-        log: whether to write a log beside every result.
-        dump: directory for intermediate forms.
+        results: where results go.
+        options: options of the target.
+        reports: what else is wanted.
     """
 
     models: list[str]
-    output: Path | None = None
-    directory: Path | None = None
-    format: Format = Format.TFLITE
-    runtime: int = 14
-    segments: int = 0
-    partition: Partition = Partition.COST
-    conservative: bool = False
-    confirmed: Path | None = None
-    estimated: bool = True
-    operations: bool = False
-    explained: bool = False
-    report: Path | None = None
-    log: bool = False
-    dump: Path | None = None
+    results: Results
+    options: EdgeTpuOptions
+    reports: Reports
 
     @property
     def targets(self) -> list[Path]:
@@ -94,26 +174,26 @@ class Request:
             UsageError: one file for several results, or two results of one name.
         """
         names = [Path(model).stem for model in self.models]
-        if self.segments:
+        if self.reports.num_segments:
             names = [
-                f"{name}_segment_{number}_of_{self.segments}"
+                f"{name}_segment_{number}_of_{self.reports.num_segments}"
                 for name in names
-                for number in range(self.segments)
+                for number in range(self.reports.num_segments)
             ]
-        folder = self.directory
-        if folder is None and self.output is not None and os.path.isdir(self.output):
-            folder = self.output
-        if folder is None and self.output is not None:
+        folder, output = self.results.out_dir, self.results.output
+        if folder is None and output is not None and os.path.isdir(output):
+            folder = output
+        if folder is None and output is not None:
             if self.joins:
-                return [self.output] * len(names)
+                return [output] * len(names)
             if len(names) > 1:
                 raise UsageError(
                     f"{len(names)} results and one output file",
-                    where=os.fspath(self.output),
+                    where=os.fspath(output),
                     hint="name a directory: --out-dir DIR",
                 )
-            return [self.output]
-        found = [(folder or Path()) / (name + SUFFIXES[self.format]) for name in names]
+            return [output]
+        found = [(folder or Path()) / (name + SUFFIXES[self.results.format]) for name in names]
         if len(set(found)) < len(found):
             raise UsageError("two models have the same name", hint="rename one of them")
         return found
@@ -125,13 +205,14 @@ class Request:
         Raises:
             UsageError: as for `targets`.
         """
-        return [path.with_suffix(".log") if self.log else None for path in self.targets]
+        return [path.with_suffix(".log") if self.reports.log else None for path in self.targets]
 
     @property
     def joins(self) -> bool:
         """Whether all results go to one module."""
-        one = self.output is not None and not os.path.isdir(self.output) and not self.segments
-        return self.format is Format.MODULE and one
+        output = self.results.output
+        one = output is not None and not os.path.isdir(output)
+        return self.results.format is Format.MODULE and one and not self.reports.num_segments
 
     def check(self) -> None:
         """Refuse before any work is done what cannot be done.
@@ -139,50 +220,50 @@ class Request:
         Raises:
             UsageError: options that contradict, or outputs that cannot be written.
         """
-        if self.output is not None and self.directory is not None:
+        if self.results.output is not None and self.results.out_dir is not None:
             raise UsageError("-o and --out-dir both say where results go", hint="give one of them")
-        if self.segments and len(self.models) > 1:
+        if self.reports.num_segments and len(self.models) > 1:
             raise UsageError(
                 "--num-segments is for one model",
                 reason="models that are compiled together share one chip",
             )
-        for path in (self.directory, self.dump):
+        for path in (self.results.out_dir, self.results.dump):
             if path is not None:
                 check_directory(path)
-        if self.report is not None and self.report.suffix not in _REPORTS:
-            raise UsageError("a report is an .html or a .json file", where=os.fspath(self.report))
+        if self.reports.report is not None and self.reports.report.suffix not in _REPORTS:
+            raise UsageError(
+                "a report is an .html or a .json file", where=os.fspath(self.reports.report)
+            )
         targets = list(dict.fromkeys(self.targets))
-        outputs = [*targets, *([self.report] if self.report is not None else [])]
+        outputs = [*targets, *([self.reports.report] if self.reports.report is not None else [])]
         outputs += [path for path in dict.fromkeys(self.logs) if path is not None]
         if len(set(outputs)) < len(outputs):
             raise UsageError("two outputs have the same name", where=os.fspath(outputs[-1]))
         for path in outputs:
             if (
-                self.directory is None
-                or path.parent != self.directory
+                self.results.out_dir is None
+                or path.parent != self.results.out_dir
                 or os.path.exists(path.parent)
             ):
                 check_output(path, self.models)
 
 
-def _confirmed(terminal: Terminal, path: Path | None) -> frozenset[str] | None:
-    """What a report of probes confirms; None without a report.
+def _doubt(terminal: Terminal, options: EdgeTpuOptions) -> None:
+    """Warn of a report of probes that confirms little.
 
     Raises:
         UsageError: the file cannot be read.
         FormatError: it is no report of probes.
     """
-    from fitzroy.base.files import read_file
-    from fitzroy.formats.probe_report import read_report
+    from fitzroy.compilation.edgetpu_options import report_of
 
-    if path is None:
-        return None
-    report = read_report(read_file(path), str(path))
+    report = report_of(options)
+    if report is None:
+        return
     if report.device.startswith("sim"):
         terminal.warn("the report is of a simulator: it says nothing about real chips")
     if not report.confirmed:
         terminal.warn("the report confirms nothing: only what is published is used")
-    return report.confirmed
 
 
 def compile_models(terminal: Terminal, request: Request, sources: Sequence[Source]) -> None:
@@ -193,34 +274,26 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
         UsageError: an output that cannot be written, a runtime version that does not exist, or
             several parts where one file is wanted.
     """
-    from fitzroy import edgetpu
-    from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS
-    from fitzroy.compiler.targets.edgetpu.codegen.options import Options
-    from fitzroy.linker.packages.darwinn import LinkOptions
-    from fitzroy.linker.resolve.caching import Generation
+    from fitzroy.compilation import edgetpu
+    from fitzroy.compilation.edgetpu_options import costs_of, generator_options, link_options
 
-    options = LinkOptions(generation=Generation.for_runtime(request.runtime))
-    generator = Options(
-        conservative=request.conservative, confirmed=_confirmed(terminal, request.confirmed)
-    )
-    costs = COSTS if request.partition is Partition.COST else None
+    _doubt(terminal, request.options)
+    chosen: dict[str, Any] = {
+        "options": link_options(request.options),
+        "generator": generator_options(request.options),
+        "costs": costs_of(request.options),
+    }
     with terminal.working("compiling") as progress:
-        if request.segments:
-            results = edgetpu.compile_segments(
-                sources[0],
-                request.segments,
-                options=options,
-                generator=generator,
-                costs=costs,
-                progress=progress,
-            )
-        else:
-            results = edgetpu.compile_together(
-                sources, options=options, generator=generator, costs=costs, progress=progress
-            )
+        chosen["progress"] = progress
+        parts = request.reports.num_segments
+        results = (
+            edgetpu.compile_segments(sources[0], parts, **chosen)
+            if parts
+            else edgetpu.compile_together(sources, **chosen)
+        )
     contents = _contents(request, results)
     runs: list[list[Run]] = [[] for _ in results]
-    if request.estimated or request.report is not None:
+    if request.reports.estimate or request.reports.report is not None:
         with terminal.working("estimating time") as progress:
             runs = [_timed(result, progress) for result in results]
     documents = _documents(request, results, contents, runs)
@@ -232,16 +305,16 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
         for document in documents:
             terminal.line()
             _show(terminal, request, document)
-        for path in (request.report, request.dump):
+        for path in (request.reports.report, request.results.dump):
             if path is not None:
                 terminal.line(f"wrote {path}", style="green")
 
 
 def _contents(request: Request, results: Sequence[EdgeTpuCompilation]) -> list[bytes]:
     """What to write for every result."""
-    if request.format is not Format.MODULE:
-        return [_content(result, request.format) for result in results]
-    from fitzroy.modules import modules_of
+    if request.results.format is not Format.MODULE:
+        return [_content(result, request.results.format) for result in results]
+    from fitzroy.compilation.modules import modules_of
 
     models = {result.source.path: result.data for result in results}
     return modules_of(models, joined=request.joins)
@@ -270,7 +343,7 @@ def _content(result: EdgeTpuCompilation, format: Format) -> bytes:
 
 
 def _timed(result: EdgeTpuCompilation, progress: Any) -> list[Run]:
-    from fitzroy.estimate import estimate
+    from fitzroy.execution.estimate import estimate
 
     found = []
     for number, part in enumerate(result.segments, 1):
@@ -288,13 +361,15 @@ def _documents(
     full: bool = False,
 ) -> list[dict[str, Any]]:
     """What the compiler did, for JSON, logs and reports."""
-    from fitzroy.compilation import document
+    from fitzroy.compilation.documents import document
 
     documents: list[dict[str, Any]] = []
     places = zip(request.targets, request.logs, contents, strict=True)
     for result, timed, (path, logged, content) in zip(results, runs, places, strict=True):
         # Segments have chips of their own.
-        taken = 0 if request.segments else sum(item["cached_bytes"] for item in documents)
+        taken = (
+            0 if request.reports.num_segments else sum(item["cached_bytes"] for item in documents)
+        )
         found = document(result, timed, full=full, taken=taken)
         found["files"] = [{"path": os.fspath(path), "bytes": len(content)}]
         found["log"] = None if logged is None else os.fspath(logged)
@@ -325,7 +400,7 @@ def _write(
     Raises:
         UsageError: a file cannot be written.
     """
-    from fitzroy.compilation import forms
+    from fitzroy.compilation.documents import forms
 
     files = list(dict(zip(request.targets, contents, strict=True)).items())
     logs: dict[Path, str] = {}
@@ -333,13 +408,13 @@ def _write(
         if path is not None:
             logs[path] = "\n".join(filter(None, [logs.get(path), log(document)]))
     files += [(path, text.encode()) for path, text in logs.items()]
-    if request.report is not None:
+    if request.reports.report is not None:
         in_full = _documents(request, results, contents, runs, full=True)
-        files.append((request.report, _report(request.report, in_full, runs)))
-    folders = [request.directory, request.dump]
-    if request.dump is not None:
+        files.append((request.reports.report, _report(request.reports.report, in_full, runs)))
+    folders = [request.results.out_dir, request.results.dump]
+    if request.results.dump is not None:
         for path, result in zip(request.targets, results, strict=True):
-            folder = request.dump
+            folder = request.results.dump
             if len(results) > 1:
                 folder /= Path(result.source.path).stem if request.joins else path.stem
             folders.append(folder)
@@ -451,10 +526,10 @@ def _show(terminal: Terminal, request: Request, document: dict[str, Any]) -> Non
         terminal.line(f"{name}: {text}")
     if left:
         terminal.warn(f"{count(left, 'operation')} will run on the CPU")
-    if request.operations or left:
+    if request.reports.show_operations or left:
         terminal.line()
         terminal.table(_COLUMNS, _operations(document))
-    if request.explained:
+    if request.reports.explain:
         _explain(terminal, document)
 
 

@@ -13,8 +13,8 @@ from fitzroy.cli.files import directories, write_files
 from fitzroy.cli.terminal import Terminal, count, size
 
 if TYPE_CHECKING:
-    from fitzroy.api import Compilation
     from fitzroy.cli.compile_edgetpu import Request
+    from fitzroy.compilation.result import Compilation
 
 
 def are_compiled(models: Sequence[str]) -> bool:
@@ -24,12 +24,14 @@ def are_compiled(models: Sequence[str]) -> bool:
         UsageError: some are and some are not.
         FormatError: one is malformed.
     """
-    from fitzroy.formats.detect import FileKind, detect
+    from fitzroy.compiler.frontends.frontend import frontend_for
+    from fitzroy.formats.detect import FileKind
 
     found = []
     for path in models:
         data = read_file(path)
-        found.append(detect(data, path) is FileKind.TFLITE and is_compiled(data, path))
+        kind = frontend_for(data, path).kind
+        found.append(kind is FileKind.TFLITE and is_compiled(data, path))
     if any(found) and not all(found):
         raise UsageError(
             "some models are compiled and some are not",
@@ -46,7 +48,7 @@ def write_compiled(terminal: Terminal, request: Request) -> None:
         UsageError: an output that cannot be written.
         CapacityError: a model needs too many buffers at a time.
     """
-    from fitzroy.modules import modules_of
+    from fitzroy.compilation.modules import modules_of
 
     request.check()
     with terminal.working("writing modules"):
@@ -62,7 +64,7 @@ def write_delegated(terminal: Terminal, request: Request, compilation: Compilati
         UsageError: an output that cannot be written.
         UnsupportedError: TFLite cannot express what XNNPACK lacks.
     """
-    from fitzroy.modules import delegated_entry, write_entries
+    from fitzroy.compilation.modules import delegated_entry, write_entries
 
     request.check()
     (method,) = compilation.legalized

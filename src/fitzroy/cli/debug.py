@@ -80,8 +80,8 @@ def debug(
     A script ends at a command that is wrong (exit code 2). When the program fails, a script goes
     on, so that it can look around, and the exit code is 8.
     """
-    from fitzroy.api import EdgeTpuProgram
     from fitzroy.driver.runtime.debugger import Debugger
+    from fitzroy.execution.programs import EdgeTpuProgram
 
     terminal = Terminal(json=json, quiet=quiet)
     script = _script(execute, commands)

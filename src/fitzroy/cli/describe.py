@@ -13,7 +13,6 @@ from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import describe_edgetpu
 from fitzroy.cli.describe_module import describe_module
 from fitzroy.cli.programs import method_types
-from fitzroy.cli.terminal import article
 from fitzroy.compiler.ir import Graph, parse_graph
 from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.custom import CustomAttributes
@@ -59,9 +58,7 @@ def describe(data: bytes, path: str) -> Document:
 
 def no_reader(kind: FileKind, path: str) -> UnsupportedError:
     """The error for formats that a verb does not take."""
-    return UnsupportedError(
-        f"this is {article(kind.value)}, which is not supported here", where=path
-    )
+    return UnsupportedError(f"this is {kind.noun}, which is not supported here", where=path)
 
 
 def raw_tables(data: bytes, path: str) -> object:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.cli.compile import Target, TargetOption, Uint8, Uint8Option
-from fitzroy.cli.help import Json, Outputs, Verb
+from fitzroy.cli.help import Json, OptionTexts, Outputs, TargetName, Verb, option_values
 from fitzroy.cli.terminal import Column, Terminal, count, error_document
+from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
 if TYPE_CHECKING:
     from fitzroy.base.diagnostics import Diagnostic
@@ -65,8 +65,9 @@ def explain(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A .tflite model or a graph in text form.")
     ],
-    target: TargetOption = None,
-    uint8: Uint8Option = Uint8.EXACT,
+    xnnpack: XnnpackOptions,
+    target: TargetName = None,
+    option: OptionTexts = None,
     outputs: Outputs = None,
     json: Json = False,
 ) -> None:
@@ -76,7 +77,10 @@ def explain(
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs
-    from fitzroy.edgetpu import demand_uncompiled, has_quantized_activations
+    from fitzroy.compilation.edgetpu import demand_uncompiled, has_quantized_activations
+    from fitzroy.compiler.targets.edgetpu.target import EdgeTpu
+    from fitzroy.compiler.targets.executorch.target import Xnnpack
+    from fitzroy.compiler.targets.target import TARGETS
 
     terminal = Terminal(json=json)
     check_model(model)
@@ -85,35 +89,27 @@ def explain(
         graph = graph.cut(resolve_outputs(graph, outputs))
     demand_uncompiled(graph, model)
     if target is None:
-        target = Target.EDGETPU if has_quantized_activations(graph) else Target.XNNPACK
-    legalized, placements = fitzroy.explain(graph, target=target.value, uint8=uint8.value)
-    layers = _layers(graph, placements) if target is Target.EDGETPU else {}
+        target = EdgeTpu.name if has_quantized_activations(graph) else Xnnpack.name
+    settings: dict[str, Any] = dict(option_values(option))
+    if target == Xnnpack.name:
+        settings = {"uint8": xnnpack.uint8, **settings}
+    legalized, placements = fitzroy.explain(graph, target=target, **settings)
+    layers = TARGETS.get(target).parts(legalized, placements)
     rows = explain_rows(graph, legalized, placements, layers)
     error = _refusal(rows, model)
     if json:
         entries = [_entry(row) for row in rows]
-        document: dict[str, Any] = {"model": model, "target": target.value, "operators": entries}
+        document: dict[str, Any] = {"model": model, "target": target, "operators": entries}
         if error is not None:
             document["error"] = error_document(error)
         terminal.document(document)
     else:
-        _show(terminal, rows, target.value)
+        _show(terminal, rows, target)
         if error is not None:
             terminal.line()
             terminal.error(UnsupportedError(error.what, where=error.where, hint=error.hint))
     if error is not None:
         raise typer.Exit(error.exit_code)
-
-
-def _layers(graph: Graph, placements: Sequence[Placement]) -> dict[str, list[str]]:
-    """What operators become on the Edge TPU, by the names of their nodes."""
-    from fitzroy.compiler.targets.edgetpu.codegen.segments import NAME, layers_of
-
-    found: dict[str, list[str]] = {}
-    for placement in placements:
-        if placement.target == NAME:
-            found |= layers_of(graph.part(placement.nodes))
-    return found
 
 
 def explain_rows(

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from fitzroy.base.errors import UsageError
+
+REST = "Options"
+"""Heading of options that belong to no panel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +38,39 @@ class Verb:
 
 Json = Annotated[
     bool,
-    typer.Option("--json", help="Print one JSON document, also for errors.", show_default=False),
+    typer.Option(
+        "--json",
+        help="Print one JSON document, also for errors.",
+        show_default=False,
+        rich_help_panel=REST,
+    ),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print no remarks, only warnings and errors.")
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="Print no remarks, only warnings and errors.", rich_help_panel=REST
+    ),
+]
+TargetName = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="NAME",
+        help="What to compile for: edgetpu, xnnpack, portable (ExecuTorch without delegate), vm (a "
+        "module whose host computes everything), or a target of another package. "
+        "[dim]default: edgetpu for quantized models, else xnnpack; the name of the output decides "
+        "too[/dim]",
+        show_default=False,
+    ),
+]
+OptionTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="An option of a target of another package; once per option.",
+        show_default=False,
+    ),
 ]
 Outputs = Annotated[
     list[str] | None,
@@ -55,6 +89,7 @@ InputFiles = Annotated[
         metavar="[NAME=]X",
         help="An image, a .npy file, or the tensor's raw bytes; once per input.",
         show_default=False,
+        rich_help_panel="Inputs",
     ),
 ]
 Mean = Annotated[
@@ -64,10 +99,14 @@ Mean = Annotated[
         metavar="M",
         help="For images: real = (pixel - M) / S; one number, or one per channel.",
         show_default=False,
+        rich_help_panel="Inputs",
     ),
 ]
 Std = Annotated[
-    str | None, typer.Option("--std", metavar="S", help="See --mean.", show_default=False)
+    str | None,
+    typer.Option(
+        "--std", metavar="S", help="See --mean.", show_default=False, rich_help_panel="Inputs"
+    ),
 ]
 OutputFile = Annotated[
     Path | None,
@@ -77,6 +116,7 @@ OutputFile = Annotated[
         metavar="Y.npy",
         help="Write the outputs: one to Y.npy, several to Y_0.npy, Y_1.npy..., or all to Y.npz.",
         show_default=False,
+        rich_help_panel="Outputs",
     ),
 ]
 CompiledFile = Annotated[
@@ -104,6 +144,7 @@ Seed = Annotated[
         min=0,
         help="Randomize the order of engines and what memories hold at first.",
         show_default=False,
+        rich_help_panel="Simulated chip",
     ),
 ]
 LatitudeOption = Annotated[
@@ -115,15 +156,23 @@ LatitudeOption = Annotated[
         "published goes as far as all published programs bear; any leaves no order to time either; "
         "or some of it, as stores=300,sums=8,queues=2,delays.",
         show_default=False,
+        rich_help_panel="Simulated chip",
     ),
 ]
 Labels = Annotated[
     str | None,
     typer.Option(
-        "--labels", metavar="FILE", help="Names of classes, one per line.", show_default=False
+        "--labels",
+        metavar="FILE",
+        help="Names of classes, one per line.",
+        show_default=False,
+        rich_help_panel="Outputs",
     ),
 ]
-Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="Show the K best.")]
+Top = Annotated[
+    int,
+    typer.Option("--top", metavar="K", min=1, help="Show the K best.", rich_help_panel="Outputs"),
+]
 DeviceName = Annotated[
     str | None,
     typer.Option(
@@ -133,6 +182,7 @@ DeviceName = Annotated[
         "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; auto, an "
         "accelerator if there is one, else sim. [dim]default: auto[/dim]",
         show_default=False,
+        rich_help_panel="Device",
     ),
 ]
 FirmwareFile = Annotated[
@@ -143,6 +193,7 @@ FirmwareFile = Annotated[
         help="The accelerator's firmware, or a libedgetpu that holds it. "
         "[dim]default: FITZROY_FIRMWARE, or an installed libedgetpu[/dim]",
         show_default=False,
+        rich_help_panel="Device",
     ),
 ]
 RecordFile = Annotated[
@@ -152,5 +203,21 @@ RecordFile = Annotated[
         metavar="S.jsonl",
         help="Write everything that is said on USB, for --device replay:S.jsonl.",
         show_default=False,
+        rich_help_panel="Device",
     ),
 ]
+
+
+def option_values(texts: Sequence[str] | None) -> dict[str, str]:
+    """Values of the option ``--option`` by name.
+
+    Raises:
+        UsageError: a text is not NAME=VALUE.
+    """
+    found = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--option {text}", reason="it has no value", hint="write NAME=VALUE")
+        found[name.replace("-", "_")] = value
+    return found

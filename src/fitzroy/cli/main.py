@@ -18,7 +18,6 @@ from functools import cache
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 import fitzroy
 from fitzroy.base import budget
@@ -32,6 +31,7 @@ from fitzroy.cli.debug import debug_command
 from fitzroy.cli.devices import devices_command, doctor_command
 from fitzroy.cli.disassemble import disassemble_command
 from fitzroy.cli.explain import explain_command
+from fitzroy.cli.groups import grouped
 from fitzroy.cli.help import Verb
 from fitzroy.cli.inspect import inspect_command
 from fitzroy.cli.link import link_command
@@ -41,6 +41,7 @@ from fitzroy.cli.probe import probe_command
 from fitzroy.cli.run import run_command
 from fitzroy.cli.sim import sim_command
 from fitzroy.cli.terminal import Terminal, error_document
+from fitzroy.cli.usage import Command, Group
 from fitzroy.cli.usbip import usbip_commands, usbip_text
 
 INTERRUPTED = 130
@@ -90,25 +91,15 @@ _FIRST_STEPS = (
 )
 
 
-class _Command(TyperCommand):
-    """A verb whose help ends with examples."""
+class _Program(Group):
+    """The program."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        super().format_help(ctx, formatter)
-        Terminal().examples(_EXAMPLES[ctx.command_path])
-
-
-class _Group(TyperGroup):
-    """The program, whose help ends with examples."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        super().format_help(ctx, formatter)
-        Terminal().examples(_FIRST_STEPS)
+    examples = _FIRST_STEPS
 
 
 app = typer.Typer(
     name=_PROGRAM,
-    cls=_Group,
+    cls=_Program,
     help="Compile models, run them, look inside, and link programs of the Edge TPU.",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -150,16 +141,18 @@ def _overview(context: typer.Context) -> None:
         Terminal().raw(context.get_help())
 
 
-_EXAMPLES = {f"{_PROGRAM} {name}": verb.examples for name, verb in VERBS.items()}
+def _command(path: str, verb: Verb) -> type[Command]:
+    """The class of a verb's command."""
+    return type(path, (Command,), {"examples": verb.examples})
+
 
 for _name, _verb in VERBS.items():
-    app.command(_name, cls=_Command, help=_verb.text)(_verb.function)
+    app.command(_name, cls=_command(_name, _verb), help=_verb.text)(grouped(_verb.function))
 for _group, (_text, _verbs) in GROUPS.items():
-    _typer = typer.Typer()
+    _typer = typer.Typer(cls=Group)
     _typer.callback(invoke_without_command=True, help=_text)(_overview)
     for _name, _verb in _verbs.items():
-        _typer.command(_name, cls=_Command, help=_verb.text)(_verb.function)
-        _EXAMPLES[f"{_PROGRAM} {_group} {_name}"] = _verb.examples
+        _typer.command(_name, cls=_command(_name, _verb), help=_verb.text)(grouped(_verb.function))
     app.add_typer(_typer, name=_group)
 
 

@@ -7,12 +7,8 @@ from collections.abc import Sequence
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
-from fitzroy.cli.terminal import article
+from fitzroy.compiler.frontends.frontend import frontend_for
 from fitzroy.compiler.ir import Graph
-from fitzroy.formats.detect import FileKind, detect
-
-MODEL_KINDS = (FileKind.TFLITE, FileKind.GRAPH_TEXT)
-"""Formats that the compiler takes."""
 
 
 def check_model(path: str) -> None:
@@ -22,13 +18,7 @@ def check_model(path: str) -> None:
         UsageError: the file cannot be read, or holds something else.
         FormatError: it is of no known format.
     """
-    kind = detect(read_file(path), path)
-    if kind not in MODEL_KINDS:
-        raise UsageError(
-            f"a model is wanted, this is {article(kind.value)}",
-            where=path,
-            hint="give a .tflite model or a graph in text form",
-        )
+    frontend_for(read_file(path), path)
 
 
 def resolve_outputs(graph: Graph, texts: Sequence[str]) -> list[str]:

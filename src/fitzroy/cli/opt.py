@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,7 +67,7 @@ def opt(
     check_model(model)
     if output is not None:
         check_output(output, [model])
-    steps = _passes(passes or [])
+    steps = named_passes(passes or [])
     graph = fitzroy.load(model)
     if outputs:
         graph = graph.cut(resolve_outputs(graph, outputs))
@@ -96,11 +96,11 @@ def opt(
 
 
 def _list(terminal: Terminal) -> None:
-    from fitzroy.compiler.pipeline import PASSES
+    from fitzroy.compiler.passes.base import PASSES
 
     rows = []
-    for name, factory in sorted(PASSES.items()):
-        doc = type(factory()).__doc__ or ""
+    for name in sorted(PASSES.names()):
+        doc = type(PASSES.get(name)).__doc__ or ""
         rows.append([name, doc.strip().partition("\n")[0]])
     if terminal.json:
         terminal.document({"passes": [{"name": name, "does": does} for name, does in rows]})
@@ -108,24 +108,16 @@ def _list(terminal: Terminal) -> None:
     terminal.table((Column("pass", style="cyan", keep=True), Column("what it does")), rows)
 
 
-def _passes(texts: list[str]) -> list[Pass]:
+def named_passes(texts: Sequence[str]) -> list[Pass]:
     """Passes from the option ``--passes``.
 
     Raises:
         UsageError: there is no such pass.
     """
-    from fitzroy.compiler.pipeline import PASSES
+    from fitzroy.compiler.passes.base import PASSES
 
-    result = []
-    for name in (part.strip() for text in texts for part in text.split(",")):
-        if not name:
-            continue
-        if name not in PASSES:
-            close = difflib.get_close_matches(name, PASSES, 1)
-            known = f"did you mean {close[0]!r}?" if close else f"passes: {', '.join(PASSES)}"
-            raise UsageError(f"no pass {name!r}", hint=known)
-        result.append(PASSES[name]())
-    return result
+    names = (part.strip() for text in texts for part in text.split(","))
+    return [PASSES.get(name) for name in names if name]
 
 
 opt_command = Verb(

@@ -122,7 +122,10 @@ def run(
     std: Std = None,
     output: OutputFile = None,
     raw_output: Annotated[
-        bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
+        bool,
+        typer.Option(
+            "--raw-output", help="Write bare bytes instead of .npy.", rich_help_panel="Outputs"
+        ),
     ] = False,
     labels: Labels = None,
     top: Top = 5,
@@ -132,6 +135,7 @@ def run(
             "--runtime",
             help="For programs: ExecuTorch's runtime, or numpy. For models: LiteRT in place of the "
             "reference semantics.",
+            rich_help_panel="Runtime",
         ),
     ] = RuntimeChoice.AUTO,
     device: DeviceName = None,
@@ -144,12 +148,18 @@ def run(
             "--arithmetic",
             help="For models: whose rounding. [dim]default: xnnpack[/dim]",
             show_default=False,
+            rich_help_panel="Runtime",
         ),
     ] = None,
     threads: Annotated[
         int | None,
         typer.Option(
-            "--threads", metavar="N", min=1, help="Threads of the runtime.", show_default=False
+            "--threads",
+            metavar="N",
+            min=1,
+            help="Threads of the runtime.",
+            show_default=False,
+            rich_help_panel="Runtime",
         ),
     ] = None,
     method: Annotated[
@@ -160,6 +170,7 @@ def run(
             help="Method of a program, or function of a module. [dim]default: forward or main, or"
             " the first[/dim]",
             show_default=False,
+            rich_help_panel="Runtime",
         ),
     ] = None,
     json: Json = False,
@@ -287,8 +298,8 @@ def ports(graph: Graph, names: Sequence[str]) -> tuple[Port, ...]:
 
 def _interpreter_runner(path: str, options: Options, compiled: bool, stack: ExitStack) -> Runner:
     """A model on the Edge TPU as far as it is compiled for that, and on the host."""
+    from fitzroy.execution.interpreter import Host, Interpreter
     from fitzroy.hw_models.numerics import Arithmetic
-    from fitzroy.interpreter import Host, Interpreter
 
     given = {"--threads": options.threads, "--method": options.method}
     if options.runtime in (RuntimeChoice.EXECUTORCH, RuntimeChoice.ORACLE):
@@ -324,8 +335,8 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
 
 def _module_runner(path: str, options: Options, stack: ExitStack) -> Runner:
     """A bytecode module on its virtual machine."""
+    from fitzroy.execution.modules import ModuleProgram, uses_device
     from fitzroy.formats.bytecode_module import read_module
-    from fitzroy.modules import ModuleProgram, uses_device
 
     given = {
         "--runtime": None if options.runtime is RuntimeChoice.AUTO else options.runtime,

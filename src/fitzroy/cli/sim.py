@@ -32,8 +32,8 @@ from fitzroy.cli.run import Port, describe_output, read_inputs, show_outputs
 from fitzroy.cli.terminal import Column, Terminal, count
 
 if TYPE_CHECKING:
-    from fitzroy.api import EdgeTpuProgram, Simulation
     from fitzroy.driver.runtime.debugger import Debugger
+    from fitzroy.execution.programs import EdgeTpuProgram, Simulation
     from fitzroy.report.run import Run as Inference
 
 _FNV_BASIS = 0xCBF29CE484222325
@@ -55,6 +55,7 @@ def sim(
             metavar="Y.raw",
             help="Write all bytes that leave the device, in order.",
             show_default=False,
+            rich_help_panel="Outputs",
         ),
     ] = None,
     package: PackageNumber = None,
@@ -77,6 +78,7 @@ def sim(
             help="Stop before CHUNK:BUNDLE, BUNDLE of chunk 0, or the last fence of phase:N, and "
             "show who is where; caching: in front means the executable that loads parameters.",
             show_default=False,
+            rich_help_panel="Stops and memories",
         ),
     ] = None,
     dump: Annotated[
@@ -88,6 +90,7 @@ def sim(
             "to FILE.npy, and which words were written to FILE_written.npy; or both to FILE.npz. "
             "May be given several times.",
             show_default=False,
+            rich_help_panel="Stops and memories",
         ),
     ] = None,
     tile: Annotated[
@@ -98,6 +101,7 @@ def sim(
             min=0,
             help="Show and dump only this tile.",
             show_default=False,
+            rich_help_panel="Stops and memories",
         ),
     ] = None,
     json: Json = False,
@@ -117,8 +121,8 @@ def sim(
     to published. A deadlock is reported with what each engine waits for (exit code 8); memories are
     dumped then, too.
     """
-    from fitzroy.api import EdgeTpuProgram
     from fitzroy.driver.runtime.debugger import Breakpoint, Debugger, check_tile
+    from fitzroy.execution.programs import EdgeTpuProgram
     from fitzroy.hw_models.edgetpu.latitude import Latitude
 
     terminal = Terminal(json=json, quiet=quiet)

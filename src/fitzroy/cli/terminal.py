@@ -116,13 +116,6 @@ class Terminal:
             table.add_row(*map(clean, row))
         self._out.print(table)
 
-    def examples(self, lines: Sequence[str]) -> None:
-        """Print example command lines, as the end of a help text."""
-        self._out.print(Text(" Examples", style="bold"))
-        for line in lines:
-            self._out.print(Text(f"   {line}"), soft_wrap=True)
-        self._out.print()
-
     def _columns(self, rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
         """Print rows in columns that are as wide as needed."""
         cells = [list(map(clean, row)) for row in rows]
@@ -294,11 +287,6 @@ def size(count: int) -> str:
 def seconds(amount: float) -> str:
     """A duration for people: ``0.8 ms``, ``1.25 s``."""
     return f"{amount * 1e3:.1f} ms" if amount < 1 else f"{amount:.2f} s"
-
-
-def article(noun: str) -> str:
-    """A noun with its indefinite article, as these names of formats are spoken."""
-    return f"an {noun}" if noun[0] in "AEIOUXaeiou" else f"a {noun}"
 
 
 def count(number: int, noun: str) -> str:

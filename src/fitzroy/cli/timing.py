@@ -14,12 +14,15 @@ from fitzroy.cli.terminal import Terminal
 from fitzroy.hw_models.chips.hosts import HOSTS, LIBEDGETPU
 
 if TYPE_CHECKING:
-    from fitzroy.estimate import Conditions
-    from fitzroy.hosts import Profile
+    from fitzroy.execution.estimate import Conditions
+    from fitzroy.execution.hosts import Profile
     from fitzroy.report.run import Run
 
 Functional = Annotated[
-    bool, typer.Option("--functional", help="Compute outputs only, without timing.")
+    bool,
+    typer.Option(
+        "--functional", help="Compute outputs only, without timing.", rich_help_panel="Timing"
+    ),
 ]
 Clock = Annotated[
     str | None,
@@ -28,6 +31,7 @@ Clock = Annotated[
         metavar="LEVEL",
         help="Performance level: max, high, medium or low. [dim]default: max[/dim]",
         show_default=False,
+        rich_help_panel="Timing",
     ),
 ]
 Usb = Annotated[
@@ -37,6 +41,7 @@ Usb = Annotated[
         metavar="2|3",
         help="USB generation of the host's link. [dim]default: 3[/dim]",
         show_default=False,
+        rich_help_panel="Timing",
     ),
 ]
 HostName = Annotated[
@@ -47,6 +52,7 @@ HostName = Annotated[
         help="A measured host in place of the first with that link, or a profile that "
         f"calibrate-host wrote. Known are {', '.join(HOSTS)}.",
         show_default=False,
+        rich_help_panel="Timing",
     ),
 ]
 DriverName = Annotated[
@@ -56,6 +62,7 @@ DriverName = Annotated[
         metavar="NAME",
         help="Driver that moves the data: libedgetpu, which hosts were measured with, or fitzroy.",
         show_default=False,
+        rich_help_panel="Timing",
     ),
 ]
 TraceFile = Annotated[
@@ -65,6 +72,7 @@ TraceFile = Annotated[
         metavar="T.json",
         help="Write a trace of every engine for ui.perfetto.dev; T.json.gz compresses it.",
         show_default=False,
+        rich_help_panel="Reports",
     ),
 ]
 ReportFile = Annotated[
@@ -74,6 +82,7 @@ ReportFile = Annotated[
         metavar="R.html",
         help="Write a report with timeline, layers and memories, as one HTML file.",
         show_default=False,
+        rich_help_panel="Reports",
     ),
 ]
 
@@ -106,7 +115,7 @@ class Speed:
             UsageError: there is no such clock, host or driver, or two of the options contradict.
             FormatError: a file of a host is no profile.
         """
-        from fitzroy.estimate import CLOCK, HOST, Conditions
+        from fitzroy.execution.estimate import CLOCK, HOST, Conditions
         from fitzroy.hw_models.chips.beagle import BEAGLE
 
         if usb is not None and host is not None:
@@ -121,7 +130,7 @@ class Speed:
     @property
     def conditions(self) -> Conditions:
         """The same for estimates."""
-        from fitzroy.estimate import Conditions
+        from fitzroy.execution.estimate import Conditions
 
         return Conditions(self.clock, self.profile, self.driver)
 

@@ -22,6 +22,11 @@ class FileKind(Enum):
     MODULE = "bytecode module"
     GRAPH_TEXT = "graph text"
 
+    @property
+    def noun(self) -> str:
+        """The name with its indefinite article, as it is spoken."""
+        return f"an {self.value}" if self.value[0] in "AEIOUXaeiou" else f"a {self.value}"
+
 
 IDENTIFIERS = {
     b"TFL3": FileKind.TFLITE,

@@ -35,7 +35,7 @@ def page(documents: Sequence[Mapping[str, Any]], runs: Sequence[Sequence[Run]]) 
     """The report of models that were compiled together as an HTML document.
 
     Args:
-        documents: what the compiler did for each, as `fitzroy.compilation.document` has it in full.
+        documents: what the compiler did for each, in full, see `fitzroy.compilation.documents`.
         runs: an inference of each part of each model.
     """
     names = ", ".join(document["model"] for document in documents)

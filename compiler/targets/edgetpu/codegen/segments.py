@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.ops.definition import Reject
-from fitzroy.compiler.partition import Placement, Target, partition
+from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.partition import HOST, Decided, Placement, Rejects, partition
 from fitzroy.compiler.targets.edgetpu.codegen.costs import (
     COSTS,
     Costs,
@@ -22,48 +21,40 @@ from fitzroy.compiler.targets.edgetpu.codegen.costs import (
     profitable,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lowerings
 from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES
 from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.codegen.stages import kind_of
+from fitzroy.compiler.targets.edgetpu.target import LOWERING, EdgeTpu, hint
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
-NAME = "edgetpu"
+NAME = EdgeTpu.name
 
-_RULE = "edgetpu-lowering"
 _COSTS = "edgetpu-transfers"
 
 
-def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Reject]:
-    """Why the code generator cannot map nodes where they are, by the name of each such node."""
-    legalizer, found = Legalizer(graph, options), dict[str, Reject]()
+def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Rejects]:
+    """Why the code generator cannot map nodes where they are, by the name of each such node.
+
+    The rules of the target come first and give every reason. What passes them is legalized, which
+    shows what depends on the nodes before; that gives one.
+    """
+    legalizer, found = Legalizer(graph, options), dict[str, Rejects]()
     for node in graph.nodes():
-        if node.op not in lowerings():
-            what = f"{node.op} has no lowering for the Edge TPU"
-            found[node.name] = Reject(_RULE, what, _hint(graph, node))
+        call = Call.of(graph, node)
+        if rejects := tuple(dict.fromkeys(EdgeTpu().rejects(call))):
+            found[node.name] = rejects
             continue
         trial = legalizer.split()
         try:
             trial.legalize(node)
         except UnsupportedError as error:
             reason = error.what + (f": {error.reason}" if error.reason else "")
-            found[node.name] = Reject(_RULE, reason, error.hint or _hint(graph, node))
+            found[node.name] = (Reject(LOWERING, reason, error.hint or hint(call)),)
         else:
             legalizer = trial
     return found
-
-
-def _hint(graph: Graph, node: Node) -> str:
-    """What can be done about a node that has to stay on the host."""
-    types = [graph.type(name) for name in (*node.inputs, *node.outputs) if name is not None]
-    if any(type.dtype is DType.FLOAT32 for type in types):
-        return "quantize the model to 8 bits, its inputs and outputs too"
-    return "express it by operators that the Edge TPU computes, or let it come first or last"
-
-
-HOST = Target("host", lambda operator, call: iter(()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +74,7 @@ def divide(
     graph: Graph,
     options: Options = DEFAULT,
     costs: Costs | None = None,
-    known: Mapping[str, Reject] | None = None,
+    known: Mapping[str, Rejects] | None = None,
 ) -> tuple[list[Segment], list[Placement]]:
     """The parts of a graph that go to the chip, and all groups of nodes in order.
 
@@ -118,16 +109,12 @@ def divide(
         refused.update(found)
 
 
-def _placements(graph: Graph, rejects: Mapping[str, Reject]) -> list[Placement]:
+def _placements(graph: Graph, rejects: Mapping[str, Rejects]) -> list[Placement]:
     """All groups of nodes, given why some cannot, or shall not, be on the chip."""
-    chip = Target(
-        NAME,
-        lambda operator, call: iter([rejects[call.node.name]] if call.node.name in rejects else []),
-    )
-    return partition(graph, (chip, HOST))
+    return partition(graph, (Decided(NAME, rejects), HOST))
 
 
-def _unprofitable(graph: Graph, refused: Mapping[str, Reject], costs: Costs) -> dict[str, Reject]:
+def _unprofitable(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) -> dict[str, Rejects]:
     """Nodes that the chip could compute and had better not, with the reason.
 
     One part at least stays on the chip.
@@ -152,16 +139,17 @@ def _unprofitable(graph: Graph, refused: Mapping[str, Reject], costs: Costs) -> 
         found |= {node.name: _too_dear(graph, node, costs) for node in parts[worst]}
 
 
-def _too_dear(graph: Graph, node: Node, costs: Costs) -> Reject:
-    return Reject(
+def _too_dear(graph: Graph, node: Node, costs: Costs) -> Rejects:
+    reject = Reject(
         _COSTS,
         f"{node.op} takes about {costs.host.time(graph, node):.0f} µs on the host; "
         "moving its operands to the chip and back would cost more than it saves",
         "map it all the same: --partition all",
     )
+    return (reject,)
 
 
-def concerned(graph: Graph, refusal: Refused) -> dict[str, Reject]:
+def concerned(graph: Graph, refusal: Refused) -> dict[str, Rejects]:
     """The nodes of a part that a refusal takes off the chip, with the reason.
 
     Args:
@@ -176,7 +164,7 @@ def concerned(graph: Graph, refusal: Refused) -> dict[str, Reject]:
         if node.name == name or (name in graph.inputs and name in node.inputs)
     }
     return {
-        node.name: Reject(refusal.code, what, refusal.hint or _hint(graph, node))
+        node.name: (Reject(refusal.code, what, refusal.hint or hint(Call.of(graph, node))),)
         for node in graph.nodes()
         if node.name in names
     }

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fitzroy.base.types import Array
-from fitzroy.interpreter import Interpreter
+from fitzroy.execution.interpreter import Interpreter
 from fitzroy.pycoral.adapters.common import dequantize
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fitzroy.base.types import Array
-from fitzroy.interpreter import Interpreter
+from fitzroy.execution.interpreter import Interpreter
 
 
 def output_tensor(interpreter: Interpreter, i: int) -> Array:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array
-from fitzroy.interpreter import Interpreter
+from fitzroy.execution.interpreter import Interpreter
 from fitzroy.pycoral.adapters.common import input_size, output_tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fitzroy.interpreter import Interpreter
+from fitzroy.execution.interpreter import Interpreter
 from fitzroy.pycoral.adapters.common import output_tensor
 
 

@@ -17,7 +17,7 @@ from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.devices import Device, open_device
 from fitzroy.driver.transports.usb import libusb
-from fitzroy.interpreter import Interpreter
+from fitzroy.execution.interpreter import Interpreter
 
 DEVICE = "FITZROY_DEVICE"
 """Environment variable that names a device for scripts, whatever they ask for."""

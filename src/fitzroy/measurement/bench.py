@@ -17,10 +17,10 @@ import numpy.typing as npt
 from fitzroy.base import budget
 from fitzroy.base.types import Array, TensorType
 from fitzroy.driver.runtime.devices import DeviceOptions, open_device
-from fitzroy.estimate import Conditions, estimate
+from fitzroy.execution.estimate import Conditions, estimate
+from fitzroy.execution.interpreter import DevicePart, Interpreter, Part, Values
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.usb import StreamHeader, Tag
-from fitzroy.interpreter import DevicePart, Interpreter, Part, Values
 from fitzroy.report.run import Run
 
 PERCENTILES = (50, 90, 99)

@@ -1,4 +1,4 @@
-"""Whole models as bytecode modules: made of compiled models, and executed.
+"""Whole models as bytecode modules, executed.
 
 A module holds everything: packages for Edge TPUs, graphs for XNNPACK, and what the host computes as
 small TFLite models. It imports what executes these; `ModuleProgram` is the host that provides it.
@@ -10,27 +10,22 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from fitzroy.api import Compilation
 from fitzroy.base.closing import Closing
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
-from fitzroy.compiler.frontends.tflite import import_model
-from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.targets.edgetpu.operands import STATE_SUFFIX
-from fitzroy.compiler.targets.vm.program import ALLOCATE, CLONE, EntryPoint, Executor, host_program
-from fitzroy.compiler.targets.vm.schedule import Packaged, entry_point
+from fitzroy.compiler.targets.vm.program import ALLOCATE, CLONE, Executor
 from fitzroy.driver.runtime.devices import Device, open_device
-from fitzroy.formats import reflection, tflite
-from fitzroy.formats.bytecode_module import BytecodeModule, read_module, write_module
-from fitzroy.formats.darwinn import PackageFile, read_package, write_package
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.formats import reflection
+from fitzroy.formats.bytecode_module import BytecodeModule, read_module
+from fitzroy.formats.darwinn import PackageFile, read_package
 from fitzroy.formats.reflection import Tensor
 from fitzroy.formats.xnnpack import read_blob
-from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.hw_models.vm.context import Context, NativeModule, check_types
 from fitzroy.hw_models.vm.interpreter import Call, NativeFunction
 from fitzroy.hw_models.vm.objects import ByteBuffer, MutableByteBuffer, Object, Value
@@ -38,102 +33,8 @@ from fitzroy.hw_models.vm.status import Status, VmError
 from fitzroy.hw_models.vm.verifier import dialect_of
 from fitzroy.hw_models.xnnpack import execute
 from fitzroy.hw_models.xnnpack.values import read_values
-from fitzroy.interpreter import DevicePart, Host, Interpreter, parts_of
-
-HOST = "host"
-"""Target of nodes that no accelerator computes."""
 
 MAIN = "main"
-
-
-# --- making ---------------------------------------------------------------------------------------
-
-
-def compiled_entry(data: bytes, path: str = "", name: str = MAIN) -> EntryPoint:
-    """The function that computes a TFLite model, compiled for the Edge TPU or not.
-
-    Args:
-        data: the model.
-        path: its file, for errors.
-        name: name of the function.
-
-    Raises:
-        FormatError: the file is malformed.
-        UnsupportedError: an operator is unknown.
-    """
-    model = tflite.read_model(data, path)
-    graph = import_model(model, path=path)
-    steps: list[Packaged | Placement] = []
-    for part in parts_of(model, graph, data, path, Host.REFERENCE, Arithmetic.XNNPACK):
-        if isinstance(part, DevicePart):
-            steps.append(_packaged(part))
-        else:
-            steps.append(Placement(HOST, part.nodes))
-    return entry_point(graph, steps, name)
-
-
-def _packaged(part: DevicePart) -> Packaged:
-    """A package with its tensors in the order of its layers."""
-    program = part.program
-    reads = dict(zip(program.inputs, part.inputs, strict=True))
-    writes = dict(zip(program.outputs, part.outputs, strict=True))
-    main = program.package.main
-    return Packaged(
-        (part.node,),
-        write_package(program.package),
-        tuple(reads[layer] for layer in main.inputs if layer in reads),
-        tuple(writes[layer] for layer in main.outputs if layer in writes),
-        tuple(
-            program.encoded({})[layer].tobytes() for layer in main.inputs if layer in program.states
-        ),
-    )
-
-
-def delegated_entry(compilation: Compilation, method: str, name: str = MAIN) -> EntryPoint:
-    """The function that computes a method with graphs for XNNPACK.
-
-    Args:
-        compilation: a model compiled for XNNPACK.
-        method: one of its methods.
-        name: name of the function.
-
-    Raises:
-        UnsupportedError: TFLite cannot express what XNNPACK lacks.
-    """
-    return entry_point(compilation.legalized[method], compilation.placements[method], name)
-
-
-def write_entries(name: str, entries: Sequence[EntryPoint]) -> bytes:
-    """A module of some functions.
-
-    Raises:
-        CapacityError: a function needs too many buffers at a time.
-    """
-    return write_module(host_program(name, entries))
-
-
-def modules_of(models: Mapping[str, bytes], *, joined: bool = False) -> list[bytes]:
-    """A module for every model; or one with a function for each, as often as there are models.
-
-    Args:
-        models: TFLite models by their paths, compiled for the Edge TPU or not.
-        joined: whether all go to one module; its functions have the names of the files.
-
-    Raises:
-        CapacityError: a function needs too many buffers at a time.
-        FormatError: a model is malformed.
-        UnsupportedError: an operator is unknown.
-    """
-    stems = {path: Path(path).stem for path in models}
-    if joined and len(models) > 1:
-        entries = [compiled_entry(data, path, stems[path]) for path, data in models.items()]
-        return [write_entries("models", entries)] * len(models)
-    return [
-        write_entries(stems[path], [compiled_entry(data, path)]) for path, data in models.items()
-    ]
-
-
-# --- executing ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +110,10 @@ class ModuleProgram(Closing):
         self._context = self._own.enter_context(
             Context([*self._executors.modules(), (self.module, dialect)])
         )
+
+    def __repr__(self) -> str:
+        names = ", ".join(item.name for item in self.functions)
+        return f"<ModuleProgram {self.path or self.module.name}: {names}>"
 
     def close(self) -> None:
         """Give up what the module holds, and the device."""

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from fitzroy.api import EdgeTpuProgram
 from fitzroy.base import budget
 from fitzroy.base.closing import Closing
 from fitzroy.base.errors import UsageError
@@ -32,6 +31,7 @@ from fitzroy.compiler.ops.detection import DetectionPostProcess
 from fitzroy.compiler.reference import evaluate_node
 from fitzroy.driver.runtime import litert
 from fitzroy.driver.runtime.devices import Answer, Device, open_device
+from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.flat import ints
 from fitzroy.formats.submodel import rebuilt
@@ -174,6 +174,10 @@ class Interpreter(Closing):
             if device is None or isinstance(device, str):
                 device = self._own.enter_context(open_device(device or _DEVICE))
             self.device = device
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{part.title} on {part.where}" for part in self.parts)
+        return f"<Interpreter of {self.path or 'a model'}: {parts}>"
 
     # --- the device ------------------------------------------------------------------------------
 

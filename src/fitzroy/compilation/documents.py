@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form
 from fitzroy.compiler.ir import Node, print_graph
 from fitzroy.compiler.partition import Placement, title
 from fitzroy.compiler.targets.edgetpu.codegen.envelope import Exit, exits
@@ -17,8 +18,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.stages import (
     kind_of,
     text,
 )
-from fitzroy.edgetpu import EdgeTpuCompilation, MappedSegment, form
-from fitzroy.estimate import steps
+from fitzroy.execution.estimate import steps
 from fitzroy.formats.darwinn import Executable
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.program import positions

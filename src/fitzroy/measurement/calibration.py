@@ -17,16 +17,16 @@ import numpy as np
 from fitzroy.base.errors import UsageError
 from fitzroy.base.evidence import Evidence
 from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.compilation.edgetpu import Source, compile_edgetpu
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
 from fitzroy.driver.runtime.devices import Device
-from fitzroy.edgetpu import Source, compile_edgetpu
-from fitzroy.estimate import Conditions, estimate
+from fitzroy.execution.estimate import Conditions, estimate
+from fitzroy.execution.hosts import Profile, made, values
 from fitzroy.formats.darwinn import PackageFile
-from fitzroy.hosts import Profile, made, values
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import FITZROY, LARGE_TRANSFER, USB2, Host
 from fitzroy.hw_models.edgetpu.timeline import Timeline

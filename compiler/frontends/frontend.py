@@ -1,0 +1,91 @@
+"""How files become graphs: the interface of frontends, and all of them by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from fitzroy.base.errors import FormatError, UsageError
+from fitzroy.base.registry import Registry
+from fitzroy.compiler.ir import Graph
+from fitzroy.formats.detect import FileKind, detect
+
+
+class Frontend(ABC):
+    """Reads models of one format.
+
+    Class attributes:
+        name: name in the registry.
+        title: the format, as in "give a TFLite model".
+        kind: the format among those that FitzRoy tells apart by content; None for others, which
+            `recognizes` tells.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    kind: ClassVar[FileKind | None] = None
+
+    def recognizes(self, data: bytes, path: str) -> bool:
+        """Whether a file that is of no format that FitzRoy knows is of this one.
+
+        Args:
+            data: the file.
+            path: its name.
+        """
+        return False
+
+    @abstractmethod
+    def read(self, data: bytes, path: str, *, subgraph: int = 0) -> Graph:
+        """The graph of a file; whoever asks for it verifies it.
+
+        Args:
+            data: the file.
+            path: its name, for errors.
+            subgraph: which of the graphs of a file with several; 0 is the main one.
+
+        Raises:
+            FormatError: the file is malformed.
+            UnsupportedError: the model has operators without counterpart.
+        """
+
+
+FRONTENDS = Registry(
+    "frontend",
+    "frontends",
+    group="fitzroy.frontends",
+    base=Frontend,  # type: ignore[type-abstract]
+    own={
+        "tflite": "fitzroy.compiler.frontends.tflite:TfliteFrontend",
+        "text": "fitzroy.compiler.frontends.text:TextFrontend",
+    },
+)
+"""All frontends by name."""
+
+
+def frontend_for(data: bytes, path: str) -> Frontend:
+    """The frontend for a file, told by its content.
+
+    Args:
+        data: the file.
+        path: its name, for errors.
+
+    Raises:
+        UsageError: it holds a program or something else that is no model.
+        FormatError: it is of no known format.
+    """
+    try:
+        kind = detect(data, path)
+    except FormatError:
+        for other in FRONTENDS.others():
+            if other.recognizes(data, path):
+                return other
+        raise
+    for name in FRONTENDS.own:
+        own = FRONTENDS.get(name)
+        if own.kind is kind:
+            return own
+    raise UsageError(
+        f"{path} is no model" if path else "this is no model",
+        reason=f"this is {kind.noun}",
+        hint="give a .tflite model or a graph in text form",
+    )

@@ -1,0 +1,52 @@
+"""Options of programs for the Edge TPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar
+
+from fitzroy.base.options import option
+
+
+class Partition(StrEnum):
+    """Which operators go to the Edge TPU."""
+
+    COST = "cost"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class EdgeTpuOptions:
+    """Options of programs for the Edge TPU.
+
+    Attributes:
+        partition: which operators go to the chip.
+        conservative: whether to keep to forms of instructions that published programs have, and to
+            the envelope of their properties.
+        confirmed: a report of probes; only what is published, or confirmed there, may be used.
+        min_runtime_version: oldest runtime that has to run the model.
+    """
+
+    panel: ClassVar[str] = "Edge TPU"
+
+    partition: Partition = option(
+        Partition.COST,
+        "Map [b]all[/b] operators that can be, or leave those to the host whose transfers would "
+        "[b]cost[/b] more than the chip saves.",
+    )
+    conservative: bool = option(
+        False,
+        "Keep to forms of instructions that published programs have, and refuse to leave the "
+        "envelope of their properties.",
+    )
+    confirmed: Path | None = option(
+        None,
+        "Use only what published programs have, and what this report of fitzroy probe confirms; "
+        "refuse the rest.",
+        metavar="P.json",
+    )
+    min_runtime_version: int = option(
+        14, "Oldest runtime that has to run the model.", metavar="N", short="-m"
+    )

@@ -1,0 +1,208 @@
+"""What a target is: something that runs nodes of graphs, with its rules and its lowerings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from pathlib import Path
+from typing import Any, ClassVar, get_args, get_type_hints
+
+from fitzroy.base.errors import UsageError
+from fitzroy.base.registry import Registry
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.partition import Placement, partition
+from fitzroy.compiler.passes.base import Pass
+
+
+def _takes_all(call: Call) -> Iterator[Reject]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """How a target runs the calls of an operator.
+
+    Attributes:
+        emit: makes the target's form of a call that is not rejected; what else it takes is the
+            target's own affair.
+        rejects: every reason why a call cannot be run, found before anything is lowered.
+    """
+
+    emit: Callable[..., Any]
+    rejects: Callable[[Call], Iterator[Reject]] = _takes_all
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Options of a target that has none."""
+
+
+class Target(ABC):
+    """Something that runs nodes.
+
+    Class attributes:
+        name: name in the registry, in reports and on the command line.
+        title: name for people.
+        summary: what compiling for it makes, as a phrase.
+        support: what an operator has that the target runs, as `docs/operators.md` calls it.
+        suffix: how names of its files end.
+        entry: name of the function of a single model in its files.
+        fallbacks: names of the targets that run what it rejects, in the order in which they are
+            asked.
+        rest: what runs nodes that none of these takes; empty if such a model is refused.
+        options: a frozen dataclass of its options, with a default for each.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str] = ""
+    support: ClassVar[str] = "lowering"
+    suffix: ClassVar[str] = ".bin"
+    entry: ClassVar[str] = "forward"
+    fallbacks: ClassVar[tuple[str, ...]] = ()
+    rest: ClassVar[str] = ""
+    options: ClassVar[type[Any]] = NoOptions
+
+    # --- what it runs ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def lowerings(self) -> Mapping[str, Lowering]:
+        """How it runs operators, by their names."""
+
+    def rewrites(self) -> Collection[str]:
+        """Operators that its passes express by others."""
+        return ()
+
+    def rejects(self, call: Call) -> Iterator[Reject]:
+        """Every reason why it cannot run a call, found before anything is lowered."""
+        lowering = self.lowerings().get(call.node.op)
+        if lowering is None:
+            yield self.missing(call)
+        else:
+            yield from lowering.rejects(call)
+
+    def missing(self, call: Call) -> Reject:
+        """Why it cannot run a call of an operator for which it has no lowering."""
+        return Reject(f"{self.name}-operator", f"{self.title} has no {call.node.op}")
+
+    def supports(self, op: str) -> str:
+        """What an operator has on this target, in a word; empty if it has nothing."""
+        if op in self.lowerings():
+            return self.support
+        return "rewritten" if op in self.rewrites() else ""
+
+    # --- how a model becomes a program -----------------------------------------------------------
+
+    def chosen(self, settings: Mapping[str, object]) -> Any:
+        """Its options.
+
+        Args:
+            settings: values of options by their names; members of enumerations may be strings.
+
+        Raises:
+            UsageError: there is no such option, or no such value.
+        """
+        kinds = get_type_hints(self.options)
+        known = [item.name for item in fields(self.options)]
+        found: dict[str, object] = {}
+        for name, value in settings.items():
+            if name not in known:
+                raise UsageError(
+                    f"the target {self.name} has no option {name!r}",
+                    hint=f"options: {', '.join(known) or 'none'}",
+                )
+            if isinstance(value, str):
+                value = _value(kinds[name], name, value)
+            found[name] = value
+        return self.options(**found)
+
+    def passes(self, options: Any) -> tuple[Pass, ...]:
+        """What runs before nodes are placed.
+
+        Args:
+            options: an instance of `options`.
+        """
+        return ()
+
+    def place(self, graph: Graph, options: Any) -> list[Placement]:
+        """Groups of nodes in an order in which they can run, with what runs each.
+
+        Args:
+            graph: the graph after the passes.
+            options: an instance of `options`.
+        """
+        return partition(graph, (self, *map(TARGETS.get, self.fallbacks)))
+
+    def parts(self, graph: Graph, placements: Sequence[Placement]) -> dict[str, list[str]]:
+        """What nodes become, by their names, where that is not a node of the same name.
+
+        Args:
+            graph: the graph after the passes.
+            placements: where its nodes run.
+        """
+        return {}
+
+    def lower(self, graph: Graph, placements: Sequence[Placement], name: str, options: Any) -> Any:
+        """What a placed graph becomes: bytes, or what the linker takes.
+
+        Args:
+            graph: the graph after the passes.
+            placements: all of its nodes, each with the target that runs it.
+            name: name of the function or method.
+            options: an instance of `options`.
+
+        Raises:
+            UnsupportedError: some node cannot be lowered.
+            CapacityError: the program does not fit.
+        """
+        raise NotImplementedError
+
+
+_TRUTHS = {"true": True, "false": False}
+
+
+def _value(kind: Any, name: str, text: str) -> object:
+    """The value of an option from text.
+
+    Raises:
+        UsageError: the option cannot have it.
+    """
+    if kind is bool and text in _TRUTHS:
+        return _TRUTHS[text]
+    known = ""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        known = ", ".join(str(member.value) for member in kind)
+    try:
+        return kind(text) if kind in (int, float) or known else _text(kind, text)
+    except ValueError:
+        hint = f"values: {known}" if known else f"it is of type {kind.__name__}"
+        raise UsageError(f"{name} cannot be {text!r}", hint=hint) from None
+
+
+def _text(kind: Any, text: str) -> object:
+    """Text for options that hold text or paths.
+
+    Raises:
+        ValueError: the option holds something else.
+    """
+    if kind is bool:
+        raise ValueError
+    return Path(text) if Path in (kind, *get_args(kind)) else text
+
+
+TARGETS = Registry(
+    "target",
+    "targets",
+    group="fitzroy.targets",
+    base=Target,  # type: ignore[type-abstract]
+    own={
+        "edgetpu": "fitzroy.compiler.targets.edgetpu.target:EdgeTpu",
+        "xnnpack": "fitzroy.compiler.targets.executorch.target:Xnnpack",
+        "portable": "fitzroy.compiler.targets.executorch.target:Portable",
+        "vm": "fitzroy.compiler.targets.vm.target:Vm",
+    },
+)
+"""All targets by name."""

@@ -1,0 +1,54 @@
+"""Options as fields of frozen dataclasses: declared once, for scripts and for command lines.
+
+A class of options has a class attribute `panel`, the heading under which a help text shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a help text says of an option.
+
+    Attributes:
+        help: what it does.
+        metavar: what stands for its value; empty to show what it may be.
+        short: a name of one letter, with its dash.
+    """
+
+    help: str
+    metavar: str = ""
+    short: str = ""
+
+
+def option(default: Any, help: str, *, metavar: str = "", short: str = "") -> Any:
+    """A field of a class of options.
+
+    Args:
+        default: its value unless told otherwise.
+        help: what it does.
+        metavar: what stands for its value in help texts.
+        short: a name of one letter, with its dash.
+    """
+    return field(default=default, metadata={"option": Declared(help, metavar, short)})
+
+
+def declared(metadata: Mapping[str, Any]) -> Declared | None:
+    """What a help text says of a field; None if it is no option."""
+    found: Declared | None = metadata.get("option")
+    return found
+
+
+def given(options: object) -> list[str]:
+    """Names of the options that are not as they are by default, as a command line spells them."""
+    found = []
+    for item in fields(options):  # type: ignore[arg-type]
+        # A list that nobody has filled is as good as none.
+        if (getattr(options, item.name) or None) != (item.default or None):
+            name = item.name.replace("_", "-")
+            found.append(f"no-{name}" if item.default is True else name)
+    return found

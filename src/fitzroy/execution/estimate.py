@@ -1,0 +1,218 @@
+"""How long a program takes on the timing model, without data: its course does not depend on any."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fitzroy.base.errors import UsageError
+from fitzroy.compiler.targets.edgetpu.codegen.stages import Mark
+from fitzroy.driver.runtime.simulator import Stage
+from fitzroy.execution.hosts import Profile, find
+from fitzroy.formats.darwinn import Executable, PackageFile
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.hosts import LIBEDGETPU
+from fitzroy.hw_models.edgetpu import timing
+from fitzroy.hw_models.edgetpu.occupancy import occupancy
+from fitzroy.hw_models.edgetpu.recording import Dispatched
+from fitzroy.hw_models.edgetpu.verifier import record
+from fitzroy.hw_models.edgetpu.verifier.parts import plan_of
+from fitzroy.hw_models.isa.program import disassemble
+from fitzroy.hw_models.isa.scalar import DescriptorTag
+from fitzroy.report.phases import phases
+from fitzroy.report.run import Run
+
+CLOCK = "max"
+"""Performance level of the Edge TPU unless told otherwise."""
+
+HOST = "jetson_nano_10w_usb3"
+"""Host of the Edge TPU unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which a program is timed.
+
+    Attributes:
+        clock: performance level, a key of `BEAGLE.clocks`.
+        host: host and link: a key of `BEAGLE.hosts`, a file with a profile, or a profile.
+        driver: a key of `BEAGLE.drivers`.
+    """
+
+    clock: str = CLOCK
+    host: str | Profile = HOST
+    driver: str = LIBEDGETPU
+
+    def check(self) -> Profile:
+        """The host; refuse unknown names, and a driver that does not know the bus of the host.
+
+        Raises:
+            UsageError: an unknown clock, host or driver, or a bus that the driver does not know.
+            FormatError: the host is a file that is no profile.
+        """
+        kinds = (
+            ("clock", self.clock, BEAGLE.clocks),
+            ("driver", self.driver, BEAGLE.drivers),
+        )
+        for kind, name, known in kinds:
+            if name not in known:
+                raise UsageError(f"there is no {kind} {name!r}", reason=f"use {', '.join(known)}")
+        profile = find(self.host) if isinstance(self.host, str) else self.host
+        buses = BEAGLE.drivers[self.driver].buses
+        if profile.host.bus not in buses:
+            raise UsageError(
+                f"{self.driver} does not know the bus of {profile.name}",
+                reason=f"{profile.host.bus}; it knows {', '.join(buses)}",
+            )
+        return profile
+
+
+def estimate(package: PackageFile, name: str, conditions: Conditions | None = None) -> Run:
+    """When everything in an inference of a package would happen.
+
+    Args:
+        package: the package.
+        name: its name in reports.
+        conditions: clock and host.
+
+    Raises:
+        UsageError: an unknown clock or host.
+        UnknownValueError: the course of the program depends on data.
+        SimulationError: the program relies on queues that the chip may not have.
+    """
+    conditions = conditions or Conditions()
+    profile = conditions.check()
+    conditions = replace(conditions, host=profile)
+    executables = [item for item in (package.caching, package.main) if item is not None]
+    stages = [recorded(item) for item in executables]
+    main = package.main
+    outputs = {
+        name: layer.size_bytes * layer.execution_count_per_inference
+        for name, layer in main.outputs.items()
+    }
+    return timed(stages, name, outputs, conditions)
+
+
+def recorded(executable: Executable) -> Stage:
+    """An executable as it would run, without data.
+
+    Every instruction of the recording has its element order.
+
+    Args:
+        executable: the executable.
+
+    Raises:
+        UnknownValueError: the course of the program depends on data.
+    """
+    streams = executable.instruction_bitstreams or ()
+    chunks = [
+        disassemble(b"" if stream.bitstream is None else bytes(stream.bitstream))
+        for stream in streams
+    ]
+    recording = record(chunks)
+    for _, entry in recording.entries:
+        if isinstance(entry, Dispatched):
+            plan_of(entry.issue)
+    return Stage(executable, "main", chunks, recording)
+
+
+def timed(
+    stages: Sequence[Stage],
+    name: str,
+    outputs: Mapping[str, int],
+    conditions: Conditions,
+    notes: tuple[str, ...] = (),
+) -> Run:
+    """What reports are made of.
+
+    Args:
+        stages: executables as they ran, recorded, the main one last.
+        name: name of the model.
+        outputs: bytes that the chip sends for each output, by name.
+        conditions: clock and host.
+        notes: remarks that belong beside the figures.
+
+    Raises:
+        UsageError: the main executable was not recorded, or an unknown clock, host or driver.
+        SimulationError: the program relies on queues that the chip may not have.
+    """
+    *before, main = stages
+    if main.recording is None:
+        raise UsageError("the run was not recorded")
+    sizes, profile = main.chunk_sizes, conditions.check()
+    return Run(
+        name=name,
+        timeline=timing.simulate(
+            main.recording,
+            sizes,
+            clock=conditions.clock,
+            host=profile.name,
+            profile=profile.host,
+            driver=conditions.driver,
+            pieces=main.positions,
+        ),
+        occupancy=occupancy(
+            main.recording, [stage.recording for stage in before if stage.recording is not None]
+        ),
+        instructions=sum(sizes),
+        streamed=main.requested(DescriptorTag.PARAMETERS),
+        cached=sum(stage.requested(DescriptorTag.PARAMETERS) for stage in before),
+        inputs={
+            name: layer.size_bytes * layer.execution_count_per_inference
+            for name, layer in main.executable.inputs.items()
+        },
+        outputs=outputs,
+        notes=notes,
+        positions=main.positions,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """What a step of a program costs.
+
+    Attributes:
+        mark: the step.
+        cycles: cycles of its phases, from the end of the phase before.
+        macs: products of all tiles, in lanes that are on.
+        bound: resource that most of the critical path in it goes through.
+    """
+
+    mark: Mark
+    cycles: float
+    macs: int
+    bound: str
+
+
+def steps(marks: Sequence[Mark], run: Run) -> list[StepFigures]:
+    """What every step of a program costs.
+
+    Args:
+        marks: where the steps begin.
+        run: an inference.
+    """
+    spent = [0.0] * len(marks)
+    products = [0] * len(marks)
+    critical: list[dict[str, float]] = [defaultdict(float) for _ in marks]
+    for figures, owner in zip(phases(run), _owners(marks, run), strict=True):
+        spent[owner] += figures.cycles
+        products[owner] += figures.macs
+        for what, cycles in figures.critical.items():
+            critical[owner][what] += cycles
+    bounds = [max(sorted(path), key=path.__getitem__) if path else "" for path in critical]
+    return list(map(StepFigures, marks, spent, products, bounds))
+
+
+def _owners(marks: Sequence[Mark], run: Run) -> Iterator[int]:
+    """For each phase, the step that its first instruction belongs to; START is a bundle, too."""
+    first: dict[int, tuple[int, int]] = {}
+    for item in run.timeline.issued:
+        first.setdefault(item.phase, (item.chunk, item.bundle - 1))
+    places = [(mark.chunk, mark.bundle) for mark in marks]
+    owner = 0
+    for number in range(len(run.timeline.phases)):
+        if number in first:
+            owner = max(0, bisect_right(places, first[number]) - 1)
+        yield owner

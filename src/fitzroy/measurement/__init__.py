@@ -1,0 +1,1 @@
+"""How long programs take on real machines, and what that says of the machines."""
