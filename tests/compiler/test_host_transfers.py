@@ -20,6 +20,7 @@ from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.targets.edgetpu.codegen import builder as building
 from fitzroy.compiler.targets.edgetpu.codegen import edges, relay, softmax, streaming
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
+from fitzroy.compiler.targets.edgetpu.codegen.kernels import host_io
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.compiler.targets.edgetpu.codegen.options import Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import Axis, Image
@@ -171,7 +172,7 @@ UNDONE: dict[str, tuple[str, object, str, object]] = {
     "output-descriptor-offset": ("relayed", relay, "PART_BYTES", 8),
     "push-run": ("words", edges, "relay", pushed_one_by_one),
     "relay-fence": ("words", edges, "relay", pushed_one_by_one),
-    "infeed-base": ("large input", edges, "infeed_units", plain_infeed),
+    "infeed-base": ("large input", host_io, "infeed_units", plain_infeed),
     "descriptor-spacing": ("scratch", building, "DESCRIPTOR_BUNDLES", 0),
     "descriptor-write": ("streamed in blocks", building, "DESCRIPTOR_BUNDLES", 0),
     "open-parameter-descriptors": ("streamed in blocks", streaming, "MOST_OPEN", 99),
