@@ -21,6 +21,7 @@ import base64
 import binascii
 import dataclasses
 import json
+import math
 import re
 import types
 import typing
@@ -263,21 +264,14 @@ class _Parser:
         if self.accept(":"):
             self.expect("axis")
             axis = self.integer()
-            if not 0 <= axis < len(shape):
-                raise self.fail(f"axis {axis} of {len(shape)}")
         self.expect(")")
         if len(zero_point) == 1:
             zero_point *= len(scale)
-        if len(scale) != len(zero_point):
-            raise self.fail(f"{len(scale)} scales with {len(zero_point)} zero points")
-        quantization = Quantization(scale, tuple(zero_point), axis)
-        if not quantization.is_usable():
-            raise self.fail("a scale that is no positive, normal float32 number")
-        if dtype.is_integer:
-            low, high = dtype.limits
-            if not all(low <= zero <= high for zero in zero_point):
-                raise self.fail(f"a zero point beyond {dtype.value}, which holds {low} to {high}")
-        return TensorType(shape, dtype, quantization)
+        type = TensorType(shape, dtype, Quantization(scale, tuple(zero_point), axis))
+        fault = type.fault()
+        if fault:
+            raise self.fail(fault)
+        return type
 
     def typed(self) -> Value:
         name = self.name()
@@ -404,6 +398,11 @@ def _coerce(value: object, hint: Any) -> object:
     raise ValueError(f"{_literal(value)} where {hint!s} is expected")
 
 
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+_INTEGER_BITS = 64
+"""Attributes are stored as float32 and int64 at most."""
+
+
 def _as(value: object, choice: Any) -> object:
     """The literal as one type, or None."""
     if typing.get_origin(choice) is tuple:
@@ -420,7 +419,12 @@ def _as(value: object, choice: Any) -> object:
             return choice(str(value))
         return None
     if choice is float and type(value) in (int, float):
-        return float(typing.cast(float, value))
+        number = typing.cast(float, value)
+        if _LARGEST_FLOAT < abs(number) < math.inf:
+            raise ValueError("a number that is more than a float32 holds")
+        return float(number)
+    if choice is int and type(value) is int and value.bit_length() >= _INTEGER_BITS:
+        raise ValueError(f"an integer of {value.bit_length()} bits, of at most {_INTEGER_BITS}")
     return value if type(value) is choice else None
 
 

@@ -80,6 +80,7 @@ class Mean(Reduction):
     def infer(self, call: Call) -> Sequence[Expected]:
         real(call.type())
         real(call.result.type)
+        demand(call.type().size > 0, "an empty operand has no mean")
         return super().infer(call)
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:

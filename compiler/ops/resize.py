@@ -57,6 +57,7 @@ class Resize(Operator):
         image_extent(call.type())
         size, shape = self.resize(call).size, call.type().shape
         demand(min(size) > 0, f"a result of {size[0]} x {size[1]}")
+        demand(min(shape[1:3]) > 0, f"an image of {shape[1]} x {shape[2]}")
         return [Expected((shape[0], *size, shape[3]), call.type().dtype)]
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:

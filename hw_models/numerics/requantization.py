@@ -171,11 +171,15 @@ def quantize_reference(real: Array, quantization: Quantization, dtype: DType) ->
 
 
 def dequantize(stored: Array, quantization: Quantization) -> npt.NDArray[np.float32]:
-    """Stored integers to float32 numbers: ``float32(stored - zero_point) * scale``."""
+    """Stored integers to float32 numbers: ``float32(stored - zero_point) * scale``.
+
+    Numbers that float32 does not hold become infinite.
+    """
     zero = quantization.zero_point_array(stored.ndim)
     centred = stored.astype(np.int64) - zero
     real: npt.NDArray[np.float32] = centred.astype(np.float32)
-    real *= quantization.scale_array(stored.ndim)
+    with np.errstate(over="ignore"):
+        real *= quantization.scale_array(stored.ndim)
     return real
 
 

@@ -132,8 +132,14 @@ def unary(name: str, x: Array, x_type: TensorType, out_type: TensorType, **param
     return through_table(evaluate, x, x_type.dtype)
 
 
+_TABLE_BYTES = 2
+"""Widest integers for which there are tables."""
+
+
 def through_table(evaluate: Callable[[Array], Array], x: Array, dtype: DType) -> Array:
-    """Evaluate a function of 8-bit integers for all of them, and look the results up."""
+    """Evaluate a function of integers through a table of all of them, if they have few bits."""
+    if dtype.itemsize > _TABLE_BYTES:
+        return evaluate(x)
     low, high = dtype.limits
     table = evaluate(np.arange(low, high + 1).astype(dtype.numpy))
     result: Array = table[x.astype(np.int32) - low]

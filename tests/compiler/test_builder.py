@@ -21,6 +21,8 @@ from fitzroy.compiler.targets.edgetpu.codegen import builder as builders
 from fitzroy.compiler.targets.edgetpu.codegen import sync
 from fitzroy.compiler.targets.edgetpu.codegen.builder import ALL_ENGINES, Builder
 from fitzroy.compiler.targets.edgetpu.codegen.envelope import CODE, OutsideError
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import produce
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
 from fitzroy.compiler.targets.edgetpu.codegen.options import Options
 from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY
@@ -32,13 +34,12 @@ from fitzroy.hw_models.edgetpu.envelope import PROPERTIES, Program, Published, c
 from fitzroy.hw_models.edgetpu.envelope import published as published_ranges
 from fitzroy.hw_models.edgetpu.verifier import record, verify
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
-from fitzroy.hw_models.isa.fields import Opcode, Producer, ScalarFlag, TileEngine
+from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, TileEngine
 from fitzroy.hw_models.isa.forms import form, published
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.program import chunk, disassemble
 from fitzroy.hw_models.isa.ring import RingProduce
-from fitzroy.hw_models.isa.traversal import WIDE, traversal
 from fitzroy.linker.packages.darwinn import link
 
 KEPT = ("ring-tokens", "chunk-begin", "narrow-top", "second-handshake", "end-fence")
@@ -76,11 +77,11 @@ def linked(graph: Graph) -> list[PackageFile]:
 
 
 def message(builder: Builder, tokens: int) -> RingProduce:
-    return RingProduce(
+    return produce(
+        walk(0, row=(tokens, 1)),
+        token="row",
+        acquire=[builder.tokens.turn(0, tokens)],
         tiles=1,
-        wide=traversal(0, [(tokens, 1)], rank=WIDE.rank),
-        token=Producer(0),
-        wait=(builder.tokens.turn(0, 1, tokens), None),
         destination=2,
     )
 

@@ -179,8 +179,23 @@ def _listed(value: str) -> str:
         ('graph "g" { output %x }', "output 'x' is not defined"),
         ('graph "g" { input %x : int9[1] }', "no element type 'int9'"),
         ('graph "g" { input %x : int8[-1] }', "negative extent"),
-        ('graph "g" { input %x : int8[1] quant(1.0 : 0, 1) }', "1 scales with 2 zero points"),
-        ('graph "g" { input %x : int8[1] quant(1.0 : 0 : axis 3) }', "axis 3 of 1"),
+        ('graph "g" { input %x : int8[1] quant(1.0 : 0, 1) }', "2 zero points for 1 scales"),
+        ('graph "g" { input %x : int8[1] quant(1.0 : 0 : axis 3) }', "1 scales along dimension 3"),
+        ('graph "g" { input %x : int8[3] quant(1, 1 : 0 : axis 0) }', "2 scales along dimension 0"),
+        ('graph "g" { input %x : int8[2] quant(1, 1 : 0) }', "2 scales of a whole tensor"),
+        ('graph "g" { input %x : int8[1] quant(1 : 128) }', "zero point 128 of int8"),
+        (f'graph "g" {{ input %x : int64[1] quant(1 : {"9" * 30}) }}', "zero point of 100 bits"),
+        ('graph "g" { input %x : int64[1] quant(1 : 4294967296) }', "exceeds 32 bits"),
+        ('graph "g" { input %x : float16[1] quant(1 : 0) }', "float16 with a quantization"),
+        *(
+            (
+                f'graph "g" {{ input %x : int8[1] quant({scale} : 0) }}',
+                "no positive, normal float32",
+            )
+            for scale in ("0", "-1", "1e-46", "1e-40", "1e39", "inf", "nan", "9" * 400)
+        ),
+        ('graph "g" { %y : float32[1] = clamp(%x) {min = 1e39} }', "float32 holds"),
+        (f'graph "g" {{ %y : int8[1] = mean(%x) {{axes = [{"9" * 30}]}} }}', "of 100 bits"),
         ('graph "g" { const %x : int8[1] }', "no data for constant 'x'"),
         ('graph "g" { const %x : int8[1] } data { %x = "AAA" }', "base64"),
         ('graph "g" { const %x : int8[1] } data { %x = "AAAA" }', "3 bytes of data for 1"),
@@ -199,7 +214,6 @@ def _listed(value: str) -> str:
         ('graph "g" { input %x : int8[1] quant(1e39 : 0) }', "no positive, normal float32"),
         ('graph "g" { input %x : int8[1] quant(nan : 0) }', "no positive, normal float32"),
         ('graph "g" { input %x : int8[1] quant(0 : 0) }', "no positive, normal float32"),
-        ('graph "g" { input %x : int8[1] quant(1 : 128) }', "zero point beyond int8"),
     ],
 )
 def test_malformed_text_is_refused_with_a_place(text: str, message: str) -> None:

@@ -77,6 +77,17 @@ def test_edgetpu_digits(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_kernel(tmp_path: Path) -> None:
+    page, package = tmp_path / "motion.html", tmp_path / "motion.dwn"
+    output = run("kernel.py", "--timeline", str(page), "--output", str(package))
+    assert "verifier: nothing to object to" in output
+    assert "192 pixels have changed, 0 are wrong" in output
+    assert "cycles on the chip" in output
+    assert "<html" in page.read_text()
+    assert package.stat().st_size > 1000
+
+
+@pytest.mark.long
 def test_pycoral_digits() -> None:
     need("PIL", "examples")
     output = run("pycoral_digits.py")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 from tests.formats import test_custom_op, test_darwinn, test_tflite, test_xnnpack_format
-from tests.fuzz import programs, usb_host
+from tests.fuzz import programs
 from tests.hw_models.vm_programs import random_program
 from tests.support import corpus_models
 
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.targets.vm.program import EntryPoint, Executor, Invocation, host_program
+from fitzroy.execution.hosts import FORMAT, VERSION, values
 from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, tflite, xnnpack
 from fitzroy.formats.bytecode_module import BytecodeModule, write_module
 from fitzroy.formats.darwinn import PackageFile
@@ -19,6 +21,8 @@ from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList,
 from fitzroy.formats.object_file import write_object
 from fitzroy.formats.probe_report import Report, Result, Status, write_report
 from fitzroy.formats.reflection import Tensor
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.hosts import USB2, USB3
 from fitzroy.hw_models.usb_device.usbip import messages as usbip
 from fitzroy.hw_models.vm.text import disassemble
 from fitzroy.linker.objects.assembly import package_listing
@@ -305,19 +309,24 @@ def probe_reports() -> list[bytes]:
     ]
 
 
-SEEDS = {
-    "tflite": tflite_files,
-    "program": program_files,
-    "bundle": bundle_files,
-    "xnnpack": xnnpack_files,
-    "darwinn": darwinn_files,
-    "custom_op": custom_op_files,
-    "object": object_files,
-    "assembly": assembly_files,
-    "bitstream": bitstream_files,
-    "module": module_files,
-    "module_listing": module_listing_files,
-    "probe_report": probe_reports,
-    "usbip": usbip_files,
-    "usb": usb_host.scripts,
-}
+def host_profiles() -> list[bytes]:
+    """Profiles of the hosts with USB that come with the chip."""
+    return [
+        json.dumps(
+            {"format": FORMAT, "version": VERSION, "constants": values(host)}, indent=1
+        ).encode()
+        for host in BEAGLE.hosts.values()
+        if host.bus in (USB2, USB3)
+    ]
+
+
+def table_files() -> list[bytes]:
+    """Small files with texts and vectors of bytes, some of every format that has tables."""
+    return [
+        content
+        for files in (
+            tflite_files, program_files, xnnpack_files, darwinn_files, custom_op_files,
+            object_files, module_files,
+        )
+        for content in _smallest(files(), 6)
+    ]  # fmt: skip

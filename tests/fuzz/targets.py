@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from tests.fuzz import programs, usb_host
+from tests.fuzz import programs
 
 from fitzroy.base.errors import FitzroyError, FormatError, InternalError, UnsupportedError
 from fitzroy.compilation.build import compile
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.xnnpack.options import Uint8Policy
+from fitzroy.execution import hosts
 from fitzroy.formats import (
     bundled,
     bytecode_module,
@@ -27,7 +29,7 @@ from fitzroy.formats import (
     xnnpack,
 )
 from fitzroy.formats.darwinn import ExecutableType
-from fitzroy.formats.detect import FileKind, detect
+from fitzroy.formats.detect import FileKind
 from fitzroy.formats.object_file import ObjectFile, read_object, write_object
 from fitzroy.formats.probe_report import read_report, write_report
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction
@@ -56,8 +58,6 @@ from fitzroy.linker.resolve.caching import (
 )
 from fitzroy.linker.resolve.fields import AddressField
 from fitzroy.linker.schedule import derive
-
-Target = Callable[[bytes], None]
 
 BUDGET = 100_000
 """Most steps of the scalar core in a case, several times what any seed needs."""
@@ -382,26 +382,6 @@ def collected() -> Iterator[_Attempts]:
         raise attempts.refusal
 
 
-READERS: dict[str, Callable[[bytes], object]] = {
-    "tflite": tflite.read_model,
-    "program": executorch.read_program,
-    "bundle": bundled.read_bundle,
-    "xnnpack": xnnpack.read_blob,
-    "darwinn": darwinn.read_package,
-    "custom_op": lambda data: custom_op.extract(tflite.read_model(data)),
-    "object": read_object,
-    "assembly": lambda data: (parse_object if is_object(data.decode()) else parse_packages)(
-        data.decode()
-    ),
-    "bitstream": disassemble,
-    "module": lambda data: dialect_of(bytecode_module.read_module(data)),
-    "module_listing": lambda data: module_text.assemble(data.decode()),
-    "probe_report": read_report,
-    "usbip": usbip_messages,
-    "usb": usb_host.read_script,
-}
-
-
 def probe_report_target(data: bytes) -> None:
     report = read_report(data, "fuzz.json")
     if read_report(write_report(report)) != report:
@@ -411,44 +391,8 @@ def probe_report_target(data: bytes) -> None:
             raise AssertionError(f"{text!r} is confirmed")
 
 
-TARGETS: dict[str, Target] = {
-    "tflite": tflite_target,
-    "program": program_target,
-    "bundle": bundle_target,
-    "xnnpack": xnnpack_target,
-    "darwinn": darwinn_target,
-    "custom_op": custom_op_target,
-    "object": object_target,
-    "assembly": assembly_target,
-    "bitstream": bitstream_target,
-    "module": module_target,
-    "module_listing": module_listing_target,
-    "probe_report": probe_report_target,
-    "usbip": usbip_target,
-    "usb": lambda data: usb_host.play(data, BUDGET),
-}
-
-KINDS: dict[str, tuple[FileKind | None, ...]] = {
-    "tflite": (FileKind.TFLITE,),
-    "program": (FileKind.PROGRAM,),
-    "bundle": (FileKind.BUNDLED_PROGRAM, FileKind.BUNDLED_PROGRAM_BP04),
-    "xnnpack": (FileKind.XNNPACK,),
-    "darwinn": (FileKind.DARWINN,),
-    "custom_op": (FileKind.TFLITE,),
-    "object": (FileKind.OBJECT,),
-    "assembly": (None,),
-    "bitstream": (None,),
-    "module": (FileKind.MODULE,),
-    "module_listing": (None,),
-    "probe_report": (None,),
-    "usbip": (None,),
-    "usb": (None,),
-}
-"""What `detect` says of the seeds of each format; None if it knows none."""
-
-
-def run(name: str, data: bytes) -> None:
-    """Detect the format as a user's command would, then run the target whatever was found."""
-    with contextlib.suppress(FormatError):
-        detect(data)
-    TARGETS[name](data)
+def host_profile_target(data: bytes) -> None:
+    host = hosts.parse(data, "fuzz.json")
+    document = {"format": hosts.FORMAT, "version": hosts.VERSION, "constants": hosts.values(host)}
+    if hosts.parse(json.dumps(document).encode(), "again.json") != host:
+        raise AssertionError("a profile changes when written and read")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import struct
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.fuzz import programs
+from tests.fuzz import arrays, graphs, programs
 from tests.linker.edgetpu import small_object
+from tests.support import need
 from tests.work import calls_at_most
 
 from fitzroy.base.errors import FitzroyError, FormatError, LinkError, SimulationError
+from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.cli.terminal import Terminal
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.reference import evaluate
 from fitzroy.formats.object_file import Operand, Reserved, Run
 from fitzroy.hw_models.edgetpu import scalar
 from fitzroy.hw_models.edgetpu.scalar import ScalarCore
@@ -23,6 +30,8 @@ from fitzroy.hw_models.isa.stream import Infeed, Outfeed
 from fitzroy.hw_models.isa.tensor import NluTable
 from fitzroy.hw_models.isa.text import ChunkParser, listing, uncommented
 from fitzroy.hw_models.isa.traversal import traversal
+from fitzroy.hw_models.numerics import Arithmetic
+from fitzroy.hw_models.numerics.requantization import dequantize
 from fitzroy.linker.objects.text import parse_object
 from fitzroy.linker.packages.darwinn import link
 from fitzroy.linker.resolve.caching import segments_of
@@ -182,3 +191,76 @@ def test_resources_fit_packages(name: str) -> None:
 def test_the_programs_of_the_fuzzer_link_alone_and_together() -> None:
     names = [package.main.name for package in link(list(programs.objects()))]
     assert names == ["everything", "small", "other"]
+
+
+def test_means_of_nothing_are_refused() -> None:
+    text = 'graph "g" { input %x : float32[2,0] %y : float32[2] = mean(%x) {axes = [1]} output %y }'
+    with pytest.raises(FormatError, match="an empty operand has no mean"):
+        graphs.parse(text.replace("[1]}", "[1], keep_dims = false}").encode())
+
+
+@pytest.mark.filterwarnings("error")
+def test_steep_logistic_functions_do_not_warn() -> None:
+    kind = TensorType((3,), DType.INT8, Quantization.per_tensor(1000))
+    graph = Graph("steep")
+    graph.add_input("x", kind)
+    unit = TensorType((3,), DType.INT8, Quantization.per_tensor(1 / 256, -128))
+    graph.outputs = [graph.emit("sigmoid", ["x"], unit)]
+    inputs = {"x": np.array([-128, 0, 127], np.int8)}
+    (values,) = evaluate(graph, inputs, Arithmetic.TFLITE).values()
+    assert values.tolist() == [-128, 0, 127]
+
+
+@pytest.mark.filterwarnings("error")
+def test_kernels_compute_infinities_without_warnings() -> None:
+    graph = Graph("large")
+    graph.add_input("x", TensorType((2,), DType.FLOAT32))
+    graph.outputs = [graph.emit("exp", ["x"], TensorType((2,), DType.FLOAT32))]
+    (values,) = evaluate(graph, {"x": np.array([1e30, np.nan], np.float32)}).values()
+    assert values[0] == np.inf
+    assert np.isnan(values[1])
+
+
+@pytest.mark.parametrize("op", ["resize_bilinear", "resize_nearest_neighbor"])
+def test_images_of_nothing_are_not_resized(op: str) -> None:
+    text = (
+        'graph "g" { input %x : float32[1,2,0,3] %y : float32[1,4,4,3] = '
+        f"{op}(%x) {{size = [4, 4], sampling = legacy}} output %y }}"
+    )
+    with pytest.raises(FormatError, match="an image of 2 x 0"):
+        graphs.parse(text.encode())
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_float32_become_infinite() -> None:
+    real = dequantize(np.array([-128, 0, 127], np.int8), Quantization.per_tensor(3e37))
+    assert real.tolist() == [-np.inf, 0, np.inf]
+
+
+def test_documents_of_ascii_escape_delete(capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal().document({"name": "\x7f"})
+    assert capsys.readouterr().out == '{\n  "name": "\\u007f"\n}\n'
+
+
+def test_images_with_a_text_for_an_offset_are_refused() -> None:
+    need("PIL", "images")
+    from PIL import Image, TiffTags
+
+    stream = io.BytesIO()
+    Image.new("RGB", (2, 2)).save(stream, "TIFF")
+    offsets = 273
+    number, text = (struct.pack("<HH", offsets, kind) for kind in (TiffTags.LONG, TiffTags.ASCII))
+    assert stream.getvalue().count(number) == 1
+    with pytest.raises(FormatError, match="no readable image"):
+        arrays.as_image(stream.getvalue().replace(number, text))
+
+
+@pytest.mark.parametrize("kind", [DType.INT8, DType.INT16, DType.INT32, DType.INT64])
+def test_functions_of_wide_integers_need_no_table_of_all_of_them(kind: DType) -> None:
+    graph = Graph("wide")
+    graph.add_input("x", TensorType((3,), kind, Quantization.per_tensor(2)))
+    result = TensorType((3,), DType.UINT8, Quantization.per_tensor(1))
+    graph.outputs = [graph.emit("abs", ["x"], result)]
+    inputs = {"x": np.array([-3, 0, 50], kind.numpy)}
+    (values,) = evaluate(graph, inputs).values()
+    assert values.tolist() == [6, 0, 100]

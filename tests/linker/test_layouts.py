@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import corpus_models, corpus_params
 
-from fitzroy.base.errors import FormatError, LinkError
+from fitzroy.base.errors import CapacityError, FormatError, LinkError
 from fitzroy.base.types import Array
 from fitzroy.formats import custom_op, darwinn, flat, tflite
 from fitzroy.formats.darwinn import (
@@ -325,13 +325,19 @@ def test_tables_of_the_wrong_length() -> None:
     [
         ("bytes in 10", replace(layer_of((8, 8, 3)), size_bytes=10)),
         ("an extent of", replace(layer_of((8, 8, 3)), z_dim=0)),
-        ("an extent of", replace(layer_of((8, 8, 3)), y_dim=1 << 20, x_dim=1 << 20)),
+        ("bytes in 256", replace(layer_of((8, 8, 3)), y_dim=1 << 20, x_dim=1 << 20)),
         ("needs a layout", replace(layer_of((8, 8, 3)), any_layer=OutputLayer())),
     ],
 )
 def test_hostile_layers(match: str, layer: Layer) -> None:
     with pytest.raises(FormatError, match=match):
         output_map(layer)
+
+
+def test_more_positions_than_the_budget_has_memory_for() -> None:
+    vast = replace(layer_of((8, 8, 3)), y_dim=1 << 20, x_dim=1 << 20, size_bytes=3 << 40)
+    with pytest.raises(CapacityError, match="1048576 by 1048576"):
+        output_map(vast)
 
 
 def slice_of(ranges: list[tuple[int, int]], strides: list[int]) -> TensorLayout:

@@ -76,6 +76,11 @@ def is_usable_scale(scale: float) -> bool:
     return float(_SCALES.tiny) <= scale <= float(_SCALES.max)
 
 
+def _short(number: int) -> str:
+    """A number for people, however large it is."""
+    return str(number) if abs(number) < 1 << 64 else f"of {number.bit_length()} bits"
+
+
 @dataclass(frozen=True, slots=True)
 class Quantization:
     """Affine quantization: ``real = scale * (stored - zero_point)``.
@@ -103,6 +108,23 @@ class Quantization:
     def is_usable(self) -> bool:
         """Whether `is_usable_scale` holds for every scale."""
         return all(map(is_usable_scale, self.scale))
+
+    def fault(self, shape: tuple[int, ...]) -> str:
+        """What is wrong with the quantization of a tensor of a shape; empty if nothing is."""
+        for scale in self.scale:
+            if not is_usable_scale(scale):
+                return f"scale {scale:.7g}, which is no positive, normal float32 number"
+        for zero in self.zero_point:
+            if not -(2**31) <= zero < 2**31:
+                return f"zero point {_short(zero)}, which exceeds 32 bits"
+        count, axis = len(self.scale), self.axis
+        if len(self.zero_point) != count:
+            return f"{len(self.zero_point)} zero points for {count} scales"
+        if axis is None:
+            return "" if count == 1 else f"{count} scales of a whole tensor"
+        if not 0 <= axis < len(shape) or shape[axis] != count:
+            return f"{count} scales along dimension {axis} of shape {list(shape)}"
+        return ""
 
     def scale_array(self, rank: int) -> npt.NDArray[np.float32]:
         """Scales shaped to broadcast against a tensor of the given rank."""
@@ -153,6 +175,19 @@ class TensorType:
     def is_quantized(self) -> bool:
         """Whether elements are integers that stand for real numbers."""
         return self.quantization is not None
+
+    def fault(self) -> str:
+        """What is wrong with the quantization; empty if nothing is, or there is none."""
+        if self.quantization is None:
+            return ""
+        if not self.dtype.is_integer:
+            return f"{self.dtype.value} with a quantization, which integers have"
+        low, high = self.dtype.limits
+        for zero in self.quantization.zero_point:
+            if not low <= zero <= high:
+                name = self.dtype.value
+                return f"zero point {_short(zero)} of {name}, which holds {low} to {high}"
+        return self.quantization.fault(self.shape)
 
     def with_shape(self, shape: tuple[int, ...]) -> TensorType:
         """This type with another shape."""

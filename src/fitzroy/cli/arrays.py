@@ -212,10 +212,11 @@ def _pixels(
                 # Compressed pixels may be many more than the bytes of the file.
                 budget.demand(_PIXEL_BYTES * file.width * file.height, "the image", where=path)
                 image = ImageOps.exif_transpose(file).convert(_MODES[channels])
-    except FitzroyError:
+    except (FitzroyError, MemoryError):
         raise
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        # Pillow's message for unknown formats names a Python object.
+    except Exception as error:
+        # Decoders of Pillow raise whatever comes up: a text in the place of an offset ends in a
+        # TypeError. Its message for unknown formats names a Python object.
         text = "of no format that Pillow knows" if "BytesIO" in str(error) else str(error)
         raise FormatError(f"no readable image: {text}", path=path) from None
     if image.size != extent:

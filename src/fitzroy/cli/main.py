@@ -14,6 +14,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -170,7 +171,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # A name that the encoding of the terminal lacks is shown escaped.
             stream.reconfigure(errors="backslashreplace")
-    command = typer.main.get_command(app)
+    command = _parser()
     if os.environ.get(_COMPLETION):
         command.main(arguments, prog_name=_PROGRAM, complete_var=_COMPLETION)
     try:
@@ -184,6 +185,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         _silence()
         code = BROKEN_PIPE
     return code
+
+
+@cache
+def _parser() -> Any:
+    """What parses arguments; a process that calls `main` again and again makes it once."""
+    return typer.main.get_command(app)
 
 
 def _invoke(command: Any, arguments: Sequence[str]) -> int:

@@ -68,7 +68,8 @@ class Terminal:
         """Print a JSON document; numbers that JSON lacks become strings."""
         text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
         # Names may have controls and marks of direction that JSON does not have to escape.
-        self.raw(text if text.isascii() else "".join(map(_json_safe, text)))
+        safe = text.isascii() and "\x7f" not in text
+        self.raw(text if safe else "".join(map(_json_safe, text)))
         self.raw("\n")
 
     def raw(self, text: str) -> None:

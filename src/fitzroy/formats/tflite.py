@@ -18,7 +18,7 @@ import numpy as np
 
 from fitzroy.base import types
 from fitzroy.base.errors import FormatError, UnsupportedError
-from fitzroy.base.types import Array, DType, Quantization, is_usable_scale
+from fitzroy.base.types import Array, DType, Quantization
 from fitzroy.formats import flat
 from fitzroy.formats.flat import (
     Table,
@@ -1823,32 +1823,15 @@ def quantization_of(tensor: Tensor, path: str = "") -> Quantization | None:
     if parameters.scale is None or not len(parameters.scale):
         return None
     scale = tuple(float(value) for value in parameters.scale)
-    wrong = [value for value in scale if not is_usable_scale(value)]
-    if wrong:
-        raise FormatError(
-            f"scale {wrong[0]:.7g}, which is no positive, normal float32 number",
-            path=path,
-            table=name,
-        )
     zero_point = ints(parameters.zero_point) or (0,)
-    outside = [value for value in zero_point if not -(2**31) <= value < 2**31]
-    if outside:
-        raise FormatError(f"zero point {outside[0]} exceeds 32 bits", path=path, table=name)
     if len(zero_point) == 1:
         zero_point *= len(scale)
-    if len(zero_point) != len(scale):
-        raise FormatError(
-            f"{len(zero_point)} zero points for {len(scale)} scales", path=path, table=name
-        )
-    if len(scale) == 1:
-        return Quantization(scale, zero_point)
-    shape, axis = shape_of(tensor, path), parameters.quantized_dimension
-    if not 0 <= axis < len(shape) or shape[axis] != len(scale):
-        raise FormatError(
-            f"{len(scale)} scales along dimension {axis} of shape {list(shape)}",
-            path=path, table=name,
-        )  # fmt: skip
-    return Quantization(scale, zero_point, axis)
+    axis = None if len(scale) == 1 else parameters.quantized_dimension
+    found = Quantization(scale, zero_point, axis)
+    fault = found.fault(shape_of(tensor, path))
+    if fault:
+        raise FormatError(fault, path=path, table=name)
+    return found
 
 
 def type_of(tensor: Tensor, path: str = "") -> types.TensorType:
@@ -1859,14 +1842,9 @@ def type_of(tensor: Tensor, path: str = "") -> types.TensorType:
         UnsupportedError: an element type or a quantization without counterpart.
     """
     type = types.TensorType(shape_of(tensor, path), dtype_of(tensor), quantization_of(tensor, path))
-    if type.quantization is not None and type.dtype.is_integer:
-        low, high = type.dtype.limits
-        outside = [zero for zero in type.quantization.zero_point if not low <= zero <= high]
-        if outside:
-            raise FormatError(
-                f"zero point {outside[0]} of {type.dtype.value}, which holds {low} to {high}",
-                path=path, table=f"Tensor {tensor.name!r}",
-            )  # fmt: skip
+    fault = type.fault() if type.dtype.is_integer else ""
+    if fault:
+        raise FormatError(fault, path=path, table=f"Tensor {tensor.name!r}")
     return type
 
 

@@ -11,7 +11,9 @@ import numpy as np
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Value
 from fitzroy.compiler.targets.edgetpu.codegen.builder import mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import padded, rows_at, send
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import consume, unpack
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import Walk, walk
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import send
 from fitzroy.compiler.targets.edgetpu.codegen.layers import (
     Context,
     Layer,
@@ -19,6 +21,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.layers import (
     filled,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.codegen.matrices import COVERED
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
     LANES,
@@ -33,21 +36,20 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     temporary,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, full
+from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, WHOLE, full
 from fitzroy.compiler.targets.edgetpu.requantization import (
     SIGNED_OFFSET,
     unsigned_zero_point,
 )
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.isa.conversion import WideToNarrow
-from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag
+from fitzroy.hw_models.isa.fields import TileFlag
 from fitzroy.hw_models.isa.ring import RingConsume
-from fitzroy.hw_models.isa.traversal import NARROW, traversal
 
 
-def _counted(rows: int) -> int:
-    """Level at which rows are counted: published programs count one or two, or all as a whole."""
-    return 0 if rows <= SLOTS else 1
+def _counted(rows: int) -> str:
+    """What is counted: published programs count one or two rows, or all of them as a whole."""
+    return "row" if rows <= SLOTS else WHOLE
 
 
 @dataclass(eq=False, kw_only=True)
@@ -69,34 +71,26 @@ class Constant(Layer):
         rows = self._rows(result)
         first = builder.staging - max(rows)
 
-        def unpack(tile: int) -> WideToNarrow | None:
+        def take(tile: int) -> WideToNarrow | None:
             cover = result.cover(tile)
             if cover is None:
                 return None
-            return WideToNarrow(
-                wide=rows_at(first, [(rows[tile], 1)]),
-                narrow=traversal(
-                    cover.base // WORD,
-                    [(count, stride // WORD) for count, stride in cover.dims],
-                    rank=NARROW.rank,
-                ),
-                wide_to_narrow=Producer(0),
-                wait=padded([full(TileFlag.RING_READ_A, _counted(rows[tile]))], 2),
-                pack_level=len(cover.dims),
+            dims = zip(COVERED, cover.dims, strict=True)
+            words = tuple((name, count, stride // WORD) for name, (count, stride) in dims)
+            return unpack(
+                walk(first, row=(rows[tile], 1)),
+                Walk(cover.base // WORD, words),
+                publish="word",
+                acquire=[full(TileFlag.RING_READ_A, _counted(rows[tile]))],
             )
 
-        def consume(tile: int) -> RingConsume | None:
+        def store(tile: int) -> RingConsume | None:
             if not rows[tile]:
                 return None
-            return RingConsume(
-                op=Opcode.RING_CONSUME_A,
-                wide=rows_at(first, [(rows[tile], 1)]),
-                wait=padded([], 1),
-                ring_read=Producer(_counted(rows[tile])),
-            )
+            return consume(0, walk(first, row=(rows[tile], 1)), publish=_counted(rows[tile]))
 
-        builder.on_tiles(unpack)
-        builder.on_tiles(consume)
+        builder.on_tiles(take)
+        builder.on_tiles(store)
         (operand,) = self.weights
         begin = 0
         for tile, count in enumerate(rows):

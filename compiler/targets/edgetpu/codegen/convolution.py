@@ -8,8 +8,13 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import ClassVar
 
-from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference, mask_of
+from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.codegen.halo import Blocks
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.contraction import Contraction, Lanes
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import Axis
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import consume
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import Vectors, WeightStream, send
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights, Window
 from fitzroy.compiler.targets.edgetpu.codegen.memory import Piece
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
@@ -22,35 +27,13 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Reach,
     round_up,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, free, full
+from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage
-from fitzroy.formats.object_file import Part, SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.isa.conversion import WideToNarrow
-from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag, Watcher
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.partial_sums import PUBLISHED_RUN
-from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import (
-    BYTES,
-    NARROW,
-    QUARTERS,
-    WIDE,
-    Prefix,
-    Traversal,
-    traversal,
-)
 from fitzroy.hw_models.parameters import ConvolutionLayout
-
-QUARTER = 4
-"""Addresses of tensor operations in wide memory count quarters of a row."""
-
-SLOT = 32
-"""Entries of scaling memory of a slot."""
-
-BIASES = 64
-"""First entry of scaling memory for biases."""
 
 REST_ROWS = 1
 """Rows below those of vectors that take what nobody needs."""
@@ -173,9 +156,7 @@ class Convolution(Layer):
             chunks=plan.chunks,
             blocks=plan.blocks,
             prefix=plan.prefix,
-            vectors=int(self.layout.prefix.scales) + int(self.layout.prefix.biases),
-            scales=self.layout.prefix.scales,
-            lanes=self.layout.lanes,
+            vectors=vectors_of(self.layout),
             top=top,
             channel=channel,
         )
@@ -349,210 +330,10 @@ def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
     return delivery + latency + (count - 1) * period + steps
 
 
-def stage_fields(stage: OutputStage) -> dict[str, object]:
-    """The fields of a tensor operation that an output stage fixes."""
-    return {
-        "scale": stage.scale,
-        "minimum": stage.minimum,
-        "maximum": stage.maximum,
-        "output_zero_point": stage.output_zero_point,
-        "a_zero_point": stage.a_zero_point,
-        "c_zero_point": stage.c_zero_point,
-        "constant": stage.constant,
-        "scale_in_memory": stage.scale_in_memory,
-        "bias_in_memory": stage.bias_in_memory,
-        "zero_points_in_memory": stage.zero_points_in_memory,
-        "nlu": stage.nlu,
-        "nlu_odd": stage.nlu_odd,
-    }
-
-
-def bytes_at(base: int, dims: list[tuple[int, int]], **more: object) -> Traversal:
-    """Bytes of narrow memory; dims are (count, stride), innermost first.
-
-    A loop that runs once goes nowhere, so that its stride need not fit the field.
-    """
-    most = 1 << BYTES.address
-    held = [(count, 0 if count == 1 and abs(step) >= most else step) for count, step in dims]
-    return traversal(base, held, rank=BYTES.rank, **more)  # type: ignore[arg-type]
-
-
-def quarters_at(base: int, dims: list[tuple[int, int]], **more: object) -> Traversal:
-    """Quarter rows of wide memory."""
-    return traversal(base, dims, rank=QUARTERS.rank, **more)  # type: ignore[arg-type]
-
-
-def rows_at(base: int, dims: list[tuple[int, int]], **more: object) -> Traversal:
-    """Rows of wide memory."""
-    return traversal(base, dims, rank=WIDE.rank, **more)  # type: ignore[arg-type]
-
-
-def padded(items: Sequence[Watcher], count: int) -> tuple[Watcher | None, ...]:
-    """Wait conditions, filled up to as many as an instruction has."""
-    return (*items, *[None] * (count - len(items)))
-
-
-def loops_of(counts: Sequence[int]) -> tuple[int, ...]:
-    """Loops of a tensor operation, filled up to eight."""
-    return (*counts, *[1] * (8 - len(counts)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightStream:
-    """Weights on their way from their owners through two slots at the top of wide memory.
-
-    Attributes:
-        staged: weight rows of a slot.
-        slots: how many slots; other numbers than two must divide the chunks of a block, or the
-            blocks if they have a single chunk.
-        chunks: chunks of weights of a block, each of which takes a slot.
-        blocks: blocks of output channels.
-        prefix: words of vectors in front of each block.
-        vectors: how many of them go to scaling memory.
-        scales: whether the first of those holds scales.
-        lanes: lanes of every word.
-        top: behind the last row.
-        channel: channel of the ring.
-    """
-
-    staged: int
-    slots: int = SLOTS
-    chunks: int
-    blocks: int
-    prefix: int
-    vectors: int
-    scales: bool
-    lanes: int
-    top: int
-    channel: int = 1
-
-    @property
-    def weights(self) -> int:
-        """First row of weights."""
-        return self.top - self.slots * self.staged
-
-    @property
-    def vector_slots(self) -> int:
-        """Slots of vectors: a block has one."""
-        return self.slots if self.chunks == 1 else SLOTS
-
-    @property
-    def vector_rows(self) -> int:
-        """First row of vectors, and behind the last row of whatever else."""
-        return self.weights - self.vector_slots * self.prefix
-
-    @property
-    def delivered(self) -> TileFlag:
-        """Flag that counts chunks."""
-        return (TileFlag.RING_READ_A, TileFlag.RING_READ_B)[self.channel]
-
-    @property
-    def single(self) -> bool:
-        """Whether there is nothing but one row, which its owner sends.
-
-        It is sent twice, to the same place: no published program sends a single row on channel B,
-        or takes one from it.
-        """
-        return self.channel == 1 and self.blocks * (self.prefix + self.chunks * self.staged) == 1
-
-    def turns(self, step: int, dim: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
-        """Loops over chunks and blocks of a traversal, which go round the slots.
-
-        Args:
-            step: distance of slots.
-            dim: the dimension of the first of these loops.
-
-        Returns:
-            The loops, and `fifo_dim` and `fifo_step`.
-        """
-        chunks, blocks, slots = self.chunks, self.blocks, self.slots
-        if slots == SLOTS:
-            return [(chunks, 0), (blocks, 0)], (dim, step)
-        if chunks == 1:
-            return [(slots, step), (blocks // slots, 0)], (0, 0)
-        return [(slots, step), (chunks // slots, 0), (blocks, 0)], (0, 0)
-
-    def receive(self, builder: Builder, tiles: int) -> None:
-        """Tiles take the weights from the ring, and the vectors to scaling memory."""
-        vectors = self.vector_rows
-        loops, ping_pong = self.turns(self.staged, 1)
-        prefix = None
-        if self.prefix:
-            # Before the loop over blocks, which slots may have divided.
-            level = 0 if self.chunks == 1 else len(loops) - 1
-            prefix = Prefix(level, vectors, self.prefix, self.weights - 1, self.prefix)
-        builder.emit(
-            RingConsume(
-                op=(Opcode.RING_CONSUME_A, Opcode.RING_CONSUME_B)[self.channel],
-                tiles=tiles,
-                wide=rows_at(self.weights, [(2, 0)])
-                if self.single
-                else rows_at(self.weights, [(self.staged, 1), *loops], ping_pong=ping_pong),
-                prefix=prefix,
-                wait=padded([free(TileFlag.PARAMETERS, 1, slots=self.slots)], 1),
-                ring_read=Producer(1),
-            )
-        )
-        if not self.vectors:
-            return
-        count = self.vector_slots
-        builder.emit(
-            WideToNarrow(
-                tiles=tiles,
-                wide=rows_at(
-                    vectors,
-                    [(self.vectors, 1), (self.blocks, 0)]
-                    if count == SLOTS
-                    else [(self.vectors, 1), (count, self.prefix), (self.blocks // count, 0)],
-                    ping_pong=(1, self.prefix) if count == SLOTS else (0, 0),
-                ),
-                narrow=traversal(
-                    0 if self.scales else BIASES,
-                    [(self.lanes // 2, 1), (self.vectors, SLOTS * SLOT), (self.blocks, 0)],
-                    rank=NARROW.rank,
-                    ping_pong=(2, SLOT),
-                ),
-                to_scaling=True,
-                pack_level=1,
-                wait=padded(
-                    [
-                        # Vectors come in front of the first chunk of a block.
-                        full(self.delivered, 1, step=self.chunks, before=1 - self.chunks),
-                        free(TileFlag.AVDATA, 2),
-                    ],
-                    2,
-                ),
-                wide_to_narrow=Producer(2),
-            )
-        )
-
-    def receive_rest(self, builder: Builder, tiles: int, weights: Weights) -> None:
-        """Tiles take what fills up the last unit of weights that come from the host."""
-        used = self.blocks * (self.prefix + self.chunks * self.staged)
-        rest = len(weights.data) // (WORD * self.lanes) - used
-        if rest:
-            builder.emit(
-                RingConsume(
-                    op=Opcode.RING_CONSUME_A,
-                    tiles=tiles,
-                    wide=rows_at(self.vector_rows - REST_ROWS, [(rest, 0)]),
-                )
-            )
-
-    def waits(self, chunk: int, block: int) -> list[Watcher]:
-        """What a tensor operation waits for before its loops over chunks and blocks."""
-        weights = full(self.delivered, chunk)
-        return [weights, full(TileFlag.WIDE_TO_SCALING, block)] if self.vectors else [weights]
-
-    def zero_points(self, stage: OutputStage) -> dict[str, int]:
-        """Fields of a tensor operation with zero points in the last word of vectors."""
-        if not stage.zero_points_in_memory:
-            return {}
-        return {
-            "zero_point_base": self.vector_rows + self.prefix - 1,
-            "zero_point_step": self.prefix,
-            "zero_point_last": self.weights - 1,
-        }
+def vectors_of(layout: ConvolutionLayout) -> Vectors:
+    """The vectors of a layout that go to scaling memory."""
+    prefix = layout.prefix
+    return Vectors(int(prefix.scales) + int(prefix.biases), prefix.scales, layout.lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -599,60 +380,24 @@ def convolve(
     stream.receive(builder, mask_of(active))
     builder.on_tiles(operations.get, active)
     if context.streamed(weights.name):
-        stream.receive_rest(builder, mask_of(active), weights)
-        context.host.send(builder, weights.units, mask_of(active), stream.lanes)
+        _receive_rest(builder, stream, mask_of(active), weights)
+        context.host.send(builder, weights.units, mask_of(active), stream.vectors.lanes)
         return
     sent = Sent(weights.name, context.pieces[weights.name], mask_of(active))
     (sender or send_rows)(builder, stream, sent)
 
 
+def _receive_rest(builder: Builder, stream: WeightStream, tiles: int, weights: Weights) -> None:
+    """Tiles take what fills up the last unit of weights that come from the host."""
+    rest = len(weights.data) // (WORD * stream.vectors.lanes) - stream.words
+    if rest:
+        rows = walk(stream.vector_rows - REST_ROWS, row=(rest, 0))
+        builder.emit(consume(0, rows, publish=None, tiles=tiles))
+
+
 def send_rows(builder: Builder, stream: WeightStream, sent: Sent) -> None:
     """Owners send words on channel B, a row each."""
     send(builder, sent.name, sent.pieces, sent.destination, twice=stream.single)
-
-
-def send(
-    builder: Builder,
-    name: str,
-    pieces: Sequence[Piece],
-    destination: int,
-    words: range | None = None,
-    *,
-    channel: int = 1,
-    twice: bool = False,
-) -> None:
-    """Owners send words of an operand.
-
-    Args:
-        builder: the program.
-        name: name of the operand.
-        pieces: where its words lie.
-        destination: tiles that receive them.
-        words: which of them, all by default.
-        channel: channel of the ring.
-        twice: whether every word is sent twice.
-    """
-    at = 0
-    for piece in pieces:
-        low, high = 0, piece.words
-        if words is not None:
-            low, high = max(low, words.start - at), min(high, words.stop - at)
-        at += piece.words
-        if low >= high:
-            continue
-        loops = [(2, 0), (high - low, 1)] if twice else [(high - low, 1)]
-        rows = rows_at(piece.row + low, loops)
-        builder.emit(
-            RingProduce(
-                tiles=1 << piece.tile,
-                wide=rows,
-                token=Producer(0),
-                wait=padded([builder.tokens.turn(channel, len(loops), rows.steps)], 2),
-                channel=channel,
-                destination=destination,
-            ),
-            Reference("wide.base", SymbolKind.OPERAND, name, Part.ROW, low, piece.group),
-        )
 
 
 def _operation(
@@ -670,70 +415,30 @@ def _operation(
         return None
     (top, _), (left, _) = layer.positions(result, tile)
     rows, columns = layer.rows, layer.columns
-    chunk, chunks, staged, blocks = plan.chunk, plan.chunks, plan.staged, plan.blocks
-    positions = width * height
-    start = source.address(
-        tile, top * rows.stride - rows.before, left * columns.stride - columns.before
-    )
-    loops = [columns.kernel, rows.kernel, chunk, width, height]
-    a = [
-        (columns.kernel, source.depth * columns.dilation),
-        (rows.kernel, source.pitch * rows.dilation),
-        (chunk, WORD),
-        (width, source.depth * columns.stride),
-        (height, source.pitch * rows.stride),
-    ]
-    turns, ping_pong = stream.turns(QUARTER * staged, 2)
-    reduction = 0b111
-    if chunks > 1:
-        loops.append(chunks)
-        a.append((chunks, WORD * chunk))
-        reduction |= 1 << 5
-    outer = len(loops)
-    loops.append(blocks)
-    a.append((blocks, 0))
-    in_memory = chunks > 1 and positions > 1
-    if in_memory:
-        sums = QUARTER * (stream.vector_rows - plan.sums)
-        d = quarters_at(sums, [(staged, 0), (positions, QUARTER), (chunks, 0), (blocks, 0)])
-    else:
-        d = quarters_at(
-            0, [(staged * chunks, 0), (positions, 0), (blocks, 0)], ping_pong=(1, QUARTER)
-        )
-    return TensorOp(
-        op=Opcode.MAC,
-        loops=loops_of(loops),
-        a=bytes_at(start, a),
-        b=bytes_at(
-            result.address(
-                tile,
-                top * rows.phases + rows.phase,
-                left * columns.phases + columns.phase,
-                LANES * first,
-            ),
-            [
-                (plan.lanes // WORD, WORD),
-                (width, result.depth * columns.phases),
-                (height, result.pitch * rows.phases),
-                (blocks, LANES),
-            ],
-            part=(plan.last // WORD, 3) if plan.last != plan.lanes and blocks > 1 else None,
+    across, down = source.depth, source.pitch
+    return Contraction(
+        source=source.address(
+            tile, top * rows.stride - rows.before, left * columns.stride - columns.before
         ),
-        c=quarters_at(
-            QUARTER * stream.weights,
-            [(staged, QUARTER), (positions, 0), *turns],
-            ping_pong=ping_pong,
+        result=result.address(
+            tile,
+            top * rows.phases + rows.phase,
+            left * columns.phases + columns.phase,
+            LANES * first,
         ),
-        d=d,
-        avdata=Producer(3),
-        parameters=Producer(2),
-        wait=padded(stream.waits(5, outer), 6),
-        trained=True,
-        accumulate=not in_memory,
-        block_level=outer,
-        reduction=reduction,
-        lanes=plan.lanes,
-        lanes_last=plan.last,
-        **stream.zero_points(layer.stage),  # type: ignore[arg-type]
-        **stage_fields(layer.stage),  # type: ignore[arg-type]
-    )
+        taps=[
+            Axis("kx", columns.kernel, across * columns.dilation),
+            Axis("ky", rows.kernel, down * rows.dilation),
+            Axis("word", plan.chunk, WORD),
+        ],
+        positions=[
+            Axis("x", width, across * columns.stride, result.depth * columns.phases),
+            Axis("y", height, down * rows.stride, result.pitch * rows.phases),
+        ],
+        chunk=Axis("chunk", plan.chunks, WORD * plan.chunk),
+        block=Axis("block", plan.blocks, 0, LANES),
+        lanes=Lanes.channels(plan.lanes, plan.last),
+        weights=stream,
+        sums=plan.sums,
+        stage=layer.stage,
+    ).operation()

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import PLAIN, QUARTER, Axis, moves
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import fill
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Window
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import (
     IDENTITY,
-    PLAIN,
     Row,
     kept,
     matrices,
-    moves,
     narrow_bytes,
     shifted,
 )
@@ -30,10 +30,9 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Reach,
 )
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage
-from fitzroy.hw_models.isa.fields import Opcode, Producer
+from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import WIDE, Traversal, traversal
 
 # --- parts of images -----------------------------------------------------------------------------
 
@@ -302,12 +301,12 @@ def _each(
             WORD * part.source,
         )
         over = [
-            (part.words, WORD, WORD, 0),
-            (x_end - x, source.depth * columns.stride, result.depth * columns.step, 0),
-            (y_end - y, source.pitch * rows.stride, result.pitch * rows.step, 0),
+            Axis("word", part.words, WORD, WORD),
+            Axis("x", x_end - x, source.depth * columns.stride, result.depth * columns.step),
+            Axis("y", y_end - y, source.pitch * rows.stride, result.pitch * rows.step),
         ]
         target = _target(result, section, part, tile, y, x) + moved
-        taps = [(len(part.rows), WORD, QUARTER)]
+        taps = [Axis("matrix", len(part.rows), WORD, 0, QUARTER)]
         return moves(start, target, row, taps, over, section.stage)
 
     builder.on_tiles(make)
@@ -323,8 +322,8 @@ def _join(
     (y, y_end), (x, x_end) = box
     across, down = result.depth * section.columns.step, result.pitch * section.rows.step
     place = _target(result, section, part, tile, y, x)
-    over = [(x_end - x, across, across, 0), (y_end - y, down, down, 0)]
-    return moves(place, place, row, [(2, moved, QUARTER)], over, PLAIN)
+    over = [Axis("x", x_end - x, across, across), Axis("y", y_end - y, down, down)]
+    return moves(place, place, row, [Axis("part", 2, moved, 0, QUARTER)], over)
 
 
 def _numbers(result: Image, section: Section, tile: int) -> tuple[Interval, Interval] | None:
@@ -349,8 +348,7 @@ def _fill(builder: Builder, result: Image, section: Section, value: int) -> None
             strip = _strips(section, result, tile)[index]
             if strip is None:
                 return None
-            word = value * 0x01010101
-            return Mesh(op=opcode, receive=strip, received=Producer(2), fill=True, fill_word=word)
+            return fill(strip, value * 0x01010101, op=opcode)
 
         builder.on_tiles(make)
 
@@ -363,7 +361,7 @@ _MESHES = (
 )
 
 
-def _strips(section: Section, result: Image, tile: int) -> list[Traversal | None]:
+def _strips(section: Section, result: Image, tile: int) -> list[Walk | None]:
     """What a tile owns above, below, left and right of a section."""
     (top, bottom), (left, right) = result.owned(tile)
     if top == bottom or left == right:
@@ -384,12 +382,12 @@ def _strips(section: Section, result: Image, tile: int) -> list[Traversal | None
     return [_rectangle(result, tile, *box) for box in boxes]
 
 
-def _rectangle(image: Image, tile: int, rows: Interval, columns: Interval) -> Traversal | None:
+def _rectangle(image: Image, tile: int, rows: Interval, columns: Interval) -> Walk | None:
     height, width = rows[1] - rows[0], columns[1] - columns[0]
     if height <= 0 or width <= 0:
         return None
-    return traversal(
+    return walk(
         image.address(tile, rows[0], columns[0]) // WORD,
-        [(width * image.depth // WORD, 1), (height, image.pitch // WORD)],
-        rank=WIDE.rank,
+        word=(width * image.depth // WORD, 1),
+        line=(height, image.pitch // WORD),
     )

@@ -25,24 +25,21 @@ from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, Reference
 from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
-    QUARTER,
     REST_ROWS,
     Convolution,
     Sent,
-    WeightStream,
-    bytes_at,
     convolve,
     fewest_slots,
-    loops_of,
-    padded,
     pipeline,
     published_slots,
-    quarters_at,
-    rows_at,
     send_rows,
-    stage_fields,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.halo import Blocks
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.contraction import Contraction, Lanes
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import Axis
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import produce
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import Vectors, WeightStream
 from fitzroy.compiler.targets.edgetpu.codegen.layers import (
     Context,
     Layer,
@@ -66,21 +63,19 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     ROWS,
     TILES,
     WORD,
-    Axis,
     Image,
     Placed,
     Reach,
     round_up,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.placement import Axis as ImageAxis
 from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS
 from fitzroy.compiler.targets.edgetpu.requantization import SIGNED_OFFSET, OutputStage, output_stage
 from fitzroy.formats.object_file import OperandKind, Part, SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.isa.fields import Opcode, Producer
-from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, traversal
+from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER
 from fitzroy.hw_models.parameters import Prefix, WordKind, ZeroBias, effective_scale, prefix_for
 
 _GROUPS = LANES // WORD
@@ -294,8 +289,10 @@ class Depthwise(Layer):
         source, base = replace(source, base=0), 0
         for tile in range(TILES):
             if result.active(tile):
-                loops = _loops(self, source, result, tile)
-                base = max(base, loops.a[0] + sum((n - 1) * stride for n, stride in loops.a[1]))
+                block = Axis("block", self.patch.blocks(self.in_channels), WORD * self.patch.words)
+                axes = [*_taps(self, source), *_positions(self, source, result, tile), block]
+                ends = sum((axis.count - 1) * axis.read for axis in axes)
+                base = max(base, _start(self, source, result, tile) + ends)
         return max(0, round_up(base + WORD - source.nbytes, WORD))
 
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
@@ -323,9 +320,11 @@ class Depthwise(Layer):
             chunks=1,
             blocks=self.patch.blocks(self.in_channels),
             prefix=len(self.vectors),
-            vectors=int(self.stage.scale_in_memory) + int(self.stage.bias_in_memory),
-            scales=self.stage.scale_in_memory,
-            lanes=_FIFO_LANES if packed else operand.lanes,
+            vectors=Vectors(
+                int(self.stage.scale_in_memory) + int(self.stage.bias_in_memory),
+                self.stage.scale_in_memory,
+                _FIFO_LANES if packed else operand.lanes,
+            ),
             top=context.builder.staging,
             channel=0 if packed or context.streamed(operand.name) else 1,
         )
@@ -372,106 +371,76 @@ class Dense(Depthwise):
 
 # --- emission ------------------------------------------------------------------------------------
 
-Dims = list[tuple[int, int]]
 
-
-@dataclass(frozen=True, slots=True)
-class _Loops:
-    """Loops of the operation of a tile.
-
-    Attributes:
-        counts: iterations of the loops, innermost first, without the blocks.
-        summed: how many of them are sums.
-        a: base and dims of the operand, with the blocks.
-        b: base and dims of the result, with the blocks.
-    """
-
-    counts: list[int]
-    summed: int
-    a: tuple[int, Dims]
-    b: tuple[int, Dims]
-
-
-def _loops(layer: Depthwise, source: Image, result: Image, tile: int) -> _Loops:
-    patch = layer.patch
-    height, width = result.area(tile)
+def _start(layer: Depthwise, source: Image, result: Image, tile: int) -> int:
+    """Byte address of what the first tap of the first patch reads."""
     (top, _), (left, _) = result.owned(tile)
     rows, columns = layer.rows, layer.columns
-    start = source.address(
+    return source.address(
         tile, top * rows.stride - rows.before, left * columns.stride - columns.before
     )
+
+
+def _taps(layer: Depthwise, source: Image) -> list[Axis]:
+    """What is summed over."""
+    patch = layer.patch
     taps = [
-        (patch.words, WORD),
-        (patch.columns.taps, columns.dilation * source.depth),
-        (patch.rows.taps, rows.dilation * source.pitch),
+        Axis("word", patch.words, WORD),
+        Axis("kx", patch.columns.taps, layer.columns.dilation * source.depth),
+        Axis("ky", patch.rows.taps, layer.rows.dilation * source.pitch),
     ]
-    # Outputs from one patch to the next, between those of a patch and beyond.
-    across = _steps(patch.columns, width)
-    down = _steps(patch.rows, height)
-    reads = [(count, step * columns.stride * source.depth) for count, step in across]
-    reads += [(count, step * rows.stride * source.pitch) for count, step in down]
-    writes = [(count, step * result.depth) for count, step in across]
-    writes += [(count, step * result.pitch) for count, step in down]
-    lanes = [
-        (patch.columns.positions, patch.columns.spread * result.depth),
-        (patch.rows.positions, patch.rows.spread * result.pitch),
-    ]
-    blocks = patch.blocks(layer.in_channels)
-    summed = _used(taps) or [(1, WORD)]
-    return _Loops(
-        [count for count, _ in summed + _used(reads)],
-        len(summed),
-        (start, [*summed, *_used(reads), (blocks, WORD * patch.words)]),
-        (
-            result.address(tile, top, left),
-            [(patch.groups, WORD), *_used(lanes + writes), (blocks, WORD * patch.groups)],
-        ),
-    )
+    return _used(taps) or taps[:1]
 
 
-def _steps(strip: Strip, extent: int) -> Dims:
-    return [(strip.offsets(extent), 1), (strip.count(extent), strip.stride(extent))]
+def _positions(layer: Depthwise, source: Image, result: Image, tile: int) -> list[Axis]:
+    """Patches, from one to the next: between the outputs of a patch, and beyond."""
+    height, width = result.area(tile)
+    found = []
+    for name, strip, extent, window, read, write in (
+        ("x", layer.patch.columns, width, layer.columns, source.depth, result.depth),
+        ("y", layer.patch.rows, height, layer.rows, source.pitch, result.pitch),
+    ):
+        stride = strip.stride(extent)
+        read *= window.stride
+        found += [
+            Axis(f"{name} between", strip.offsets(extent), read, write),
+            Axis(name, strip.count(extent), stride * read, stride * write),
+        ]
+    return _used(found)
 
 
-def _used(dims: Dims) -> Dims:
+def _used(axes: Sequence[Axis]) -> list[Axis]:
     """Loops that run more than once."""
-    return [dim for dim in dims if dim[0] > 1]
+    return [axis for axis in axes if axis.count > 1]
 
 
 def _operation(
     layer: Depthwise, source: Image, result: Image, tile: int, stream: WeightStream
 ) -> TensorOp:
     """The tensor operation of one tile."""
-    patch, loops = layer.patch, _loops(layer, source, result, tile)
-    staged, blocks = stream.staged, stream.blocks
-    patches = math.prod(loops.counts[loops.summed :])
-    outer = len(loops.counts)
-    turns, ping_pong = stream.turns(QUARTER * staged, 2)
-    groups = -(-layer.channels // WORD) - patch.groups * (blocks - 1)
-    base, b = loops.b
-    return TensorOp(
-        op=Opcode.MAC,
-        loops=loops_of([*loops.counts, blocks]),
-        a=bytes_at(*loops.a),
-        b=bytes_at(base, b, part=(groups, len(b) - 1) if groups != patch.groups else None),
-        c=quarters_at(
-            QUARTER * stream.weights,
-            [(staged, QUARTER), (patches, 0), *turns],
-            ping_pong=ping_pong,
-        ),
-        d=quarters_at(0, [(staged, 0), (patches, 0), (blocks, 0)], ping_pong=(1, QUARTER)),
-        avdata=Producer(len(b) - 1),
-        parameters=Producer(2),
-        wait=padded(stream.waits(outer, outer), 6),
-        trained=True,
-        accumulate=True,
-        block_level=outer,
-        reduction=(1 << loops.summed) - 1,
-        lanes=patch.lanes,
-        lanes_last=patch.lanes // patch.groups * groups,
-        **stream.zero_points(layer.stage),  # type: ignore[arg-type]
-        **stage_fields(layer.stage),  # type: ignore[arg-type]
+    patch = layer.patch
+    (top, _), (left, _) = result.owned(tile)
+    groups = -(-layer.channels // WORD) - patch.groups * (stream.blocks - 1)
+    spread = (
+        ("lane x", patch.columns.positions, patch.columns.spread * result.depth),
+        ("lane y", patch.rows.positions, patch.rows.spread * result.pitch),
     )
+    return Contraction(
+        source=_start(layer, source, result, tile),
+        result=result.address(tile, top, left),
+        taps=_taps(layer, source),
+        positions=_positions(layer, source, result, tile),
+        chunk=Axis("chunk", 1),
+        block=Axis("block", stream.blocks, WORD * patch.words, WORD * patch.groups),
+        lanes=Lanes(
+            patch.lanes,
+            patch.lanes // patch.groups * groups,
+            patch.groups,
+            tuple(dim for dim in spread if dim[1] > 1),
+        ),
+        weights=stream,
+        stage=layer.stage,
+    ).operation()
 
 
 def _send_words(builder: Builder, stream: WeightStream, sent: Sent) -> None:
@@ -480,20 +449,14 @@ def _send_words(builder: Builder, stream: WeightStream, sent: Sent) -> None:
     words = stream.blocks * (stream.prefix + stream.staged) * _FIFO_LANES
     blocks = -(-words // _FIFO_BLOCK)
     last = words - _FIFO_BLOCK * (blocks - 1)
-    halves = [(_FIFO_BLOCK, 1), (blocks, 0)]
+    halves = walk(0, word=(_FIFO_BLOCK, 1), row=(blocks, 0), turn=("row", _FIFO_BLOCK))
     present, room = tokens.fifo(words, _FIFO_BLOCK * blocks)
     builder.emit(
         Infeed(
             memory=InfeedMemory.SCALAR,
-            buffer=traversal(
-                0,
-                halves,
-                rank=INFEED_BUFFER.rank,
-                ping_pong=(1, _FIFO_BLOCK),
-                part=(last, 1) if last != _FIFO_BLOCK else None,
-            ),
-            token=Producer(1),
-            infed=Producer(0),
+            buffer=replace(halves, part=(last, "row")).traversal(INFEED_BUFFER),
+            token=halves.each("row"),
+            infed=halves.each("word"),
             wait=(present, None),
             destination=sent.destination,
             row_words=_FIFO_LANES,
@@ -501,21 +464,20 @@ def _send_words(builder: Builder, stream: WeightStream, sent: Sent) -> None:
     )
     builder.emit(
         Outfeed(
-            buffer=traversal(0, halves, rank=BUFFER.rank, ping_pong=(1, _FIFO_BLOCK)),
-            outfed=Producer(0),
+            buffer=halves.traversal(BUFFER),
+            outfed=halves.each("word"),
             wait=(room,),
             row_words=_FIFO_BLOCK,
         )
     )
     (piece,) = sent.pieces
     builder.emit(
-        RingProduce(
+        produce(
+            walk(piece.row, row=(1, 1), word=(piece.words, 1)),
+            token="word",
+            acquire=tokens.fifo_turns("word", piece.words),
             tiles=1 << piece.tile,
-            wide=rows_at(piece.row, [(1, 1), (piece.words, 1)]),
-            token=Producer(1),
-            wait=tokens.fifo_turns(1, piece.words),
             channel=1,
-            to_outfeed=True,
         ),
         Reference("wide.base", SymbolKind.OPERAND, sent.name, Part.ROW, 0, piece.group),
     )
@@ -788,7 +750,7 @@ def _make_room(layer: Depthwise, result: Image) -> None:
     result.columns = _with_slack(result.columns, layer.patch.columns)
 
 
-def _with_slack(axis: Axis, strip: Strip) -> Axis:
+def _with_slack(axis: ImageAxis, strip: Strip) -> ImageAxis:
     most = max(
         owned[0] - window[0] + strip.covered(owned[1] - owned[0])
         for owned, window in zip(axis.owned, axis.window, strict=True)

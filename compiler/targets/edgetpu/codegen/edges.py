@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder, mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
-    QUARTER,
-    bytes_at,
-    loops_of,
-    padded,
-    quarters_at,
-    rows_at,
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.host_io import ACTIVATIONS, to_host
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.queues import (
+    SLOT,
+    Sending,
+    Taking,
+    in_slots,
+    produce_row,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import Axis, single_bytes
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import fill, pack
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
@@ -30,37 +33,32 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     round_up,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.relay import PIPELINE, UNIT, Destination, relay
-from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, counted, free, full, once
+from fitzroy.compiler.targets.edgetpu.codegen.sync import (
+    SLOTS,
+    WHOLE,
+    free,
+    full,
+    once,
+)
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
 from fitzroy.hw_models.isa.fence import ScalarFence
 from fitzroy.hw_models.isa.fields import (
-    Opcode,
-    Producer,
     ScalarFlag,
     StreamEngine,
     TileFlag,
-    Watcher,
 )
-from fitzroy.hw_models.isa.mesh import Mesh
-from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
+from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.scalar import (
     DescriptorTag,
 )
-from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
+from fitzroy.hw_models.isa.stream import Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import (
-    NARROW,
-    WIDE,
     Prefix,
-    Traversal,
-    traversal,
 )
 from fitzroy.hw_models.isa.units import (
     MOST_OUTFED,
-    infeed_units,
-    outfeed_units,
-    pop_units,
 )
 
 _CREDIT = 32764
@@ -79,24 +77,16 @@ def identity(builder: Builder, row: int, words: int) -> None:
         words: narrow words that may be overwritten, four of them.
     """
     for lane in range(WORD):
-        builder.emit(
-            Mesh(
-                op=Opcode.MESH_NORTHWARD,
-                tiles=EVERY,
-                receive=traversal(words + lane, [(1, 1)], rank=WIDE.rank),
-                received=Producer(1) if lane == WORD - 1 else None,
-                fill=True,
-                fill_word=1 << 8 * lane,
-            )
-        )
+        last = lane == WORD - 1
+        word = walk(words + lane, word=(1, 1))
+        builder.emit(fill(word, 1 << 8 * lane, publish=WHOLE if last else None, tiles=EVERY))
     builder.emit(
-        NarrowToWide(
+        pack(
+            walk(words, word=(WORD, 1)),
+            walk(row, row=(1, 1)),
+            publish=WHOLE,
+            acquire=[once(TileFlag.MESH_SOUTH_IN, WHOLE, 1)],
             tiles=EVERY,
-            narrow=traversal(words, [(WORD, 1)], rank=NARROW.rank),
-            wide=rows_at(row, [(1, 1)]),
-            narrow_to_wide=Producer(1),
-            wait=padded([once(TileFlag.MESH_SOUTH_IN, 1, 1)], 5),
-            pack_level=1,
         )
     )
     builder.barrier()
@@ -118,9 +108,9 @@ def receive_image(builder: Builder, image: Image, name: str, row: int, buffer: i
     feed = _Feed.of(image, row, buffer, builder.staging)
     if feed.beyond:
         # The last word of a pixel takes bytes of the next one, even behind slots and rows.
-        ends = traversal(buffer // WORD + feed.slot, [(2, feed.step)], rank=WIDE.rank)
-        builder.on_tiles(lambda tile: _cleared(ends))
-        builder.on_tiles(lambda tile: _cleared(feed.end(tile)))
+        ends = walk(buffer // WORD + feed.slot, word=(2, feed.step))
+        builder.on_tiles(lambda tile: fill(ends))
+        builder.on_tiles(lambda tile: fill(feed.end(tile)))
     builder.feed()
     builder.on_tiles(lambda tile: feed.copy(tile, rest=False))
     builder.on_tiles(feed.unpack)
@@ -131,10 +121,6 @@ def receive_image(builder: Builder, image: Image, name: str, row: int, buffer: i
     # Tiles send on the same channel of the ring as the infeed.
     builder.sync()
     builder.on_tiles(lambda tile: feed.copy(tile, rest=True))
-
-
-def _cleared(words: Traversal) -> Mesh:
-    return Mesh(op=Opcode.MESH_NORTHWARD, receive=words, received=Producer(1), fill=True)
 
 
 def _ask(
@@ -164,14 +150,7 @@ def _ask(
     else:
         builder.set_scalar([ScalarFlag.AVDATA_INFEED], _CREDIT)
         builder.set_scalar([ScalarFlag.AVDATA_POP], 0)
-    builder.emit(
-        Pop(
-            memory=PopMemory.ACTIVATION,
-            buffer=pop_units(PopMemory.ACTIVATION, end - begin, position),
-            popped=Producer(0),
-            wait=(counted(ScalarFlag.AVDATA_INFEED, position),),
-        )
-    )
+    builder.emit(ACTIVATIONS.pop(end - begin, position))
     builder.descriptor(DescriptorTag.INPUT, (end - begin) * UNIT, kind, name, begin * UNIT)
 
 
@@ -289,11 +268,11 @@ class _Feed:
         skip = self.stream(part)[2] + self.image.columns.owned[column][0] * self.image.channels
         return divmod(skip, WORD)
 
-    def end(self, tile: int) -> Traversal:
+    def end(self, tile: int) -> Walk:
         """The word of the row buffer behind those that a tile keeps of its rows."""
         slot, words = divmod(self.kept(tile), self.slot)
         place = self.buffer // WORD + slot % SLOTS * self.step + words
-        return traversal(place, [(1, 1)], rank=WIDE.rank)
+        return walk(place, word=(1, 1))
 
     def kept(self, tile: int) -> int:
         """Words of its rows that a tile keeps."""
@@ -314,36 +293,28 @@ class _Feed:
         """Takes the words of all rows into the row buffer, from the tile's first own one on."""
         if not self.image.active(tile):
             return None
-        _, units, _ = self.stream(tile // COLUMNS)
-        total = units * UNIT // WORD
         dropped, _ = self.offset(tile)
         base = self.buffer // WORD
-        return WideToNarrow(
-            wide=_slots(self.staging, -(-total // LANES), self.staged, WIDE.rank),
-            narrow=_slots(base, self.kept(tile), self.slot, NARROW.rank, self.step),
+        taking = replace(
+            self.taking(tile // COLUMNS, in_slots(base, self.kept(tile), self.slot, self.step)),
             prefix=Prefix(1, base, dropped, base + dropped - 1, 0) if dropped else None,
-            wide_to_narrow=Producer(0),
-            wait=padded([full(TileFlag.RING_READ_A, 1), free(TileFlag.AVDATA, 1)], 2),
-            pack_level=2,
+            acquire=[free(TileFlag.AVDATA, SLOT)],
         )
+        return taking.unpack()
+
+    def taking(self, part: int, words: Walk) -> Taking:
+        """How the rows of a row of the grid come to words."""
+        rows = -(-self.stream(part)[1] * UNIT // WORD // LANES)
+        return Taking(in_slots(self.staging, rows, self.staged), words)
 
     def send(self, builder: Builder, part: int, piece: _Piece) -> None:
         """Rows of the image, out of what the host sends, to a row of the grid."""
         begin, units, _ = self.stream(part)
         across = range(part * COLUMNS, (part + 1) * COLUMNS)
         tiles = mask_of([tile for tile in across if self.image.active(tile)])
-        rows = -(-units * UNIT // WORD // LANES)
-        words = LANES * self.staged
-        builder.emit(
-            RingConsume(
-                op=Opcode.RING_CONSUME_A,
-                tiles=tiles,
-                wide=_slots(self.staging, rows, self.staged, WIDE.rank),
-                wait=padded([free(TileFlag.WIDE_TO_NARROW, 1, step=words)], 1),
-                ring_read=Producer(1),
-            )
-        )
-        builder.emit(_infeed(begin - piece.units[0], units, tiles))
+        words = in_slots(self.buffer // WORD, units * UNIT // WORD, self.slot, self.step)
+        builder.emit(self.taking(part, words).consume(tiles))
+        builder.emit(ACTIVATIONS.infeed(units, begin - piece.units[0], tiles))
 
     def copy(self, tile: int, *, rest: bool) -> TensorOp | None:
         """Copies the tile's columns out of whole slots, or out of the rows that are left."""
@@ -371,68 +342,22 @@ class _Feed:
             place += whole * self.rows * image.pitch
         read = inside + (rows - 1) * self.row_bytes + width * channels + self.beyond
         needed = min(-(-read // WORD), self.slot)
-        waits = [] if rest else [_needed(needed, self.slot)]
-        return TensorOp(
-            op=Opcode.MAC,
-            loops=loops_of([steps, group, width, rows, slots]),
-            a=bytes_at(
-                start,
-                [
-                    (steps, 1),
-                    (group, WORD),
-                    (width, channels),
-                    (rows, self.row_bytes),
-                    (slots, 0),
-                ],
-                ping_pong=(4, WORD * self.step),
-            ),
-            b=bytes_at(
-                place,
-                [
-                    (group, WORD),
-                    (width, depth),
-                    (rows, image.pitch),
-                    (slots, self.rows * image.pitch),
-                ],
-            ),
-            c=quarters_at(
-                QUARTER * self.identity,
-                [(steps, int(steps > 1)), (group, 0), (width, 0), (rows, 0), (slots, 0)],
-            ),
-            d=quarters_at(
-                0,
-                [(steps, 0), (group, 0), (width, 0), (rows, 0), (slots, 0)],
-                ping_pong=(1, QUARTER),
-            ),
-            avdata=Producer(3),
-            wait=padded(waits, 6),
-            accumulate=True,
+        there = full(TileFlag.WIDE_TO_NARROW, "slot", before=needed - self.slot, step=self.slot)
+        return single_bytes(
+            start,
+            place,
+            self.identity,
+            Axis("byte", steps, 1, factor=int(steps > 1)),
+            [
+                Axis("word", group, WORD, WORD),
+                Axis("x", width, channels, depth),
+                Axis("y", rows, self.row_bytes, image.pitch),
+                Axis("slot", slots, 0, self.rows * image.pitch, turn=WORD * self.step),
+            ],
+            acquire=[] if rest else [there],
+            publish="slot",
             idle_multipliers=(single,) * 3,
-            block_level=1,
-            reduction=1,
-            lanes=WORD,
-            lanes_last=WORD,
-            scale=1.0,
-            minimum=-math.inf,
-            maximum=math.inf,
         )
-
-
-def _needed(words: int, slot: int) -> Watcher:
-    return full(TileFlag.WIDE_TO_NARROW, 4, before=words - slot, step=slot)
-
-
-def _slots(base: int, count: int, size: int, rank: int, step: int | None = None) -> Traversal:
-    """Elements through two slots of some size, `step` apart."""
-    slots = -(-count // size)
-    rest = count - (slots - 1) * size
-    return traversal(
-        base,
-        [(size, 1), (slots, 0)],
-        rank=rank,
-        ping_pong=(1, size if step is None else step),
-        part=(rest, 1) if rest != size else None,
-    )
 
 
 # --- vectors -------------------------------------------------------------------------------------
@@ -461,39 +386,25 @@ def spread(context: Context, vector: Vector, blocks: range) -> None:
     of = {tile: [block for block in vector.held(tile) if block in blocks] for tile in vector.tiles}
     tiles = [tile for tile, held in of.items() if held]
 
-    def rows(tile: int) -> Traversal:
-        return rows_at(staging, [(1, 1), (len(of[tile]), 0)], ping_pong=(1, 1))
-
-    def unpack(tile: int) -> WideToNarrow:
+    def taking(tile: int) -> Taking:
         held = of[tile]
+        # Only the last row has fewer words.
         first, last = vector.lanes(held[0]) // WORD, vector.lanes(held[-1]) // WORD
         others = held[0] % ROW_BLOCKS * words
-        return WideToNarrow(
-            wide=rows(tile),
-            narrow=traversal(
+        return Taking(
+            walk(staging, row=(1, 1), slot=(len(held), 0), turn=(SLOT, 1)),
+            walk(
                 vector.base // WORD + words * (held[0] // TILES),
-                [(first, 1), (len(held), words)],
-                rank=NARROW.rank,
-                part=(last, 1) if last != first else None,
+                word=(first, 1),
+                block=(len(held), words),
+                part=(last, "block"),
             ),
+            row="block",
             prefix=Prefix(0, aside, others, aside + others - 1, 0) if others else None,
-            wide_to_narrow=Producer(0),
-            wait=padded([full(TileFlag.RING_READ_A, 1)], 2),
-            pack_level=1,
         )
 
-    def consume(tile: int) -> RingConsume:
-        # Only the last row has fewer words.
-        words = vector.lanes(of[tile][0]) // WORD
-        return RingConsume(
-            op=Opcode.RING_CONSUME_A,
-            wide=rows(tile),
-            wait=padded([free(TileFlag.WIDE_TO_NARROW, 1, step=words)], 1),
-            ring_read=Producer(1),
-        )
-
-    builder.on_tiles(unpack, tiles)
-    builder.on_tiles(consume, tiles)
+    builder.on_tiles(lambda tile: taking(tile).unpack(), tiles)
+    builder.on_tiles(lambda tile: taking(tile).consume(), tiles)
 
 
 def takers(vector: Vector, row: int) -> int:
@@ -512,7 +423,7 @@ def receive_vector(context: Context, vector: Vector) -> None:
     spread(context, vector, range(vector.blocks))
     size = ROW_BLOCKS * LANES // UNIT
     for row, first in enumerate(range(0, units, size)):
-        builder.emit(_infeed(first, min(size, units - first), takers(vector, row)))
+        builder.emit(ACTIVATIONS.infeed(min(size, units - first), first, takers(vector, row)))
     # Tiles send on the same channel of the ring as the infeed.
     builder.sync()
 
@@ -541,45 +452,28 @@ def collect(
     staging = builder.staging - SPREAD_ROWS
     words = width * LANES // WORD
 
-    def pack(tile: int) -> NarrowToWide | None:
+    def packed(tile: int) -> NarrowToWide | None:
         held = [block for block in vector.held(tile) if block in blocks]
         if not held:
             return None
         first, last = (width * vector.lanes(held[end]) // WORD for end in (0, -1))
-        return NarrowToWide(
-            narrow=traversal(
-                base // WORD + words * (held[0] // TILES),
-                [(first, 1), (len(held), words)],
-                rank=NARROW.rank,
-                part=(last, 1) if last != first else None,
-            ),
-            wide=rows_at(staging, [(len(held), 0)], ping_pong=(0, 1)),
-            narrow_to_wide=Producer(0),
-            wait=padded([free(TileFlag.RING_WRITE, 0)], 5),
-            pack_level=1,
+        held_words = walk(
+            base // WORD + words * (held[0] // TILES),
+            word=(first, 1),
+            block=(len(held), words),
+            part=(last, "block"),
         )
+        return Sending(held_words, len(held), staging, "block").pack()
 
-    builder.on_tiles(pack)
+    builder.on_tiles(packed)
     if request is not None:
         request()
     for block in blocks:
         number = (block - blocks[0]) // TILES
         builder.room(_BLOCK_BUNDLES)
         taken = outfeed(block)
-        message = RingProduce(
-            tiles=1 << vector.owner(block),
-            wide=rows_at(staging + number % SLOTS, [(1, 1)]),
-            ring_write=Producer(1),
-            token=Producer(2),
-            wait=padded(
-                [
-                    builder.tokens.turn(0, 2, 1),
-                    full(TileFlag.NARROW_TO_WIDE, 1, before=number),
-                ],
-                2,
-            ),
-            to_outfeed=True,
-        )
+        turn = builder.tokens.turn(0, 1)
+        message = produce_row(vector.owner(block), staging, number, turn)
         if taken.to_host:
             builder.emit_all([taken, message])
         else:
@@ -598,12 +492,7 @@ def send_vector(builder: Builder, vector: Vector, destination: Destination) -> N
     def take(block: int) -> Outfeed:
         # What fills up the last unit, and the part, is behind the words of the last row.
         taken = size - LANES * last if block == last else LANES
-        return Outfeed(
-            buffer=outfeed_units(taken // UNIT),
-            outfed=Producer(1),
-            to_host=True,
-            row_words=LANES,
-        )
+        return to_host(taken // UNIT)
 
     builder.sync()
     collect(
@@ -637,32 +526,13 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
     builder.sync()
     tiles = [tile for tile in range(TILES) if sent.active(tile)]
 
-    def pack(tile: int) -> NarrowToWide:
-        height, width = sent.area(tile)
-        (top, _), (left, _) = sent.owned(tile)
-        return NarrowToWide(
-            narrow=traversal(
-                image.address(tile, top, left) // WORD,
-                [(width * image.depth // WORD, 1), (height, image.pitch // WORD)],
-                rank=NARROW.rank,
-            ),
-            wide=rows_at(staging, [(_rows(sent, tile), 0)], ping_pong=(0, 1)),
-            narrow_to_wide=Producer(0),
-            wait=padded([free(TileFlag.RING_WRITE, 0)], 5),
-            pack_level=2,
-        )
+    def sending(tile: int) -> Sending:
+        return Sending(_owned_words(image, sent, tile), _rows(sent, tile), staging)
 
     def message(tile: int) -> RingProduce:
-        return RingProduce(
-            tiles=1 << tile,
-            wide=rows_at(staging, [(1, 1), (_rows(sent, tile), 0)], ping_pong=(1, 1)),
-            ring_write=Producer(1),
-            token=Producer(2),
-            wait=padded([builder.tokens.turn(0, 2, 1), full(TileFlag.NARROW_TO_WIDE, 1)], 2),
-            to_outfeed=True,
-        )
+        return sending(tile).produce(tile, builder.tokens.turn(0, 1), None)
 
-    builder.on_tiles(pack, tiles)
+    builder.on_tiles(lambda tile: sending(tile).pack(), tiles)
     words = {tile: _words(sent, tile) for tile in tiles}
     size = destination.size(WORD * sum(words.values()))
     fill = size // WORD - sum(words.values())
@@ -677,15 +547,10 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
     for tile, count in words.items():
         # The message comes before all outfeeds of it but the first: an outfeed that has no room in
         # the queue would keep the scalar core from handing the message to its tile.
-        first, *others = [_taking(units) for units in _split(WORD * count // UNIT, MOST_OUTFED)]
+        first, *others = [to_host(units) for units in _split(WORD * count // UNIT, MOST_OUTFED)]
         for instruction in (first, message(tile), *others):
             builder.emit(instruction)
         builder.tokens.outfed += 1 + len(others)
-
-
-def _taking(units: int) -> Outfeed:
-    """Send units of the message that is on the ring to the host."""
-    return Outfeed(buffer=outfeed_units(units), outfed=Producer(1), to_host=True, row_words=LANES)
 
 
 def _split(count: int, most: int) -> list[int]:
@@ -712,42 +577,19 @@ def fetch_image(builder: Builder, image: Image, kept: Kept) -> None:
     staging = builder.staging - FETCHED_ROWS
     pieces = {tile: _kept_units(image, kept, tile) for tile in range(TILES) if image.active(tile)}
 
-    def rows(tile: int) -> Traversal:
-        return _slots(staging, _rows(image, tile), 1, WIDE.rank)
-
-    def unpack(tile: int) -> WideToNarrow:
-        height, width = image.area(tile)
-        (top, _), (left, _) = image.owned(tile)
-        return WideToNarrow(
-            wide=rows(tile),
-            narrow=traversal(
-                image.address(tile, top, left) // WORD,
-                [(width * image.depth // WORD, 1), (height, image.pitch // WORD)],
-                rank=NARROW.rank,
-            ),
-            wide_to_narrow=Producer(0),
-            wait=padded([full(TileFlag.RING_READ_A, 1)], 2),
-            pack_level=2,
-        )
-
-    def consume(tile: int) -> RingConsume:
-        return RingConsume(
-            op=Opcode.RING_CONSUME_A,
-            wide=rows(tile),
-            wait=padded([free(TileFlag.WIDE_TO_NARROW, 1, step=LANES)], 1),
-            ring_read=Producer(1),
-        )
+    def taking(tile: int) -> Taking:
+        return Taking(in_slots(staging, _rows(image, tile), 1), _owned_words(image, image, tile))
 
     builder.sync()
-    builder.on_tiles(unpack, pieces)
-    builder.on_tiles(consume, pieces)
+    builder.on_tiles(lambda tile: taking(tile).unpack(), pieces)
+    builder.on_tiles(lambda tile: taking(tile).consume(), pieces)
     for tile, some in pieces.items():
         builder.room(_PIECE_BUNDLES * (len(some) + 1))
         position = 0
         for begin, end in some:
             _ask(builder, (begin, end), kind=SymbolKind.SCRATCH, position=position)
             position += end - begin
-        builder.emit(_infeed(0, position, 1 << tile))
+        builder.emit(ACTIVATIONS.infeed(position, 0, 1 << tile))
     # Tiles send on the same channel of the ring as the infeed.
     builder.sync()
 
@@ -780,15 +622,14 @@ _PIECE_BUNDLES = 32
 """Bundles of a request for units, or of an infeed."""
 
 
-def _infeed(position: int, units: int, tiles: int) -> Infeed:
-    """Rows for tiles from units of a stream that has been asked for."""
-    return Infeed(
-        memory=InfeedMemory.ACTIVATION,
-        buffer=infeed_units(InfeedMemory.ACTIVATION, units, position),
-        infed=Producer(0),
-        wait=padded([counted(ScalarFlag.AVDATA_POP, position + 1)], 2),
-        destination=tiles,
-        row_words=LANES,
+def _owned_words(image: Image, part: Image, tile: int) -> Walk:
+    """The words of what a tile owns of a part of an image."""
+    height, width = part.area(tile)
+    (top, _), (left, _) = part.owned(tile)
+    return walk(
+        image.address(tile, top, left) // WORD,
+        word=(width * image.depth // WORD, 1),
+        line=(height, image.pitch // WORD),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir.graph import unused_name
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import Axis, single_bytes
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
@@ -19,7 +20,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Placed,
     round_up,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.reshape import ToVector, assembly, move
+from fitzroy.compiler.targets.edgetpu.codegen.reshape import ToVector, move
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import (
     gather,
     gather_rows,
@@ -77,13 +78,16 @@ class Elements(Layer):
         (top, _), (left, _) = result.owned(tile)
         down, across, channel = self.strides
         start = context.scratch + self.first + top * down + left * across + first * channel
-        source = [(steps, channel), (words, WORD * channel), (width, across), (height, down)]
-        target = [(words, WORD), (width, result.depth), (height, result.pitch)]
-        return assembly(
+        return single_bytes(
+            start,
+            result.address(tile, top, left, first),
             context.identity,
-            (start, source),
-            (result.address(tile, top, left, first), target),
-            steps=steps,
+            Axis("byte", steps, channel, factor=1),
+            [
+                Axis("word", words, WORD * channel, WORD),
+                Axis("x", width, across, result.depth),
+                Axis("y", height, down, result.pitch),
+            ],
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,19 +18,11 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Reference
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
-    BIASES,
-    QUARTER,
-    SLOT,
-    WeightStream,
-    bytes_at,
-    loops_of,
-    padded,
-    quarters_at,
-    rows_at,
-    send,
-    stage_fields,
-)
+from fitzroy.compiler.targets.edgetpu.codegen.convolution import vectors_of
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.contraction import Contraction, Lanes
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import QUARTER, Axis, moves
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import WeightStream, send
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, filter_operand, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
@@ -41,7 +33,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Vector,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.positions import multiplied_rows
-from fitzroy.compiler.targets.edgetpu.codegen.sync import free, full
+from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE, full
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import (
     gather,
     gather_rows,
@@ -51,10 +43,8 @@ from fitzroy.compiler.targets.edgetpu.codegen.vectors import (
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage, output_stage
 from fitzroy.formats.object_file import UNIT_BYTES, OperandKind, Part, SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.isa.conversion import WideToNarrow
-from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag
+from fitzroy.hw_models.isa.fields import TileFlag
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import NARROW, traversal
 from fitzroy.hw_models.parameters import ConvolutionLayout, WordOrder, pack
 
 
@@ -111,8 +101,7 @@ class FullyConnected(Layer):
     def _pass(self, context: Context, result: Vector, number: int, item: Weights) -> None:
         """Operations of one block of every tile, which has its weights."""
         builder, layout = context.builder, self.layout
-        prefix, stage = layout.prefix, self.stage
-        vectors = int(prefix.scales) + int(prefix.biases)
+        stage, vectors = self.stage, vectors_of(layout)
         widths: dict[int, int] = {}
         for block in range(TILES * number, TILES * number + item.blocks):
             lanes = result.lanes(block)
@@ -122,57 +111,38 @@ class FullyConnected(Layer):
         def row(place: str, part: Part, addend: int) -> Reference:
             return Reference(place, SymbolKind.OPERAND, item.name, part, addend, group)
 
-        if vectors:
-            builder.emit(
-                WideToNarrow(
-                    tiles=sum(widths.values()),
-                    wide=rows_at(0, [(vectors, 1)]),
-                    narrow=traversal(
-                        0 if prefix.scales else BIASES,
-                        [(layout.lanes // 2, 1), (vectors, 2 * SLOT), (1, 0)],
-                        rank=NARROW.rank,
-                        ping_pong=(2, SLOT),
-                    ),
-                    to_scaling=True,
-                    pack_level=1,
-                    wait=padded([free(TileFlag.AVDATA, 2)], 2),
-                    wide_to_narrow=Producer(2),
-                ),
-                row("wide.base", Part.ROW, 0),
-            )
+        if vectors.count:
+            rows = walk(0, vector=(vectors.count, 1))
+            load = vectors.load(rows, 1, [], tiles=sum(widths.values()))
+            builder.emit(load, row("wide.base", Part.ROW, 0))
         references = [row("c.base", Part.QUARTER_ROW, QUARTER * layout.prefix_words)]
-        zero_points: dict[str, object] = {}
+        zero_points: dict[str, Any] = {}
         if stage.zero_points_in_memory:
             zero_points = {"zero_point_step": 1}
             last = layout.prefix_words - 1
             references += [
                 row(place, Part.ROW, last) for place in ("zero_point_base", "zero_point_last")
             ]
-        steps = layout.weight_words
         for lanes, tiles in widths.items():
-            builder.emit(
-                TensorOp(
-                    op=Opcode.MAC,
-                    tiles=tiles,
-                    loops=loops_of([steps]),
-                    a=bytes_at(context.scratch, [(steps, WORD)]),
-                    b=bytes_at(result.base + LANES * number, [(lanes // WORD, WORD)]),
-                    c=quarters_at(0, [(steps, QUARTER)]),
-                    d=quarters_at(0, [(steps, 0)]),
-                    avdata=Producer(2),
-                    parameters=Producer(1),
-                    wait=padded([full(TileFlag.WIDE_TO_SCALING, 1)] if vectors else [], 6),
-                    trained=True,
-                    accumulate=True,
-                    block_level=1,
-                    reduction=1,
-                    lanes=lanes,
-                    lanes_last=lanes,
-                    **zero_points,  # type: ignore[arg-type]
-                    **stage_fields(stage),  # type: ignore[arg-type]
-                ),
-                *references,
+            operation = moves(
+                context.scratch,
+                result.base + LANES * number,
+                0,
+                [Axis("word", layout.weight_words, WORD, 0, QUARTER)],
+                [Axis("block", 1)],
+                stage,
+                acquire=[full(TileFlag.WIDE_TO_SCALING, "block")] if vectors.count else [],
+                publish=WHOLE,
+                release="block",
+                block="block",
+                lanes=lanes,
+                tiles=tiles,
+                trained=True,
+                **zero_points,
             )
+            # A single sum needs no second accumulator.
+            sums = walk(0, word=(layout.weight_words, 0))
+            builder.emit(replace(operation, d=sums.quarters), *references)
 
     def _stream(self, blocks: int, top: int, channel: int = 1) -> WeightStream:
         layout = self.layout
@@ -183,9 +153,7 @@ class FullyConnected(Layer):
             chunks=steps // staged,
             blocks=blocks,
             prefix=layout.prefix_words,
-            vectors=int(layout.prefix.scales) + int(layout.prefix.biases),
-            scales=layout.prefix.scales,
-            lanes=layout.lanes,
+            vectors=vectors_of(layout),
             top=top,
             channel=channel,
         )
@@ -246,33 +214,17 @@ class FullyConnected(Layer):
         """The operation of a tile on the blocks that it gets."""
         blocks, lanes, last = len(held), result.lanes(held[0]), result.lanes(held[-1])
         staged, chunks = stream.staged, stream.chunks
-        return TensorOp(
-            op=Opcode.MAC,
-            loops=loops_of([staged, chunks, blocks]),
-            a=bytes_at(context.scratch, [(staged, WORD), (chunks, WORD * staged), (blocks, 0)]),
-            b=bytes_at(
-                result.base + LANES * (held[0] // TILES),
-                [(lanes // WORD, WORD), (blocks, LANES)],
-                part=(last // WORD, 1) if last != lanes else None,
-            ),
-            c=quarters_at(
-                QUARTER * stream.weights,
-                [(staged, QUARTER), (chunks, 0), (blocks, 0)],
-                ping_pong=(1, QUARTER * staged),
-            ),
-            d=quarters_at(0, [(staged, 0), (chunks, 0), (blocks, 0)], ping_pong=(2, QUARTER)),
-            avdata=Producer(1),
-            parameters=Producer(1),
-            wait=padded(stream.waits(1, 2), 6),
-            trained=True,
-            accumulate=True,
-            block_level=2,
-            reduction=0b11,
-            lanes=lanes,
-            lanes_last=last,
-            **stream.zero_points(self.stage),  # type: ignore[arg-type]
-            **stage_fields(self.stage),  # type: ignore[arg-type]
-        )
+        return Contraction(
+            source=context.scratch,
+            result=result.base + LANES * (held[0] // TILES),
+            taps=[Axis("word", staged, WORD)],
+            positions=None,
+            chunk=Axis("chunk", chunks, WORD * staged),
+            block=Axis("block", blocks, 0, LANES),
+            lanes=Lanes.channels(lanes, last),
+            weights=stream,
+            stage=self.stage,
+        ).operation()
 
 
 _STAGED = 64

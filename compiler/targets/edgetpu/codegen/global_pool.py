@@ -13,10 +13,12 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.windows import explicit_padding
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import padded, rows_at
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.queues import Sending
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import Axis, moves
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import consume, unpack
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
-from fitzroy.compiler.targets.edgetpu.codegen.matrices import Tap, moves
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
     TILES,
@@ -28,13 +30,12 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     split,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.pools import MOST_SUMMED, average_pool
-from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, free, full, once
+from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, WHOLE, free, once
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage, output_stage
-from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
-from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag
-from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
+from fitzroy.hw_models.isa.conversion import WideToNarrow
+from fitzroy.hw_models.isa.fields import TileFlag
+from fitzroy.hw_models.isa.ring import RingConsume
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import NARROW, WIDE, Traversal, traversal
 
 _MOST_STAGED = 384
 """Wide rows for a gather, unless a single row of the image takes more."""
@@ -291,28 +292,26 @@ class _Blocks:
         last = -(-self.last * self.width * self.height // LANES)
         return self.spacing * (self.count - 1) + last
 
-    def narrow(self, base: int, pixel: int, line: int) -> Traversal:
+    def narrow(self, base: int, pixel: int, line: int) -> Walk:
         """Words of narrow memory, for distances of pixels and rows in words."""
-        return traversal(
+        return walk(
             base,
-            [(self.whole, 1), (self.width, pixel), (self.height, line), (self.count, self.stride)],
-            rank=NARROW.rank,
-            part=(self.last, 3) if self.last != self.whole else None,
+            word=(self.whole, 1),
+            pixel=(self.width, pixel),
+            line=(self.height, line),
+            block=(self.count, self.stride),
+            part=(self.last, "block"),
         )
 
-    def wide(self, base: int, distance: int) -> Traversal:
+    def wide(self, base: int, distance: int) -> Walk:
         """Rows of wide memory, those of the blocks at some distance."""
         last = self.rows - self.spacing * (self.count - 1)
-        return traversal(
+        return walk(
             base,
-            [(self.spacing, 1), (self.count, distance)],
-            rank=WIDE.rank,
-            part=(last, 1) if last != self.spacing else None,
+            row=(self.spacing, 1),
+            block=(self.count, distance),
+            part=(last, "block"),
         )
-
-
-_PACKED = 3
-"""Loops over a block of a message: words, pixels and rows."""
 
 
 def _slices(height: int, rows: int) -> tuple[_Slice, ...]:
@@ -376,16 +375,14 @@ def _consume(
     def make(tile: int) -> RingConsume:
         before = plan.held(tile)[0] - plan.channels.blocks.start
         words = plan.taken(message, tile).words
-        return RingConsume(
-            op=Opcode.RING_CONSUME_A,
-            wide=rows_at(
-                first - blocks.spacing * before,
-                [(blocks.rows, 1), (count, 0)],
-                ping_pong=(1, other),
-            ),
-            wait=padded([free(TileFlag.WIDE_TO_NARROW, 1, before=kept[tile], step=words)], 1),
-            ring_read=Producer(1),
+        rows = walk(
+            first - blocks.spacing * before,
+            row=(blocks.rows, 1),
+            message=(count, 0),
+            turn=("message", other),
         )
+        credit = free(TileFlag.WIDE_TO_NARROW, "message", before=kept[tile], step=words)
+        return consume(0, rows, publish="message", acquire=credit)
 
     builder.on_tiles(make, plan.receivers)
 
@@ -402,32 +399,11 @@ def _send(builder: Builder, plan: _Plan, message: _Message, sent: int) -> None:
     image, tile, blocks = plan.image, message.tile, plan.sent(message)
     (top, _), (left, _) = image.owned(tile)
     start = image.address(tile, top + message.part.first, left) // WORD + plan.first_word
-    turn = sent % SLOTS
-    own, step = builder.staging - SLOTS + turn, 1 - 2 * turn
-    builder.emit(
-        NarrowToWide(
-            tiles=1 << tile,
-            narrow=blocks.narrow(start, image.depth // WORD, image.pitch // WORD),
-            wide=rows_at(own, [(blocks.rows, 0)], ping_pong=(0, step)),
-            narrow_to_wide=Producer(0),
-            wait=padded([free(TileFlag.RING_WRITE, 0, before=sent)], 5),
-            pack_level=_PACKED,
-        )
-    )
-    turns = [
-        builder.tokens.turn(0, 2, 1),
-        full(TileFlag.NARROW_TO_WIDE, 1, before=sent),
-    ]
-    builder.emit(
-        RingProduce(
-            tiles=1 << tile,
-            wide=rows_at(own, [(1, 1), (blocks.rows, 0)], ping_pong=(1, step)),
-            ring_write=Producer(1),
-            token=Producer(2),
-            wait=padded(turns, 2),
-            destination=mask_of(plan.receivers),
-        )
-    )
+    words = blocks.narrow(start, image.depth // WORD, image.pitch // WORD)
+    sending = Sending(words, blocks.rows, builder.staging - SLOTS, "block", sent)
+    builder.emit(sending.pack(1 << tile))
+    turn = builder.tokens.turn(0, 1)
+    builder.emit(sending.produce(tile, turn, mask_of(plan.receivers)))
 
 
 def _unpack(
@@ -440,12 +416,12 @@ def _unpack(
     start = context.scratch // WORD + pixel * ((top + message.part.first) * columns + left)
     distance = plan.sent(message).spacing * TILES
     blocks = plan.taken(message, receiver)
-    return WideToNarrow(
-        wide=blocks.wide(_first(context.builder, plan, number), distance),
-        narrow=blocks.narrow(start, pixel, pixel * columns),
-        wide_to_narrow=Producer(0),
-        wait=padded([once(TileFlag.RING_READ_A, 2, number + 1)], 2),
-        pack_level=_PACKED,
+    return unpack(
+        blocks.wide(_first(context.builder, plan, number), distance),
+        blocks.narrow(start, pixel, pixel * columns),
+        row="block",
+        publish="word",
+        acquire=[once(TileFlag.RING_READ_A, WHOLE, number + 1)],
     )
 
 
@@ -484,18 +460,21 @@ class GlobalAverage(Layer):
         builder = context.builder
         source, result = context.tensors[self.reads[0]], context.vector(self.writes)
         if isinstance(source, Vector):
-            self._average(context, _Channels.all(result), source.base, LANES, (1, LANES, 0))
+            self._average(
+                context, _Channels.all(result), source.base, LANES, Axis("pixel", 1, LANES)
+            )
         for index, plan in enumerate(self._passes(context.tensors)):
             if index:
                 builder.room(_MESSAGE_BUNDLES)
                 builder.barrier()
             _gather(context, plan)
             builder.barrier()
-            pixels = plan.image.rows.extent * plan.image.columns.extent, plan.pixel_bytes, 0
+            positions = plan.image.rows.extent * plan.image.columns.extent
+            pixels = Axis("pixel", positions, plan.pixel_bytes)
             self._average(context, plan.channels, context.scratch, plan.block_bytes, pixels)
 
     def _average(
-        self, context: Context, channels: _Channels, base: int, step: int, pixels: Tap
+        self, context: Context, channels: _Channels, base: int, step: int, pixels: Axis
     ) -> None:
         """The means of some channels, of which each tile has its blocks at distances of `step`."""
         result = context.vector(self.writes)
@@ -509,7 +488,7 @@ class GlobalAverage(Layer):
                 channels.address(result, number),
                 context.identity,
                 [pixels],
-                [(channels.count(result, held[number]), WORD, WORD, 0)],
+                [Axis("word", channels.count(result, held[number]), WORD, WORD)],
                 self.stage,
             )
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import exchange_words
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
     WORD,
@@ -15,10 +17,9 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Interval,
     hull,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.sync import full
-from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag, Watcher
+from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE, Condition, full
+from fitzroy.hw_models.isa.fields import Opcode, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
-from fitzroy.hw_models.isa.traversal import WIDE, Traversal, traversal
 
 
 def relayed(axis: Axis) -> Axis:
@@ -56,10 +57,6 @@ def _behind(axis: Axis, part: int) -> Interval:
     if window[0] == window[1]:
         return (0, 0)
     return _inside((max(owned[1], window[0]), window[1]), axis)
-
-
-_WAITS = 6
-"""Wait conditions of an instruction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +154,9 @@ class _Sweep:
         return _VERTICAL if self.vertical else _HORIZONTAL
 
     @property
-    def level(self) -> int:
-        """Level of traversals at which a transfer waits and counts, once for each block."""
-        return 2 if self.blocks is None else 3
+    def each(self) -> str:
+        """Axis of words at which a transfer waits and counts, once for each block."""
+        return WHOLE if self.blocks is None else "block"
 
     def place(self, tile: int) -> int:
         """Which part of the axis a tile has."""
@@ -177,14 +174,14 @@ class _Sweep:
         begin, end = self.axis.window[part]
         return (begin, min(0, end)) if way.ahead else (max(self.axis.extent, begin), end)
 
-    def moved(self, tile: int, extent: Interval) -> Traversal | None:
+    def moved(self, tile: int, extent: Interval) -> Walk | None:
         """Words of a tile that are sent or received."""
         row, column = divmod(tile, COLUMNS)
         if self.vertical:
             return self.words(tile, extent, self.image.columns.owned[column])
         return self.words(tile, self.image.rows.window[row], extent)
 
-    def words(self, tile: int, rows: Interval, columns: Interval) -> Traversal | None:
+    def words(self, tile: int, rows: Interval, columns: Interval) -> Walk | None:
         """Words of a rectangle of the window, block by block."""
         image, blocks = self.image, self.blocks
         if blocks is None:
@@ -192,19 +189,16 @@ class _Sweep:
         if not (_some(rows) and _some(columns)):
             return None
         last = image.depth // WORD - (blocks.count - 1) * blocks.words
-        return traversal(
+        return walk(
             image.address(tile, rows[0], columns[0]) // WORD,
-            [
-                (blocks.words, 1),
-                (columns[1] - columns[0], image.depth // WORD),
-                (rows[1] - rows[0], image.pitch // WORD),
-                (blocks.count, blocks.words),
-            ],
-            rank=WIDE.rank,
-            part=(last, 3) if last != blocks.words else None,
+            word=(blocks.words, 1),
+            x=(columns[1] - columns[0], image.depth // WORD),
+            y=(rows[1] - rows[0], image.pitch // WORD),
+            block=(blocks.count, blocks.words),
+            part=(last, "block"),
         )
 
-    def filled(self, tile: int, way: _Way) -> Traversal | None:
+    def filled(self, tile: int, way: _Way) -> Walk | None:
         """Words of a tile that get the zero point."""
         row, column = divmod(tile, COLUMNS)
         image, extent = self.image, self.beyond(way, self.place(tile))
@@ -232,7 +226,7 @@ class _Sweep:
         """What the next part of the axis gets on a way."""
         return self.missing(way, part + (1 if way.ahead else -1))
 
-    def received(self, tile: int, way: _Way) -> tuple[Traversal | None, Traversal | None]:
+    def received(self, tile: int, way: _Way) -> tuple[Walk | None, Walk | None]:
         """What a tile receives; what it fills, if it receives nothing."""
         receive = self.moved(tile, self.missing(way, self.place(tile)))
         return receive, None if receive is not None else self.filled(tile, way)
@@ -252,21 +246,21 @@ class _Sweep:
         target = (None, None) if self.passes_on(tile, way) else self.received(tile, way)
         return self.mesh(way, self.moved(tile, wanted), *target, self.waits(tile))
 
-    def waits(self, tile: int) -> list[Watcher]:
+    def waits(self, tile: int) -> list[Condition]:
         """What a tile waits for before it sends a block: its own part, and rows that go sideways.
 
         What it passes on has come before.
         """
         found = []
         if self.blocks is not None and self.image.active(tile):
-            found.append(full(TileFlag.AVDATA, self.level))
+            found.append(full(TileFlag.AVDATA, self.each))
         if not self.vertical:
             rows = replace(self, vertical=True)
             for other in rows.ways:
                 found += rows.arrivals(tile, other)
         return found
 
-    def arrivals(self, tile: int, way: _Way) -> list[Watcher]:
+    def arrivals(self, tile: int, way: _Way) -> list[Condition]:
         """What a tile waits for to have what it gets on a way."""
         fills = self.filled(tile, way) is not None
         receives = self.moved(tile, self.missing(way, self.place(tile))) is not None
@@ -274,38 +268,34 @@ class _Sweep:
             return []
         # Every block counts, and those that are filled come first.
         blocks = 1 if self.blocks is None else self.blocks.count
-        return [full(way.received, self.level, before=blocks if fills and receives else 0)]
+        return [full(way.received, self.each, before=blocks if fills and receives else 0)]
 
     def mesh(
         self,
         way: _Way,
-        send: Traversal | None,
-        receive: Traversal | None,
-        fill: Traversal | None,
-        waits: Sequence[Watcher],
+        send: Walk | None,
+        receive: Walk | None,
+        fill: Walk | None,
+        waits: Sequence[Condition],
     ) -> Mesh | None:
         """An instruction that does what is to be done; its second half receives or fills."""
         target = fill if receive is None else receive
         if send is None and target is None:
             return None
-        received = None if target is None else Producer(self.level)
-        return Mesh(
-            op=way.opcode,
-            send=send,
-            receive=target,
-            received=received,
-            wait=(*waits, *[None] * (_WAITS - len(waits)))
-            if send is not None
-            else (None,) * _WAITS,
-            fill=fill is not None,
-            fill_word=0 if fill is None else self.image.zero_point * 0x01010101,
+        return exchange_words(
+            way.opcode,
+            send,
+            target,
+            publish=self.each,
+            acquire=waits,
+            word=None if fill is None else self.image.zero_point * 0x01010101,
         )
 
 
-def _whole(image: Image, tile: int, rows: Interval, columns: Interval) -> Traversal | None:
+def _whole(image: Image, tile: int, rows: Interval, columns: Interval) -> Walk | None:
     """Words of a rectangle of the window."""
     if not (_some(rows) and _some(columns)):
         return None
     words = (columns[1] - columns[0]) * image.depth // WORD
     start = image.address(tile, rows[0], columns[0]) // WORD
-    return traversal(start, [(words, 1), (rows[1] - rows[0], image.pitch // WORD)], rank=WIDE.rank)
+    return walk(start, word=(words, 1), line=(rows[1] - rows[0], image.pitch // WORD))

@@ -147,9 +147,40 @@ def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = N
         UnconfirmedError: the program has forms that are neither published nor confirmed, and only
             these may be used.
     """
+    return _lowered(legalized(graph, options), observe)
+
+
+def lower_layers(
+    graph: Graph,
+    layers: Sequence[Layer],
+    options: Options = DEFAULT,
+    observe: Observer | None = None,
+) -> ObjectFile:
+    """The program of layers, for the linker: of kernels that no operator stands for, for example.
+
+    Args:
+        graph: inputs, outputs and types; its nodes say which layer makes what, no more.
+        layers: the layers in their order; those for inputs and outputs are added.
+        options: what the program may use of the chip.
+        observe: is shown every form that the program takes.
+
+    Raises:
+        Refused: as for `lower`, and all that follows.
+        CapacityError: the chip's memories are too small.
+        UnconfirmedError: the program has forms that may not be used.
+    """
+    legalizer = Legalizer(graph, options)
+    for layer in layers:
+        layer.origin = layer.origin or layer.name
+        legalizer.layers.append(layer)
+    ports.attach(legalizer)
+    return _lowered(legalizer, observe)
+
+
+def _lowered(legalizer: Legalizer, observe: Observer | None) -> ObjectFile:
+    """The program of a graph whose nodes have become layers."""
     show: Observer = observe or (lambda form: None)
-    legalizer = legalized(graph, options)
-    layers = legalizer.layers
+    graph, options, layers = legalizer.graph, legalizer.options, legalizer.layers
     show(Legalized(graph, layers, legalizer.aliases))
     plan, placement, staging = _arranged(legalizer)
     pieces = placement.pieces

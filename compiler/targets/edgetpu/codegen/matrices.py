@@ -5,40 +5,25 @@ Lane l of a row holds the factor of each of a word's four bytes in byte l of the
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
-    QUARTER,
-    bytes_at,
-    loops_of,
-    padded,
-    quarters_at,
-    rows_at,
-    stage_fields,
-)
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import QUARTER, Axis, moves
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import fill, pack
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
-from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY, WORD, Placed, covered
-from fitzroy.compiler.targets.edgetpu.codegen.sync import once
+from fitzroy.compiler.targets.edgetpu.codegen.placement import EVERY, WORD, Cover, Placed, covered
+from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE, once
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage
-from fitzroy.hw_models.isa.conversion import NarrowToWide
-from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag, Watcher
-from fitzroy.hw_models.isa.mesh import Mesh
+from fitzroy.hw_models.isa.fields import TileFlag
 from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
-from fitzroy.hw_models.isa.traversal import NARROW, WIDE, traversal
-
-PLAIN = OutputStage(scale=1.0)
-"""Bytes as they are."""
 
 Row = tuple[int, ...]
 """Words of the lanes of a row of wide memory."""
 
 IDENTITY: Row = tuple(1 << 8 * lane for lane in range(WORD))
-
-_LOOPS = 8
 
 
 # --- matrices ------------------------------------------------------------------------------------
@@ -85,25 +70,18 @@ def matrices(builder: Builder, rows: Sequence[Row], first: int, scratch: int) ->
             (value, *run) for run in _progressions([i for i, w in enumerate(words) if w == value])
         ]
     for index, (value, start, step, count) in enumerate(fills):
-        builder.emit(
-            Mesh(
-                op=Opcode.MESH_NORTHWARD,
-                tiles=EVERY,
-                receive=traversal(scratch // WORD + start, [(count, step)], rank=WIDE.rank),
-                received=Producer(1) if index == len(fills) - 1 else None,
-                fill=True,
-                fill_word=value,
-            )
-        )
+        run = walk(scratch // WORD + start, word=(count, step))
+        last = index == len(fills) - 1
+        builder.emit(fill(run, value, publish=WHOLE if last else None, tiles=EVERY))
     lanes = len(rows[0])
     builder.emit(
-        NarrowToWide(
+        pack(
+            walk(scratch // WORD, word=(lanes, 1), row=(len(rows), lanes)),
+            walk(first, row=(len(rows), 1)),
+            row="row",
+            publish=WHOLE,
+            acquire=[once(TileFlag.MESH_SOUTH_IN, "row", 1)],
             tiles=EVERY,
-            narrow=traversal(scratch // WORD, [(lanes, 1), (len(rows), lanes)], rank=NARROW.rank),
-            wide=rows_at(first, [(len(rows), 1)]),
-            narrow_to_wide=Producer(1),
-            wait=padded([once(TileFlag.MESH_SOUTH_IN, 1, 1)], 5),
-            pack_level=1,
         )
     )
 
@@ -124,80 +102,19 @@ def _progressions(numbers: Sequence[int]) -> list[tuple[int, int, int]]:
     return found
 
 
-# --- tensor operations ---------------------------------------------------------------------------
-
-Tap = tuple[int, int, int]
-"""A loop that is summed over: count, stride of activations in bytes, of matrices in quarters."""
-
-Place = tuple[int, int, int, int]
-"""A loop over the result: count, strides of activations, of the result, and of matrices."""
+# --- axes of covers -----------------------------------------------------------------------------
 
 
-def moves(
-    source: int,
-    target: int,
-    row: int,
-    taps: Iterable[Tap],
-    places: Iterable[Place],
-    stage: OutputStage,
-    *,
-    wait: Sequence[Watcher] = (),
-    lanes: int = WORD,
-    rows_ping_pong: tuple[int, int] = (0, 0),
-    halfwords: bool = False,
-    output16: bool = False,
-    **more: object,
-) -> TensorOp:
-    """A tensor operation that makes words of a result out of words and rows.
+def over(source: Cover, result: Cover) -> list[Axis]:
+    """Loops over the words of an operand and those of a result."""
+    return [
+        Axis(name, count, read, write)
+        for name, (count, read), (_, write) in zip(COVERED, source.dims, result.dims, strict=True)
+    ]
 
-    Args:
-        source: byte address of the first activations.
-        target: byte address of the first word of the result.
-        row: first row of wide memory.
-        taps: loops that are summed over, innermost first.
-        places: loops over the result, innermost first.
-        stage: constants of the output stage.
-        wait: wait conditions.
-        lanes: lanes, of which each four make a word.
-        rows_ping_pong: `fifo_dim` and `fifo_step` of the matrices, in quarters.
-        halfwords: whether matrices hold 16-bit factors.
-        output16: whether results have 16 bits.
-        more: further fields.
-    """
-    taps, places = list(taps) or [(1, 0, 0)], list(places)
-    count = len(taps)
-    loops = [tap[0] for tap in taps] + [place[0] for place in places]
-    size = lanes * (2 if output16 else 1)
-    words = [(size // WORD, WORD)] if size > WORD else []
-    fields: dict[str, object] = {
-        "accumulate": True,
-        "c16": halfwords,
-        "output16": output16,
-        **stage_fields(stage),
-        **more,
-    }
-    return TensorOp(
-        op=Opcode.MAC,
-        loops=loops_of(loops),
-        a=bytes_at(source, [tap[:2] for tap in taps] + [place[:2] for place in places]),
-        b=bytes_at(target, words + [(place[0], place[2]) for place in places]),
-        c=quarters_at(
-            QUARTER * row,
-            [(tap[0], tap[2]) for tap in taps] + [(place[0], place[3]) for place in places],
-            ping_pong=rows_ping_pong,
-        ),
-        d=quarters_at(
-            0,
-            [(math.prod(loops[:count]), 0), *[(place[0], 0) for place in places]],
-            ping_pong=(1, QUARTER),
-        ),
-        wait=padded(wait, 6),
-        block_level=min(_LOOPS - 1, len(loops)),
-        reduction=(1 << count) - 1,
-        lanes=lanes,
-        lanes_last=lanes,
-        **fields,  # type: ignore[arg-type]
-    )
+
+COVERED = ("word", "x", "y")
+"""Axes of covers."""
 
 
 # --- pointwise -----------------------------------------------------------------------------------
@@ -238,18 +155,16 @@ class Pointwise(Layer):
         if self.table is not None:
             builder.emit(self.table)
         source, result = context.tensors[self.reads[0]], context.tensors[self.writes]
-        taps = [(2, 2, QUARTER)] if self.wide_factors else [(max(1, len(self.rows)), 0, 0)]
+        halves = Axis("half", 2, 2, 0, QUARTER)
+        taps = [halves if self.wide_factors else Axis("matrix", max(1, len(self.rows)))]
 
         def make(tile: int) -> TensorOp | None:
             before, after = covered(source, result, tile), result.cover(tile)
             if before is None or after is None:
                 return None
-            places = [
-                (count, stride, other, 0)
-                for (count, stride), (_, other) in zip(before.dims, after.dims, strict=True)
-            ]
+            places = over(before, after)
             return moves(
-                before.base, after.base, row, taps, places, self.stage, halfwords=self.wide_factors
+                before.base, after.base, row, taps, places, self.stage, c16=self.wide_factors
             )
 
         builder.on_tiles(make)

@@ -21,14 +21,14 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER, padded, rows_at
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import PLAIN, QUARTER, Axis, moves
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import pack
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import (
-    PLAIN,
     Row,
     matrices,
-    moves,
     narrow_bytes,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
@@ -40,15 +40,14 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Placed,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.positions import as_positions, from_positions
+from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.requantization import (
     OutputStage,
     copy_stage,
 )
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.conversion import NarrowToWide
-from fitzroy.hw_models.isa.fields import Producer
 from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
-from fitzroy.hw_models.isa.traversal import NARROW, traversal
 
 GAIN = 64
 """What is between both reciprocals; they meet for a length of as much."""
@@ -229,94 +228,158 @@ class Normalization(Layer):
                 (top, bottom), _ = result.owned(tile)
                 if top + start < bottom:
                     strips[tile] = (top + start, min(top + start + height, bottom))
-            self._normalize(context, strips, first)
+            most = self._strip(result)[1]
+            source = context.image(self.reads[0])
+            _Strips(context, self, source, result, strips, most, first).emit()
 
-    def _normalize(self, context: Context, strips: Mapping[int, Interval], first: int) -> None:
-        """Pixels of some rows of every tile."""
-        builder, source = context.builder, context.image(self.reads[0])
-        result = context.image(self.writes)
-        most, kinds, recipe = self._strip(result)[1], self._kinds, self.recipe
-        words, line, group = result.depth // WORD, _HALF * result.depth, _HALF * _SPREAD_LANES
-        # Halfwords, and elements when they are no longer needed.
-        elements = context.scratch
-        roots = elements + kinds * line * most
-        spread = roots + kinds * _ROOT * most
-        factors = first - kinds * _FACTORS * most
 
-        def area(tile: int) -> tuple[int, int, int, int]:
-            """First row and column, and how many of each."""
-            (top, bottom), (left, right) = strips[tile], result.owned(tile)[1]
-            return top, left, bottom - top, right - left
+@dataclass(frozen=True, slots=True)
+class _Strips:
+    """Pixels of some rows of every tile.
 
-        def copy(tile: int, target: int, stage: OutputStage) -> TensorOp:
-            top, left, height, width = area(tile)
-            return moves(
-                source.address(tile, top, left), target, context.identity, [],
-                [(words * width, WORD, _ROOT, 0), (height, source.pitch, line * width, 0)],
-                replace(stage, a_zero_point=source.zero_point),
-                output16=True,
-            )  # fmt: skip
+    Attributes:
+        context: what the layer finds.
+        layer: the layer.
+        source: the operand.
+        result: the result.
+        rows: the rows, by tile.
+        most: most pixels of a tile.
+        first: first wide row of the constant matrices.
+    """
 
-        def root(tile: int, kind: int, stage: OutputStage) -> TensorOp:
-            _, _, height, width = area(tile)
-            return moves(
-                elements, roots + _ROOT * kind, first + 1,
-                # A step takes two of the halfwords of a word.
-                [(2, WORD, QUARTER // 2), (words, _ROOT, QUARTER)],
-                [(height * width, line, kinds * _ROOT, 0)],
-                stage, a16=True, output16=True, nlu_rsqrt=recipe.reduced,
-            )  # fmt: skip
+    context: Context
+    layer: Normalization
+    source: Image
+    result: Image
+    rows: Mapping[int, Interval]
+    most: int
+    first: int
 
-        def widen(tile: int) -> TensorOp:
-            _, _, height, width = area(tile)
-            return moves(
-                roots, spread, first, [],
-                [(kinds * height * width, _ROOT, group, 0)],
-                replace(PLAIN, a_zero_point=recipe.offset, output_zero_point=recipe.offset),
-                lanes=_SPREAD_LANES, a16=True, output16=True,
-            )  # fmt: skip
+    @property
+    def kinds(self) -> int:
+        """Factors of a pixel."""
+        return len(self.layer.recipe.factor_stages)
 
-        def pack(tile: int) -> NarrowToWide:
-            _, _, height, width = area(tile)
-            count = kinds * _FACTORS * height * width
-            return NarrowToWide(
-                narrow=traversal(spread // WORD, [(WORD, 1), (count, WORD)], rank=NARROW.rank),
-                wide=rows_at(factors, [(count, 1)]),
-                narrow_to_wide=Producer(1),
-                wait=padded([], 5),
-                pack_level=1,
-            )
+    @property
+    def words(self) -> int:
+        """Words of a pixel."""
+        return self.result.depth // WORD
 
-        def multiply(tile: int) -> TensorOp:
-            top, left, height, width = area(tile)
-            rows = kinds * _FACTORS * QUARTER
-            return moves(
-                elements, result.address(tile, top, left), factors,
-                [(WORD, _HALF, QUARTER // 2), (kinds, line * most, _FACTORS * QUARTER)],
-                [
-                    (words, _ROOT, WORD, 0),
-                    (width, line, result.depth, rows),
-                    (height, line * width, result.pitch, rows * width),
-                ],
-                self.stage, halfwords=True, a16=True,
-            )  # fmt: skip
+    @property
+    def line(self) -> int:
+        """Bytes of the halfwords of a pixel."""
+        return _HALF * self.result.depth
 
+    @property
+    def elements(self) -> int:
+        """Byte address of halfwords, and of elements when these are no longer needed."""
+        return self.context.scratch
+
+    @property
+    def roots(self) -> int:
+        """Byte address of factors."""
+        return self.elements + self.kinds * self.line * self.most
+
+    @property
+    def spread(self) -> int:
+        """Byte address of their matrices."""
+        return self.roots + self.kinds * _ROOT * self.most
+
+    @property
+    def factors(self) -> int:
+        """Wide row of their matrices."""
+        return self.first - self.kinds * _FACTORS * self.most
+
+    def emit(self) -> None:
+        """Halfwords, factors, elements and matrices, then the products."""
+        builder, recipe, rows = self.context.builder, self.layer.recipe, self.rows
         builder.emit(recipe.terms)
-        builder.on_tiles(lambda tile: copy(tile, elements, recipe.term_stage), strips)
+        builder.on_tiles(lambda tile: self.copy(tile, self.elements, recipe.term_stage), rows)
         builder.barrier()
         builder.emit(recipe.factors)
         for kind, stage in enumerate(recipe.factor_stages):
-            builder.on_tiles(partial(root, kind=kind, stage=stage), strips)
+            builder.on_tiles(partial(self.root, kind=kind, stage=stage), rows)
         builder.barrier()
         for kind, gain in enumerate(recipe.gains):
             stage = OutputStage(scale=gain, output_zero_point=_CENTRE)
-            target = elements + kind * line * most
-            builder.on_tiles(partial(copy, target=target, stage=stage), strips)
-        builder.on_tiles(widen, strips)
+            target = self.elements + kind * self.line * self.most
+            builder.on_tiles(partial(self.copy, target=target, stage=stage), rows)
+        builder.on_tiles(self.widen, rows)
         builder.barrier()
-        builder.on_tiles(pack, strips)
+        builder.on_tiles(self.to_wide, rows)
         builder.barrier()
-        builder.on_tiles(multiply, strips)
+        builder.on_tiles(self.multiply, rows)
+
+    def area(self, tile: int) -> tuple[int, int, int, int]:
+        """First row and column, and how many of each."""
+        (top, bottom), (left, right) = self.rows[tile], self.result.owned(tile)[1]
+        return top, left, bottom - top, right - left
+
+    def copy(self, tile: int, target: int, stage: OutputStage) -> TensorOp:
+        """Elements through a stage."""
+        top, left, height, width = self.area(tile)
+        return moves(
+            self.source.address(tile, top, left), target, self.context.identity, [],
+            [
+                Axis("word", self.words * width, WORD, _ROOT),
+                Axis("y", height, self.source.pitch, self.line * width),
+            ],
+            replace(stage, a_zero_point=self.source.zero_point),
+            output16=True,
+        )  # fmt: skip
+
+    def root(self, tile: int, kind: int, stage: OutputStage) -> TensorOp:
+        """Factors of one kind."""
+        _, _, height, width = self.area(tile)
+        # A step takes two of the halfwords of a word.
+        half = Axis("half", 2, WORD, 0, QUARTER // 2)
+        return moves(
+            self.elements, self.roots + _ROOT * kind, self.first + 1,
+            [half, Axis("word", self.words, _ROOT, 0, QUARTER)],
+            [Axis("pixel", height * width, self.line, self.kinds * _ROOT)],
+            stage, a16=True, output16=True, nlu_rsqrt=self.layer.recipe.reduced,
+        )  # fmt: skip
+
+    def widen(self, tile: int) -> TensorOp:
+        """Factors become words of matrices."""
+        _, _, height, width = self.area(tile)
+        offset = self.layer.recipe.offset
+        return moves(
+            self.roots, self.spread, self.first, [],
+            [Axis("pixel", self.kinds * height * width, _ROOT, _HALF * _SPREAD_LANES)],
+            replace(PLAIN, a_zero_point=offset, output_zero_point=offset),
+            lanes=_SPREAD_LANES, a16=True, output16=True,
+        )  # fmt: skip
+
+    def to_wide(self, tile: int) -> NarrowToWide:
+        """Matrices go to wide memory."""
+        _, _, height, width = self.area(tile)
+        count = self.kinds * _FACTORS * height * width
+        return pack(
+            walk(self.spread // WORD, word=(WORD, 1), matrix=(count, WORD)),
+            walk(self.factors, matrix=(count, 1)),
+            row="matrix",
+            publish=WHOLE,
+        )
+
+    def multiply(self, tile: int) -> TensorOp:
+        """Elements times factors."""
+        top, left, height, width = self.area(tile)
+        result, line = self.result, self.line
+        rows = self.kinds * _FACTORS * QUARTER
+        return moves(
+            self.elements, result.address(tile, top, left), self.factors,
+            [
+                Axis("half", WORD, _HALF, 0, QUARTER // 2),
+                Axis("kind", self.kinds, line * self.most, 0, _FACTORS * QUARTER),
+            ],
+            [
+                Axis("word", self.words, _ROOT, WORD),
+                Axis("x", width, line, result.depth, rows),
+                Axis("y", height, line * width, result.pitch, rows * width),
+            ],
+            self.layer.stage, c16=True, a16=True,
+        )  # fmt: skip
 
 
 @legalizes("l2_normalization")

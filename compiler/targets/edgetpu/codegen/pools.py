@@ -16,24 +16,22 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.windows import explicit_padding
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import (
     QUARTER,
-    bytes_at,
-    loops_of,
-    padded,
-    quarters_at,
-    rows_at,
+    Axis,
+    Nest,
+    moves,
     stage_fields,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import fill, pack
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step, Window
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
-from fitzroy.compiler.targets.edgetpu.codegen.matrices import moves
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     COLUMNS,
     LANES,
     TILES,
     WORD,
-    Axis,
     Image,
     Interval,
     Placed,
@@ -41,6 +39,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     round_up,
     split,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.placement import Axis as ImageAxis
 from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     as_image,
     image_shape,
@@ -48,6 +47,7 @@ from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     pointwise,
     temporary,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.requantization import (
     OutputStage,
     copy_stage,
@@ -55,10 +55,9 @@ from fitzroy.compiler.targets.edgetpu.requantization import (
     mean_stage,
 )
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose
-from fitzroy.hw_models.isa.fields import Opcode, Producer
+from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import NARROW, WIDE, traversal
 
 _MOST_OPERATION_BUNDLES = 600
 """Bundles of a tensor operation for every kind of tile, with its fences."""
@@ -198,11 +197,11 @@ class AveragePool(_Pool):
             source.address(tile, box.down[0], box.across[0]),
             result.address(tile, box.rows[0], box.columns[0]),
             identity,
-            [(width, source.depth, 0), (height, source.pitch, 0)],
+            [Axis("kx", width, source.depth), Axis("ky", height, source.pitch)],
             [
-                (result.depth // WORD, WORD, WORD, 0),
-                (across, source.depth * self.columns.stride, result.depth, 0),
-                (down, source.pitch * self.rows.stride, result.pitch, 0),
+                Axis("word", result.depth // WORD, WORD, WORD),
+                Axis("x", across, source.depth * self.columns.stride, result.depth),
+                Axis("y", down, source.pitch * self.rows.stride, result.pitch),
             ],
             self.stages[width * height],
         )
@@ -302,26 +301,27 @@ class MaxPool(_Pool):
         row = source.columns.most
         (_, _), (left, _) = source.window(tile)
         begin = QUARTER * first + (box.down[0] - span[0]) * row + box.across[0] - left
-        loops = [width, height, across, down]
-        stride, rows = self.columns.stride, self.rows.stride * row
+        stride = self.columns.stride
+        taps = [Axis("kx", width, factor=1), Axis("ky", height, factor=row)]
+        places = [
+            Axis("x", across, 0, result.depth, stride),
+            Axis("y", down, 0, result.pitch, self.rows.stride * row),
+        ]
+        nest = Nest.of([*taps, *places], taps)
+        place = result.address(tile, box.rows[0], box.columns[0], channels.start)
+        written = nest.written(place, [("lane", len(channels), WORD)])
         return TensorOp(
             op=Opcode.MAX,
-            loops=loops_of(loops),
-            b=bytes_at(
-                result.address(tile, box.rows[0], box.columns[0], channels.start),
-                [(len(channels), WORD), (across, result.depth), (down, result.pitch)],
-            ),
-            c=quarters_at(begin, [(width, 1), (height, row), (across, stride), (down, rows)]),
-            d=quarters_at(0, [(width * height, 0), (across, 0), (down, 0)], ping_pong=(1, QUARTER)),
-            avdata=Producer(3),
-            wait=padded([], 6),
+            b=written.bytes,
+            c=nest.factors(begin).quarters,
+            d=nest.accumulators().quarters,
+            avdata=written.each(WHOLE),
             accumulate=True,
             idle_multipliers=(True,) * 3,
-            block_level=len(loops),
-            reduction=0b11,
             lanes=WORD * len(channels),
             lanes_last=WORD * len(channels),
-            **stage_fields(self.stage),  # type: ignore[arg-type]
+            **nest.fields([]),
+            **stage_fields(self.stage),
         )
 
 
@@ -348,15 +348,12 @@ def _gap(source: Image, tile: int) -> Mesh | None:
     missing = source.columns.most - (right - left)
     if not missing or top == bottom:
         return None
-    return Mesh(
-        op=Opcode.MESH_NORTHWARD,
-        receive=traversal(
+    return fill(
+        walk(
             source.address(tile, top, right) // WORD,
-            [(missing * source.depth // WORD, 1), (bottom - top, source.pitch // WORD)],
-            rank=WIDE.rank,
-        ),
-        received=Producer(2),
-        fill=True,
+            word=(missing * source.depth // WORD, 1),
+            line=(bottom - top, source.pitch // WORD),
+        )
     )
 
 
@@ -379,21 +376,17 @@ def _transposed(
     count = -(-pixels // WORD)
     left = source.window(tile)[1][0]
     base = source.address(tile, rows[0], left, channels.start)
-    return NarrowToWide(
-        narrow=traversal(
+    return pack(
+        walk(
             base // WORD,
-            [
-                (WORD, source.depth // WORD),
-                (len(channels), 1),
-                (count, source.depth),
-            ],
-            rank=NARROW.rank,
+            pixel=(WORD, source.depth // WORD),
+            word=(len(channels), 1),
+            four=(count, source.depth),
         ),
-        wide=rows_at(first, [(count, 1)]),
-        narrow_to_wide=Producer(1),
-        wait=padded([], 5),
+        walk(first, four=(count, 1)),
+        row="four",
+        publish=WHOLE,
         transpose=Transpose.BYTES,
-        pack_level=2,
     )
 
 
@@ -459,7 +452,7 @@ def _check_pixels(name: str, rows: Clipped, columns: Clipped, width: int) -> Non
         UnsupportedError: it cannot.
     """
     needs = tuple(map(columns.needs, split(width, COLUMNS)))
-    pixels = rows.kernel * round_up(Axis.of(columns.extent, COLUMNS, [needs]).most, WORD)
+    pixels = rows.kernel * round_up(ImageAxis.of(columns.extent, COLUMNS, [needs]).most, WORD)
     if pixels > _MOST_WINDOW_ROWS * WORD:
         raise UnsupportedError(
             f"{name!r} needs {pixels} pixels of a tile at a time: {_MOST_WINDOW_ROWS * WORD} fit "

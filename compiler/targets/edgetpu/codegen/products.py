@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER, padded, rows_at
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import QUARTER, Axis, moves
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import pack
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.codegen.layers import (
     POINT,
     Context,
@@ -20,8 +22,9 @@ from fitzroy.compiler.targets.edgetpu.codegen.layers import (
     Window,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import (
+    COVERED,
     matrices,
-    moves,
+    over,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
@@ -35,14 +38,13 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Vector,
     covered,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.sync import free, full, once
+from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE, free, full, once
 from fitzroy.compiler.targets.edgetpu.requantization import (
     OutputStage,
 )
 from fitzroy.hw_models.isa.conversion import NarrowToWide
 from fitzroy.hw_models.isa.fields import Producer, TileFlag
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import NARROW, traversal
 
 _SLOT_ROWS = 128
 """Most rows of a slot of matrices, unless the words of one pixel take more."""
@@ -60,6 +62,9 @@ _SPREAD = tuple(
 
 _MATRIX = WORD * WORD
 """Bytes of a matrix."""
+
+_ONCE = Producer(7)
+"""Counts at the highest level, which is above all loops, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,24 +263,23 @@ def _spread(works: Mapping[int, _Work], row: int, base: int, zero: int, tile: in
     source = works[tile].second
     distance = _MATRIX
     places = []
-    for count, stride in source.dims:
-        places.append((count, stride, distance, 0))
+    for name, (count, stride) in zip(COVERED, source.dims, strict=True):
+        places.append(Axis(name, count, stride, distance))
         distance *= count
     stage = OutputStage(scale=1.0, a_zero_point=zero, output_zero_point=zero)
-    return moves(source.base, base, row, [], places, stage, lanes=_MATRIX, avdata=Producer(7))
+    operation = moves(source.base, base, row, [], places, stage, lanes=_MATRIX)
+    return replace(operation, avdata=_ONCE)
 
 
 def _pack(works: Mapping[int, _Work], base: int, first: int, tile: int) -> NarrowToWide:
     """Matrices go to rows of wide memory, slot after slot."""
     strip = works[tile].strip
-    return NarrowToWide(
-        narrow=traversal(
-            base // WORD, [(WORD, 1), (strip.slot * strip.slots, WORD)], rank=NARROW.rank
-        ),
-        wide=rows_at(first, [(strip.slot, 1), (strip.slots, 0)], ping_pong=(1, strip.slot)),
-        narrow_to_wide=Producer(1),
-        wait=padded([once(TileFlag.AVDATA, 1, 1), free(TileFlag.PARAMETERS, 1)], 5),
-        pack_level=1,
+    return pack(
+        walk(base // WORD, word=(WORD, 1), matrix=(strip.slot * strip.slots, WORD)),
+        walk(first, matrix=(strip.slot, 1), slot=(strip.slots, 0), turn=("slot", strip.slot)),
+        row="matrix",
+        publish="slot",
+        acquire=[once(TileFlag.AVDATA, "matrix", 1), free(TileFlag.PARAMETERS, "slot")],
     )
 
 
@@ -283,17 +287,16 @@ def _multiply(layer: Product, works: Mapping[int, _Work], first: int, tile: int)
     """Words times their matrices, slot after slot, or all of them again for every pixel."""
     work = works[tile]
     kept = 1 if layer.shared else work.strip.level
-    places, distance = [], QUARTER
-    for axis, ((count, stride), (_, other)) in enumerate(
-        zip(work.first.dims, work.result.dims, strict=True)
-    ):
-        places.append((count, stride, other, distance if axis < kept else 0))
-        distance *= count
-    slots: dict[str, Any] = {"wait": [once(TileFlag.NARROW_TO_WIDE, 1, 1)]}
+    places, distance = over(work.first, work.result), QUARTER
+    for index, axis in enumerate(places[:kept]):
+        places[index] = replace(axis, factor=distance)
+        distance *= axis.count
+    slots: dict[str, Any] = {"acquire": [once(TileFlag.NARROW_TO_WIDE, places[0].name, 1)]}
     if not layer.shared:
+        slot = (*[axis.name for axis in places], WHOLE)[kept]
         slots = {
-            "wait": [full(TileFlag.NARROW_TO_WIDE, kept + 1)],
-            "parameters": Producer(kept + 1),
-            "rows_ping_pong": (kept + 1, QUARTER * work.strip.slot),
+            "acquire": [full(TileFlag.NARROW_TO_WIDE, slot)],
+            "release": slot,
+            "turn": (slot, QUARTER * work.strip.slot),
         }
     return moves(work.first.base, work.result.base, first, [], places, layer.stage, **slots)

@@ -16,19 +16,18 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Reference, mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
-    QUARTER,
-    SLOT,
-    bytes_at,
-    loops_of,
-    padded,
-    quarters_at,
-    rows_at,
-    stage_fields,
-)
 from fitzroy.compiler.targets.edgetpu.codegen.gates import Stages, tanh_table
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import (
+    QUARTER,
+    Axis,
+    moves,
+    single_bytes,
+)
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import fill, pack
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import Vectors
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context
-from fitzroy.compiler.targets.edgetpu.codegen.matrices import Row, Tap, matrices, moves
+from fitzroy.compiler.targets.edgetpu.codegen.matrices import Row, matrices
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
     WORD,
@@ -36,16 +35,11 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Vector,
     round_up,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.reshape import assembly
-from fitzroy.compiler.targets.edgetpu.codegen.sync import free, full
+from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE, Condition, full
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import gather
 from fitzroy.compiler.targets.edgetpu.requantization import SIGNED_OFFSET, OutputStage
 from fitzroy.formats.object_file import Part, SymbolKind
-from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
-from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag, Watcher
-from fitzroy.hw_models.isa.mesh import Mesh
-from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import NARROW, WIDE, traversal
+from fitzroy.hw_models.isa.fields import Opcode, TileFlag
 
 GATES = 4
 INPUT_GATE, FORGET_GATE, OUTPUT_GATE, CANDIDATE = range(GATES)
@@ -253,7 +247,7 @@ class _Source:
     """
 
     base: int
-    taps: list[Tap]
+    taps: list[Axis]
     groups: tuple[int, int]
     matrices: int = 0
 
@@ -313,14 +307,12 @@ class Steps:
         builder, shape, narrow = self.context.builder, self.shape, self.narrow
         matrices(builder, first_rows(shape), self.wide.spread, narrow.copy)
         builder.emit(
-            Mesh(
+            fill(
+                walk(narrow.state(shape, -1) // WORD, word=(shape.depth // WORD, 1)),
+                0x01010101 * self.zero_points[1],
                 op=Opcode.MESH_SOUTHWARD,
+                publish=None,
                 tiles=self.mask,
-                receive=traversal(
-                    narrow.state(shape, -1) // WORD, [(shape.depth // WORD, 1)], rank=WIDE.rank
-                ),
-                fill=True,
-                fill_word=0x01010101 * self.zero_points[1],
             )
         )
         self.barrier()
@@ -344,14 +336,16 @@ class Steps:
         for first, words, count in ((0, whole, WORD), (WORD * whole, 1, rest)):
             if not words * count:
                 continue
-            loops = [(count, 1), (words, WORD), (shape.steps, shape.inputs)]
-            target = [(words, WORD), (shape.steps, WORD * shape.input_words)]
             self.context.builder.emit(
-                assembly(
+                single_bytes(
+                    narrow.copy + first,
+                    narrow.inputs + first,
                     self.context.identity,
-                    (narrow.copy + first, loops),
-                    (narrow.inputs + first, target),
-                    steps=count,
+                    Axis("byte", count, 1, factor=1),
+                    [
+                        Axis("word", words, WORD, WORD),
+                        Axis("step", shape.steps, shape.inputs, WORD * shape.input_words),
+                    ],
                     tiles=self.mask,
                 )
             )
@@ -410,54 +404,35 @@ class Steps:
         builder, shape = self.context.builder, self.shape
         builder.room(_STEP_BUNDLES)
         rows, gates = vectors + words, _HALF * shape.lanes
-        builder.emit(
-            WideToNarrow(
-                tiles=self.mask,
-                wide=rows_at(0, [(vectors, 1), (GATES, rows)]),
-                narrow=traversal(
-                    0,
-                    [(shape.lanes // 2, 1), (vectors, 2 * SLOT), (GATES, 0)],
-                    rank=NARROW.rank,
-                    ping_pong=(2, SLOT),
-                ),
-                to_scaling=True,
-                pack_level=1,
-                wait=padded([free(TileFlag.AVDATA, 2, before=self.computed)], 2),
-                wide_to_narrow=Producer(2),
-            ),
-            self._parameters("wide.base", Part.ROW, first),
-        )
+        scaling = Vectors(vectors, True, shape.lanes)
+        place = walk(0, vector=(vectors, 1), gate=(GATES, rows))
+        load = scaling.load(place, GATES, [], used=self.computed, tiles=self.mask)
+        builder.emit(load, self._parameters("wide.base", Part.ROW, first))
         count, distance = steps
         builder.emit(
-            TensorOp(
-                op=Opcode.MAC,
-                tiles=self.mask,
-                loops=loops_of([words, count, GATES]),
-                a=bytes_at(source, [(words, WORD), (count, distance), (GATES, 0)]),
-                b=bytes_at(
-                    target,
-                    [(gates // WORD, WORD), (count, GATES * gates), (GATES, gates)],
+            moves(
+                source,
+                target,
+                0,
+                [Axis("word", words, WORD, 0, QUARTER)],
+                [
+                    Axis("step", count, distance, GATES * gates),
+                    Axis("gate", GATES, 0, gates, QUARTER * rows),
+                ],
+                replace(
+                    self.stages.sums,
+                    a_zero_point=zero_point,
+                    c_zero_point=SIGNED_OFFSET,
+                    scale_in_memory=True,
+                    bias_in_memory=vectors > 1,
                 ),
-                c=quarters_at(0, [(words, QUARTER), (count, 0), (GATES, QUARTER * rows)]),
-                d=quarters_at(0, [(words, 0), (count, 0), (GATES, 0)], ping_pong=(1, QUARTER)),
-                avdata=Producer(2),
-                wait=padded([full(TileFlag.WIDE_TO_SCALING, 2, before=self.scaled)], 6),
-                trained=True,
-                accumulate=True,
-                block_level=2,
-                reduction=1,
+                acquire=[full(TileFlag.WIDE_TO_SCALING, "gate", before=self.scaled)],
+                publish="gate",
+                block="gate",
                 lanes=shape.lanes,
-                lanes_last=shape.lanes,
                 output16=True,
-                **stage_fields(  # type: ignore[arg-type]
-                    replace(
-                        self.stages.sums,
-                        a_zero_point=zero_point,
-                        c_zero_point=SIGNED_OFFSET,
-                        scale_in_memory=True,
-                        bias_in_memory=vectors > 1,
-                    )
-                ),
+                tiles=self.mask,
+                trained=True,
             ),
             self._parameters("c.base", Part.QUARTER_ROW, QUARTER * (first + vectors)),
         )
@@ -509,7 +484,7 @@ class Steps:
         _, one, two, _ = _DIAGONAL
         single = _Source(
             narrow.cell,
-            [(2, _HALF * one, 1), (2, _HALF * two, 2)],
+            [Axis("odd", 2, _HALF * one, 0, 1), Axis("pair", 2, _HALF * two, 0, 2)],
             (shape.groups, _HALF * _MATRIX_LANES),
         )
         self._matrices(single, narrow.squashed, wide.spread, stages.squashed)
@@ -535,7 +510,11 @@ class Steps:
 
     def _both(self, source: int, other: int, groups: int) -> _Source:
         """Sums of two numbers each, of which the second ones are at some distance."""
-        return _Source(source, [(WORD, _HALF, 1), (2, other, 0)], (groups, WORD * _HALF))
+        return _Source(
+            source,
+            [Axis("cell", WORD, _HALF, 0, 1), Axis("number", 2, other)],
+            (groups, WORD * _HALF),
+        )
 
     def _product(
         self, gate: int, row: int, target: int, stage: OutputStage, *, output16: bool = True
@@ -543,10 +522,11 @@ class Steps:
         """A gate times what is in matrices, group by group once they are there."""
         shape = self.shape
         before = self.awaited.get(row)
+        there = [] if before is None else [full(TileFlag.NARROW_TO_WIDE, "group", before=before)]
         self._operation(
             _Source(
                 self.narrow.gates + _HALF * shape.lanes * gate,
-                [(2, _HALF, _HALF), (2, 2 * _HALF, QUARTER)],
+                [Axis("odd", 2, _HALF, 0, _HALF), Axis("pair", 2, 2 * _HALF, 0, QUARTER)],
                 (shape.groups, WORD * _HALF),
                 _MATRIX_ROWS * QUARTER,
             ),
@@ -555,7 +535,7 @@ class Steps:
             stage,
             output16=output16,
             halfwords=True,
-            wait=[] if before is None else [full(TileFlag.NARROW_TO_WIDE, 2, before=before)],
+            acquire=there,
         )
 
     def _matrices(self, source: _Source, target: int, row: int, stage: OutputStage) -> None:
@@ -573,7 +553,7 @@ class Steps:
         lanes: int = WORD,
         output16: bool = True,
         halfwords: bool = False,
-        wait: Sequence[Watcher] = (),
+        acquire: Sequence[Condition] = (),
     ) -> None:
         """An operation on one halfword at a time, which counts groups of more than a word."""
         groups, distance = source.groups
@@ -583,32 +563,37 @@ class Steps:
             target,
             row,
             source.taps,
-            [(groups, distance, size, source.matrices)],
+            [Axis("group", groups, distance, size, source.matrices)],
             stage,
-            wait=wait,
+            acquire=acquire,
             lanes=lanes,
-            halfwords=halfwords,
             output16=output16,
-            avdata=Producer(1),
+            publish="group" if size > WORD else WHOLE,
+            tiles=self.mask,
             a16=True,
+            c16=halfwords,
             idle_multipliers=(False, not halfwords, not halfwords),
         )
-        self.context.builder.emit(replace(operation, tiles=self.mask))
+        self.context.builder.emit(operation)
         self.computed += groups if size > WORD else 1
 
     def _convert(self, source: int, row: int) -> None:
         """Matrices go to wide memory, group by group once they are computed."""
         groups = self.shape.groups
-        loops = [(WORD, 1), (_MATRIX_ROWS, WORD), (groups, WORD * _MATRIX_ROWS)]
         self.awaited[row] = self.converted
         self.context.builder.emit(
-            NarrowToWide(
+            pack(
+                walk(
+                    source // WORD,
+                    word=(WORD, 1),
+                    row=(_MATRIX_ROWS, WORD),
+                    group=(groups, WORD * _MATRIX_ROWS),
+                ),
+                walk(row, row=(_MATRIX_ROWS, 1), group=(groups, _MATRIX_ROWS)),
+                row="row",
+                publish="group",
+                acquire=[full(TileFlag.AVDATA, "group", before=self.made[source])],
                 tiles=self.mask,
-                narrow=traversal(source // WORD, loops, rank=NARROW.rank),
-                wide=rows_at(row, [(_MATRIX_ROWS, 1), (groups, _MATRIX_ROWS)]),
-                narrow_to_wide=Producer(1),
-                wait=padded([full(TileFlag.AVDATA, 2, before=self.made[source])], 5),
-                pack_level=1,
             )
         )
         self.converted += groups

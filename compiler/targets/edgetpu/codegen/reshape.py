@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.targets.edgetpu.codegen.builder import mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
-    QUARTER,
-    bytes_at,
-    loops_of,
-    quarters_at,
-    stage_fields,
-)
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import Axis, moves, single_bytes
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
-from fitzroy.compiler.targets.edgetpu.codegen.matrices import PLAIN, moves
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
     TILES,
@@ -27,54 +22,12 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     round_up,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.vectors import (
-    Loops,
     gather,
     gather_rows,
     is_vector,
     linear_bytes,
 )
-from fitzroy.hw_models.isa.fields import Opcode, Producer
 from fitzroy.hw_models.isa.tensor import TensorOp
-
-
-def assembly(
-    identity: int,
-    source: tuple[int, Loops],
-    target: tuple[int, Loops],
-    *,
-    steps: int = WORD,
-    part: tuple[int, int] | None = None,
-    tiles: int = 0,
-) -> TensorOp:
-    """Words of narrow memory, put together from single bytes.
-
-    Args:
-        identity: wide row of the identity matrix.
-        source: byte address, and loops of bytes in the order of the result.
-        target: byte address, and loops of words.
-        steps: bytes of a word; the others become zero.
-        part: bytes of the innermost loop in the last iteration of another, and that one.
-        tiles: mask of tiles.
-    """
-    idle = [(count, 0) for count, _ in target[1]]
-    return TensorOp(
-        op=Opcode.MAC,
-        tiles=tiles,
-        loops=loops_of([steps, *[count for count, _ in target[1]]]),
-        a=bytes_at(*source, part=part),
-        b=bytes_at(*target),
-        c=quarters_at(QUARTER * identity, [(steps, 1), *idle]),
-        d=quarters_at(0, [(steps, 0), *idle], ping_pong=(1, QUARTER)),
-        avdata=Producer(len(target[1])),
-        accumulate=True,
-        idle_multipliers=(True,) * 3,
-        block_level=1,
-        reduction=1,
-        lanes=WORD,
-        lanes_last=WORD,
-        **stage_fields(PLAIN),  # type: ignore[arg-type]
-    )
-
 
 _MOST_WORDS = 1 << 14
 """Iterations of a loop of a tensor operation."""
@@ -125,8 +78,10 @@ class ToVector(_Reshape):
                 result.base,
                 context.identity,
                 [],
-                [(words, WORD, WORD, 0), (len(held), LANES * TILES, LANES, 0)],
-                PLAIN,
+                [
+                    Axis("word", words, WORD, WORD),
+                    Axis("block", len(held), LANES * TILES, LANES),
+                ],
             )
 
         context.builder.on_tiles(copy, result.tiles)
@@ -170,12 +125,17 @@ class ToImage(_Reshape):
             (top, _), (left, _) = result.owned(tile)
             row = result.columns.extent * result.channels
             start = flat + top * row + left * result.channels + first
-            loops = [(words, WORD), (width, result.channels), (height, row)]
-            target = (
+            return single_bytes(
+                start,
                 result.address(tile, top, left, first),
-                [(words, WORD), (width, result.depth), (height, result.pitch)],
+                context.identity,
+                Axis("byte", steps, 1, factor=1),
+                [
+                    Axis("word", words, WORD, WORD),
+                    Axis("x", width, result.channels, result.depth),
+                    Axis("y", height, row, result.pitch),
+                ],
             )
-            return assembly(context.identity, (start, [(steps, 1), *loops]), target, steps=steps)
 
         if whole:
             context.builder.on_tiles(lambda tile: copy(tile, 0, whole, WORD), tiles)
@@ -211,25 +171,28 @@ def _pack(context: Context, image: Image, count: int, tiles: int) -> int:
     for first in range(0, whole, most):
         words = min(most, whole - first)
         last = words * WORD % channels
-        builder.emit(
-            assembly(
-                context.identity,
-                (address(first * WORD), [(channels, 1), (-(-words * WORD // channels), depth)]),
-                (target + first * WORD, [(words, WORD)]),
-                part=(last, 1) if last else None,
-                tiles=tiles,
-            )
+        pixels = walk(
+            address(first * WORD),
+            byte=(channels, 1),
+            pixel=(-(-words * WORD // channels), depth),
+            part=(last, "pixel") if last else None,
         )
+        place = [Axis("word", words, WORD, WORD)]
+        steps = Axis("byte", WORD, 1, factor=1)
+        packed = single_bytes(0, target + first * WORD, context.identity, steps, place, tiles=tiles)
+        # The bytes of a word may be of two pixels.
+        builder.emit(replace(packed, a=pixels.bytes))
     if rest:
         # At most three values, which are evenly spaced for any number of channels.
         first = address(whole * WORD)
         step = address(whole * WORD + 1) - first if rest > 1 else 0
         builder.emit(
-            assembly(
+            single_bytes(
+                first,
+                target + whole * WORD,
                 context.identity,
-                (first, [(rest, step)]),
-                (target + whole * WORD, [(1, WORD)]),
-                steps=rest,
+                Axis("byte", rest, step, factor=1),
+                [Axis("word", 1, 0, WORD)],
                 tiles=tiles,
             )
         )

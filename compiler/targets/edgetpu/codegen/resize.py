@@ -23,11 +23,14 @@ import numpy as np
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER, padded, rows_at, send
 from fitzroy.compiler.targets.edgetpu.codegen.copies import Run, Section
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import QUARTER, Axis, moves
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import consume
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.weights import send
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights, Window, filled
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
-from fitzroy.compiler.targets.edgetpu.codegen.matrices import PLAIN, Row, diagonal, moves
+from fitzroy.compiler.targets.edgetpu.codegen.matrices import Row, diagonal
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     TILES,
     WORD,
@@ -44,10 +47,9 @@ from fitzroy.compiler.targets.edgetpu.codegen.shapes import (
     pointwise,
     temporary,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.requantization import OutputStage, copy_stage
 from fitzroy.formats.object_file import OperandKind
-from fitzroy.hw_models.isa.fields import Opcode, Producer
-from fitzroy.hw_models.isa.ring import RingConsume
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.numerics import Sampling
 
@@ -263,15 +265,8 @@ class Bilinear(Layer):
         first = builder.staging - operand.words
         active = [tile for tile in range(TILES) if result.active(tile)]
         pieces = context.pieces[operand.name]
-        builder.emit(
-            RingConsume(
-                op=Opcode.RING_CONSUME_B,
-                tiles=mask_of(active),
-                wide=rows_at(first, [(operand.words, 1)]),
-                wait=padded([], 1),
-                ring_read=Producer(1),
-            )
-        )
+        rows = walk(first, row=(operand.words, 1))
+        builder.emit(consume(1, rows, publish=WHOLE, tiles=mask_of(active)))
         send(builder, operand.name, pieces, mask_of(active))
         builder.barrier()
         self.interpolate(context, first)
@@ -295,6 +290,22 @@ def on_pieces(
         )
 
 
+def _axes(name: str, piece: _Piece, read: int, write: int, factor: int) -> list[Axis]:
+    """Loops over the results of a piece.
+
+    Args:
+        name: the axis of the image.
+        piece: the piece.
+        read: bytes between neighbours.
+        write: bytes between results.
+        factor: quarter rows between the matrices of phases.
+    """
+    return [
+        Axis(f"{name} phase", piece.phases, 0, write, factor),
+        Axis(name, piece.periods, read * piece.step, write * piece.stride),
+    ]
+
+
 class Direct(Bilinear):
     """A resize with matrices for all four neighbours."""
 
@@ -310,15 +321,13 @@ class Direct(Bilinear):
                 result.address(tile, down.first, across.first),
                 first + line * down.phase + _FOUR * across.phase,
                 [
-                    (2, source.depth * across.reach, QUARTER),
-                    (2, source.pitch * down.reach, 2 * QUARTER),
+                    Axis("kx", 2, source.depth * across.reach, 0, QUARTER),
+                    Axis("ky", 2, source.pitch * down.reach, 0, 2 * QUARTER),
                 ],
                 [
-                    (result.depth // WORD, WORD, WORD, 0),
-                    (across.phases, 0, result.depth, QUARTER * _FOUR),
-                    (across.periods, source.depth * across.step, result.depth * across.stride, 0),
-                    (down.phases, 0, result.pitch, QUARTER * line),
-                    (down.periods, source.pitch * down.step, result.pitch * down.stride, 0),
+                    Axis("word", result.depth // WORD, WORD, WORD),
+                    *_axes("x", across, source.depth, result.depth, QUARTER * _FOUR),
+                    *_axes("y", down, source.pitch, result.pitch, QUARTER * line),
                 ],
                 self.stage,
             )
@@ -383,13 +392,11 @@ class Separable(Bilinear):
                 source.address(tile, piece.lower, begin),
                 context.scratch + line * (piece.first - strips[tile][0]),
                 first + 2 * piece.phase,
-                [(2, source.pitch * piece.reach, QUARTER)],
+                [Axis("ky", 2, source.pitch * piece.reach, 0, QUARTER)],
                 [
-                    (source.depth // WORD * (end - begin), WORD, _SUM * WORD, 0),
-                    (piece.phases, 0, line, 2 * QUARTER),
-                    (piece.periods, source.pitch * piece.step, line * piece.stride, 0),
+                    Axis("word", source.depth // WORD * (end - begin), WORD, _SUM * WORD),
+                    *_axes("y", piece, source.pitch, line, 2 * QUARTER),
                 ],
-                PLAIN,
                 output16=True,
             )
 
@@ -409,14 +416,13 @@ class Separable(Bilinear):
                 first + 2 * piece.phase,
                 [
                     # A step takes two of the four factors of a matrix.
-                    (2, WORD, QUARTER // 2),
-                    (2, pixel * piece.reach, QUARTER),
+                    Axis("half", 2, WORD, 0, QUARTER // 2),
+                    Axis("kx", 2, pixel * piece.reach, 0, QUARTER),
                 ],
                 [
-                    (result.depth // WORD, _SUM * WORD, WORD, 0),
-                    (piece.phases, 0, result.depth, 2 * QUARTER),
-                    (piece.periods, pixel * piece.step, result.depth * piece.stride, 0),
-                    (bottom - top, line, result.pitch, 0),
+                    Axis("word", result.depth // WORD, _SUM * WORD, WORD),
+                    *_axes("x", piece, pixel, result.depth, 2 * QUARTER),
+                    Axis("y", bottom - top, line, result.pitch),
                 ],
                 self.stage,
                 a16=True,

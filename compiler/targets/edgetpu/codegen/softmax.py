@@ -24,15 +24,16 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder, mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import padded, rows_at
 from fitzroy.compiler.targets.edgetpu.codegen.edges import (
     ROW_BLOCKS,
     SPREAD_ROWS,
     collect,
 )
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.queues import Taking
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import PLAIN, Axis, moves
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer, legalizes
-from fitzroy.compiler.targets.edgetpu.codegen.matrices import PLAIN, moves
 from fitzroy.compiler.targets.edgetpu.codegen.pixel_softmax import softmax_of_pixels
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     LANES,
@@ -44,14 +45,12 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
 )
 from fitzroy.compiler.targets.edgetpu.codegen.relay import PIPELINE, UNIT
 from fitzroy.compiler.targets.edgetpu.codegen.reshape import as_vector
-from fitzroy.compiler.targets.edgetpu.codegen.sync import free, full
+from fitzroy.compiler.targets.edgetpu.codegen.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.requantization import LARGEST, unsigned_zero_point
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.isa.conversion import WideToNarrow
 from fitzroy.hw_models.isa.fence import ScalarFence
-from fitzroy.hw_models.isa.fields import Opcode, Producer, StreamEngine, TileFlag
-from fitzroy.hw_models.isa.ring import RingConsume
+from fitzroy.hw_models.isa.fields import StreamEngine
 from fitzroy.hw_models.isa.scalar import (
     Alu,
     Indexed,
@@ -63,7 +62,7 @@ from fitzroy.hw_models.isa.scalar import (
 )
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER, NARROW, traversal
+from fitzroy.hw_models.isa.traversal import INFEED_BUFFER
 
 _FIFO = BEAGLE.scalar.fifo_words
 _ROW = LANES
@@ -293,7 +292,10 @@ def _widened(context: Context, vector: Vector, tile: int) -> TensorOp:
     first = vector.lanes(held[0]) // WORD
     size = _WIDTH * WORD
     stage = replace(PLAIN, output_zero_point=_TABLE)
-    places = [(first, WORD, size, 0), (len(held), LANES, _WIDTH * LANES, 0)]
+    places = [
+        Axis("word", first, WORD, size),
+        Axis("block", len(held), LANES, _WIDTH * LANES),
+    ]
     return moves(vector.base, context.scratch, context.identity, [], places, stage, output16=True)
 
 
@@ -304,9 +306,7 @@ def _take(context: Context, vector: Vector, blocks: range) -> None:
     def outfeed(block: int) -> Outfeed:
         count = _WIDTH * vector.lanes(block) // WORD
         return Outfeed(
-            buffer=traversal(
-                _VALUES + _BLOCK * (block - blocks[0]), [(count, 1)], rank=BUFFER.rank
-            ),
+            buffer=walk(_VALUES + _BLOCK * (block - blocks[0]), word=(count, 1)).buffer,
             row_words=LANES,
         )
 
@@ -363,12 +363,13 @@ def _return(
         # What has been stored is there, and the other half has been sent.
         builder.emit(PIPELINE)
         builder.emit(ScalarFence(idle=RING_STREAMS))
+        message = walk(half, word=(some, 1))
         builder.emit(
             Infeed(
                 memory=InfeedMemory.SCALAR,
-                buffer=traversal(half, [(some, 1)], rank=INFEED_BUFFER.rank),
-                infed=Producer(0),
-                token=Producer(1),
+                buffer=message.traversal(INFEED_BUFFER),
+                infed=message.each("word"),
+                token=message.each(WHOLE),
                 wait=(None, None),
                 destination=mask,
                 row_words=_SENT_WORDS,
@@ -385,10 +386,10 @@ def _return(
         source = first + LANES * ((held[0] - blocks[0]) % ROW_BLOCKS)
         target = result.base + LANES * (held[0] // TILES)
         places = [
-            (result.lanes(held[0]) // WORD, WORD, WORD, 0),
-            (len(held), ROW_BLOCKS * LANES, LANES, 0),
+            Axis("word", result.lanes(held[0]) // WORD, WORD, WORD),
+            Axis("block", len(held), ROW_BLOCKS * LANES, LANES),
         ]
-        return moves(source, target, context.identity, [], places, PLAIN)
+        return moves(source, target, context.identity, [], places)
 
     builder.on_tiles(copy, result.tiles)
 
@@ -401,28 +402,13 @@ def _takers(vector: Vector, first: int) -> int:
 
 def _consume(builder: Builder, tiles: int, count: int, first: int) -> None:
     """Tiles take so many rows of the fifo, one after the other, to narrow memory."""
-    wide = rows_at(builder.staging - SPREAD_ROWS, [(1, 1), (count, 0)], ping_pong=(1, 1))
-    builder.emit(
-        WideToNarrow(
-            tiles=tiles,
-            wide=wide,
-            narrow=traversal(
-                first // WORD, [(_SENT_WORDS, 1), (count, _SENT_WORDS)], rank=NARROW.rank
-            ),
-            wide_to_narrow=Producer(1),
-            wait=padded([full(TileFlag.RING_READ_A, 1)], 2),
-            pack_level=1,
-        )
+    taking = Taking(
+        walk(builder.staging - SPREAD_ROWS, row=(1, 1), slot=(count, 0), turn=("slot", 1)),
+        walk(first // WORD, word=(_SENT_WORDS, 1), row=(count, _SENT_WORDS)),
+        row="row",
+        publish="row",
     )
-    builder.emit(
-        RingConsume(
-            op=Opcode.RING_CONSUME_A,
-            tiles=tiles,
-            wide=wide,
-            wait=padded([free(TileFlag.WIDE_TO_NARROW, 1)], 1),
-            ring_read=Producer(1),
-        )
-    )
+    builder.emit_all([taking.unpack(tiles), taking.consume(tiles)])
 
 
 # --- loops ---------------------------------------------------------------------------------------

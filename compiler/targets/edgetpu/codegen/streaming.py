@@ -16,17 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import RING_STREAMS, Builder
-from fitzroy.compiler.targets.edgetpu.codegen.sync import counted
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.host_io import AHEAD, PARAMETERS
 from fitzroy.formats.object_file import UNIT_BYTES, SymbolKind
-from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.fence import ScalarFence
-from fitzroy.hw_models.isa.fields import Producer, ScalarFlag
 from fitzroy.hw_models.isa.scalar import DescriptorTag
-from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Pop, PopMemory
-from fitzroy.hw_models.isa.units import infeed_units, pop_units
-
-AHEAD = BEAGLE.memories.parameter_buffer.elements - 4
-"""Units that may be in the buffer, as in compiled programs."""
 
 MOST_OPEN = 4
 """Descriptors that are open at a time."""
@@ -69,16 +62,7 @@ class HostStream:
             row_words: words of a row.
         """
         self._ask(builder, self.sent + units)
-        builder.emit(
-            Infeed(
-                memory=InfeedMemory.PARAMETER,
-                buffer=infeed_units(InfeedMemory.PARAMETER, units, self.sent),
-                infed=Producer(0),
-                wait=(counted(ScalarFlag.PARAMETER_POP, self.sent + 1), None),
-                destination=destination,
-                row_words=row_words,
-            )
-        )
+        builder.emit(PARAMETERS.infeed(units, self.sent, destination, row_words))
         # A fence in front of the infeed, if there is one, does not wait for it.
         self._not_served(builder)
         self.sent += units
@@ -121,13 +105,6 @@ class HostStream:
                 offset=offset * UNIT_BYTES,
                 operand=name,
             )
-            builder.emit(
-                Pop(
-                    memory=PopMemory.PARAMETER,
-                    buffer=pop_units(PopMemory.PARAMETER, units, self.asked),
-                    popped=Producer(0),
-                    wait=(counted(ScalarFlag.PARAMETER_INFEED, self.asked - AHEAD),),
-                )
-            )
+            builder.emit(PARAMETERS.pop(units, self.asked))
             self.asked += units
             self._open.append(self.asked)

@@ -18,26 +18,20 @@ from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.codegen.constants import constant, scalar_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import QUARTER
 from fitzroy.compiler.targets.edgetpu.codegen.copies import Run, Section
 from fitzroy.compiler.targets.edgetpu.codegen.functions import codes, fitted
-from fitzroy.compiler.targets.edgetpu.codegen.layers import (
-    Context,
-    Layer,
-    Step,
-)
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.tensor import QUARTER, Axis, moves
+from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Step
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import IMAGE_RANK, Legalizer, Rule, legalizes
 from fitzroy.compiler.targets.edgetpu.codegen.matrices import (
-    PLAIN,
     Row,
     diagonal,
     matrices,
-    moves,
     narrow_bytes,
+    over,
 )
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     WORD,
-    Cover,
     Image,
     Placed,
     covered,
@@ -63,8 +57,6 @@ from fitzroy.compiler.targets.edgetpu.requantization import (
     unsigned_zero_point,
 )
 from fitzroy.hw_models.isa.tensor import TensorOp
-
-Places = list[tuple[int, int, int, int]]
 
 _LARGEST_BYTE = 255
 
@@ -129,11 +121,9 @@ class Sum(Layer):
             a, b, out = (covered(tensor, result, tile) for tensor in (one, other, result))
             if a is None or b is None or out is None:
                 return None
-            taps = [(2, 2, QUARTER)] if self._halves else []
-            taps.append((2, b.base - a.base, len(rows) // 2 * QUARTER))
-            return moves(
-                a.base, out.base, first, taps, _over(a, out), self.stage, halfwords=self._halves
-            )
+            taps = [Axis("half", 2, 2, 0, QUARTER)] if self._halves else []
+            taps.append(Axis("operand", 2, b.base - a.base, 0, len(rows) // 2 * QUARTER))
+            return moves(a.base, out.base, first, taps, over(a, out), self.stage, c16=self._halves)
 
         builder.on_tiles(make)
 
@@ -142,13 +132,6 @@ class VectorSum(Sum):
     """Sum or difference of two vectors."""
 
     makes_vector: ClassVar[bool] = True
-
-
-def _over(source: Cover, result: Cover) -> Places:
-    return [
-        (count, stride, other, 0)
-        for (count, stride), (_, other) in zip(source.dims, result.dims, strict=True)
-    ]
 
 
 def align(steps: Iterable[Step]) -> None:
@@ -193,12 +176,10 @@ class Channels(Layer):
             before, after = covered(source, result, tile), result.cover(tile)
             if before is None or after is None:
                 return None
-            (words, _), *rest = after.dims
-            places = [
-                (count, stride, other, 0)
-                for (count, stride), (_, other) in zip(before.dims[1:], rest, strict=True)
-            ]
-            return moves(before.base, after.base, row, [], [(words, 0, WORD, 0), *places], PLAIN)
+            (words, _), *_ = after.dims
+            _, *places = over(before, after)
+            repeated = Axis("word", words, 0, WORD)
+            return moves(before.base, after.base, row, [], [repeated, *places])
 
         builder.on_tiles(make)
 

@@ -28,51 +28,63 @@ than 4,400; a reset takes some ten cycles of 30,000 or more in which so many row
 """
 
 
-def full(
-    flag: TileFlag | ScalarFlag,
-    level: int,
-    *,
-    before: int = 0,
-    step: int = 1,
-    side: Side = Side.READ,
-) -> Watcher:
-    """Wait, before iteration i of a level, until slot i has been filled.
+WHOLE = ""
+"""Instead of the name of an axis: something that happens once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What an engine waits for before each iteration of an axis.
+
+    Attributes:
+        axis: the axis; `WHOLE` to wait before the first element only.
+        flag: what counts.
+        first: what it must have counted before the first iteration.
+        step: how much more it must have before each further one.
+        side: which of the engine's walks the axis is of.
+    """
+
+    axis: str
+    flag: TileFlag
+    first: int
+    step: int = 0
+    side: Side = Side.READ
+
+    def at(self, level: int) -> Watcher:
+        """The condition in an instruction, where the axis has some level."""
+        return Watcher(self.flag, level, self.first, self.step, side=self.side)
+
+
+def full(flag: TileFlag, axis: str, *, before: int = 0, step: int = 1) -> Condition:
+    """Wait, before iteration i of an axis, until slot i has been filled.
 
     Args:
         flag: counts when a slot is full.
-        level: level of the consumer.
+        axis: axis of what uses the slots.
         before: what the flag counts before slot 0 is begun.
         step: what it counts for a slot.
-        side: which traversal the level is of.
     """
-    return Watcher(flag, level, before + step, step, side=side)
+    return Condition(axis, flag, before + step, step)
 
 
-def once(flag: TileFlag, level: int, count: int, side: Side = Side.READ) -> Watcher:
-    """Wait, before the first iteration of a level that has one, until a flag has counted."""
-    return Watcher(flag, level, count, 0, side=side)
+def once(flag: TileFlag, axis: str, count: int) -> Condition:
+    """Wait, before the first iteration of an axis, until a flag has counted."""
+    return Condition(axis, flag, count)
 
 
 def free(
-    flag: TileFlag,
-    level: int,
-    *,
-    before: int = 0,
-    step: int = 1,
-    slots: int = SLOTS,
-    side: Side = Side.WRITE,
-) -> Watcher:
-    """Wait, before iteration i of a level, until slot i is free again.
+    flag: TileFlag, axis: str, *, before: int = 0, step: int = 1, slots: int = SLOTS
+) -> Condition:
+    """Wait, before iteration i of an axis, until slot i is free again.
 
     Args:
         flag: counts when a slot has been used.
-        level: level of the producer.
+        axis: axis of what fills the slots.
         before: what the flag counts before the use of slot 0.
         step: what it counts for a slot.
         slots: how many slots there are.
-        side: which traversal the level is of.
     """
-    return Watcher(flag, level, before + step * (1 - slots), step, side=side)
+    return Condition(axis, flag, before + step * (1 - slots), step, Side.WRITE)
 
 
 def counted(flag: ScalarFlag, position: int) -> Watcher:
@@ -102,12 +114,12 @@ class Tokens:
         """Whether a channel has produced so many that the next phase begins from zero."""
         return max(self.ring) > _TOKENS
 
-    def turn(self, channel: int, level: int, count: int) -> Watcher:
+    def turn(self, channel: int, count: int) -> Condition:
         """Wait for the turn of a message of so many tokens on a channel."""
         flag = (TileFlag.RING_PRODUCER_A, TileFlag.RING_PRODUCER_B)[channel]
         before = self.ring[channel]
         self.ring[channel] += count
-        return Watcher(flag, level, signed16(before))
+        return Condition(WHOLE, flag, signed16(before))
 
     def fifo(self, words: int, put: int) -> tuple[Watcher, Watcher]:
         """What the two ends of the scalar core's fifo wait for, before each word.
@@ -125,7 +137,7 @@ class Tokens:
         self.infed += words
         return present, room
 
-    def fifo_turns(self, level: int, count: int) -> tuple[Watcher, Watcher]:
+    def fifo_turns(self, axis: str, count: int) -> tuple[Condition, Condition]:
         """Wait for the turns of rows that go through the scalar core's fifo, one by one.
 
         Each takes a token of channel B, and one of channel A when it leaves the fifo: a row may
@@ -134,8 +146,8 @@ class Tokens:
         before_a, before_b = self.ring
         self.ring = [before_a + count, before_b + count]
         return (
-            Watcher(TileFlag.RING_PRODUCER_A, level, signed16(before_a - 1), 1),
-            Watcher(TileFlag.RING_PRODUCER_B, level, signed16(before_b), 1),
+            Condition(axis, TileFlag.RING_PRODUCER_A, signed16(before_a - 1), 1),
+            Condition(axis, TileFlag.RING_PRODUCER_B, signed16(before_b), 1),
         )
 
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 from fitzroy.compiler.targets.edgetpu.codegen.builder import Builder, mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.convolution import (
-    padded,
-    rows_at,
-)
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.queues import Sending
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.transfers import consume, unpack
+from fitzroy.compiler.targets.edgetpu.codegen.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer
 from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.codegen.placement import (
@@ -28,11 +27,8 @@ from fitzroy.compiler.targets.edgetpu.codegen.placement import (
     Vector,
     round_up,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, free, full, signed16
-from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
-from fitzroy.hw_models.isa.fields import Opcode, Producer, TileFlag, Watcher
-from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
-from fitzroy.hw_models.isa.traversal import NARROW, Traversal, traversal
+from fitzroy.compiler.targets.edgetpu.codegen.sync import SLOTS, WHOLE, Condition, full, signed16
+from fitzroy.hw_models.isa.fields import TileFlag
 
 Loops = list[tuple[int, int]]
 """Count and stride of loops, innermost first."""
@@ -58,7 +54,7 @@ class _Message:
         source: loops over the sender's words.
         target: loops over the words of the linear copy.
         offset: first word of the linear copy.
-        part: words of the innermost run in the last iteration of a loop, and that loop.
+        part: words of the last run, None if it is as long as the others.
         words: how many words.
     """
 
@@ -67,8 +63,14 @@ class _Message:
     source: Loops
     target: Loops
     offset: int
-    part: tuple[int, int] | None
+    part: int | None
     words: int
+
+    def walk(self, base: int, runs: Loops) -> Walk:
+        """Its words, as runs from one of them on."""
+        part = None if self.part is None else (self.part, "run")
+        word, run = runs
+        return walk(base, word=word, run=run, part=part)
 
     @property
     def rows(self) -> int:
@@ -92,7 +94,7 @@ def _of_vector(vector: Vector, tile: int) -> _Message:
         [(whole, 1), (len(held), LANES // WORD)],
         [(whole, 1), (len(held), TILES * LANES // WORD)],
         held[0] * LANES // WORD,
-        (rest, 1) if rest != whole else None,
+        rest if rest != whole else None,
         whole * (len(held) - 1) + rest,
     )
 
@@ -213,42 +215,34 @@ class _Taking:
     def stage(self, message: _Message) -> None:
         """Take a message into rows of its own, and wait for nothing."""
         # Published programs count one or two rows, or more of them as a whole.
-        level = 0 if message.rows <= SLOTS else 1
-        self._take(message, rows_at(self.next_row, [(message.rows, 1)]), level)
+        few = message.rows <= SLOTS
+        rows = walk(self.next_row, row=(message.rows, 1))
+        self._take(message, rows, "row" if few else WHOLE)
         self.next_row += message.rows
-        self.counted += 1 if level else message.rows
+        self.counted += message.rows if few else 1
 
     def through_slots(self, message: _Message) -> None:
         """Take a message through two slots."""
         # All rows but the last one are whole.
         taken = max(self.passed, self.words - LANES)
-        credit = Watcher(TileFlag.WIDE_TO_NARROW, 0, signed16(taken), LANES)
-        rows = rows_at(self.slots, [(message.rows, 0)], ping_pong=(0, 1))
-        self._take(message, rows, 0, credit)
+        credit = Condition("row", TileFlag.WIDE_TO_NARROW, signed16(taken), LANES)
+        rows = walk(self.slots, row=(message.rows, 0), turn=("row", 1))
+        self._take(message, rows, "row", credit)
         self.counted += message.rows
         self.passed = self.words
 
     def _take(
-        self, message: _Message, rows: Traversal, level: int, credit: Watcher | None = None
+        self, message: _Message, rows: Walk, counted: str, credit: Condition | None = None
     ) -> None:
-        """Store a message in rows, whose arrival counts at a level, and take it from there."""
+        """Store a message in rows, of which an axis is counted, and take it from there."""
+        self.builder.emit(consume(0, rows, publish=counted, acquire=credit, tiles=self.tiles))
         self.builder.emit(
-            RingConsume(
-                op=Opcode.RING_CONSUME_A,
+            unpack(
+                rows,
+                message.walk(self.base + message.offset, message.target),
+                publish="word",
+                acquire=[full(TileFlag.RING_READ_A, counted, before=self.counted)],
                 tiles=self.tiles,
-                wide=rows,
-                wait=(credit,),
-                ring_read=Producer(level),
-            )
-        )
-        self.builder.emit(
-            WideToNarrow(
-                tiles=self.tiles,
-                wide=rows,
-                narrow=_narrow(self.base + message.offset, message.target, message.part),
-                wide_to_narrow=Producer(0),
-                wait=padded([full(TileFlag.RING_READ_A, level, before=self.counted)], 2),
-                pack_level=len(message.target),
             )
         )
         self.words += message.words
@@ -256,31 +250,10 @@ class _Taking:
 
 def _send(builder: Builder, message: _Message, receivers: int) -> None:
     """The owner sends a message through two slots."""
-    own, tiles = builder.staging - SLOTS, 1 << message.tile
-    builder.emit(
-        NarrowToWide(
-            tiles=tiles,
-            narrow=_narrow(message.base, message.source, message.part),
-            wide=rows_at(own, [(message.rows, 0)], ping_pong=(0, 1)),
-            narrow_to_wide=Producer(0),
-            wait=padded([free(TileFlag.RING_WRITE, 0)], 5),
-            pack_level=len(message.source),
-        )
-    )
-    builder.emit(
-        RingProduce(
-            tiles=tiles,
-            wide=rows_at(own, [(1, 1), (message.rows, 0)], ping_pong=(1, 1)),
-            ring_write=Producer(1),
-            token=Producer(2),
-            wait=padded([builder.tokens.turn(0, 2, 1), full(TileFlag.NARROW_TO_WIDE, 1)], 2),
-            destination=receivers,
-        )
-    )
-
-
-def _narrow(base: int, dims: Loops, part: tuple[int, int] | None) -> Traversal:
-    return traversal(base, dims, rank=NARROW.rank, part=part)
+    words = message.walk(message.base, message.source)
+    sending = Sending(words, message.rows, builder.staging - SLOTS)
+    builder.emit(sending.pack(1 << message.tile))
+    builder.emit(sending.produce(message.tile, builder.tokens.turn(0, 1), receivers))
 
 
 # --- where vectors lie ---------------------------------------------------------------------------
