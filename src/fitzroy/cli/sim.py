@@ -16,16 +16,14 @@ from fitzroy.cli import arrays, chip_state, timing
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import (
     CompiledFile,
-    InputFiles,
+    Given,
     Json,
     Labels,
     LatitudeOption,
-    Mean,
     OutputFile,
     PackageNumber,
     Quiet,
     Seed,
-    Std,
     Top,
     Verb,
 )
@@ -42,21 +40,6 @@ _FNV_BASIS = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
 _TELL_SECONDS = 0.1
 """How often progress is shown."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """Inputs.
-
-    Attributes:
-        inputs: their files.
-        mean: what is subtracted from pixels of images.
-        std: what pixels are divided by.
-    """
-
-    inputs: InputFiles = None
-    mean: Mean = None
-    std: Std = None
 
 
 @dataclass(frozen=True)
