@@ -42,7 +42,7 @@ EVERYTHING = 0xFF
 """Masks of tags that become events."""
 
 
-Source = bytes | bytearray | memoryview
+Source = bytes | memoryview
 """Bytes for the device."""
 
 
@@ -57,7 +57,7 @@ class Exchange:
     """
 
     sources: Sequence[Source]
-    targets: list[bytes | bytearray]
+    targets: list[bytes | memoryview]
     stream: list[bytes] = field(default_factory=list)
 
 
@@ -238,8 +238,9 @@ class Plan:
         Args:
             inputs: result of `encoded`.
         """
-        targets: list[bytes | bytearray] = [
-            b"" if whole else bytearray(size)
+        # Pages of numpy's zeros are there once something is written to them, however many.
+        targets: list[bytes | memoryview] = [
+            b"" if whole else np.zeros(size, np.uint8).data
             for size, whole in zip(self._targets.values(), self._whole, strict=True)
         ]
         return Exchange((targets[0], *inputs[1:]), targets)
@@ -258,7 +259,7 @@ class Plan:
             for (layer, _), parts in zip(self._outputs, self._received(exchange), strict=True)
         }
 
-    def _received(self, exchange: Exchange) -> Iterator[list[bytes | bytearray]]:
+    def _received(self, exchange: Exchange) -> Iterator[list[bytes | memoryview]]:
         """The buffers of each output, one per batch."""
         for first in range(1, len(exchange.targets), self._batches):
             yield exchange.targets[first : first + self._batches]
@@ -436,7 +437,7 @@ def _encoder(layer: Layer) -> Callable[[Array], Source]:
     return encode
 
 
-def _decoder(layer: Layer) -> Callable[[bytes | bytearray], Array]:
+def _decoder(layer: Layer) -> Callable[[bytes | memoryview], Array]:
     """`decode_output` of a layer, short where only the order is to be undone."""
     places = output_map(layer)
     if _plain(layer):
