@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,17 +12,7 @@ from fitzroy.base.errors import SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli import arrays, timing
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
-from fitzroy.cli.help import (
-    DeviceName,
-    FirmwareFile,
-    InputFiles,
-    Json,
-    Mean,
-    Quiet,
-    RecordFile,
-    Std,
-    Verb,
-)
+from fitzroy.cli.help import Given, Json, Quiet, Verb
 from fitzroy.cli.run import ports, read_inputs
 from fitzroy.cli.terminal import Column, Terminal, count, size
 from fitzroy.formats.detect import FileKind, detect
@@ -36,6 +27,21 @@ _RUNS = 20
 _WITHOUT_USB = ("sim:direct", "replay")
 
 
+@dataclass(frozen=True)
+class Link:
+    """What the timing model assumes beside the chip.
+
+    Attributes:
+        usb: generation of the host's link.
+        host: the host.
+        driver: what moves the data.
+    """
+
+    usb: timing.Usb = None
+    host: timing.HostName = None
+    driver: timing.DriverName = None
+
+
 def bench(
     file: Annotated[
         str,
@@ -43,19 +49,12 @@ def bench(
             metavar="FILE", help="A compiled model (*_edgetpu.tflite).", show_default=False
         ),
     ],
-    device: DeviceName = None,
+    device: DeviceChoice,
+    given: Given,
+    link: Link,
     runs: Annotated[
         int, typer.Option("--runs", metavar="N", min=1, help="Inferences to measure.")
     ] = _RUNS,
-    inputs: InputFiles = None,
-    mean: Mean = None,
-    std: Std = None,
-    record: RecordFile = None,
-    firmware: FirmwareFile = None,
-    clock: timing.Clock = None,
-    usb: timing.Usb = None,
-    host: timing.HostName = None,
-    driver: timing.DriverName = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -77,16 +76,16 @@ def bench(
     from fitzroy.measurement import bench as library
 
     terminal = Terminal(json=json, quiet=quiet)
-    speed = timing.Speed.of(clock, usb, host, driver)
-    rule = arrays.Normalization.parse(mean, std)
+    speed = timing.Speed.of(device.clock, link.usb, link.host, link.driver)
+    rule = arrays.Normalization.parse(given.mean, given.std)
     _check(file)
-    chosen = DeviceChoice(device, record, firmware, speed.clock)
+    chosen = replace(device, clock=speed.clock)
     with chosen.open() as opened:
         interpreter = Interpreter(file, device=opened)
         graph = interpreter.graph
-        if inputs:
-            given = read_inputs(ports(graph, graph.inputs), inputs, rule, file)
-            values = dict(zip(graph.inputs, given, strict=True))
+        if given.inputs:
+            read = read_inputs(ports(graph, graph.inputs), given.inputs, rule, file)
+            values = dict(zip(graph.inputs, read, strict=True))
         else:
             values = library.random_inputs(interpreter)
         with terminal.working(f"running on {opened.description}") as say:
@@ -96,9 +95,10 @@ def bench(
     with terminal.working("predicting"):
         predicted = _predicted(terminal, interpreter, speed)
     observed = None
-    if device is None or not device.startswith(_WITHOUT_USB):
+    name = device.name or "auto"
+    if not name.startswith(_WITHOUT_USB):
         with terminal.working(f"recording on {ran_on}"):
-            observed = _traffic(library.observe(file, device or "auto", values, chosen.options()))
+            observed = _traffic(library.observe(file, name, values, chosen.options()))
     document = {
         "file": file,
         "ran_on": ran_on,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fitzroy.base.errors import UsageError
+from fitzroy.cli.help import DeviceName, FirmwareFile, RecordFile
+from fitzroy.cli.timing import Clock
 
 if TYPE_CHECKING:
     from fitzroy.driver.runtime.devices import Device, DeviceOptions
@@ -34,10 +35,10 @@ class DeviceChoice:
         clock: ``--clock``.
     """
 
-    name: str | None = None
-    record: Path | None = None
-    firmware: Path | None = None
-    clock: str | None = None
+    name: DeviceName = None
+    record: RecordFile = None
+    firmware: FirmwareFile = None
+    clock: Clock = None
 
     def refuse(self, path: str) -> None:
         """Refuse a device for a file that has no part for it.

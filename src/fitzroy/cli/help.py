@@ -108,6 +108,23 @@ Std = Annotated[
         "--std", metavar="S", help="See --mean.", show_default=False, rich_help_panel="Inputs"
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Inputs.
+
+    Attributes:
+        inputs: their files.
+        mean: what is subtracted from pixels of images.
+        std: what pixels are divided by.
+    """
+
+    inputs: InputFiles = None
+    mean: Mean = None
+    std: Std = None
+
+
 OutputFile = Annotated[
     Path | None,
     typer.Option(

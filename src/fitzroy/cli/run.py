@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import typer
@@ -19,22 +19,8 @@ from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import arrays
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.files import check_output, write_files
-from fitzroy.cli.help import (
-    DeviceName,
-    FirmwareFile,
-    InputFiles,
-    Json,
-    Labels,
-    Mean,
-    OutputFile,
-    Quiet,
-    RecordFile,
-    Std,
-    Top,
-    Verb,
-)
+from fitzroy.cli.help import Given, Json, Labels, OutputFile, Quiet, Top, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
-from fitzroy.cli.timing import Clock
 from fitzroy.formats.detect import FileKind, detect
 
 if TYPE_CHECKING:
@@ -97,6 +83,87 @@ class Runner:
     graph: Graph | None = None
 
 
+@dataclass(frozen=True)
+class Execution:
+    """What runs, and how; what does not fit the file is refused.
+
+    Attributes:
+        runtime: what runs programs, or operators that are not on the Edge TPU.
+        arithmetic: whose rounding.
+        threads: threads of the runtime.
+        method: method of a program, or function of a module.
+    """
+
+    panel: ClassVar[str] = "Runtime"
+
+    runtime: Annotated[
+        RuntimeChoice,
+        typer.Option(
+            "--runtime",
+            help="For programs: ExecuTorch's runtime, or numpy. For models: LiteRT in place of the "
+            "reference semantics.",
+        ),
+    ] = RuntimeChoice.AUTO
+    arithmetic: Annotated[
+        ArithmeticChoice | None,
+        typer.Option(
+            "--arithmetic",
+            help="For models: whose rounding. [dim]default: xnnpack[/dim]",
+            show_default=False,
+        ),
+    ] = None
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads", metavar="N", min=1, help="Threads of the runtime.", show_default=False
+        ),
+    ] = None
+    method: Annotated[
+        str | None,
+        typer.Option(
+            "--method",
+            metavar="NAME",
+            help="Method of a program, or function of a module. [dim]default: forward or main, or"
+            " the first[/dim]",
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where outputs go, and how they are shown.
+
+    Attributes:
+        output: file for the outputs.
+        raw_output: whether to write bare bytes.
+        labels: names of classes.
+        top: how many of the best to show.
+        json: whether to print one JSON document.
+        quiet: whether to leave out remarks.
+    """
+
+    panel: ClassVar[str] = "Outputs"
+
+    output: OutputFile = None
+    raw_output: Annotated[
+        bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
+    ] = False
+    labels: Labels = None
+    top: Top = 5
+    json: Json = False
+    quiet: Quiet = False
+
+    def write(self, pairs: Sequence[tuple[Port, Array]]) -> list[str]:
+        """Write outputs, if that is wanted; the names of the files."""
+        if self.output is None:
+            return []
+        named = [(port.name, result) for port, result in pairs]
+        files = arrays.output_files(self.output, named, raw=self.raw_output)
+        write_files(files)
+        return [os.fspath(path) for path, _ in files]
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to run; what does not fit the file is refused."""
@@ -117,64 +184,10 @@ def run(
             "bytecode module, or a graph in text form.",
         ),
     ],
-    inputs: InputFiles = None,
-    mean: Mean = None,
-    std: Std = None,
-    output: OutputFile = None,
-    raw_output: Annotated[
-        bool,
-        typer.Option(
-            "--raw-output", help="Write bare bytes instead of .npy.", rich_help_panel="Outputs"
-        ),
-    ] = False,
-    labels: Labels = None,
-    top: Top = 5,
-    runtime: Annotated[
-        RuntimeChoice,
-        typer.Option(
-            "--runtime",
-            help="For programs: ExecuTorch's runtime, or numpy. For models: LiteRT in place of the "
-            "reference semantics.",
-            rich_help_panel="Runtime",
-        ),
-    ] = RuntimeChoice.AUTO,
-    device: DeviceName = None,
-    record: RecordFile = None,
-    firmware: FirmwareFile = None,
-    clock: Clock = None,
-    arithmetic: Annotated[
-        ArithmeticChoice | None,
-        typer.Option(
-            "--arithmetic",
-            help="For models: whose rounding. [dim]default: xnnpack[/dim]",
-            show_default=False,
-            rich_help_panel="Runtime",
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads",
-            metavar="N",
-            min=1,
-            help="Threads of the runtime.",
-            show_default=False,
-            rich_help_panel="Runtime",
-        ),
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            "--method",
-            metavar="NAME",
-            help="Method of a program, or function of a module. [dim]default: forward or main, or"
-            " the first[/dim]",
-            show_default=False,
-            rich_help_panel="Runtime",
-        ),
-    ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    given: Given,
+    written: Written,
+    how: Execution,
+    device: DeviceChoice,
 ) -> None:
     """Run a program or a model, or check the test cases of a bundled program.
 
@@ -187,53 +200,39 @@ def run(
     value of the type (uint8: 0, int8: -128), float inputs get pixel / 255, unless --mean and --std
     say otherwise.
     """
-    terminal = Terminal(json=json, quiet=quiet)
+    terminal = Terminal(json=written.json, quiet=written.quiet)
     data = read_file(file)
     kind = detect(data, file)
-    chosen = DeviceChoice(device, record, firmware, clock)
-    options = Options(runtime, arithmetic, threads, method, chosen)
-    if kind in _BUNDLES and not inputs:
-        given = {"--output": output, "--labels": labels, "--mean": mean, "--std": std}
-        _refuse("checking a bundled program", given, file)
-        chosen.refuse(file)
+    options = Options(how.runtime, how.arithmetic, how.threads, how.method, device)
+    if kind in _BUNDLES and not given.inputs:
+        others = {"--output": written.output, "--labels": written.labels}
+        others |= {"--mean": given.mean, "--std": given.std}
+        _refuse("checking a bundled program", others, file)
+        device.refuse(file)
         _verify(terminal, data, file, options)
         return
-    if output is not None:
-        check_output(output, [file])
-    elif raw_output:
+    if written.output is not None:
+        check_output(written.output, [file])
+    elif written.raw_output:
         raise UsageError("--raw-output needs --output")
-    rule = arrays.Normalization.parse(mean, std)
-    names = arrays.load_labels(labels) if labels is not None else None
+    rule = arrays.Normalization.parse(given.mean, given.std)
+    names = arrays.load_labels(written.labels) if written.labels is not None else None
     with ExitStack() as stack:
-        compiled = kind is FileKind.TFLITE and is_compiled(data, file)
-        if compiled or (kind is FileKind.TFLITE and runtime is RuntimeChoice.LITERT):
-            runner = _interpreter_runner(file, options, compiled, stack)
-        elif kind in (FileKind.TFLITE, FileKind.GRAPH_TEXT):
-            runner = _model_runner(file, options)
-        elif kind is FileKind.MODULE:
-            runner = _module_runner(file, options, stack)
-        else:
-            runner = _program_runner(data, file, kind, options, stack)
-        values = read_inputs(runner.inputs, inputs or [], rule, file)
+        runner = _runner(data, file, kind, options, stack)
+        values = read_inputs(runner.inputs, given.inputs or [], rule, file)
         with terminal.working(f"running on {runner.how}"):
             start = time.perf_counter()
             results = runner.run(values)
             elapsed = time.perf_counter() - start
     pairs = list(zip(runner.outputs, results, strict=True))
-    written: list[str] = []
-    if output is not None:
-        named = [(port.name, result) for port, result in pairs]
-        files = arrays.output_files(output, named, raw=raw_output)
-        write_files(files)
-        written = [os.fspath(path) for path, _ in files]
     document: dict[str, Any] = {
         "file": file,
         "kind": kind.value,
         "ran_on": runner.how,
         "seconds": elapsed,
         "parts": runner.parts(),
-        "outputs": [describe_output(port, result, top, names) for port, result in pairs],
-        "written": written,
+        "outputs": [describe_output(port, x, written.top, names) for port, x in pairs],
+        "written": written.write(pairs),
     }
     objects = None if runner.graph is None else _objects(runner.graph, results, names)
     if objects is not None:
@@ -241,12 +240,24 @@ def run(
         for report in document["outputs"]:
             # Not a ranking of classes.
             report.pop("top", None)
-    if json:
+    if written.json:
         terminal.document(document)
     else:
         show_outputs(terminal, document)
     if names is not None and objects is None:
         _judge_labels(terminal, names, runner.outputs)
+
+
+def _runner(data: bytes, file: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:
+    """What runs a file."""
+    compiled = kind is FileKind.TFLITE and is_compiled(data, file)
+    if compiled or (kind is FileKind.TFLITE and options.runtime is RuntimeChoice.LITERT):
+        return _interpreter_runner(file, options, compiled, stack)
+    if kind in (FileKind.TFLITE, FileKind.GRAPH_TEXT):
+        return _model_runner(file, options)
+    if kind is FileKind.MODULE:
+        return _module_runner(file, options, stack)
+    return _program_runner(data, file, kind, options, stack)
 
 
 # --- what runs -----------------------------------------------------------------------------------

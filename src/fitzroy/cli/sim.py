@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -15,16 +16,14 @@ from fitzroy.cli import arrays, chip_state, timing
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import (
     CompiledFile,
-    InputFiles,
+    Given,
     Json,
     Labels,
     LatitudeOption,
-    Mean,
     OutputFile,
     PackageNumber,
     Quiet,
     Seed,
-    Std,
     Top,
     Verb,
 )
@@ -34,6 +33,7 @@ from fitzroy.cli.terminal import Column, Terminal, count
 if TYPE_CHECKING:
     from fitzroy.driver.runtime.debugger import Debugger
     from fitzroy.execution.programs import EdgeTpuProgram, Simulation
+    from fitzroy.hw_models.edgetpu.latitude import Latitude
     from fitzroy.report.run import Run as Inference
 
 _FNV_BASIS = 0xCBF29CE484222325
@@ -42,12 +42,22 @@ _TELL_SECONDS = 0.1
 """How often progress is shown."""
 
 
-def sim(
-    file: CompiledFile,
-    inputs: InputFiles = None,
-    mean: Mean = None,
-    std: Std = None,
-    output: OutputFile = None,
+@dataclass(frozen=True)
+class Written:
+    """Where outputs go, and how they are shown.
+
+    Attributes:
+        output: file for the outputs.
+        raw_output: file for all bytes that leave the device.
+        labels: names of classes.
+        top: how many of the best to show.
+        json: whether to print one JSON document.
+        quiet: whether to leave out remarks.
+    """
+
+    panel: ClassVar[str] = "Outputs"
+
+    output: OutputFile = None
     raw_output: Annotated[
         Path | None,
         typer.Option(
@@ -55,21 +65,95 @@ def sim(
             metavar="Y.raw",
             help="Write all bytes that leave the device, in order.",
             show_default=False,
-            rich_help_panel="Outputs",
         ),
-    ] = None,
-    package: PackageNumber = None,
-    seed: Seed = None,
-    latitude: LatitudeOption = None,
-    labels: Labels = None,
-    top: Top = 5,
-    functional: timing.Functional = False,
-    clock: timing.Clock = None,
-    usb: timing.Usb = None,
-    host: timing.HostName = None,
-    driver: timing.DriverName = None,
-    trace: timing.TraceFile = None,
-    report: timing.ReportFile = None,
+    ] = None
+    labels: Labels = None
+    top: Top = 5
+    json: Json = False
+    quiet: Quiet = False
+
+    @property
+    def files(self) -> dict[str, Path | None]:
+        """Files of outputs by option."""
+        return {"--output": self.output, "--raw-output": self.raw_output}
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What is simulated, and how.
+
+    Attributes:
+        package: number of the package.
+        seed: what randomizes.
+        latitude: how late and how irregular units are.
+    """
+
+    panel: ClassVar[str] = "Simulated chip"
+
+    package: PackageNumber = None
+    seed: Seed = None
+    latitude: LatitudeOption = None
+
+    def freedom(self) -> Latitude:
+        """How late and how irregular units are.
+
+        Raises:
+            UsageError: the text says nothing that is known, or delays without a seed.
+        """
+        from fitzroy.hw_models.edgetpu.latitude import Latitude
+
+        found = Latitude.parse(self.latitude or "none")
+        if found.delays and self.seed is None:
+            raise UsageError("--latitude with delays goes with --seed", reason="delays are random")
+        return found
+
+
+@dataclass(frozen=True)
+class Times:
+    """What is said of time.
+
+    Attributes:
+        functional: whether to leave time out.
+        clock: performance level.
+        usb: generation of the host's link.
+        host: the host.
+        driver: what moves the data.
+        trace: file for a trace.
+        report: file for a report.
+    """
+
+    functional: timing.Functional = False
+    clock: timing.Clock = None
+    usb: timing.Usb = None
+    host: timing.HostName = None
+    driver: timing.DriverName = None
+    trace: timing.TraceFile = None
+    report: timing.ReportFile = None
+
+    @property
+    def files(self) -> dict[str, Path | None]:
+        """Files by option."""
+        return {"--trace": self.trace, "--report": self.report}
+
+    @property
+    def given(self) -> dict[str, object]:
+        """All values by option."""
+        speed = {"--clock": self.clock, "--usb": self.usb, "--host": self.host}
+        return {**speed, "--driver": self.driver, **self.files}
+
+
+@dataclass(frozen=True)
+class Stops:
+    """Where the program stops, and what is shown of memories.
+
+    Attributes:
+        stop_at: the place.
+        dump: memories and their files.
+        tile: the only tile to show.
+    """
+
+    panel: ClassVar[str] = "Stops and memories"
+
     stop_at: Annotated[
         str | None,
         typer.Option(
@@ -78,9 +162,8 @@ def sim(
             help="Stop before CHUNK:BUNDLE, BUNDLE of chunk 0, or the last fence of phase:N, and "
             "show who is where; caching: in front means the executable that loads parameters.",
             show_default=False,
-            rich_help_panel="Stops and memories",
         ),
-    ] = None,
+    ] = None
     dump: Annotated[
         list[str] | None,
         typer.Option(
@@ -90,9 +173,8 @@ def sim(
             "to FILE.npy, and which words were written to FILE_written.npy; or both to FILE.npz. "
             "May be given several times.",
             show_default=False,
-            rich_help_panel="Stops and memories",
         ),
-    ] = None,
+    ] = None
     tile: Annotated[
         int | None,
         typer.Option(
@@ -101,11 +183,29 @@ def sim(
             min=0,
             help="Show and dump only this tile.",
             show_default=False,
-            rich_help_panel="Stops and memories",
         ),
-    ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    ] = None
+
+    def dumps(self) -> list[chip_state.Dump]:
+        """Memories to write.
+
+        Raises:
+            UsageError: no such memory, place or tile, or a tile without anything to show.
+        """
+        from fitzroy.driver.runtime.debugger import Breakpoint, check_tile
+
+        found = [chip_state.Dump.parse(item) for item in self.dump or ()]
+        if self.stop_at is not None:
+            Breakpoint.parse(self.stop_at)
+        if self.tile is not None:
+            check_tile(self.tile)
+        if self.tile is not None and self.stop_at is None and not found:
+            raise UsageError("--tile goes with --stop-at or --dump")
+        return found
+
+
+def sim(
+    file: CompiledFile, given: Given, written: Written, chip: Chip, times: Times, stops: Stops
 ) -> None:
     """Run a compiled Edge TPU model on the simulated chip.
 
@@ -121,77 +221,100 @@ def sim(
     to published. A deadlock is reported with what each engine waits for (exit code 8); memories are
     dumped then, too.
     """
-    from fitzroy.driver.runtime.debugger import Breakpoint, Debugger, check_tile
+    from fitzroy.driver.runtime.debugger import Debugger
     from fitzroy.execution.programs import EdgeTpuProgram
-    from fitzroy.hw_models.edgetpu.latitude import Latitude
 
-    terminal = Terminal(json=json, quiet=quiet)
-    dumps = [chip_state.Dump.parse(item) for item in dump or ()]
-    names = arrays.load_labels(labels) if labels is not None else None
-    if stop_at is not None:
-        Breakpoint.parse(stop_at)
-    if tile is not None:
-        check_tile(tile)
-    if tile is not None and stop_at is None and not dumps:
-        raise UsageError("--tile goes with --stop-at or --dump")
-    timed = not functional and stop_at is None
-    results = {"--output": output, "--raw-output": raw_output}
-    times = {"--trace": trace, "--report": report}
-    if stop_at is not None:
-        _refuse("--stop-at", results | times, "a program that stops early has no results")
-    if not timed:
-        options = {"--clock": clock, "--usb": usb, "--host": host, "--driver": driver} | times
-        _refuse("--functional" if functional else "--stop-at", options, "it leaves timing out")
-    speed = timing.Speed.of(clock, usb, host, driver)
-    freedom = Latitude.parse(latitude or "none")
-    if freedom.delays and seed is None:
-        raise UsageError("--latitude with delays goes with --seed", reason="delays are random")
-    _check_targets(file, results | times, dumps)
-    rule = arrays.Normalization.parse(mean, std)
-    program = EdgeTpuProgram.load(file, package)
-    if inputs and not program.inputs:
+    terminal = Terminal(json=written.json, quiet=written.quiet)
+    dumps = stops.dumps()
+    names = arrays.load_labels(written.labels) if written.labels is not None else None
+    timed = _is_timed(written, times, stops)
+    speed = timing.Speed.of(times.clock, times.usb, times.host, times.driver)
+    freedom = chip.freedom()
+    _check_targets(file, written.files | times.files, dumps)
+    rule = arrays.Normalization.parse(given.mean, given.std)
+    program = EdgeTpuProgram.load(file, chip.package)
+    if given.inputs and not program.inputs:
         raise UsageError("the program takes no inputs", where=file, hint="leave out --input")
     ports = [Port(name, type) for name, type in program.inputs.items()]
-    values = read_inputs(ports, inputs or [], rule, file)
+    values = read_inputs(ports, given.inputs or [], rule, file)
     named = dict(zip(program.inputs, values, strict=True))
-    debugger = Debugger(program.start(named, seed=seed, latitude=freedom, record=timed))
-    if stop_at is not None:
-        debugger.add(stop_at)
-    start = time.perf_counter()
-    try:
-        with program.located():
-            _advance(terminal, debugger)
-    except SimulationError as error:
-        files = [file for item in dumps for file in item.files(debugger, tile)]
-        write_files(files)
-        for path, _ in files:
-            terminal.note(f"wrote {path}")
-        raise readable(error) from error
-    elapsed = time.perf_counter() - start
-    files = [file for item in dumps for file in item.files(debugger, tile)]
-    document = _about(program, seed, latitude, debugger, elapsed)
+    run = program.start(named, seed=chip.seed, latitude=freedom, record=timed)
+    debugger = Debugger(run)
+    elapsed = _simulated(terminal, program, debugger, stops, dumps)
+    files = _dumped(debugger, stops, dumps)
+    document = _about(program, chip, debugger, elapsed)
     inference = None
     if debugger.outputs is None:
-        document |= {"stopped": chip_state.state(debugger, tile)}
+        document |= {"stopped": chip_state.state(debugger, stops.tile)}
     else:
-        if stop_at is not None:
-            terminal.warn(f"the program ended without coming to {stop_at}")
+        if stops.stop_at is not None:
+            terminal.warn(f"the program ended without coming to {stops.stop_at}")
         result = program.finished(debugger.outputs)
         if timed:
             with terminal.working("timing"):
                 inference = program.timed(
                     result.device, clock=speed.clock, host=speed.profile, driver=speed.driver
                 )
-        document |= {"stopped": None, **_results(program, result, top, names)}
-        files += _output_files(result, output, raw_output)
+        document |= {"stopped": None, **_results(program, result, written.top, names)}
+        files += _output_files(result, written.output, written.raw_output)
     if inference is not None:
-        files += timing.files(inference, trace, report)
+        files += timing.files(inference, times.trace, times.report)
     write_files(files)
     document["written"] = [os.fspath(path) for path, _ in files]
-    if json:
+    if written.json:
         terminal.document(document | {"timing": timing.document(inference)})
     else:
         _tell(terminal, document, inference)
+
+
+def _is_timed(written: Written, times: Times, stops: Stops) -> bool:
+    """Whether time is wanted.
+
+    Raises:
+        UsageError: options contradict.
+    """
+    stopped = stops.stop_at is not None
+    if stopped:
+        results = written.files | times.files
+        _refuse("--stop-at", results, "a program that stops early has no results")
+    if times.functional or stopped:
+        option = "--functional" if times.functional else "--stop-at"
+        _refuse(option, times.given, "it leaves timing out")
+    return not times.functional and not stopped
+
+
+def _simulated(
+    terminal: Terminal,
+    program: EdgeTpuProgram,
+    debugger: Debugger,
+    stops: Stops,
+    dumps: Sequence[chip_state.Dump],
+) -> float:
+    """Simulate to the stop or the end; how many seconds that took.
+
+    Raises:
+        SimulationError: the program fails; memories are written all the same.
+    """
+    if stops.stop_at is not None:
+        debugger.add(stops.stop_at)
+    start = time.perf_counter()
+    try:
+        with program.located():
+            _advance(terminal, debugger)
+    except SimulationError as error:
+        files = _dumped(debugger, stops, dumps)
+        write_files(files)
+        for path, _ in files:
+            terminal.note(f"wrote {path}")
+        raise readable(error) from error
+    return time.perf_counter() - start
+
+
+def _dumped(
+    debugger: Debugger, stops: Stops, dumps: Sequence[chip_state.Dump]
+) -> list[tuple[Path, bytes]]:
+    """Files of memories as they are now."""
+    return [file for item in dumps for file in item.files(debugger, stops.tile)]
 
 
 def _refuse(option: str, others: Mapping[str, object], reason: str) -> None:
@@ -267,19 +390,15 @@ def fnv1a64(data: bytes) -> str:
 
 
 def _about(
-    program: EdgeTpuProgram,
-    seed: int | None,
-    latitude: str | None,
-    debugger: Debugger,
-    elapsed: float,
+    program: EdgeTpuProgram, chip: Chip, debugger: Debugger, elapsed: float
 ) -> dict[str, Any]:
     return {
         "file": program.path,
         "package": program.number,
         "packages": program.siblings,
         "other_operators": program.others,
-        "seed": seed,
-        "latitude": latitude,
+        "seed": chip.seed,
+        "latitude": chip.latitude,
         "ran_on": "the simulated Edge TPU",
         "instructions": debugger.place().instructions,
         "seconds": elapsed,
