@@ -203,3 +203,22 @@ def test_outputs_and_reports_come_together(
     )
     assert result.code == 2
     assert set(os.listdir(tmp_path)) == before
+
+
+def test_paths_that_are_no_text_reach_logs_reports_and_traces(
+    fitzroy: Run, tmp_path: Path, digits: Path
+) -> None:
+    odd = tmp_path / os.fsdecode(b"odd\xff.tflite")
+    odd.write_bytes(digits.read_bytes())
+    x = tmp_path / "x.raw"
+    x.write_bytes(bytes(64))
+    options = ("--log", "--no-estimate", "--dump", tmp_path / "stages")
+    for report in ("r.html", "r.json"):
+        answer = fitzroy("compile", odd, "--report", report, *options, "-o", "m_edgetpu.tflite")
+        assert answer.code == 0
+        assert b"odd\\udcff" in (tmp_path / report).read_bytes().replace(b"\\\\", b"\\")
+    assert any(b"odd\\udcff" in log.read_bytes() for log in tmp_path.glob("*.log"))
+    compiled = tmp_path / os.fsdecode(b"m\xff_edgetpu.tflite")
+    (tmp_path / "m_edgetpu.tflite").rename(compiled)
+    answer = fitzroy("sim", compiled, "-i", x, "--report", "s.html", "--trace", "t.json")
+    assert answer.code == 0

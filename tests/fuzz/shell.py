@@ -53,12 +53,22 @@ def command(arguments: Sequence[str], typed: str = "") -> Answer:
         contextlib.redirect_stdout(streams[0]),
         contextlib.redirect_stderr(streams[1]),
         _no_devices(),
+        _no_runtime(),
     ):
         code = main(list(arguments))
     out, err = (stream.buffer.getvalue().decode() for stream in streams)
     answer = Answer(code, out, err)
     _check(arguments, answer)
     return answer
+
+
+@contextlib.contextmanager
+def _no_runtime() -> Iterator[None]:
+    """As if ExecuTorch were not installed: its libraries do not load within a case's memory."""
+    with contextlib.ExitStack() as stack:
+        for module in ("fitzroy.driver.runtime", "fitzroy.driver.runtime.executorch"):
+            stack.enter_context(mock.patch(f"{module}.available", return_value=False))
+        yield
 
 
 @contextlib.contextmanager

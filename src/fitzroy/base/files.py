@@ -45,3 +45,8 @@ def _stream(file: BinaryIO, where: str) -> bytes:
         data += part
         budget.demand(len(data), "what is read", where=where)
     return bytes(data)
+
+
+def text_bytes(text: str) -> bytes:
+    """Text as the content of a file, in UTF-8; bytes of paths that are no text are escaped."""
+    return text.encode("utf-8", "backslashreplace")

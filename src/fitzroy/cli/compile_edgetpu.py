@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.files import text_bytes
 from fitzroy.cli.files import check_directory, check_output, directories, write_files
 from fitzroy.cli.help import Json, Quiet
 from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
@@ -407,7 +408,7 @@ def _write(
     for path, document in zip(request.logs, documents, strict=True):
         if path is not None:
             logs[path] = "\n".join(filter(None, [logs.get(path), log(document)]))
-    files += [(path, text.encode()) for path, text in logs.items()]
+    files += [(path, text_bytes(text)) for path, text in logs.items()]
     if request.reports.report is not None:
         in_full = _documents(request, results, contents, runs, full=True)
         files.append((request.reports.report, _report(request.reports.report, in_full, runs)))
@@ -418,7 +419,7 @@ def _write(
             if len(results) > 1:
                 folder /= Path(result.source.path).stem if request.joins else path.stem
             folders.append(folder)
-            files += [(folder / name, text.encode()) for name, text in forms(result).items()]
+            files += [(folder / name, text_bytes(text)) for name, text in forms(result).items()]
     with directories([folder for folder in folders if folder is not None]):
         write_files(files)
 
@@ -428,10 +429,10 @@ def _report(
 ) -> bytes:
     if path.suffix == ".json":
         text = json_text.dumps(plain(_joined(documents)), indent=2, allow_nan=False)
-        return f"{text}\n".encode()
+        return text_bytes(f"{text}\n")
     from fitzroy.report.compilation import page
 
-    return page(documents, runs).encode()
+    return text_bytes(page(documents, runs))
 
 
 # --- the log -------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.files import text_bytes
 from fitzroy.cli.terminal import Terminal
 from fitzroy.hw_models.chips.hosts import HOSTS, LIBEDGETPU
 
@@ -162,5 +163,5 @@ def files(run: Run, trace: Path | None, report: Path | None) -> list[tuple[Path,
     if trace is not None:
         found.append((trace, perfetto.encode(perfetto.trace(run), os.fspath(trace))))
     if report is not None:
-        found.append((report, page(run).encode()))
+        found.append((report, text_bytes(page(run))))
     return found

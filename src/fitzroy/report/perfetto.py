@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from fitzroy.base.files import text_bytes
 from fitzroy.hw_models.edgetpu.timeline import Link, Timeline
 from fitzroy.report import activity
 from fitzroy.report.phases import ENGINES, STREAM_UNITS, PhaseFigures, members, phases, tile_name
@@ -63,7 +64,7 @@ def trace(run: Run) -> dict[str, Any]:
 
 def encode(document: dict[str, Any], path: str = "") -> bytes:
     """A trace as the content of a file, compressed if its name ends in ``.gz``."""
-    data = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+    data = text_bytes(json.dumps(document, separators=(",", ":"), ensure_ascii=False))
     return gzip.compress(data, mtime=0) if path.endswith(".gz") else data
 
 
