@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -103,6 +104,8 @@ class SimulatedDevice:
     def __init__(self, *, seed: int | None = None, latitude: Latitude = NONE) -> None:
         self.machine = Machine(seed=seed, latitude=latitude)
         self._cache = ParameterCache()
+        # By identity: tables are compared by their fields.
+        self._followed = WeakValueDictionary[int, Executable]()
         self._seed = seed
         self._confirms = True
 
@@ -152,14 +155,20 @@ class SimulatedDevice:
             )
         buffers = {name: encode_input(layers[name], data) for name, data in inputs.items()}
         caching = package.caching
-        for executable in filter(None, (caching, main)):
-            demand_script(executable)
+        self._demand_scripts(executable for executable in (caching, main) if executable is not None)
         stages = []
         if caching is not None and self._cache.lacks(main, caching):
             stages.append(_stage(caching, "caching", record))
         stages.append(_stage(main, "main", record))
         pauses = self._pauses(package, stages, inputs, buffers)
         return PackageRun(self.machine, tuple(stages), pauses)
+
+    def _demand_scripts(self, executables: Iterable[Executable]) -> None:
+        """Refuse hints that are not those of the program, once per executable: it takes a while."""
+        for executable in executables:
+            if id(executable) not in self._followed:
+                demand_script(executable)
+                self._followed[id(executable)] = executable
 
     def _pauses(
         self,

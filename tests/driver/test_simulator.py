@@ -19,6 +19,7 @@ from fitzroy.base.errors import (
     UsageError,
 )
 from fitzroy.base.types import Array
+from fitzroy.driver.runtime import simulator
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.darwinn import Description, Executable, Package, PackageFile
 from fitzroy.linker.packages.container import read_container
@@ -141,6 +142,15 @@ def test_parameters_stay_on_the_chip() -> None:
     other.executables[:] = [copy_of(item, token=99) for item in package.executables]
     assert device.run(other, {name: COUNTING}).instructions == first.instructions
     assert device.run(package, {name: COUNTING}).instructions == first.instructions
+
+
+def test_hints_are_compared_once_for_each_executable(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = list[Executable]()
+    monkeypatch.setattr(simulator, "demand_script", compared.append)
+    device, package, other = SimulatedDevice(), echo(), echo()
+    for one in (package, other, package):
+        device.run(one, {"x": COUNTING})
+    assert [id(one) for one in compared] == [id(package.main), id(other.main)]
 
 
 def copy_of(executable: Executable, token: int) -> Executable:

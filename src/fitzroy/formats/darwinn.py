@@ -298,7 +298,7 @@ class Layer(Table):
         return math.prod(self.extent) * self.element.itemsize
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@dataclass(eq=False, slots=True, kw_only=True, weakref_slot=True)
 class Executable(Table):
     """A program for the chip with its parameters and interface."""
 
