@@ -59,14 +59,18 @@ def spoil(rng: random.Random, table: Table) -> None:
         setattr(table, name, None)
 
 
+def _spoiled(rng: random.Random, root: flat.Table, identifier: bytes) -> bytes:
+    """The bytes of a table after one to four changes of its fields, or of tables below it."""
+    tables = list(walk(root))
+    for _ in range(rng.randint(1, 4)):
+        spoil(rng, rng.choice(tables))
+    return flat.encode(root, identifier=identifier)
+
+
 def table_mutant(rng: random.Random, seed: bytes) -> bytes:
     """A model after one to four changes of fields; the seed itself where it cannot be written."""
     try:
-        model = tflite.read_model(seed)
-        tables = list(walk(model))
-        for _ in range(rng.randint(1, 4)):
-            spoil(rng, rng.choice(tables))
-        return flat.encode(model, identifier=tflite.IDENTIFIER)
+        return _spoiled(rng, tflite.read_model(seed), tflite.IDENTIFIER)
     except UNWRITABLE:
         return seed
 
@@ -129,10 +133,6 @@ def wrapped_mutant(rng: random.Random, seed: bytes) -> bytes:
 def object_mutant(rng: random.Random, seed: bytes) -> bytes:
     """An object after changes of fields; the seed itself where it cannot be written."""
     try:
-        file = object_file.read_object(seed)
-        tables = list(walk(file))
-        for _ in range(rng.randint(1, 4)):
-            spoil(rng, rng.choice(tables))
-        return flat.encode(file, identifier=object_file.IDENTIFIER)
+        return _spoiled(rng, object_file.read_object(seed), object_file.IDENTIFIER)
     except UNWRITABLE:
         return seed

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError
+from fitzroy.base.files import text_bytes
 
 _UNWRAPPED = 100_000
 
@@ -264,7 +265,7 @@ def plain(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return text_bytes(value).decode()
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
