@@ -17,8 +17,8 @@ class Frontend(ABC):
     Class attributes:
         name: name in the registry.
         title: the format, as in "give a TFLite model".
-        kind: the format among those that FitzRoy tells apart by content; None for others, which
-            `recognizes` tells.
+        kind: the file format, if FitzRoy detects it by content; None for other formats, which
+            `recognizes` detects.
     """
 
     name: ClassVar[str]
@@ -26,7 +26,7 @@ class Frontend(ABC):
     kind: ClassVar[FileKind | None] = None
 
     def recognizes(self, data: bytes, path: str) -> bool:
-        """Whether a file that is of no format that FitzRoy knows is of this one.
+        """Whether this frontend reads a file whose format FitzRoy does not detect itself.
 
         Args:
             data: the file.
@@ -36,7 +36,7 @@ class Frontend(ABC):
 
     @abstractmethod
     def read(self, data: bytes, path: str, *, subgraph: int = 0) -> Graph:
-        """The graph of a file; whoever asks for it verifies it.
+        """The graph of a file, not yet verified: the caller does that.
 
         Args:
             data: the file.

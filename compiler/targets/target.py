@@ -26,9 +26,8 @@ class Lowering:
     """How a target runs the calls of an operator.
 
     Attributes:
-        emit: makes the target's form of a call that is not rejected; what else it takes is the
-            target's own affair.
-        rejects: every reason why a call cannot be run, found before anything is lowered.
+        emit: lowers a call that is not rejected; each target defines the other arguments.
+        rejects: yields every reason why a call cannot be run, before anything is lowered.
     """
 
     emit: Callable[..., Any]
@@ -41,18 +40,17 @@ class NoOptions:
 
 
 class Target(ABC):
-    """Something that runs nodes.
+    """A platform that runs nodes of graphs.
 
     Class attributes:
         name: name in the registry, in reports and on the command line.
         title: name for people.
         summary: what compiling for it makes, as a phrase.
-        support: what an operator has that the target runs, as `docs/operators.md` calls it.
-        suffix: how names of its files end.
-        entry: name of the function of a single model in its files.
-        fallbacks: names of the targets that run what it rejects, in the order in which they are
-            asked.
-        rest: what runs nodes that none of these takes; empty if such a model is refused.
+        support: what `docs/operators.md` says of an operator that the target runs.
+        suffix: the extension of its files.
+        entry: the name that a single model's function gets in its files.
+        fallbacks: names of the targets that are offered what it rejects, in this order.
+        rest: what runs nodes that no target takes; empty if such a model is refused.
         options: a frozen dataclass of its options, with a default for each.
     """
 
@@ -70,14 +68,14 @@ class Target(ABC):
 
     @abstractmethod
     def lowerings(self) -> Mapping[str, Lowering]:
-        """How it runs operators, by their names."""
+        """The lowerings of the operators that it runs, by operator name."""
 
     def rewrites(self) -> Collection[str]:
-        """Operators that its passes express by others."""
+        """Operators that its passes rewrite as other operators."""
         return ()
 
     def rejects(self, call: Call) -> Iterator[Reject]:
-        """Every reason why it cannot run a call, found before anything is lowered."""
+        """Yield every reason why it cannot run a call, before anything is lowered."""
         lowering = self.lowerings().get(call.node.op)
         if lowering is None:
             yield self.missing(call)
@@ -85,11 +83,11 @@ class Target(ABC):
             yield from lowering.rejects(call)
 
     def missing(self, call: Call) -> Reject:
-        """Why it cannot run a call of an operator for which it has no lowering."""
+        """The reason for a call whose operator has no lowering."""
         return Reject(f"{self.name}-operator", f"{self.title} has no {call.node.op}")
 
     def supports(self, op: str) -> str:
-        """What an operator has on this target, in a word; empty if it has nothing."""
+        """One word for how the target supports an operator; empty if it does not."""
         if op in self.lowerings():
             return self.support
         return "rewritten" if op in self.rewrites() else ""
