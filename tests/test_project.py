@@ -39,10 +39,13 @@ def test_every_folder_with_code_is_a_package() -> None:
 
 
 def test_links_for_static_tools_lead_to_the_folders() -> None:
-    for name in ("compiler", "driver", "hw_models", "linker"):
-        link = ROOT / "src" / "fitzroy" / name
-        assert link.is_symlink()
-        assert link.resolve() == ROOT / name
+    folders = PROJECT["tool"]["setuptools"]["package-dir"]
+    top = {name for name in folders.values() if "/" not in name}
+    assert top == {"base", "compiler", "driver", "formats", "hw_models", "linker"}
+    package = ROOT / "src" / "fitzroy"
+    assert {path.name for path in package.iterdir() if path.is_symlink()} == top
+    for name in top:
+        assert (package / name).resolve() == ROOT / name
 
 
 def test_generated_pages_are_current() -> None:
