@@ -38,6 +38,18 @@ def test_every_folder_with_code_is_a_package() -> None:
             assert (module.parent / "__init__.py").exists(), module
 
 
+def test_data_files_are_packaged() -> None:
+    data = PROJECT["tool"]["setuptools"]["package-data"]
+    declared = {(package, name) for package, names in data.items() for name in names}
+    found = {("*", "py.typed")}
+    for package, folder in PROJECT["tool"]["setuptools"]["package-dir"].items():
+        for file in (ROOT / folder).rglob("*.*"):
+            parts = file.relative_to(ROOT / folder).parts[:-1]
+            if file.is_file() and file.suffix not in {".py", ".pyc", ".typed"}:
+                found.add((".".join((package, *parts)), file.name))
+    assert found == declared
+
+
 def test_links_for_static_tools_lead_to_the_folders() -> None:
     folders = PROJECT["tool"]["setuptools"]["package-dir"]
     top = {name for name in folders.values() if "/" not in name}
