@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from tests.compiler.edgetpu.test_convolution import chain, grow
+from tests.compiler.edgetpu.test_host_transfers import softmax_of
 from tests.compiler.edgetpu_models import examined
-from tests.compiler.test_host_transfers import softmax_of
 
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
