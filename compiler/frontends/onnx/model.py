@@ -166,13 +166,27 @@ class _Importer:
     def inputs(self, proto: GraphProto, scope: Scope) -> None:
         """Define the inputs of the model; older models list constants among them."""
         infos = [info for info in proto.input if info.name not in scope.values]
-        unknown = [name for name in self.shapes if name not in {info.name for info in infos}]
-        if unknown:
-            known = ", ".join(info.name for info in infos)
-            raise UsageError(f"no input {unknown[0]!r}", where=self.path, hint=f"inputs: {known}")
+        self.shapes = self.named(self.shapes, [info.name for info in infos])
         images = image_inputs(proto)
         for info in infos:
             self.input(info, scope, info.name in images)
+
+    def named(self, shapes: Mapping[str, Shape], names: Sequence[str]) -> dict[str, Shape]:
+        """Shapes by the name of the input, which may be given by its number.
+
+        Raises:
+            UsageError: there is no such input.
+        """
+        found = {}
+        for key, shape in shapes.items():
+            name = key
+            if key not in names and key.isdecimal() and int(key) < len(names):
+                name = names[int(key)]
+            if name not in names:
+                known = ", ".join(names)
+                raise UsageError(f"no input {key!r}", where=self.path, hint=f"inputs: {known}")
+            found[name] = shape
+        return found
 
     def input(self, info: Any, scope: Scope, image: bool) -> None:
         """Define one input."""
