@@ -202,3 +202,39 @@ def evaluate(
     constants = {name: graph.value(name).data for name in graph.outputs}
     values.update({name: data for name, data in constants.items() if data is not None})
     return values if keep else {name: values[name] for name in graph.outputs}
+
+
+_KNOWN_BYTES = 1 << 28
+"""Most bytes of results that frontends compute."""
+
+
+def known_results(graph: Graph, node: Node) -> dict[str, Array] | None:
+    """Results of a node that other operators may need as parameters, or None if there are none.
+
+    These are shapes and what is computed of them, which are integers and truth values, and
+    constants that files keep in a form that no operator computes with, such as float16 and
+    sparse weights.
+
+    Args:
+        graph: the graph.
+        node: a node whose operands and results are values of the graph, and which is checked.
+
+    Raises:
+        CapacityError: it takes more memory than the budget has.
+    """
+    operator, call = OPS[node.op], Call.of(graph, node)
+    constant = all(value is None or value.is_constant for value in call.inputs)
+    if not (operator.by_shape or (constant and call.inputs)) or node.op == "custom":
+        return None
+    unpacks = node.op == "dequantize" and call.type().dtype is DType.FLOAT16
+    plain = all(
+        not value.type.is_quantized and not value.type.dtype.is_float for value in call.outputs
+    )
+    if not (unpacks or plain) or sum(value.type.nbytes for value in call.outputs) > _KNOWN_BYTES:
+        return None
+    placeholders = {
+        value.name: np.empty((), value.type.dtype.numpy)
+        for value in call.inputs
+        if value is not None and not value.is_constant
+    }
+    return evaluate_node(graph, node, placeholders, Arithmetic.XNNPACK)

@@ -1,0 +1,93 @@
+"""Operators on plain numbers, truth values and places, judged by LiteRT and by ExecuTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.compiler.zoo_plain import plain_inputs, zoo_plain
+from tests.support import need_executorch, need_litert
+
+import fitzroy
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import Array
+from fitzroy.compiler.frontends.tflite import export_model, import_model
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.driver.runtime import ExecuTorchRuntime, OracleRuntime
+from fitzroy.driver.runtime.litert import LiteRtModel
+from fitzroy.formats import tflite
+from fitzroy.hw_models.numerics import Arithmetic
+
+ZOO = zoo_plain()
+FAMILIES = sorted({graph.name for graph in ZOO.values()})
+
+
+def family(op: str) -> Iterator[tuple[str, Graph]]:
+    return ((name, graph) for name, graph in ZOO.items() if graph.name == op)
+
+
+def agree(name: str, found: list[Array], wanted: list[Array]) -> None:
+    for got, want in zip(found, wanted, strict=True):
+        assert (got.dtype, got.shape) == (want.dtype, want.shape), name
+        if got.dtype.kind == "f":
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=name)
+        else:
+            np.testing.assert_array_equal(got, want, err_msg=name)
+
+
+@pytest.mark.parametrize("op", FAMILIES)
+def test_litert_computes_the_same(op: str) -> None:
+    need_litert()
+    for name, graph in family(op):
+        verify(graph)
+        model = LiteRtModel(tflite.write_model(export_model(graph)), xnnpack=False)
+        for seed in range(3):
+            inputs = plain_inputs(graph, np.random.default_rng(seed))
+            wanted = evaluate(graph, inputs, Arithmetic.TFLITE)
+            agree(name, model.run(list(inputs.values())), list(wanted.values()))
+
+
+@pytest.mark.parametrize("op", FAMILIES)
+def test_export_then_import_means_the_same(op: str) -> None:
+    for name, graph in family(op):
+        data = tflite.write_model(export_model(graph))
+        again = import_model(tflite.read_model(data), path="m.tflite")
+        verify(again)
+        inputs = plain_inputs(graph, np.random.default_rng(0))
+        named = dict(zip(again.inputs, inputs.values(), strict=True))
+        agree(name, list(evaluate(again, named).values()), list(evaluate(graph, inputs).values()))
+
+
+def programs(op: str) -> Iterator[tuple[str, Graph, bytes]]:
+    """Graphs of an operator that compile for ExecuTorch; the others are refused by a rule."""
+    for name, graph in family(op):
+        try:
+            program = fitzroy.compile(graph)
+        except UnsupportedError as error:
+            assert error.rejects, name
+            assert all(reject.what and reject.code for reject in error.rejects), name
+            continue
+        yield name, graph, program.data
+
+
+@pytest.mark.parametrize("op", FAMILIES)
+def test_programs_compute_the_reference_on_the_oracle(op: str) -> None:
+    for name, graph, data in programs(op):
+        inputs = plain_inputs(graph, np.random.default_rng(1))
+        wanted = list(evaluate(graph, inputs).values())
+        with OracleRuntime() as oracle, oracle.load(data) as session:
+            agree(name, session.run(list(inputs.values())), wanted)
+
+
+@pytest.mark.runtime
+def test_programs_compute_the_reference_on_the_runtime() -> None:
+    need_executorch()
+    with ExecuTorchRuntime(threads=1) as runtime:
+        for op in FAMILIES:
+            for name, graph, data in programs(op):
+                inputs = plain_inputs(graph, np.random.default_rng(2))
+                wanted = list(evaluate(graph, inputs).values())
+                with runtime.load(data) as session:
+                    agree(name, session.run(list(inputs.values())), wanted)
