@@ -204,6 +204,28 @@ def evaluate(
     return values if keep else {name: values[name] for name in graph.outputs}
 
 
+def is_static(graph: Graph, node: Node) -> bool:
+    """Whether constants, or the types of operands, say what a node gives."""
+    inputs = [graph.value(name) for name in node.inputs if name is not None]
+    known = bool(inputs) and all(value.is_constant for value in inputs)
+    return OPS[node.op].by_shape or known
+
+
+def static_results(graph: Graph, node: Node) -> dict[str, Array]:
+    """Outputs by name of a node for which `is_static` holds.
+
+    Raises:
+        CapacityError: it takes more memory than the budget has.
+        UnsupportedError: the operator has no meaning here.
+    """
+    unread = {
+        name: np.empty((), graph.type(name).dtype.numpy)
+        for name in node.inputs
+        if name is not None and not graph.value(name).is_constant
+    }
+    return evaluate_node(graph, node, unread, Arithmetic.XNNPACK)
+
+
 _KNOWN_BYTES = 1 << 28
 """Most bytes of results that frontends compute."""
 
@@ -222,9 +244,8 @@ def known_results(graph: Graph, node: Node) -> dict[str, Array] | None:
     Raises:
         CapacityError: it takes more memory than the budget has.
     """
-    operator, call = OPS[node.op], Call.of(graph, node)
-    constant = all(value is None or value.is_constant for value in call.inputs)
-    if not (operator.by_shape or (constant and call.inputs)) or node.op == "custom":
+    call = Call.of(graph, node)
+    if not is_static(graph, node) or node.op == "custom":
         return None
     unpacks = node.op == "dequantize" and call.type().dtype is DType.FLOAT16
     plain = all(
@@ -232,9 +253,4 @@ def known_results(graph: Graph, node: Node) -> dict[str, Array] | None:
     )
     if not (unpacks or plain) or sum(value.type.nbytes for value in call.outputs) > _KNOWN_BYTES:
         return None
-    placeholders = {
-        value.name: np.empty((), value.type.dtype.numpy)
-        for value in call.inputs
-        if value is not None and not value.is_constant
-    }
-    return evaluate_node(graph, node, placeholders, Arithmetic.XNNPACK)
+    return static_results(graph, node)

@@ -176,7 +176,7 @@ class RightShift(PlainBinary):
     dtypes = _BITS
 
     def compute(self, call: Call, a: Array, b: Array) -> Array:
-        return np.right_shift(a, np.clip(b, 0, 8 * a.itemsize - 1))
+        return np.asarray(np.right_shift(a, np.clip(b, 0, 8 * a.itemsize - 1)))
 
 
 @define
@@ -239,6 +239,7 @@ class ZerosLike(Operator):
     """Zeros of the operand's shape and type."""
 
     name = "zeros_like"
+    by_shape = True
     tflite = ("ZEROS_LIKE",)
     elementwise = True
 

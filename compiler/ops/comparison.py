@@ -35,7 +35,7 @@ class Comparison(Operator):
 
     operands = ("a", "b")
     elementwise = True
-    function: ClassVar[Callable[[Array, Array], Array]]
+    function: ClassVar[Callable[..., Array]]
     booleans: ClassVar[bool] = False
 
     def infer(self, call: Call) -> Sequence[Expected]:

@@ -366,7 +366,7 @@ class StridedSlice(Mover):
         return Exported("STRIDED_SLICE", table, (0, *parameters))
 
 
-def _strided(shape: Shape, specification: list[Shape], options: Any) -> Imported:
+def _strided(shape: Shape, specification: Sequence[Shape], options: Any) -> Imported:
     """TFLite's STRIDED_SLICE: a slice, and a reshape if dimensions come or go.
 
     Args:

@@ -98,11 +98,11 @@ def _arithmetic(rng: np.random.Generator) -> Pairs:
         x = TensorType((2, 3, 4), dtype)
         yield f"zeros_like-{dtype.value}", single("zeros_like", [x], x)
         for axis in range(3):
-            a = arithmetic.CumsumAttributes(axis, axis != 1, axis > 0)
-            yield f"cumsum-{dtype.value}-{axis}", single("cumsum", [x], x, a)
-    for before, after, out in ((F32, I32, (2, 4)), (I32, F32, (2, 4)), (I8, U8, (2, 4)),
+            running = arithmetic.CumsumAttributes(axis, axis != 1, axis > 0)
+            yield f"cumsum-{dtype.value}-{axis}", single("cumsum", [x], x, running)
+    for before, after, extents in ((F32, I32, (2, 4)), (I32, F32, (2, 4)), (I8, U8, (2, 4)),
                                (I32, U8, (2, 4, 4)), (I16, I8, (2, 4, 2))):  # fmt: skip
-        x, y = TensorType((2, 4), before), TensorType(out, after)
+        x, y = TensorType((2, 4), before), TensorType(extents, after)
         yield f"bitcast-{before.value}-{after.value}", single("bitcast", [x], y)
     x = TensorType((3, 7), F32)
     for index, a_fake in enumerate(
