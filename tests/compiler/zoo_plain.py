@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from tests.compiler.zoo import F32, I8, I32, U8, Zoo, single, tensor
@@ -49,6 +50,25 @@ def several(
     graph.add_node(Node(node.name, op, node.inputs, tuple(names), attributes))
     graph.outputs = names
     return graph
+
+
+def merged(graphs: Zoo) -> Graph:
+    """One graph that computes all of them; names are prefixed by those of the graphs."""
+    whole = Graph("merged")
+    for prefix, graph in graphs.items():
+        for value in graph.values.values():
+            named = replace(value, name=f"{prefix}/{value.name}")
+            if value.name in graph.inputs:
+                whole.add_input(named.name, named.type)
+            else:
+                whole.add_value(named)
+        for node in graph.nodes():
+            inputs = tuple(None if name is None else f"{prefix}/{name}" for name in node.inputs)
+            outputs = tuple(f"{prefix}/{name}" for name in node.outputs)
+            moved = replace(node, name=f"{prefix}/{node.name}", inputs=inputs, outputs=outputs)
+            whole.add_node(moved)
+        whole.outputs += [f"{prefix}/{name}" for name in graph.outputs]
+    return whole
 
 
 def _comparisons(rng: np.random.Generator) -> Pairs:
@@ -215,9 +235,9 @@ def _places(rng: np.random.Generator) -> Pairs:
     for dtype in (F32, I32, I64, I8, U8, BOOL):
         on, off = np.array(1, dtype.numpy), np.array(0, dtype.numpy)
         places = rng.integers(-1, 5, (2, 3)).astype(np.int32)
-        for axis, out in ((2, (2, 3, 5)), (0, (5, 2, 3)), (1, (2, 5, 3))):
+        for axis, extents in ((2, (2, 3, 5)), (0, (5, 2, 3)), (1, (2, 5, 3))):
             a_hot = indexing.OneHotAttributes(axis, 5)
-            result = TensorType(out, dtype)
+            result = TensorType(extents, dtype)
             yield (
                 f"one_hot-{dtype.value}-{axis}",
                 single("one_hot", [places, on, off], result, a_hot),

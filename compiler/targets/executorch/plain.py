@@ -24,11 +24,11 @@ from fitzroy.compiler.targets.executorch.kernels import Emit, Rules, kernel
 from fitzroy.compiler.targets.executorch.portable import PortableEmitter
 from fitzroy.compiler.targets.xnnpack import rules
 
-Steps = Sequence[tuple[str, str, Sequence[Any], TensorType]]
-"""Kernel, overload, arguments after the first, and result of calls one after another."""
+_Step = tuple[str, str, Sequence[Any], TensorType]
+"""Kernel, overload, arguments after the first, and type of the result of a call."""
 
 
-def _chain(call: Call, emitter: PortableEmitter, steps: Steps) -> None:
+def _chain(call: Call, emitter: PortableEmitter, steps: Sequence[_Step]) -> None:
     """Calls of which each takes the result of the one before."""
     source: Any = call.operand(0)
     for number, (name, overload, arguments, type) in enumerate(steps):
@@ -151,7 +151,7 @@ kernel("round", _only(DType.FLOAT32))(_one("aten::round"))
 @kernel("add_n", _only(*_WIDE))
 def _add_n(call: Call, emitter: PortableEmitter) -> None:
     _, *others = [value.name for value in call.inputs if value is not None]
-    steps: Steps = [
+    steps: list[_Step] = [
         ("aten::add", "out", (_Index(emitter.tensor(name)), 1), call.result.type) for name in others
     ]
     _chain(call, emitter, steps or [("aten::clone", "out", (None,), call.result.type)])
@@ -161,14 +161,19 @@ def _add_n(call: Call, emitter: PortableEmitter) -> None:
 def _cumsum(call: Call, emitter: PortableEmitter) -> None:
     a, type = call.attributes(CumsumAttributes), call.result.type
     extent = type.shape[a.axis]
-    turn = [("aten::flip", "out", ((a.axis,),), type)] if a.reverse else []
-    steps = [*turn, ("aten::cumsum", "out", (a.axis, None), type)]
+    turn: list[_Step] = [("aten::flip", "out", ((a.axis,),), type)] if a.reverse else []
+    steps: list[_Step] = [*turn, ("aten::cumsum", "out", (a.axis, None), type)]
     if a.exclusive:
         shape = tuple(n - (axis == a.axis) for axis, n in enumerate(type.shape))
-        cut = ("aten::slice_copy", "Tensor_out", (a.axis, 0, extent - 1, 1), type.with_shape(shape))
+        cut: _Step = (
+            "aten::slice_copy",
+            "Tensor_out",
+            (a.axis, 0, extent - 1, 1),
+            type.with_shape(shape),
+        )
         pad = (0, 0) * (type.rank - 1 - a.axis) + (1, 0)
-        grow = ("aten::constant_pad_nd", "out", (pad, 0), type)
-        clear = ("aten::full_like", "out", (0, None), type)
+        grow: _Step = ("aten::constant_pad_nd", "out", (pad, 0), type)
+        clear: _Step = ("aten::full_like", "out", (0, None), type)
         steps += [cut, grow] if extent > 1 else [clear]
     _chain(call, emitter, [*steps, *turn])
 
@@ -194,7 +199,7 @@ def _truth_rejects(call: Call) -> Iterator[Reject]:
 @kernel("reduce_prod", _product_rejects)
 def _reduce_prod(call: Call, emitter: PortableEmitter) -> None:
     a, type = call.attributes(ReductionAttributes), call.type()
-    steps = []
+    steps: list[_Step] = []
     for axis in reversed(a.axes):
         inner = (1,) if a.keep_dims else ()
         type = type.with_shape((*type.shape[:axis], *inner, *type.shape[axis + 1 :]))
@@ -211,7 +216,7 @@ def _reduce_any(call: Call, emitter: PortableEmitter) -> None:
 @kernel("reduce_all", _truth_rejects)
 def _reduce_all(call: Call, emitter: PortableEmitter) -> None:
     a, type = call.attributes(ReductionAttributes), call.result.type
-    steps: Steps = [
+    steps: list[_Step] = [
         ("aten::logical_not", "out", (), call.type()),
         ("aten::any", "dims_out", (a.axes, a.keep_dims), type),
         ("aten::logical_not", "out", (), type),
@@ -234,7 +239,7 @@ def _tile(call: Call, emitter: PortableEmitter) -> None:
 
 
 def _expand(call: Call, emitter: PortableEmitter) -> None:
-    arguments = [call.operand(0), call.result.type.shape, False]
+    arguments: list[Any] = [call.operand(0), call.result.type.shape, False]
     emitter.call("aten::expand_copy", "out", arguments, call.result)
 
 
@@ -259,12 +264,13 @@ def _reverse(call: Call, emitter: PortableEmitter) -> None:
 @kernel("mirror_pad", _mover_rejects)
 def _mirror_pad(call: Call, emitter: PortableEmitter) -> None:
     a, type = call.attributes(MirrorPadAttributes), call.type()
-    steps: list[tuple[str, str, Sequence[Any], TensorType]] = []
+    steps: list[_Step] = []
     for axis, amounts in enumerate(zip(a.before, a.after, strict=True)):
         if not any(amounts):
             continue
         mode = "symmetric" if a.symmetric else "reflect"
-        places = np.pad(np.arange(type.shape[axis]), amounts, mode=mode)  # type: ignore[call-overload]
+        every: Array = np.arange(type.shape[axis])
+        places: Array = np.pad(every, amounts, mode=mode)  # type: ignore[call-overload]
         type = type.with_shape((*type.shape[:axis], len(places), *type.shape[axis + 1 :]))
         index = _constant(emitter, places.astype(np.int64))
         steps.append(("aten::index_select", "out", (axis, index), type))
@@ -288,11 +294,12 @@ def _gather_nd(call: Call, emitter: PortableEmitter) -> None:
     assert indices is not None
     shape, count = call.type().shape, indices.shape[-1]
     rows = indices.reshape(-1, count).astype(np.int64)
-    flat = np.ravel_multi_index(tuple(rows.T), shape[:count]).astype(np.int64)
+    places: Any = np.ravel_multi_index(tuple(rows.T), shape[:count])
+    flat: Array = np.asarray(places, np.int64)
     merged = (math.prod(shape[:count]), *shape[count:])
     chosen = (len(flat), *shape[count:])
     type = call.result.type
-    steps: Steps = [
+    steps: list[_Step] = [
         ("aten::view_copy", "out", (merged,), type.with_shape(merged)),
         ("aten::index_select", "out", (0, _constant(emitter, flat)), type.with_shape(chosen)),
         ("aten::view_copy", "out", (type.shape,), type),
