@@ -27,6 +27,9 @@ from fitzroy.compiler.ops.convolution import (
 )
 from fitzroy.compiler.ops.windows import PaddingScheme
 
+SWAPPED = (0, 3, 2, 1)
+"""The layout [N,W,H,C]."""
+
 
 @imports("Conv")
 def convolution(op: Operation) -> Tensor:
@@ -50,14 +53,21 @@ def convolution(op: Operation) -> Tensor:
 
 def convolved(build: Builder, x: Tensor, kernel: Tensor, bias: Tensor | None, w: Windows) -> Tensor:
     """Convolution of an image [N,C,H,W] with a filter [O,C/groups,kh,kw]."""
+    if x.perm == SWAPPED:
+        # Rows and columns change places, which costs nothing.
+        turned = build.transpose(kernel, (0, 1, 3, 2))
+        result = convolved(build, build.transpose(x, (0, 1, 3, 2)), turned, bias, w.turned())
+        return build.transpose(result, (0, 1, 3, 2))
     depthwise = kernel.shape[1] == 1 and x.shape[1] > 1
     x, padding = placed(build, x, w, 0.0)
     attributes = ConvAttributes(pair(w.stride), pair(w.dilation), padding)
     order = (1, 2, 3, 0) if depthwise else (0, 2, 3, 1)
-    offsets = [] if bias is None else [build.value(bias)]
+    if bias is None:
+        # TFLite's convolutions demand an offset.
+        bias = build.constant(np.zeros(kernel.shape[0], np.float32), f"{build.stem}/bias")
     name = build.emit(
         "depthwise_conv_2d" if depthwise else "conv_2d",
-        [build.value(x, NHWC), build.value(kernel, order), *offsets],
+        [build.value(x, NHWC), build.value(kernel, order), build.value(bias)],
         attributes,
     )
     return build.variable(name, NHWC)

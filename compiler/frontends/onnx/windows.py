@@ -44,6 +44,11 @@ class Windows:
         """Extents of the window with what lies between its elements."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
 
+    def turned(self) -> Windows:
+        """The windows on an image whose rows are columns."""
+        fields = (self.kernel, self.stride, self.dilation, self.before, self.after, self.beyond)
+        return Windows(*(values[::-1] for values in fields))
+
     def outputs(self, image: Sequence[int]) -> Shape:
         """Extents of what windows on an image give."""
         rows = zip(image, self.before, self.ends, self.reach, self.stride, strict=True)
@@ -131,18 +136,10 @@ def pair(extents: Shape) -> Pair:
 
 def flat_windows(w: Windows) -> Windows:
     """Windows on a row, as windows on an image of height 1."""
-
-    def with_unit(values: Shape, unit: int) -> Shape:
-        return (unit, *values)
-
     return Windows(
-        with_unit(w.kernel, 1),
-        with_unit(w.stride, 1),
-        with_unit(w.dilation, 1),
-        with_unit(w.before, 0),
-        with_unit(w.after, 0),
-        with_unit(w.beyond, 0),
-    )
+        (1, *w.kernel), (1, *w.stride), (1, *w.dilation),
+        (0, *w.before), (0, *w.after), (0, *w.beyond),
+    )  # fmt: skip
 
 
 def as_image(build: Builder, x: Tensor) -> Tensor:
