@@ -55,6 +55,7 @@ from fitzroy.hw_models.edgetpu.stream import (
     stream_plan,
 )
 from fitzroy.hw_models.edgetpu.unknown import KNOWN, Doubtful, Origin, by_byte, unknown
+from fitzroy.hw_models.isa.counters import distance, signed16
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
     Opcode,
@@ -691,8 +692,8 @@ class Machine:
     def _below(self, value: int, threshold: int) -> bool:
         """Whether a 16-bit counter is below a threshold that a fence waits for."""
         if self.latitude.plain_counters:
-            return _signed(value) < _signed(threshold)
-        return _signed(value - threshold) < 0
+            return signed16(value) < signed16(threshold)
+        return distance(value, threshold) < 0
 
     def _pass_fence(self, fence: TileFence, tile: int) -> None:
         for flag, values in enumerate(self.flags):
@@ -998,11 +999,6 @@ def _stream_kind(instruction: Pop | Infeed | Outfeed) -> int:
             return _Unit.INFEED
         case Outfeed():
             return _Unit.OUTFEED
-
-
-def _signed(value: int) -> int:
-    """The low 16 bits of a number as a signed one."""
-    return (value + 0x8000 & 0xFFFF) - 0x8000
 
 
 def _place(event: Event) -> str:

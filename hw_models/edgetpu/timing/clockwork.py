@@ -49,6 +49,7 @@ from fitzroy.hw_models.edgetpu.timing.work import (
     tile_work,
     unit_bytes,
 )
+from fitzroy.hw_models.isa.counters import distance
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, StreamEngine, TileEngine, TileFlag
 from fitzroy.hw_models.isa.instruction import Instruction
@@ -258,10 +259,10 @@ class Clockwork:
         for flag in ScalarFlag:
             if fence.wait >> flag & 1:
                 history = self._scalar_flags[flag][0]
-                short = (history.value - fence.thresholds[flag] + 0x8000 & 0xFFFF) - 0x8000
-                if short < 0:
+                ahead = distance(history.value, fence.thresholds[flag])
+                if ahead < 0:
                     raise self._stuck(flag.name.lower())
-                reached, who = history.reached(history.value - short)
+                reached, who = history.reached(history.value - ahead)
                 if reached > time:
                     time, maker, cause = reached, who, flag.name.lower()
         for tile in _ALL:
@@ -365,11 +366,11 @@ class Clockwork:
         ):
             if wanted:
                 history = self._flags[flag][tile]
-                short = (history.value - fence.ring_threshold + 0x8000 & 0xFFFF) - 0x8000
-                if short < 0:
+                ahead = distance(history.value, fence.ring_threshold)
+                if ahead < 0:
                     self._waits[_DISPATCH] |= 1 << flag
                     return None
-                reached, who = history.reached(history.value - short)
+                reached, who = history.reached(history.value - ahead)
                 if reached > time:
                     time, maker = reached, who
         if fence.idle:

@@ -28,6 +28,7 @@ from fitzroy.hw_models.edgetpu.timing.work import row_bytes, unit_bytes
 from fitzroy.hw_models.edgetpu.verifier.parts import ENGINES, MESH, Part
 from fitzroy.hw_models.edgetpu.verifier.rules import Finding
 from fitzroy.hw_models.edgetpu.verifier.text import issue_name, stream_name, tiles_text
+from fitzroy.hw_models.isa.counters import distance
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, StreamEngine, TileEngine, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
@@ -162,10 +163,6 @@ class _DeadlockError(Exception):
         self.what, self.where = what, where
 
 
-def _distance(value: int, wanted: int) -> int:
-    return ((value - wanted + 0x8000) & 0xFFFF) - 0x8000
-
-
 def neighbour(engine: int, tile: int) -> int | None:
     """The tile that a mesh engine sends to, None over the edge of the grid."""
     direction = DIRECTIONS[Opcode[TileEngine(engine).name]]
@@ -291,7 +288,7 @@ class Walk:
         for flag in ScalarFlag:
             if fence.wait >> flag & 1:
                 has, wants = self._scalar[flag], fence.thresholds[flag]
-                if _distance(has, wants) < 0:
+                if distance(has, wants) < 0:
                     missing.append(f"{flag.name.lower()} >= {wants}, which is {has}")
         where = f"scalar_fence at bundle {bundle} of chunk {chunk}"
         if missing:
@@ -331,7 +328,7 @@ class Walk:
             counted = (
                 message.counted
                 and fence.wait >> flag & 1
-                and _distance(self._scalar[flag], fence.thresholds[flag]) == 0
+                and distance(self._scalar[flag], fence.thresholds[flag]) == 0
             )
             if heard or fed or out or counted:
                 message.core = self._place
@@ -536,7 +533,7 @@ class Walk:
         flag = TileFlag.RING_PRODUCER_A + channel
         has = self._flags[flag][tile]
         waits = [gate.wanted(0) for gate in part.gates if gate.flag == flag]
-        exact = any(_distance(want, has) == 0 for want in waits)
+        exact = any(distance(want, has) == 0 for want in waits)
         wants = f"waits for {max(waits)}" if waits else "does not wait"
         instruction = _produced(issue)
         self._after_last(
@@ -555,7 +552,7 @@ class Walk:
     def _ever(self, gate: Gate, tile: int) -> int:
         """Tokens produced ever by the time that a watcher opens."""
         channel = gate.flag - TileFlag.RING_PRODUCER_A
-        return self._totals[channel] + _distance(gate.wanted(0), self._flags[gate.flag][tile])
+        return self._totals[channel] + distance(gate.wanted(0), self._flags[gate.flag][tile])
 
     def _after_last(
         self,
@@ -716,11 +713,11 @@ class Walk:
         flag = ScalarFlag.PRODUCER_A + channel
         has = self._scalar[flag]
         waits = [gate.wanted(0) for gate in feed.plan.gates if gate.flag == flag]
-        exact = any(_distance(want, has) == 0 for want in waits)
+        exact = any(distance(want, has) == 0 for want in waits)
         if instruction.memory is InfeedMemory.SCALAR and self._fifo is not None:
             # The producer that feeds it waits until the last message has at least begun to end.
             waits.append(self._fifo)
-            exact = exact or 0 <= _distance(has, self._fifo) <= 1
+            exact = exact or 0 <= distance(has, self._fifo) <= 1
         wants = f"waits for {max(waits)}" if waits else "does not wait"
         self._after_last(
             channel,
@@ -775,7 +772,7 @@ class Walk:
         if any(fence.idle >> engine & 1 and self._heads[engine][tile] for engine in TileEngine):
             return False
         return all(
-            not wait or _distance(self._flags[flag][tile], fence.ring_threshold) >= 0
+            not wait or distance(self._flags[flag][tile], fence.ring_threshold) >= 0
             for wait, flag in (
                 (fence.wait_ring_a, TileFlag.RING_PRODUCER_A),
                 (fence.wait_ring_b, TileFlag.RING_PRODUCER_B),
@@ -799,7 +796,7 @@ class Walk:
             counted = (
                 message.counted
                 and waits
-                and _distance(self._flags[counter][tile], fence.ring_threshold) == 0
+                and distance(self._flags[counter][tile], fence.ring_threshold) == 0
             )
             if got or sent or counted:
                 message.fenced.setdefault(tile, self._order[issue])
