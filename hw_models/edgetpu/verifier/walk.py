@@ -25,6 +25,7 @@ from fitzroy.hw_models.edgetpu.scalar import Stream as StreamEvent
 from fitzroy.hw_models.edgetpu.sequence import Gate, passed
 from fitzroy.hw_models.edgetpu.stream import StreamPlan
 from fitzroy.hw_models.edgetpu.timing.work import row_bytes, unit_bytes
+from fitzroy.hw_models.edgetpu.turns import Turns
 from fitzroy.hw_models.edgetpu.verifier.parts import ENGINES, MESH, Part
 from fitzroy.hw_models.edgetpu.verifier.rules import Finding
 from fitzroy.hw_models.edgetpu.verifier.text import issue_name, stream_name, tiles_text
@@ -202,7 +203,7 @@ class Walk:
         self._order: dict[Issue, int] = {}
         self._done = 0
         self._signals: dict[int, Issue] = {}
-        self._awake: set[int] = set()
+        self._turns = Turns(_CHANNEL + CHANNELS, self._move)
         self._reported: set[tuple[str, object]] = set()
 
     # --- the scalar core -------------------------------------------------------------------------
@@ -219,17 +220,17 @@ class Walk:
                     case Streamed(event, plan):
                         self._stream(event, plan)
                     case Fence(chunk, bundle, instruction):
-                        self._settle()
+                        self._turns.settle()
                         self._scalar_fence(instruction, chunk, bundle)
                     case Descriptor(tag=DescriptorTag.INPUT):
                         self._host[StreamEngine.AVDATA_POP] += entry.size
-                        self._awake.add(_AVDATA_POP)
+                        self._turns.awake.add(_AVDATA_POP)
                     case Descriptor(tag=DescriptorTag.PARAMETERS):
                         self._host[StreamEngine.PARAMETER_POP] += entry.size
-                        self._awake.add(_PARAMETER_POP)
+                        self._turns.awake.add(_PARAMETER_POP)
                     case HostWords() | ChunkStart() | ChunkEnd():
-                        self._settle()
-            self._settle()
+                        self._turns.settle()
+            self._turns.settle()
         except _DeadlockError as stuck:
             chain_text = "; ".join(list(self._blocked())[:12])
             self._find("deadlock", stuck.where, stuck.what, reason=chain_text, key=None)
@@ -256,7 +257,7 @@ class Walk:
         members = [tile for tile in _ALL if tiles >> tile & 1]
         waiting = self._waiting
         if any(waiting[tile] is not None for tile in members):
-            self._settle()
+            self._turns.settle()
             late = [tile for tile in members if waiting[tile] is not None]
             if late:
                 raise _DeadlockError(
@@ -264,18 +265,18 @@ class Walk:
                 )
         for tile in members:
             waiting[tile] = issue
-        self._awake.add(_DISPATCH)
+        self._turns.awake.add(_DISPATCH)
 
     def _stream(self, event: StreamEvent, plan: StreamPlan) -> None:
         unit = stream_unit(event)
         if self._streams[unit] is not None:
-            self._settle()
+            self._turns.settle()
         if self._streams[unit] is not None:
             raise _DeadlockError(
                 f"the scalar core cannot hand it to the {unit.name.lower()}", stream_name(event)
             )
         self._streams[unit] = _Streaming(event, plan, self._place)
-        self._awake.update(_STREAM_TURNS[unit])
+        self._turns.awake.update(_STREAM_TURNS[unit])
 
     def _scalar_fence(self, fence: ScalarFence, chunk: int, bundle: int) -> None:
         missing = []
@@ -316,7 +317,7 @@ class Walk:
         for flag in ScalarFlag:
             if fence.set >> flag & 1:
                 self._scalar[flag] = fence.value
-        self._awake.update((_AVDATA_POP, _PARAMETER_POP, *_CHANNELS))
+        self._turns.awake.update((_AVDATA_POP, _PARAMETER_POP, *_CHANNELS))
 
     def _learn(self, fence: ScalarFence) -> None:
         """The scalar core knows that messages are complete."""
@@ -335,25 +336,22 @@ class Walk:
 
     # --- units -----------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        awake = self._awake
-        while awake:
-            turn = min(awake)
-            awake.discard(turn)
-            if turn in _PLAIN:
-                while self._plain(turn):
-                    pass
-            elif turn in MESH:
-                while self._mesh(turn):
-                    pass
-            elif turn == _DISPATCH:
-                self._dispatchers()
-            elif turn in _POPS:
-                while self._pop(_POPS[turn]):
-                    pass
-            elif turn >= _CHANNEL:
-                while self._ring(turn - _CHANNEL):
-                    pass
+    def _move(self, turn: int) -> None:
+        """Let a unit go as far as it can."""
+        if turn in _PLAIN:
+            while self._plain(turn):
+                pass
+        elif turn in MESH:
+            while self._mesh(turn):
+                pass
+        elif turn == _DISPATCH:
+            self._dispatchers()
+        elif turn in _POPS:
+            while self._pop(_POPS[turn]):
+                pass
+        elif turn >= _CHANNEL:
+            while self._ring(turn - _CHANNEL):
+                pass
 
     def _count(self, tile: int, marks: tuple[tuple[int, list[int]], ...], at: int, to: int) -> None:
         for flag, ends in marks:
@@ -363,7 +361,7 @@ class Walk:
                 self._wake_tiles()
 
     def _wake_tiles(self) -> None:
-        self._awake.update((*_PLAIN, *MESH, *_CHANNELS))
+        self._turns.awake.update((*_PLAIN, *MESH, *_CHANNELS))
 
     def _token(self, channel: int, count: int) -> None:
         if count:
@@ -371,7 +369,7 @@ class Walk:
             self._flags[flag] = [value + count for value in self._flags[flag]]
             self._scalar[ScalarFlag.PRODUCER_A + channel] += count
             self._totals[channel] += count
-            self._awake.update((_DISPATCH, *_CHANNELS))
+            self._turns.awake.update((_DISPATCH, *_CHANNELS))
 
     def _limit(self, part: Part, tile: int, position: int) -> int:
         end = part.total
@@ -406,7 +404,7 @@ class Walk:
     def _retire(self, engine: int, tile: int) -> None:
         self._heads[engine][tile] = None
         self._positions[engine][tile] = [0, 0]
-        self._awake.add(_DISPATCH)
+        self._turns.awake.add(_DISPATCH)
 
     def _mesh(self, engine: int) -> bool:
         heads, positions = self._heads[engine], self._positions[engine]
@@ -657,12 +655,12 @@ class Walk:
         out.position = end
         if out.rows == out.total_rows:
             self._streams[StreamEngine.OUTFEED] = None
-        self._awake.update(_CHANNELS)
+        self._turns.awake.update(_CHANNELS)
 
     def _count_scalar(self, flag: int, count: int) -> None:
         if count:
             self._scalar[flag] += count
-            self._awake.update((_AVDATA_POP, _PARAMETER_POP, *_CHANNELS))
+            self._turns.awake.update((_AVDATA_POP, _PARAMETER_POP, *_CHANNELS))
 
     def _feed_rows(self, channel: int) -> bool:
         """The infeed reads units and sends the rows that they fill."""
@@ -703,7 +701,7 @@ class Walk:
             target = instruction.destination
             self._end_message(_Message(channel, order, TILES, name, target, False, counted))
             self._streams[StreamEngine.INFEED] = None
-        self._awake.update(_CHANNELS)
+        self._turns.awake.update(_CHANNELS)
         return True
 
     def _begin_feed(self, feed: _Streaming, channel: int) -> None:
@@ -763,9 +761,9 @@ class Walk:
                 if self._heads[engine][tile] is not None:
                     continue
                 self._heads[engine][tile] = issue
-                self._awake.add(engine)
+                self._turns.awake.add(engine)
                 if engine in (*_CONSUMERS, TileEngine.RING_PRODUCE):
-                    self._awake.update(_CHANNELS)
+                    self._turns.awake.update(_CHANNELS)
             self._waiting[tile] = None
 
     def _fence_open(self, fence: TileFence, tile: int) -> bool:
