@@ -551,11 +551,11 @@ class Clockwork:
         return True
 
     def _send(self, engine: TileEngine, tiles: list[int], stretch: Stretch) -> None:
-        columns = BEAGLE.tiles.columns
         direction = DIRECTIONS[Opcode[engine.name]]
         for tile in tiles:
-            row, column = tile // columns + direction.rows, tile % columns + direction.columns
-            self._links[engine][row * columns + column].append(stretch)
+            receiver = direction.neighbour(tile)
+            assert receiver is not None, "the simulator refuses what leaves the grid"
+            self._links[engine][receiver].append(stretch)
 
     def _linked(self, engine: TileEngine, tiles: list[int]) -> Iterable[list[int]]:
         """Tiles whose neighbours send in step."""

@@ -58,7 +58,6 @@ _INFEED_FLAGS = {
     InfeedMemory.SCALAR: ScalarFlag.SCALAR_INFEED,
 }
 _ALL = range(TILES)
-_COLUMNS = BEAGLE.tiles.columns
 _BUFFER_UNITS = {
     StreamEngine.AVDATA_POP: BEAGLE.memories.activation_buffer.elements,
     StreamEngine.PARAMETER_POP: BEAGLE.memories.parameter_buffer.elements,
@@ -162,15 +161,6 @@ class _DeadlockError(Exception):
     def __init__(self, what: str, where: str) -> None:
         super().__init__(what)
         self.what, self.where = what, where
-
-
-def neighbour(engine: int, tile: int) -> int | None:
-    """The tile that a mesh engine sends to, None over the edge of the grid."""
-    direction = DIRECTIONS[Opcode[TileEngine(engine).name]]
-    row, column = tile // _COLUMNS + direction.rows, tile % _COLUMNS + direction.columns
-    if not (0 <= row < BEAGLE.tiles.rows and 0 <= column < _COLUMNS):
-        return None
-    return row * _COLUMNS + column
 
 
 class Walk:
@@ -428,7 +418,7 @@ class Walk:
         return moved
 
     def _send(self, engine: int, tile: int, issue: Issue, send: Part) -> bool:
-        other = neighbour(engine, tile)
+        other = DIRECTIONS[Opcode[TileEngine(engine).name]].neighbour(tile)
         if other is None:
             raise _DeadlockError(f"tile {tile} sends over the edge of the grid", issue_name(issue))
         taker = self._heads[engine][other]
