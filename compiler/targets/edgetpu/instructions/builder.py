@@ -11,10 +11,11 @@ import numpy as np
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.instructions.counters import Counters
 from fitzroy.compiler.targets.edgetpu.instructions.encoding import spelled
-from fitzroy.compiler.targets.edgetpu.instructions.sync import Tokens, signed16
+from fitzroy.compiler.targets.edgetpu.instructions.sync import Tokens
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY, TILES
 from fitzroy.formats.object_file import Condition, Fixup, Part, Symbol, SymbolKind, Text
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.counters import signed16
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import ScalarFlag, StreamEngine, TileEngine, TileFlag
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction, TileInstruction

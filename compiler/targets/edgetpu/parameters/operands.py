@@ -34,7 +34,7 @@ from fitzroy.compiler.ops.recurrent import (
     LstmAttributes,
 )
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, SplitAttributes
-from fitzroy.compiler.targets.edgetpu.requantization import SIGNED_OFFSET
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import SIGNED_OFFSET
 from fitzroy.hw_models.parameters import (
     BLOB_ALIGNMENT,
     BLOCK_CHANNELS,
