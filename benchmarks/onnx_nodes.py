@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.support import write_results
+from benchmarks.report import onnx
+from benchmarks.support import ROOT, read_results, write_results
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.compiler.frontends.frontend import Reading
@@ -64,9 +65,11 @@ def cases() -> dict[str, Any]:
 
 
 def operator_of(case: Any) -> str:
-    """The operator that a case is about: its own, or the one that a function stands for."""
-    name = case.model.graph.node[0].op_type if len(case.model.graph.node) == 1 else ""
-    return name or case.name.removeprefix("test_").removesuffix("_expanded")
+    """The operator that a case is about, or what its nodes are."""
+    nodes = case.model.graph.node
+    if len(nodes) == 1 and "_expanded" not in case.name:
+        return str(nodes[0].op_type)
+    return "bodies of functions" if "_expanded" in case.name else "several"
 
 
 def judge(case: Any) -> Outcome:
@@ -95,14 +98,16 @@ def judge(case: Any) -> Outcome:
 
 def _decoded(value: Any) -> Any:
     """A value of a case; some come as protocol buffers."""
-    onnx = library()
-    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+    package = library()
+    if isinstance(value, package.TensorProto):
+        return package.numpy_helper.to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def _imported(model: Any, inputs: Sequence[Any]) -> tuple[Graph, dict[str, Any]]:
     """The graph of a case, with parameters as constants, and the inputs that are left by name."""
-    onnx = library()
-    model = onnx.ModelProto.FromString(model.SerializeToString())
+    package = library()
+    model = package.ModelProto.FromString(model.SerializeToString())
     names = [info.name for info in model.graph.input]
     known = dict(zip(names, inputs, strict=True))
     while True:
@@ -114,7 +119,7 @@ def _imported(model: Any, inputs: Sequence[Any]) -> tuple[Graph, dict[str, Any]]
             name = _parameter(model, error, names)
             if name is None or not isinstance(known[name], np.ndarray):
                 raise
-            tensor = onnx.numpy_helper.from_array(known[name], name)
+            tensor = package.numpy_helper.from_array(known[name], name)
             model.graph.initializer.append(tensor)
             names.remove(name)
             kept = [info for info in model.graph.input if info.name != name]
@@ -159,11 +164,22 @@ def _difference(found: Array, expected: Any, case: Any) -> str:
     return f"{count} of {near.size} elements differ"
 
 
+def table(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
+    """For each operator, how many cases pass, and names of the others by rule."""
+    rows: dict[str, dict[str, Any]] = {}
+    for outcome in sorted(outcomes, key=lambda outcome: (outcome.operator, outcome.case)):
+        row = rows.setdefault(outcome.operator, {"passed": 0, "refused": {}})
+        if outcome.passed:
+            row["passed"] += 1
+        else:
+            row["refused"].setdefault(outcome.rule or "fault", []).append(outcome.case)
+    return rows
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Judge all cases; the exit code is 1 if one is neither passed nor refused by a rule."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.onnx_nodes")
     parser.add_argument("--show", metavar="PART", help="print cases whose name has this part")
-    parser.add_argument("--failed", action="store_true", help="print cases that differ")
     options = parser.parse_args(argv)
     chosen = [case for name, case in cases().items() if (options.show or "") in name]
     outcomes = [judge(case) for case in chosen]
@@ -174,12 +190,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     passed = sum(outcome.passed for outcome in outcomes)
     print(f"{passed} of {len(outcomes)} pass, {len(faults)} differ")
     if options.show is None:
-        rows = [
-            {"case": o.case, "operator": o.operator, "passed": o.passed, "rule": o.rule,
-             "reason": o.reason}
-            for o in outcomes
-        ]  # fmt: skip
-        write_results("onnx_nodes", {"onnx": library().__version__, "cases": rows})
+        write_results("onnx_nodes", {"onnx": library().__version__, "operators": table(outcomes)})
+        path = ROOT / "docs" / "onnx.md"
+        path.write_text(onnx(read_results("onnx_nodes")))
     return 1 if faults else 0
 
 

@@ -63,7 +63,7 @@ def _range(op: Operation, arrays: Sequence[Array]) -> Array:
         raise Refusal("onnx-type-rule", f"a range from {start} to {limit} in steps of {delta}")
     count = max(math.ceil((limit - start) / delta), 0)
     budget.demand(8 * count, f"the constant {op.outputs[0]!r}")
-    return (start + np.arange(count) * delta).astype(arrays[0].dtype)
+    return np.asarray(start + np.arange(count) * delta).astype(arrays[0].dtype)
 
 
 def _reduced(function: Callable[..., Array]) -> Fold:
@@ -113,7 +113,8 @@ def _scatter_nd(op: Operation, arrays: Sequence[Array]) -> Array:
 def _eye(op: Operation, arrays: Sequence[Array]) -> Array:
     code = op.integer("dtype", 0)
     dtype = element_type(code).numpy if code else arrays[0].dtype
-    return np.eye(*arrays[0].shape[:2], k=op.integer("k"), dtype=dtype)
+    rows, columns = arrays[0].shape
+    return np.asarray(np.eye(rows, columns, op.integer("k"), dtype))
 
 
 def _cumulated(op: Operation, arrays: Sequence[Array]) -> Array:

@@ -220,6 +220,9 @@ class _Importer:
         """Make a value an output of the graph."""
         assert tensor is not None
         build, graph = self.build, self.result
+        if name in graph.inputs:
+            graph.outputs.append(name)
+            return
         build.stem = name
         found = build.value(tensor, identity(tensor.rank))
         dtype = reader.element_type(code) if code else graph.type(found).dtype
@@ -294,11 +297,12 @@ class _Importer:
             self.fields(node),
             scope,
         )
-        found = folded(operation) if domain == "" else None
-        if found is None:
-            if importer is None:
-                raise Refusal("onnx-run-time-parameter", "the operator is known for constants only")
-            found = importer(operation)
+        constant = folded(operation) if domain == "" else None
+        if constant is not None:
+            return [constant]
+        if importer is None:
+            raise Refusal("onnx-run-time-parameter", "the operator is known for constants only")
+        found = importer(operation)
         results = [found] if isinstance(found, Tensor) else list(found)
         if sum(map(bool, node.output[len(results) :])):
             raise Refusal("onnx-attribute", f"{len(node.output)} results; {len(results)} are known")

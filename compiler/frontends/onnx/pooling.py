@@ -50,7 +50,7 @@ def max_pool(op: Operation) -> Tensor:
     x, w = _pooled(op)
     build, dtype = op.build, x.dtype
     lowest = LOWEST if dtype is DType.FLOAT32 else float(dtype.limits[0])
-    if set(w.dilation) > {1} or dtype is not DType.FLOAT32:
+    if set(w.dilation) != {1} or dtype is not DType.FLOAT32:
         return as_row(build, _shifted(build, x, w, lowest), op.input().rank)
     x, padding = placed(build, x, w, lowest)
     attributes = PoolAttributes(pair(w.kernel), pair(w.stride), padding)
@@ -88,7 +88,7 @@ def average_pool(op: Operation) -> Tensor:
 def averaged(build: Builder, x: Tensor, w: Windows, *, counted: bool) -> Tensor:
     """Means over windows of an image; padding is `counted` or not."""
     edges = (w.before[0], w.ends[0], w.before[1], w.ends[1])
-    image, gaps = pair(x.shape[2:]), set(w.dilation) > {1}
+    image, gaps = pair(x.shape[2:]), set(w.dilation) != {1}
     scheme = scheme_of(edges, image, pair(w.kernel), pair(w.stride), (1, 1))
     if not gaps and scheme is not None and (not any(edges) or not counted):
         attributes = PoolAttributes(pair(w.kernel), pair(w.stride), scheme)

@@ -102,8 +102,7 @@ def element_type(code: int) -> DType:
         Refusal: graphs do not have it.
     """
     types = library().TensorProto.DataType
-    names = {"FLOAT": "float32", "DOUBLE": "float64", "BFLOAT16": "float32", "INT4": "int8",
-             "UINT4": "uint8", "INT2": "int8", "UINT2": "uint8"}  # fmt: skip
+    names = {"FLOAT": "float32", "DOUBLE": "float64"}
     try:
         name = types.Name(code)
         return DType(names.get(name, name.lower()))
@@ -129,7 +128,8 @@ def array(tensor: TensorProto, path: str) -> Array:
         raise FormatError(f"a negative extent in {list(tensor.dims)}", path=path, table=table)
     if tensor.data_type == onnx.TensorProto.STRING:
         raise Refusal("onnx-element-type", "a constant of strings")
-    element_type(tensor.data_type)
+    if tensor.data_type not in _WIDENED:
+        element_type(tensor.data_type)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         tensor = _embedded(tensor, path)
     size = math.prod(tensor.dims)
@@ -147,6 +147,10 @@ def array(tensor: TensorProto, path: str) -> Array:
     if data.shape != tuple(tensor.dims):
         raise FormatError(f"data of shape {list(data.shape)}", path=path, table=table)
     return native(data)
+
+
+_WIDENED = (16, 21, 22, 25, 26)
+"""ONNX's numbers of bfloat16 and of integers of 2 and 4 bits, which only constants may have."""
 
 
 def native(data: Array) -> Array:
@@ -196,7 +200,7 @@ def _embedded(tensor: TensorProto, path: str) -> TensorProto:
     with open(target, "rb") as file:
         os.lseek(file.fileno(), offset, os.SEEK_SET)
         raw = file.read(count)
-    copy = library().TensorProto()
+    copy: TensorProto = library().TensorProto()
     copy.name, copy.data_type, copy.raw_data = tensor.name, tensor.data_type, raw
     copy.dims.extend(tensor.dims)
     return copy

@@ -226,9 +226,7 @@ def sliced(
     """Elements of a box: first index, count and step along each dimension."""
     if x.data is not None:
         for axis, (first, size, stride) in enumerate(zip(begin, count, step, strict=True)):
-            x = build.constant(
-                x.data.take(range(first, first + size * stride, stride), axis=axis)  # type: ignore[union-attr]
-            )
+            x = build.constant(x.data.take(range(first, first + size * stride, stride), axis=axis))
         return x
     x = build.plain(x)
     if tuple(count) == x.shape and all(stride > 0 for stride in step):
@@ -255,8 +253,11 @@ def gather(op: Operation) -> Tensor:
         return gathered(
             build, x, np.where(indices.data < 0, indices.data + extent, indices.data), axis
         )
+    # Negative indices count from the end.
+    extents = np.array(x.shape[axis], indices.dtype.numpy)
+    places = build.binary("floor_mod", indices, build.constant(extents))
     name = build.emit(
-        "gather", [build.value(x), build.value(indices)], GatherAttributes(axis),
+        "gather", [build.value(x), build.value(places)], GatherAttributes(axis),
         quantization=build.type(x).quantization,
     )  # fmt: skip
     return build.variable(name)
@@ -415,11 +416,16 @@ def space_depth(op: Operation) -> Tensor:
         raise Refusal("onnx-rank", f"{op.name} of {x.rank} dimensions, not 4")
     if block < 1 or mode not in ("DCR", "CRD"):
         raise Refusal("onnx-attribute", f"a block of {block} in mode {mode!r}")
-    if mode == "CRD" and x.shape[1] % (block * block) == 0:
-        # The order of channels that our operator takes.
-        order = np.arange(x.shape[1]).reshape(-1, block * block).T.reshape(-1)
-        x = gathered(build, x, order, 1)
-    order4 = channels_last(4)
-    op_name = "depth_to_space" if op.name == "DepthToSpace" else "space_to_depth"
-    name = build.emit(op_name, [build.value(x, order4)], BlockAttributes(block))
-    return build.variable(name, order4)
+    order = channels_last(4)
+    area, attributes = block * block, BlockAttributes(block)
+    if op.name == "DepthToSpace":
+        if mode == "CRD" and x.shape[1] % area == 0:
+            # The order of channels that our operator takes.
+            x = gathered(build, x, np.arange(x.shape[1]).reshape(-1, area).T.reshape(-1), 1)
+        name = build.emit("depth_to_space", [build.value(x, order)], attributes)
+        return build.variable(name, order)
+    name = build.emit("space_to_depth", [build.value(x, order)], attributes)
+    result = build.variable(name, order)
+    if mode == "DCR":
+        return result
+    return gathered(build, result, np.arange(result.shape[1]).reshape(area, -1).T.reshape(-1), 1)
