@@ -79,6 +79,16 @@ def test_compile_and_explain(fitzroy: Run, onnx_model: Path, tmp_path: Path) -> 
     assert "conv_2d" in told.out
 
 
+def test_inspect_shows_what_the_file_has(fitzroy: Run, onnx_model: Path) -> None:
+    told = fitzroy("inspect", onnx_model)
+    assert (told.code, told.err) == (0, "")
+    assert "Conv ×3" in told.out
+    document = json.loads(fitzroy("inspect", onnx_model, "--json").out)
+    assert document["subgraphs"][0]["inputs"][0]["shape"] == [2, 3, 8, 8]
+    assert document["kind"] == "ONNX model"
+    assert fitzroy("inspect", onnx_model, "--tables").code == 4
+
+
 def test_shapes_of_inputs(fitzroy: Run, onnx_model: Path) -> None:
     result = fitzroy("explain", onnx_model, "--input", "x=2x3x8")
     assert result.code == 2
