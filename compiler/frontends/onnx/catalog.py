@@ -3,6 +3,7 @@
 from fitzroy.compiler.frontends.onnx import (
     convolution,
     elementwise,
+    logical,
     matmul,
     normalization,
     pooling,
@@ -16,6 +17,7 @@ __all__ = [
     "IMPORTERS",
     "convolution",
     "elementwise",
+    "logical",
     "matmul",
     "normalization",
     "pooling",
