@@ -1,12 +1,14 @@
 """All ONNX operators: importing this module registers every family."""
 
 from fitzroy.compiler.frontends.onnx import (
+    control,
     convolution,
     elementwise,
     logical,
     matmul,
     normalization,
     pooling,
+    recurrent,
     reduction,
     resize,
     shape,
@@ -15,12 +17,14 @@ from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
 
 __all__ = [
     "IMPORTERS",
+    "control",
     "convolution",
     "elementwise",
     "logical",
     "matmul",
     "normalization",
     "pooling",
+    "recurrent",
     "reduction",
     "resize",
     "shape",

@@ -113,11 +113,12 @@ class Scope:
             Refusal: it has operators without counterpart.
         """
         scope = self.inner(self.opsets, sees=True)
-        self.importer.constants(body, scope)
-        self.importer.nodes(body.node, scope, [info.name for info in body.output])
-        found = [scope.find(info.name) for info in body.output]
-        if any(tensor is None for tensor in found):
-            raise Refusal("onnx-operator", "an operator inside it is refused")
+        importer, names = self.importer, [info.name for info in body.output]
+        before = len(importer.rejects)
+        importer.constants(body, scope)
+        importer.nodes(body.node, scope, names)
+        importer.demand_imported(before, "a branch")
+        found = [scope.find(name) for name in names]
         return [tensor for tensor in found if tensor is not None]
 
 
@@ -304,7 +305,7 @@ class _Importer:
             tuple(node.output),
             build,
             self.fields(node),
-            scope,
+            scope.branch,
         )
         constant = folded(operation) if domain == "" else None
         if constant is not None:
@@ -352,12 +353,20 @@ class _Importer:
         before = len(self.rejects)
         wanted = [name for name, used in zip(function.output, node.output, strict=False) if used]
         self.nodes(bound(function, node), inner, wanted)
+        self.demand_imported(before, function.name)
+        return [inner.find(name) if name in wanted else None for name in function.output]
+
+    def demand_imported(self, before: int, what: str) -> None:
+        """Make one refusal of those that came after some.
+
+        Raises:
+            Refusal: there are any.
+        """
         inside = self.rejects[before:]
         del self.rejects[before:]
         if inside:
-            what = f"inside {function.name}, {inside[0].where}: {inside[0].what}"
-            raise Refusal(inside[0].code, what, inside[0].hint)
-        return [inner.find(name) if name in wanted else None for name in function.output]
+            reason = f"inside {what}, {inside[0].where}: {inside[0].what}"
+            raise Refusal(inside[0].code, reason, inside[0].hint)
 
     def reject(self, refusal: Refusal, where: str) -> None:
         """Note a refusal."""
