@@ -48,7 +48,7 @@ Source = bytes | memoryview
 
 @dataclass(eq=False, slots=True)
 class Exchange:
-    """The data of one request while it is under way; buffers are numbered by its plan.
+    """The data of one request while it is under way; buffers are numbered by its executable.
 
     Attributes:
         sources: what goes to the device.
@@ -121,7 +121,8 @@ class Receive:
             exchange.targets[self.target] = data
         else:
             target = exchange.targets[self.target]
-            # Buffers that are not received as a whole are made writable by `Plan.exchange`.
+            # Buffers that are not received as a whole are made writable
+            # by `PreparedExecutable.exchange`.
             memoryview(target)[self.offset : self.offset + self.size] = data
 
 
@@ -141,7 +142,7 @@ class Await:
             )
 
 
-class Plan:
+class PreparedExecutable:
     """An executable, made ready.
 
     Args:

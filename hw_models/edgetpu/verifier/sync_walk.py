@@ -175,7 +175,7 @@ def neighbour(engine: int, tile: int) -> int | None:
     return row * _COLUMNS + column
 
 
-class Walk:
+class SyncWalk:
     """One execution.
 
     Args:
