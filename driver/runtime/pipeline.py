@@ -15,9 +15,9 @@ from functools import partial
 
 from fitzroy.driver.device.connection import ThermalError
 from fitzroy.driver.runtime.engine import Engine
-from fitzroy.driver.runtime.prepared import INTERRUPTS_ONLY
 from fitzroy.driver.runtime.requests import Job
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.usb import INTERRUPT_TAGS
 
 _WITHHELD = BEAGLE.usb.super_packet
 """Bytes that are withheld."""
@@ -128,7 +128,7 @@ class Pipeline:
 
     def _may_follow(self, job: Job) -> bool:
         lacking = self._engine.cache.lacks(job.program.main, job.program.caching)
-        return not lacking and job.prepared.events == INTERRUPTS_ONLY and bool(job.prepared.head)
+        return not lacking and job.prepared.events == INTERRUPT_TAGS and bool(job.prepared.head)
 
     def _send(self, job: Job) -> None:
         exchange = job.begin()
