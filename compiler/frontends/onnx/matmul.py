@@ -53,8 +53,8 @@ def connected(build: Builder, x: Tensor, kernel: Tensor, bias: Tensor | None) ->
     if build.is_coded(kernel) and x.data is None and x.rank > 0:
         x = build.plain(x)
         order = (*(axis for axis in x.perm if axis != x.rank - 1), x.rank - 1)
-        filter = build.value(kernel, (1, 0))
-        return _connect(build, (build.value(x, order), order), filter, bias)
+        rows = (build.value(x, order), order)
+        return _connect(build, rows, build.value(kernel, (1, 0)), bias)
     if kernel.data is None or x.data is not None or x.rank < 1:
         result = multiplied(build, x, kernel)
         return result if bias is None else build.add(result, bias)

@@ -39,7 +39,11 @@ def quantization_of(
         return None
     scales = scale.data.reshape(-1).astype(np.float32)
     zeros = np.zeros(scales.size, np.int64) if zero is None else _flat(zero)
-    if scale.rank > 1 or scales.size != zeros.size or not all(map(is_usable_scale, scales)):
+    if (
+        scale.rank > 1
+        or scales.size != zeros.size
+        or not all(map(is_usable_scale, scales.tolist()))
+    ):
         return None
     if scales.size == 1:
         return Quantization.per_tensor(float(scales[0]), int(zeros[0]))
