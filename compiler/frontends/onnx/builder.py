@@ -159,7 +159,10 @@ class Builder:
             graph.set_value(Value(x.name, replace(type, quantization=quantization)))
         elif type.quantization != quantization:
             return None
-        return self.unary("dequantize", x, dtype=DType.FLOAT32)
+        result = self.unary("dequantize", x, dtype=DType.FLOAT32)
+        if graph.value(x.name).is_constant:
+            self._coded.add(result.name)
+        return result
 
     def is_coded(self, tensor: Tensor) -> bool:
         """Whether a tensor holds real numbers that constant integers stand for."""
