@@ -8,7 +8,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject, TypeRuleError
 from fitzroy.compiler.partition import Placement
-from fitzroy.compiler.targets.target import Lowering, Target
+from fitzroy.compiler.targets.target import Lowering, Product, Target
 from fitzroy.compiler.targets.vm.program import EntryPoint
 from fitzroy.compiler.targets.vm.schedule import entry_point
 
@@ -22,6 +22,7 @@ class Vm(Target):
     support = "TFLite"
     suffix = ".module"
     entry = "main"
+    product = Product.FUNCTION
 
     def lowerings(self) -> Mapping[str, Lowering]:
         """The TFLite operators of all operators that have one."""

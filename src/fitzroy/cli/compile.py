@@ -14,15 +14,23 @@ from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.options import given
 from fitzroy.cli.compile_edgetpu import Format, Reports, Request, Results
 from fitzroy.cli.files import check_directory, check_output, write_files
-from fitzroy.cli.help import OptionTexts, Outputs, TargetName, Verb, option_values
+from fitzroy.cli.help import (
+    OptionTexts,
+    Outputs,
+    Passes,
+    TargetName,
+    Verb,
+    option_values,
+    pass_names,
+)
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
 if TYPE_CHECKING:
     from fitzroy.base.types import Array
-    from fitzroy.compilation.edgetpu import Source
     from fitzroy.compilation.result import Compilation
+    from fitzroy.compilation.source import Source
 
 _EDGETPU, _XNNPACK = "edgetpu", "xnnpack"
 _IN_MODULES = (_XNNPACK, "portable", "vm")
@@ -37,6 +45,7 @@ class Choice:
         target: name of the target; None to choose by the model and the output.
         option: options of a target of another package.
         outputs: values to compute in place of the model's outputs.
+        passes: passes that run before those of the target.
     """
 
     panel: ClassVar[str] = "Target"
@@ -44,6 +53,7 @@ class Choice:
     target: TargetName = None
     option: OptionTexts = None
     outputs: Outputs = None
+    passes: Passes = None
 
 
 @dataclass(frozen=True)
@@ -112,20 +122,24 @@ def compile_model(
     """
     from fitzroy.cli import compile_edgetpu, compile_module
     from fitzroy.cli.models import check_model
+    from fitzroy.compiler.passes.base import named_passes
 
     terminal = Terminal(json=results.json, quiet=results.quiet)
     for name in models:
         check_model(name)
     request = Request(models, results, edgetpu, reports)
     if results.format is Format.MODULE and compile_module.are_compiled(models):
-        _refuse("compiled", edgetpu, reports, dump=results.dump)
+        _refuse("compiled", edgetpu, reports, dump=results.dump, passes=choice.passes)
         compile_module.write_compiled(terminal, request)
         return
     target, sources = _target(request, choice.target)
     if sources is not None:
         _refuse("edgetpu", xnnpack, cases, outputs=choice.outputs, option=choice.option)
         request.check()
-        compile_edgetpu.compile_models(terminal, request, sources)
+        steps = named_passes(pass_names(choice.passes))
+        compile_edgetpu.compile_models(
+            terminal, request, [source.passed(steps) for source in sources]
+        )
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
     _refuse("others", edgetpu, reports, out_dir=results.out_dir, format=bare)
@@ -139,7 +153,7 @@ def compile_model(
         settings = {"uint8": xnnpack.uint8, **settings}
     else:
         _refuse("portable", xnnpack)
-    job = _Job(request, target, settings, tuple(choice.outputs or ()), cases)
+    job = _Job(request, choice, target, settings, cases)
     _compile_program(terminal, job)
 
 
@@ -149,16 +163,16 @@ class _Job:
 
     Attributes:
         request: the model and where results go.
+        choice: what was asked for of the model.
         target: name of the target.
         settings: its options.
-        outputs: values to compute in place of the model's outputs.
         cases: test cases of a bundle.
     """
 
     request: Request
+    choice: Choice
     target: str
     settings: dict[str, Any]
-    outputs: tuple[str, ...]
     cases: Cases
 
 
@@ -189,13 +203,14 @@ def _compile_program(terminal: Terminal, job: _Job) -> None:
     with terminal.working("compiling") as progress:
         source: Any = model
         names: list[str] = []
-        if job.outputs:
+        if job.choice.outputs:
             source = fitzroy.load(model)
-            names = resolve_outputs(source, job.outputs)
+            names = resolve_outputs(source, job.choice.outputs)
         compilation = fitzroy.compile(
             source,
             target=job.target,
             outputs=names,
+            passes=pass_names(job.choice.passes),
             dump=request.results.dump,
             progress=progress,
             **job.settings,
@@ -236,7 +251,7 @@ def _target(request: Request, target: str | None) -> tuple[str, list[Source] | N
     Raises:
         UsageError: there is no such target.
     """
-    from fitzroy.compilation.edgetpu import Source
+    from fitzroy.compilation.source import Source
     from fitzroy.compiler.targets.target import TARGETS
 
     output = request.results.output
