@@ -176,6 +176,14 @@ class Target(ABC):
         """
         raise NotImplementedError
 
+    def keeps_model(self, options: Any) -> bool:
+        """Whether files hold the TFLite model itself, with other operators in places.
+
+        Args:
+            options: an instance of `options`.
+        """
+        return False
+
     def settled(self, placements: Sequence[Placement], lowered: Any) -> Sequence[Placement]:
         """Where nodes run after lowering, which may find out that some have to run elsewhere.
 

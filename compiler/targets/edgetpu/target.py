@@ -62,6 +62,10 @@ class EdgeTpu(Target):
         (found,) = lower_together([model], generator_options(options), costs_of(options))
         return found
 
+    def keeps_model(self, options: EdgeTpuOptions) -> bool:
+        """It replaces operators of the model."""
+        return True
+
     def settled(self, placements: Sequence[Placement], lowered: OnChip) -> Sequence[Placement]:
         """Parts whose programs do not fit are on the host."""
         return lowered.placements

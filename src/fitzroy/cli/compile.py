@@ -143,18 +143,30 @@ def compile_model(
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
     _refuse("others", edgetpu, reports, out_dir=results.out_dir, format=bare)
-    if results.format is Format.MODULE and target not in _IN_MODULES:
-        raise UsageError(
-            f"a module has no parts for the target {target}",
-            hint=f"--format module is for {', '.join((_EDGETPU, *_IN_MODULES))}",
-        )
     settings: dict[str, Any] = dict(option_values(choice.option))
     if target == _XNNPACK:
         settings = {"uint8": xnnpack.uint8, **settings}
     else:
         _refuse("portable", xnnpack)
+    if results.format is Format.MODULE:
+        target, settings = _module_of(target, settings)
     job = _Job(request, choice, target, settings, cases)
     _compile_program(terminal, job)
+
+
+def _module_of(target: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The target of modules, and options with which it computes on another target.
+
+    Raises:
+        UsageError: a module has no parts for that target.
+    """
+    if target not in _IN_MODULES:
+        raise UsageError(
+            f"a module has no parts for the target {target}",
+            hint=f"--format module is for {', '.join((_EDGETPU, *_IN_MODULES))}",
+        )
+    own = {"accelerator": target} if target == _XNNPACK else {}
+    return "vm", {**own, **settings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +227,8 @@ def _compile_program(terminal: Terminal, job: _Job) -> None:
             progress=progress,
             **job.settings,
         )
-        if request.results.format is Format.MODULE and job.target != "vm":
-            compile_module.write_delegated(terminal, request, compilation)
+        if request.results.format is Format.MODULE:
+            compile_module.write_module(terminal, request, compilation.data)
             return
         files: list[tuple[Path, bytes]] = [] if program is None else [(program, compilation.data)]
         if bundled is not None:

@@ -20,7 +20,7 @@ from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.base import Pass, named_passes, run_passes
 from fitzroy.compiler.reference import evaluate
-from fitzroy.compiler.targets.target import TARGETS, Product, Target
+from fitzroy.compiler.targets.target import TARGETS, Target
 from fitzroy.formats import bundled
 
 
@@ -95,16 +95,18 @@ class _Way:
     def compiled(self, models: Mapping[str, Model], options: Any) -> Compilation:
         """Compile models with options of the target; arguments and errors as those of `compile`."""
         target, log = self.target, self.log
+        keeps = target.keeps_model(options)
         sources: dict[str, Graph | Source] = {}
         graphs, legalized, placements, made = {}, {}, {}, {}
         for name, model in models.items():
             with log.step("import"):
-                sources[name] = self._read(model)
+                sources[name] = self._read(model, keeps)
             graphs[name] = _graph(sources[name])
             _demand_outputs(graphs[name])
             log.write("import.ir", partial(print_graph, graphs[name]))
             if self.passes:
-                sources[name] = self._source(run_passes(graphs[name], self.passes, log.observe))
+                passed = run_passes(graphs[name], self.passes, log.observe)
+                sources[name] = _source(passed, keeps)
             steps = target.passes(options)
             legalized[name] = run_passes(_graph(sources[name]), steps, log.observe)
             with log.step("partition"):
@@ -131,26 +133,27 @@ class _Way:
             file.packages,
         )
 
-    def _read(self, model: Model) -> Graph | Source:
-        """A model, cut to the chosen outputs."""
-        if not isinstance(model, Graph) and not self.outputs and self._keeps_model:
+    def _read(self, model: Model, keeps: bool) -> Graph | Source:
+        """A model, cut to the chosen outputs.
+
+        Args:
+            model: the model.
+            keeps: whether its file has to be kept as TFLite.
+        """
+        if not isinstance(model, Graph) and not self.outputs and keeps:
             source = Source.read(model)
             demand_uncompiled(source.graph, source.path)
             return source
         graph = model if isinstance(model, Graph) else load(model)
-        return self._source(graph.cut(self.outputs) if self.outputs else graph)
+        return _source(graph.cut(self.outputs) if self.outputs else graph, keeps)
 
-    @property
-    def _keeps_model(self) -> bool:
-        """Whether files are the model itself with other operators in the place of some."""
-        return self.target.product is Product.PROGRAMS
 
-    def _source(self, graph: Graph) -> Graph | Source:
-        """A graph as what the linker needs of it."""
-        if not self._keeps_model:
-            return graph
-        demand_uncompiled(graph, graph.name)
-        return Source.of(graph)
+def _source(graph: Graph, keeps: bool) -> Graph | Source:
+    """A graph as what the linker needs of it."""
+    if not keeps:
+        return graph
+    demand_uncompiled(graph, graph.name)
+    return Source.of(graph)
 
 
 def _graph(source: Graph | Source) -> Graph:

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fitzroy.compilation.documents import forms
-from fitzroy.compilation.edgetpu import link_options, linked_models
+from fitzroy.compilation.edgetpu import EdgeTpuCompilation, link_options, linked_models
+from fitzroy.compilation.modules import compiled_entry, write_entries
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.targets.edgetpu.chip import OnChip
+from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.edgetpu.settings import generator_options
 from fitzroy.compiler.targets.target import Product, Target
-from fitzroy.compiler.targets.vm.program import host_program
-from fitzroy.formats.bytecode_module import write_module
+from fitzroy.compiler.targets.vm.target import Function
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.linker.packages.executorch import link_program
 
@@ -81,17 +83,33 @@ def _program(models: Sequence[LoweredModel], options: Any) -> Linked:
 
 
 def _module(models: Sequence[LoweredModel], options: Any) -> Linked:
-    entries = [item.program for item in models]
-    return Linked(write_module(host_program(_name(models[0].model), entries)))
+    entries, packages = [], list[PackageFile]()
+    for item in models:
+        function: Function = item.program
+        entry = function.entry
+        if entry is None:
+            made = _on_chip(item.model, function.programs, options.inner)
+            packages += [part.package for part in made.segments]
+            entry = compiled_entry(made.data, made.source.path, function.name)
+        entries.append(entry)
+    return Linked(write_entries(_name(models[0].model), entries), tuple(packages))
 
 
 def _edgetpu_model(models: Sequence[LoweredModel], options: Any) -> Linked:
     (item,) = models
-    assert isinstance(item.model, Source)
-    confirmed = generator_options(options).confirmed
-    (made,) = linked_models([(item.model, item.program)], link_options(options), confirmed)
+    made = _on_chip(item.model, item.program, options)
     packages = tuple(part.package for part in made.segments)
     return Linked(made.data, packages, lambda: forms(made))
+
+
+def _on_chip(
+    model: Graph | Source, programs: OnChip, options: EdgeTpuOptions
+) -> EdgeTpuCompilation:
+    """A model with the packages of its programs."""
+    assert isinstance(model, Source), "the target keeps models"
+    confirmed = generator_options(options).confirmed
+    (made,) = linked_models([(model, programs)], link_options(options), confirmed)
+    return made
 
 
 def _name(model: Graph | Source) -> str:
