@@ -17,18 +17,15 @@ from fitzroy.compiler.ops.convolution import ConvAttributes, TransposeConvAttrib
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.recurrent import OPERANDS, LstmAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, ReshapeAttributes, SplitAttributes
+from fitzroy.compiler.targets.edgetpu.parameters.locating import Location, locate, place, search
 from fitzroy.compiler.targets.edgetpu.parameters.operands import (
     FilterOperand,
-    Location,
     MoverOperand,
     Operand,
     SequenceOperand,
     SoftmaxOperand,
-    locate,
     mapped_nodes,
     operands,
-    place,
-    search,
 )
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile

@@ -18,9 +18,9 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
+from fitzroy.compiler.targets.edgetpu.parameters.locating import locate
 from fitzroy.compiler.targets.edgetpu.parameters.operands import (
     FilterOperand,
-    locate,
     mapped_nodes,
     operands,
     with_prefix,

@@ -10,7 +10,7 @@ import numpy as np
 
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.instructions.counters import Counters
-from fitzroy.compiler.targets.edgetpu.instructions.encoding import spelled
+from fitzroy.compiler.targets.edgetpu.instructions.encoding import encoded
 from fitzroy.compiler.targets.edgetpu.instructions.sync import Tokens
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY, TILES
 from fitzroy.formats.object_file import Condition, Fixup, Part, Symbol, SymbolKind, Text
@@ -150,7 +150,7 @@ class Builder:
     @property
     def program(self) -> Iterator[tuple[int, int, Instruction]]:
         """All instructions with their places, as `position` tells them."""
-        self._spell()
+        self._encode()
         chunk = bundle = 0
         for section in self._sections:
             for instruction, _ in section.items:
@@ -165,7 +165,7 @@ class Builder:
         The scalar core first waits where stream engines have as many instructions as they may.
         """
         if isinstance(instruction, TileFence) and _begins_phase(instruction):
-            self._spell()
+            self._encode()
             self._phase = []
         self._count_streams(instruction)
         self._begun = False
@@ -205,7 +205,7 @@ class Builder:
             self.emit(ScalarFence(idle=queue.fence))
         self._waiting[queue] = self._waiting.get(queue, 0) + 1
 
-    def _spell(self) -> None:
+    def _encode(self) -> None:
         """Write the instructions of the phase in forms of published programs.
 
         Only here is it known who counts, and who waits. Other forms take as many bundles.
@@ -213,7 +213,7 @@ class Builder:
         counters = Counters.of(instruction for _, _, instruction in self._phase)
         for section, index, instruction in self._phase:
             _, references = section.items[index]
-            section.items[index] = spelled(instruction, counters), references
+            section.items[index] = encoded(instruction, counters), references
 
     def emit_all(self, instructions: Iterable[Instruction]) -> None:
         """Append instructions."""
@@ -440,7 +440,7 @@ class Builder:
 
     def sections(self) -> tuple[list[Text], list[Symbol]]:
         """The sections and symbols of an object."""
-        self._spell()
+        self._encode()
         symbols: dict[tuple[SymbolKind, str, int], int] = {}
         found = []
         for section in self._sections:
