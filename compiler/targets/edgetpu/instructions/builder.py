@@ -144,7 +144,7 @@ class Builder:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Chunk of the next instruction, and its bundle behind the chunk's START."""
+        """Chunk of the next instruction, and its bundle after the chunk's START."""
         return sum(section.ends_chunk for section in self._sections), self._chunk
 
     @property
@@ -248,7 +248,7 @@ class Builder:
     def barrier(self) -> None:
         """A new phase: all earlier work is done on each tile, flags count from zero.
 
-        Behind parameters from the host, which have no turn on the ring, it begins on all tiles at
+        After parameters from the host, which have no turn on the ring, it begins on all tiles at
         the same time; so it does where ring tokens count from zero again. Nothing is needed where
         one has just begun.
         """
@@ -325,7 +325,7 @@ class Builder:
         offset: int = 0,
         operand: str = "",
     ) -> None:
-        """Ask the host for a transfer some bytes behind the address of a symbol, or to be told.
+        """Ask the host for a transfer some bytes after the address of a symbol, or to be told.
 
         The parts are moved one bundle before they are stored, as compiled programs do. Nothing is
         stored until `DESCRIPTOR_BUNDLES` after the descriptor before.
@@ -335,7 +335,7 @@ class Builder:
             size: bytes.
             kind: whose address it is; None for no address.
             name: name of the symbol.
-            offset: bytes behind the address.
+            offset: bytes after the address.
             operand: a streamed operand from whose first byte on the offset counts.
         """
         moves = []

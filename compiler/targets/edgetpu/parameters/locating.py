@@ -51,7 +51,7 @@ class Location:
 
     @property
     def end(self) -> int:
-        """Byte offset behind the operand."""
+        """Byte offset after the operand."""
         return self.offset + self.layouts[0].nbytes
 
 
@@ -222,7 +222,7 @@ def _is_end(offset: int, movers: Sequence[int]) -> bool:
 def _fits(
     operand: Operand, number: int, end: int, blob: Bytes, movers: Sequence[int]
 ) -> Iterator[Location]:
-    """Placements of an operand in one blob behind what is placed already."""
+    """Placements of an operand in one blob after what is placed already."""
     sizes = dict.fromkeys(layout.nbytes for layout in operand.layouts)
     for skipped in range(movers[end // BLOB_ALIGNMENT] + 1):
         offset = end + skipped * BLOB_ALIGNMENT
