@@ -472,7 +472,7 @@ class _Quantizer:
 
 
 def _keep_float_borders(graph: Graph, source: Graph) -> None:
-    """Put conversions behind the quantized inputs and before the quantized outputs."""
+    """Put conversions after the quantized inputs and before the quantized outputs."""
     for position, name in enumerate(source.inputs):
         if not graph.type(name).is_quantized:
             continue
