@@ -86,9 +86,7 @@ quantization of its own; the part is converted for the concatenation."""
 
 
 class _Chooser:
-    def __init__(
-        self, graph: Graph, ranges: Mapping[str, Range], floats: frozenset[str]
-    ) -> None:
+    def __init__(self, graph: Graph, ranges: Mapping[str, Range], floats: frozenset[str]) -> None:
         self.graph, self.floats = graph, floats
         self.ranges: dict[Key, Range] = dict(ranges.items())
         self.groups = _Groups()
@@ -130,7 +128,7 @@ class _Chooser:
 
     def detached(self, node: Node, operands: Mapping[int, Key]) -> dict[int, Key]:
         """Operands of a concatenation, of which narrow ones with other readers are converted."""
-        widest = max((_width(self.ranges.get(key, (0.0, 0.0))) for key in operands.values()))
+        widest = max(_width(self.ranges.get(key, (0.0, 0.0))) for key in operands.values())
         found: dict[int, Key] = {}
         for index, key in operands.items():
             extent = self.ranges.get(key, (0.0, 0.0))

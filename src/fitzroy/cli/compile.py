@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -15,14 +15,18 @@ from fitzroy.base.options import given
 from fitzroy.cli.compile_edgetpu import Format, Reports, Request, Results
 from fitzroy.cli.files import check_directory, check_output, write_files
 from fitzroy.cli.help import OptionTexts, Outputs, TargetName, Verb, option_values
+from fitzroy.cli.samples import Calibration, Pixels
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
+from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
 if TYPE_CHECKING:
     from fitzroy.base.types import Array
+    from fitzroy.cli.arrays import Normalization
     from fitzroy.compilation.edgetpu import Source
     from fitzroy.compilation.result import Compilation
+    from fitzroy.compiler.ir import Graph
 
 _EDGETPU, _XNNPACK = "edgetpu", "xnnpack"
 _IN_MODULES = (_XNNPACK, "portable", "vm")
@@ -52,8 +56,6 @@ class Cases:
 
     Attributes:
         bundle: their files.
-        mean: what is subtracted from pixels of images.
-        std: what pixels are divided by.
     """
 
     panel: ClassVar[str] = "Test cases of ExecuTorch programs"
@@ -66,14 +68,6 @@ class Cases:
             help="Also write a bundled program with a test case per image, .npy or raw file;"
             " takes all values up to the next option.",
         ),
-    ] = None
-    mean: Annotated[
-        str | None,
-        typer.Option("--mean", metavar="M", help="For images: subtract this from pixels."),
-    ] = None
-    std: Annotated[
-        str | None,
-        typer.Option("--std", metavar="S", help="For images: divide pixels by this."),
     ] = None
 
     @property
@@ -97,12 +91,18 @@ def compile_model(
     reports: Reports,
     xnnpack: XnnpackOptions,
     cases: Cases,
+    calibration: Calibration,
+    pixels: Pixels,
+    quantization: QuantizeOptions,
 ) -> None:
     """Compile a model for the Edge TPU, or to an ExecuTorch program (.pte) for XNNPACK.
 
     For the Edge TPU, the result is the same model with Edge TPU operators in the place of all that
     the chip can compute; what it cannot compute stays, with the reason. Several models are compiled
     for one chip, which keeps the parameters of all; --num-segments cuts one model for several.
+
+    A float32 model reaches the Edge TPU with --calibrate, which quantizes it first as
+    [b]fitzroy quantize[/b] does.
 
     For XNNPACK, operators that it lacks run on ExecuTorch's portable kernels. When some operator
     can run nowhere, every reason is given, and nothing is written.
@@ -121,10 +121,21 @@ def compile_model(
         _refuse("compiled", edgetpu, reports, dump=results.dump)
         compile_module.write_compiled(terminal, request)
         return
-    target, sources = _target(request, choice.target)
-    if sources is not None:
+    graph = None
+    if calibration.calibrate:
+        target, sources = _wanted(request, choice.target) or _EDGETPU, None
+    else:
+        _refuse("calibrated", replace(calibration, calibrate=None), quantization)
+        target, sources = _target(request, choice.target)
+    if target == _EDGETPU:
         _refuse("edgetpu", xnnpack, cases, outputs=choice.outputs, option=choice.option)
         request.check()
+    if calibration.calibrate:
+        graph = _quantized(terminal, request, (calibration, pixels, quantization))
+        sources = [_source(graph, models[0])] if target == _EDGETPU else None
+    elif not cases.bundle:
+        _refuse("images", pixels)
+    if sources is not None:
         compile_edgetpu.compile_models(terminal, request, sources)
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
@@ -139,7 +150,7 @@ def compile_model(
         settings = {"uint8": xnnpack.uint8, **settings}
     else:
         _refuse("portable", xnnpack)
-    job = _Job(request, target, settings, tuple(choice.outputs or ()), cases)
+    job = _Job(request, target, settings, tuple(choice.outputs or ()), cases, pixels.rule, graph)
     _compile_program(terminal, job)
 
 
@@ -153,6 +164,8 @@ class _Job:
         settings: its options.
         outputs: values to compute in place of the model's outputs.
         cases: test cases of a bundle.
+        rule: what pixels of test cases become; None for the usual convention.
+        graph: the model, quantized; None to take it as it is.
     """
 
     request: Request
@@ -160,6 +173,8 @@ class _Job:
     settings: dict[str, Any]
     outputs: tuple[str, ...]
     cases: Cases
+    rule: Normalization | None = None
+    graph: Graph | None = None
 
 
 def _compile_program(terminal: Terminal, job: _Job) -> None:
@@ -187,10 +202,10 @@ def _compile_program(terminal: Terminal, job: _Job) -> None:
     if request.results.dump is not None:
         check_directory(request.results.dump)
     with terminal.working("compiling") as progress:
-        source: Any = model
+        source: Any = model if job.graph is None else job.graph
         names: list[str] = []
         if job.outputs:
-            source = fitzroy.load(model)
+            source = fitzroy.load(model) if job.graph is None else job.graph
             names = resolve_outputs(source, job.outputs)
         compilation = fitzroy.compile(
             source,
@@ -205,7 +220,7 @@ def _compile_program(terminal: Terminal, job: _Job) -> None:
             return
         files: list[tuple[Path, bytes]] = [] if program is None else [(program, compilation.data)]
         if bundled is not None:
-            arrays = [_case(compilation, case, cases) for case in cases.paths]
+            arrays = [_case(compilation, case, job.rule) for case in cases.paths]
             progress(f"expected outputs of {count(len(cases.paths), 'test case')}")
             (method,) = compilation.legalized
             files.append((bundled, fitzroy.bundle(compilation, {method: arrays})))
@@ -228,15 +243,12 @@ _ENDINGS = {
 }
 
 
-def _target(request: Request, target: str | None) -> tuple[str, list[Source] | None]:
-    """The target, and the models if they are for the Edge TPU.
-
-    They are if that was asked for, if the output's name says so, or if all of them are quantized.
+def _wanted(request: Request, target: str | None) -> str | None:
+    """The target that was asked for, or that the output's name or format stands for.
 
     Raises:
         UsageError: there is no such target.
     """
-    from fitzroy.compilation.edgetpu import Source
     from fitzroy.compiler.targets.target import TARGETS
 
     output = request.results.output
@@ -246,7 +258,21 @@ def _target(request: Request, target: str | None) -> tuple[str, list[Source] | N
         target = _ENDINGS.get(output.suffix)
     if target is None and request.results.format in (Format.PACKAGE, Format.OBJECT):
         target = _EDGETPU
-    if target not in (None, _EDGETPU):
+    return target
+
+
+def _target(request: Request, target: str | None) -> tuple[str, list[Source] | None]:
+    """The target, and the models if they are for the Edge TPU.
+
+    They are if that was asked for, if the output's name says so, or if all of them are quantized.
+
+    Raises:
+        UsageError: there is no such target.
+    """
+    from fitzroy.compilation.edgetpu import Source
+
+    target = _wanted(request, target)
+    if target is not None and target != _EDGETPU:
         return target, None
     try:
         sources = [Source.read(path) for path in request.models]
@@ -260,7 +286,39 @@ def _target(request: Request, target: str | None) -> tuple[str, list[Source] | N
     return _XNNPACK, None
 
 
+def _quantized(
+    terminal: Terminal,
+    request: Request,
+    settings: tuple[Calibration, Pixels, QuantizeOptions],
+) -> Graph:
+    """The model of a request, quantized.
+
+    Raises:
+        UsageError: several models, or samples that do not suit.
+    """
+    from fitzroy.cli.quantize import quantized_model, warn_of_floats
+
+    if len(request.models) > 1:
+        raise UsageError(
+            f"--calibrate is for one model, and {len(request.models)} are given",
+            hint="quantize each with fitzroy quantize first",
+        )
+    with terminal.working("quantizing") as progress:
+        result, _ = quantized_model(request.models[0], *settings, progress)
+    warn_of_floats(terminal, result)
+    return result.graph
+
+
+def _source(graph: Graph, path: str) -> Source:
+    """A graph in the place of the model that it was made of."""
+    from fitzroy.compilation.edgetpu import Source
+
+    return replace(Source.of(graph), path=path)
+
+
 _FOREIGN = {
+    "calibrated": ("quantization", "give representative inputs: --calibrate images/"),
+    "images": ("images", "give some: --calibrate images/, or --bundle one.png"),
     "edgetpu": ("ExecuTorch programs", "add --target xnnpack, or name the output .pte"),
     "others": ("the Edge TPU", "add --target edgetpu, or name the output .tflite"),
     "portable": ("XNNPACK", "add --target xnnpack"),
@@ -306,13 +364,13 @@ def _destinations(
     return program, program.with_suffix(".bpte") if cases else None
 
 
-def _case(compilation: Compilation, path: str, cases: Cases) -> list[Array]:
+def _case(compilation: Compilation, path: str, rule: Normalization | None) -> list[Array]:
     """The input of a test case.
 
     Raises:
         UsageError: the model has several inputs, or the file does not fit.
     """
-    from fitzroy.cli.arrays import Normalization, load_array
+    from fitzroy.cli.arrays import load_array
 
     inputs = compilation.inputs
     if len(inputs) != 1:
@@ -320,7 +378,7 @@ def _case(compilation: Compilation, path: str, cases: Cases) -> list[Array]:
             "--bundle is for models with one input",
             reason=f"this one has {len(inputs)}: {', '.join(name for name, _ in inputs)}",
         )
-    return [load_array(path, inputs[0][1], Normalization.parse(cases.mean, cases.std))]
+    return [load_array(path, inputs[0][1], rule)]
 
 
 def summarize(
@@ -438,6 +496,7 @@ compile_command = Verb(
         "fitzroy compile detector.tflite classifier.tflite --out-dir together/",
         "fitzroy compile model.tflite --num-segments 3 --report model.html",
         "fitzroy compile model.tflite --explain --dump stages/",
+        "fitzroy compile float.tflite --calibrate images/ -o model_edgetpu.tflite",
         "fitzroy compile model.tflite --target xnnpack",
         "fitzroy compile model.tflite -o out.pte --bundle one.png two.png",
         "fitzroy compile detector.tflite --outputs boxes,scores -o detector.pte",
