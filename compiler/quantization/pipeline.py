@@ -19,7 +19,9 @@ from fitzroy.compiler.passes.canonicalize import (
     FuseActivations,
     Simplify,
 )
-from fitzroy.compiler.quantization.options import Border, QuantizeOptions
+from fitzroy.compiler.quantization.correction import corrected
+from fitzroy.compiler.quantization.equalization import equalize
+from fitzroy.compiler.quantization.options import Border, Effort, QuantizeOptions
 from fitzroy.compiler.quantization.parameters import Parameters, nearest
 from fitzroy.compiler.quantization.ranges import choose_range, readers_function
 from fitzroy.compiler.quantization.rewrite import Borders, rewrite, with_filters
@@ -31,6 +33,9 @@ from fitzroy.compiler.quantization.rules import (
 from fitzroy.compiler.quantization.scheme import Scheme, choose
 from fitzroy.compiler.quantization.statistics import Sample, collect
 from fitzroy.compiler.reference import verify
+
+_CORRECTED = 16
+"""Most samples that parameters are corrected on."""
 
 Progress = Callable[[str], None]
 
@@ -123,6 +128,9 @@ def quantize_model(
     source = prepared(graph)
     floats, reasons = _floats(source, options)
     statistics = collect(source, samples, progress)
+    if options.equalize:
+        equalized = equalize(source, statistics, floats)
+        source, statistics = equalized.graph, equalized.statistics
     ranges = {
         name: choose_range(found, options, readers_function(source, name))
         for name, found in statistics.items()
@@ -132,6 +140,16 @@ def quantize_model(
         node.name: nearest_parameters(source, node, scheme, per_channel=options.per_channel)
         for node in with_filters(source, scheme.floats)
     }
+    if options.effort is not Effort.FAST and options.correct_bias:
+        step = -(-len(samples) // _CORRECTED)
+        parameters = corrected(
+            source,
+            scheme,
+            parameters,
+            samples[::step],
+            fits_weights=options.effort is Effort.BEST,
+            progress=progress,
+        )
     borders = Borders(options.input_type, options.output_type)
     result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
     verify(result)

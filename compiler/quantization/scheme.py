@@ -1,4 +1,4 @@
-"""One quantization for every activation, as operators that copy elements and fixed results demand."""
+"""One quantization for every activation, as copies and fixed results demand."""
 
 from __future__ import annotations
 
