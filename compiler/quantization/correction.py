@@ -20,7 +20,7 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.windows import Activation
-from fitzroy.compiler.quantization.fitting import Fitter, fitter
+from fitzroy.compiler.quantization.fitting import fitted
 from fitzroy.compiler.quantization.parameters import Parameters
 from fitzroy.compiler.quantization.rules import is_real, touches_reals
 from fitzroy.compiler.quantization.scheme import Scheme
@@ -148,10 +148,10 @@ class _Corrector:
         wanted = [self.before_activation(bare, number) for number in numbers]
         given = self.parameters[node.name]
         active = self.active(name)
-        if self.fits_weights:
-            fitted = self.fitter(node)
-            if fitted is not None:
-                given = fitted.parameters(given, wanted, active)
+        source = str(node.inputs[0])
+        if self.fits_weights and not self.graph.value(source).is_constant:
+            inputs = [values[source] for values in self.rounded]
+            given = fitted(self.graph, node, given, inputs, wanted)
         sums = list(in_order(lambda i: self.product(bare, given, i), numbers))
         bias = _mean_error(wanted, sums, active)
         given = given.with_bias(bias)
@@ -167,7 +167,9 @@ class _Corrector:
     def before_activation(self, node: Node, number: int) -> Floats:
         """The float32 result of a node whose activation function is taken away."""
         (name,) = node.outputs
-        found: Floats = evaluate_node(self.graph, node, self.exact[number], Arithmetic.XNNPACK)[name]
+        found: Floats = evaluate_node(self.graph, node, self.exact[number], Arithmetic.XNNPACK)[
+            name
+        ]
         return found
 
     def product(self, node: Node, parameters: Parameters, number: int) -> Floats:
@@ -186,12 +188,6 @@ class _Corrector:
         quantization = self.scheme.raw(name)
         scale, zero = quantization.scale[0], quantization.zero_point[0]
         return scale * (-128 - zero), scale * (127 - zero)
-
-    def fitter(self, node: Node) -> Fitter | None:
-        """What fits the weights of a node; None where that takes too much."""
-        inputs = [self.rounded[number].get(str(node.inputs[0])) for number in range(len(self.samples))]
-        arrays = [array for array in inputs if array is not None]
-        return fitter(self.graph, node, arrays) if len(arrays) == len(inputs) else None
 
 
 def _rounded(array: Array, quantization: Quantization) -> Array:

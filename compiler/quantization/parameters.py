@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fitzroy.base.types import Array, Quantization
 
-_FILTER_LIMIT = 127
+FILTER_LIMIT = 127
 _BIAS_LIMIT = 1 << 30
 _LARGEST_BIAS = (1 << 31) - 1
 _SMALLEST_RATIO = 2.0**-24
@@ -97,7 +97,7 @@ def filter_quantization(
         output_scale: scale of the result.
     """
     others = tuple(i for i in range(data.ndim) if i != axis)
-    scale = np.abs(data).max(axis=others, initial=0.0).astype(np.float64) / _FILTER_LIMIT
+    scale = np.abs(data).max(axis=others, initial=0.0).astype(np.float64) / FILTER_LIMIT
     scale = np.maximum(scale, output_scale * _SMALLEST_RATIO / input_scale)
     if bias is not None:
         least = np.abs(bias.reshape(-1)) / (input_scale * _BIAS_LIMIT)
@@ -111,4 +111,4 @@ def filter_quantization(
 def stored_filter(data: Array, quantization: Quantization) -> npt.NDArray[np.int8]:
     """A float32 filter, rounded to the nearest integers."""
     scaled = np.rint(data.astype(np.float64) / quantization.scale_array(data.ndim))
-    return np.clip(scaled, -_FILTER_LIMIT, _FILTER_LIMIT).astype(np.int8)
+    return np.clip(scaled, -FILTER_LIMIT, FILTER_LIMIT).astype(np.int8)
