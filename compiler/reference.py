@@ -192,8 +192,8 @@ def evaluate(
     for node in nodes:
         demand_memory(graph, node)
     if observe is not None:
-        for name, array in values.items():
-            observe(name, array)
+        for given, array in values.items():
+            observe(given, array)
     last: dict[str, int] = {
         name: index for index, node in enumerate(nodes) for name in node.inputs if name is not None
     }
@@ -201,8 +201,8 @@ def evaluate(
         results = evaluate_node(graph, node, values, arithmetic)
         values.update(results)
         if observe is not None:
-            for name, array in results.items():
-                observe(name, array)
+            for result, array in results.items():
+                observe(result, array)
         if not keep:
             for name in node.inputs:
                 if name is not None and last[name] == index and name not in graph.outputs:

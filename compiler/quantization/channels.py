@@ -80,6 +80,7 @@ class Channels:
         self._graph, self._floats = graph, frozenset(floats)
         self._parent = [FIXED]
         self._labels: dict[str, Labels] = {}
+        self._shared: dict[str, tuple[Labels, Labels]] = {}
         for name in graph.inputs:
             self._give(name, self._fixed(name))
         for node in graph.nodes():
@@ -136,24 +137,35 @@ class Channels:
 
     def _add(self, node: Node) -> None:
         if node.name not in self._floats and has_free_filter(self._graph, node):
-            (name,) = node.outputs
-            labels = self._new(self._width(name))
-            self._give(name, labels)
+            (result,) = node.outputs
+            labels = self._new(self._width(result))
+            self._give(result, labels)
+            self._share(str(node.inputs[1]), self._of(node.inputs[0]), labels)
             if self._activation(node) is Activation.RELU_N1_TO_1:
                 self._fix(labels)
             return
         rule = None if node.name in self._floats else _RULES.get(node.op)
         found = None if rule is None else rule(self, node)
         if found is None:
-            for name in node.inputs:
-                if name in self._labels:
-                    self._fix(self._labels[name])
+            for operand in node.inputs:
+                if operand in self._labels:
+                    self._fix(self._labels[operand])
             found = [self._fixed(name) for name in node.outputs]
         for name, labels in zip(node.outputs, found, strict=True):
             self._give(name, labels)
         if self._activation(node) is Activation.RELU_N1_TO_1:
             for name in node.outputs:
                 self._fix(self._labels[name])
+
+    def _share(self, kernel: str, before: Labels, after: Labels) -> None:
+        """Scale all readers of a filter alike, so that it stays one."""
+        known = self._shared.setdefault(kernel, (before, after))
+        for first, second in zip(known, (before, after), strict=True):
+            if len(first) == len(second):
+                self._join(first, second)
+            else:
+                self._fix(first)
+                self._fix(second)
 
     @staticmethod
     def _activation(node: Node) -> Activation:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -90,11 +91,10 @@ class _Corrector:
             if node.name in self.parameters:
                 self.fit(node)
             else:
-                for number, found in zip(
-                    numbers, in_order(lambda i, node=node: self.both(node, i), numbers), strict=True
-                ):
-                    self.exact[number].update(found[0])
-                    self.rounded[number].update(found[1])
+                results = in_order(partial(self.both, node), numbers)
+                for number, (exact, rounded) in zip(numbers, results, strict=True):
+                    self.exact[number].update(exact)
+                    self.rounded[number].update(rounded)
             for name in node.inputs:
                 if name is not None and last[name] == index:
                     for values in (*self.exact, *self.rounded):
@@ -148,15 +148,16 @@ class _Corrector:
         wanted = [self.before_activation(bare, number) for number in numbers]
         given = self.parameters[node.name]
         active = self.active(name)
-        source = str(node.inputs[0])
-        if self.fits_weights and not self.graph.value(source).is_constant:
+        source, kernel = (str(operand) for operand in node.inputs[:2])
+        alone = len(self.graph.consumers(kernel)) == 1
+        if self.fits_weights and alone and not self.graph.value(source).is_constant:
             inputs = [values[source] for values in self.rounded]
             given = fitted(self.graph, node, given, inputs, wanted)
-        sums = list(in_order(lambda i: self.product(bare, given, i), numbers))
-        bias = _mean_error(wanted, sums, active)
-        given = given.with_bias(bias)
+        sums = list(in_order(partial(self.product, bare, given), numbers))
+        given = given.with_bias(_mean_error(wanted, sums, active))
         self.parameters[node.name] = given
         taken = given.real_bias()
+        assert taken is not None
         low, high = _bounds(node)
         for number in numbers:
             exact = np.clip(wanted[number], np.float32(low), np.float32(high))
@@ -222,5 +223,7 @@ def _mean_error(
         mask = (x >= active[0]) & (x <= active[1])
         inside += mask.sum(axis=0), np.full(channels, len(x))
         total += np.where(mask, error, 0).sum(axis=0, dtype=np.float64), error.sum(axis=0)
-    counts = inside[0] >= _FEWEST
-    return np.where(counts, total[0] / np.maximum(inside[0], 1), total[1] / inside[1])
+    bias: npt.NDArray[np.float64] = np.where(
+        inside[0] >= _FEWEST, total[0] / np.maximum(inside[0], 1), total[1] / inside[1]
+    )
+    return bias

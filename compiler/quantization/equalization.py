@@ -43,12 +43,10 @@ class Equalized:
 
     Attributes:
         graph: it computes the same as before on the samples.
-        statistics: of its activations.
         scales: by what the channels of activations are divided, of those where any is.
     """
 
     graph: Graph
-    statistics: dict[str, Statistics]
     scales: dict[str, Floats]
 
 
@@ -71,9 +69,7 @@ def equalize(
         for name, found in labels.items()
         if name in statistics and (scale[found] != 1).any()
     }
-    scaled = dict(statistics)
-    scaled.update({name: statistics[name].divided(found) for name, found in scales.items()})
-    return Equalized(_with_filters(graph, nodes, scales), scaled, scales)
+    return Equalized(_with_filters(graph, nodes, scales), scales)
 
 
 class _Scales:
@@ -160,6 +156,7 @@ class _Scales:
 def _with_filters(graph: Graph, nodes: list[Node], scales: Mapping[str, Floats]) -> Graph:
     """A copy of a graph whose filters and biases make up for scales."""
     result = graph.copy()
+    made: dict[tuple[str, bytes], str] = {}
     for node in nodes:
         name, (output,) = str(node.inputs[0]), node.outputs
         if name not in scales and output not in scales:
@@ -169,12 +166,15 @@ def _with_filters(graph: Graph, nodes: list[Node], scales: Mapping[str, Floats])
         inputs: list[str | None] = list(node.inputs)
         factors: list[npt.NDArray[np.float32]] = [filter_scale(graph, node, before, after)]
         if len(inputs) > 2 and inputs[2] is not None:
-            factors.append(1 / after)
+            factors.append((1 / after).astype(np.float32))
         for index, factor in enumerate(factors, 1):
             value = graph.value(str(inputs[index]))
             assert value.data is not None
             data = value.data * (factor if index == 1 else factor.reshape(value.data.shape))
-            inputs[index] = result.add_constant(value.name, data.astype(np.float32))
+            key = (value.name, factor.tobytes())
+            if key not in made:
+                made[key] = result.add_constant(value.name, data.astype(np.float32))
+            inputs[index] = made[key]
         result.update(replace(node, inputs=tuple(inputs)))
     result.prune()
     return result

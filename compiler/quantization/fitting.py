@@ -31,7 +31,7 @@ _MOST_TAPS = 2304
 
 _LEAST_ROWS = 4096
 
-_RIDGE = 0.02
+_RIDGE = 0.2
 """What keeps fitted weights to the given ones, as a share of the inputs' mean power."""
 
 

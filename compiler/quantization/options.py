@@ -91,7 +91,8 @@ class QuantizeOptions:
         Mixed.FLOAT,
         "For an output that joins values of very different ranges, as boxes and scores: join them "
         "as [b]float[/b] on the host, [b]split[/b] it into an output for each, or [b]keep[/b] one "
-        "scale for all.",
+        "scale for all. Unless kept, a last sigmoid or softmax is computed in float32 where "
+        "outputs are.",
     )
     keep_float: list[str] | None = option(
         None,

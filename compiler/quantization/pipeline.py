@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Literal
 
 from fitzroy.base.diagnostics import Diagnostic
@@ -21,9 +22,16 @@ from fitzroy.compiler.passes.canonicalize import (
 )
 from fitzroy.compiler.quantization.correction import corrected
 from fitzroy.compiler.quantization.equalization import equalize
-from fitzroy.compiler.quantization.options import Border, Effort, QuantizeOptions
+from fitzroy.compiler.quantization.options import (
+    Border,
+    Effort,
+    Mixed,
+    QuantizeOptions,
+    RangeMethod,
+)
+from fitzroy.compiler.quantization.outputs import examine, with_split
 from fitzroy.compiler.quantization.parameters import Parameters, nearest
-from fitzroy.compiler.quantization.ranges import choose_range, readers_function
+from fitzroy.compiler.quantization.ranges import choose_range, headroom, readers_function
 from fitzroy.compiler.quantization.rewrite import Borders, rewrite, with_filters
 from fitzroy.compiler.quantization.rules import (
     obstacles,
@@ -31,7 +39,7 @@ from fitzroy.compiler.quantization.rules import (
     touches_reals,
 )
 from fitzroy.compiler.quantization.scheme import Scheme, choose
-from fitzroy.compiler.quantization.statistics import Sample, collect
+from fitzroy.compiler.quantization.statistics import Range, Sample, collect
 from fitzroy.compiler.reference import verify
 
 _CORRECTED = 16
@@ -99,7 +107,7 @@ def quantize(
         raise UsageError(f"io is 'integer' or 'float', not {io!r}")
     if options is None:
         border = Border.FLOAT if io == "float" else Border.INT8
-        options = replace(QuantizeOptions(), input_type=border, output_type=border)
+        options = QuantizeOptions(input_type=border, output_type=border, mixed_outputs=Mixed.KEEP)
     return quantize_model(graph, samples, options).graph
 
 
@@ -108,6 +116,8 @@ def quantize_model(
     samples: Sequence[Sample],
     options: QuantizeOptions,
     progress: Progress = lambda step: None,
+    *,
+    known: Mapping[str, Range] = MappingProxyType({}),
 ) -> Quantized:
     """Quantize a float32 graph, and say what became of it.
 
@@ -116,6 +126,7 @@ def quantize_model(
         samples: representative inputs: one array per graph input, of exactly its type.
         options: how.
         progress: called with what is under way.
+        known: ranges of inputs that are known beforehand, as those of pixels.
 
     Raises:
         UsageError: no samples, samples that do not fit, results that are not finite, an option
@@ -128,14 +139,33 @@ def quantize_model(
     source = prepared(graph)
     floats, reasons = _floats(source, options)
     statistics = collect(source, samples, progress)
+    outputs = examine(source, {n: found.extrema for n, found in statistics.items()}, options)
+    source = with_split(source, outputs.split)
+    floats |= outputs.floats
+    reasons += outputs.notes
     if options.equalize:
         equalized = equalize(source, statistics, floats)
-        source, statistics = equalized.graph, equalized.statistics
+        source = equalized.graph
+        statistics = {
+            name: found.divided(equalized.scales[name]) if name in equalized.scales else found
+            for name, found in statistics.items()
+        }
     ranges = {
         name: choose_range(found, options, readers_function(source, name))
         for name, found in statistics.items()
+        if name in source.values
     }
-    scheme = choose(source, ranges, floats)
+    # What comes from outside is not cut off.
+    ranges.update({name: statistics[name].extrema for name in source.inputs if name in ranges})
+    ranges.update(known)
+    wider = {}
+    if options.ranges is RangeMethod.MSE:
+        wider = {
+            name: headroom(source, name, found)
+            for name, found in statistics.items()
+            if name in source.values and name not in source.inputs
+        }
+    scheme = choose(source, ranges, floats, wider)
     parameters = {
         node.name: nearest_parameters(source, node, scheme, per_channel=options.per_channel)
         for node in with_filters(source, scheme.floats)

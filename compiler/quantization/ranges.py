@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy.typing as npt
 
 from fitzroy.base.types import DType, Quantization
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.elementwise import ClampAttributes
+from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.quantization.options import QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.statistics import Range, Statistics
 
@@ -45,8 +48,8 @@ def choose_range(
     Args:
         statistics: what it is like.
         options: which method.
-        readers: the function that everything computes of it that reads it; None for what is read
-            as it is. Only the method of least squares makes use of it.
+        readers: what everything computes of it that reads it; None for what is read as it is.
+            Only the method of least squares makes use of it.
     """
     low, high = statistics.extrema
     if options.ranges is RangeMethod.MINMAX or low == high:
@@ -55,42 +58,67 @@ def choose_range(
         share = (100.0 - options.percentile) / 100.0
         found = np.quantile(statistics.rows, [share, 1.0 - share])
         return max(low, float(found[0])), min(high, float(found[1]))
-    return _least_squares(statistics, min(low, 0.0), max(high, 0.0), readers)
+    return _least_squares(statistics, readers)
 
 
-_SHRINKING = np.concatenate([np.linspace(1.0, 0.5, 26), np.geomspace(0.48, 0.02, 32)])
+_RARE = 8.0
+
+
+def headroom(graph: Graph, name: str, statistics: Statistics) -> float:
+    """How many times wider to make the range of a value of which few elements were seen.
+
+    The least of n elements and the greatest say little of those to come: of a single output on a
+    few samples, the next one may well be half as large again. What is clamped stays within.
+    """
+    node = graph.producer(name)
+    bounds = () if node is None else _bounds(node)
+    if any(math.isfinite(bound) and bound for bound in bounds):
+        return 1.0
+    return 1.0 + min(_RARE / (statistics.count * len(statistics.low)), 1.0)
+
+
+def _bounds(node: Node) -> Range:
+    """Between what a node clamps its results."""
+    attributes = node.attributes
+    if isinstance(attributes, ClampAttributes):
+        return attributes.min, attributes.max
+    found: Activation = getattr(attributes, "activation", Activation.NONE)
+    return found.bounds
+
+
+_SHRINKING = np.concatenate([np.linspace(1.0, 0.5, 26), np.geomspace(0.48, 0.02, 16)])
 """Shares of an extremum that are tried in its place."""
 
+_ROUNDS = 2
 
-def _least_squares(
-    statistics: Statistics, low: float, high: float, readers: Function | None
-) -> Range:
+
+def _least_squares(statistics: Statistics, readers: Function | None) -> Range:
     """The range with the least mean square error of values, or of what readers compute of them.
 
     Inside of the range, rounding gives a square error of step² / 12 times the squared slope of the
     readers' function; outside, an element is moved to the range's end. Zeros have no error.
     """
+    low, high = (min(statistics.extrema[0], 0.0), max(statistics.extrema[1], 0.0))
     values = statistics.rows[statistics.rows != 0]
     if not values.size:
         return low, high
     counts, edges = np.histogram(values, _BINS, (low, high))
     kept = counts > 0
-    centres = ((edges[1:] + edges[:-1]) / 2)[kept]
-    weights = counts[kept] / values.size
+    centres, weights = ((edges[1:] + edges[:-1]) / 2)[kept], counts[kept] / values.size
     function = readers or _identity
-    real, slopes = function(centres), np.square(_slope(function, centres, (high - low) / _STEPS))
+    real = function(centres)
+    slopes = np.square(_slope(function, centres, (high - low) / _STEPS))
+    rounding = float(np.dot(weights, slopes)) / 12
 
     def error(low: float, high: float) -> float:
-        inside = (centres >= low) & (centres <= high)
         step = (high - low) / _STEPS
-        rounding = slopes * (step * step / 12)
-        clipping = np.square(function(np.clip(centres, low, high)) - real)
-        return float(np.dot(weights, np.where(inside, rounding, clipping + rounding)))
+        clipped = np.square(function(np.clip(centres, low, high)) - real)
+        return float(np.dot(weights, clipped)) + rounding * step * step
 
     found = (low, high)
-    for _ in range(2):
-        found = _best([(found[0], share * high) for share in _SHRINKING], error)
-        found = _best([(share * low, found[1]) for share in _SHRINKING], error)
+    for _ in range(_ROUNDS):
+        found = _best([(found[0], float(share * high)) for share in _SHRINKING], error)
+        found = _best([(float(share * low), found[1]) for share in _SHRINKING], error)
     return found
 
 

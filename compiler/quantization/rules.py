@@ -63,7 +63,7 @@ RULES: dict[str, QuantizationRule] = {
     "mean": _FREE,
     "minimum": _SHARED,
     "mul": _FREE,
-    "negate": _FREE,
+    "negate": _SHARED,  # LiteRT's kernel takes scales to be equal
     "pack": _SHARED,
     "pad": _SHARED,
     "prelu": _FREE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from fitzroy.base.types import Quantization
 from fitzroy.compiler.ir import Graph, Node
@@ -69,15 +70,22 @@ class _Groups:
         return result
 
 
-def choose(graph: Graph, ranges: Mapping[str, Range], floats: Iterable[str]) -> Scheme:
+def choose(
+    graph: Graph,
+    ranges: Mapping[str, Range],
+    floats: Iterable[str],
+    headroom: Mapping[str, float] = MappingProxyType({}),
+) -> Scheme:
     """The quantization of every activation.
 
     Args:
         graph: a float32 graph.
         ranges: of its activations by name; those without elements have none.
         floats: names of the nodes that stay float32.
+        headroom: how many times wider to make the range of an activation; others have none, and of
+            those that share a range, the least counts.
     """
-    return _Chooser(graph, ranges, frozenset(floats)).scheme()
+    return _Chooser(graph, ranges, frozenset(floats), headroom).scheme()
 
 
 _NARROW = 0.5
@@ -86,8 +94,14 @@ quantization of its own; the part is converted for the concatenation."""
 
 
 class _Chooser:
-    def __init__(self, graph: Graph, ranges: Mapping[str, Range], floats: frozenset[str]) -> None:
-        self.graph, self.floats = graph, floats
+    def __init__(
+        self,
+        graph: Graph,
+        ranges: Mapping[str, Range],
+        floats: frozenset[str],
+        headroom: Mapping[str, float],
+    ) -> None:
+        self.graph, self.floats, self.headroom = graph, floats, headroom
         self.ranges: dict[Key, Range] = dict(ranges.items())
         self.groups = _Groups()
         self.fixed: dict[str, Quantization] = {}
@@ -160,7 +174,8 @@ class _Chooser:
             scale, (smallest, largest) = quantization.scale[0], _extent(quantization)
             if smallest - scale <= low and high <= largest + scale:
                 return quantization
-        return asymmetric(low, high)
+        wider = min(self.headroom.get(str(key), 1.0) for key in members)
+        return asymmetric(wider * low, wider * high)
 
 
 def _width(extent: Range) -> float:

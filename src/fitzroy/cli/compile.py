@@ -15,15 +15,13 @@ from fitzroy.base.options import given
 from fitzroy.cli.compile_edgetpu import Format, Reports, Request, Results
 from fitzroy.cli.files import check_directory, check_output, write_files
 from fitzroy.cli.help import OptionTexts, Outputs, TargetName, Verb, option_values
-from fitzroy.cli.samples import Calibration, Pixels
+from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
-from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
 if TYPE_CHECKING:
     from fitzroy.base.types import Array
-    from fitzroy.cli.arrays import Normalization
     from fitzroy.compilation.edgetpu import Source
     from fitzroy.compilation.result import Compilation
     from fitzroy.compiler.ir import Graph
@@ -51,14 +49,12 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Cases:
-    """Test cases of a bundle.
+class Cases(Quantization):
+    """Test cases of a bundle, and how a float32 model is quantized first.
 
     Attributes:
-        bundle: their files.
+        bundle: files of the test cases.
     """
-
-    panel: ClassVar[str] = "Test cases of ExecuTorch programs"
 
     bundle: Annotated[
         list[str] | None,
@@ -67,6 +63,7 @@ class Cases:
             metavar="X...",
             help="Also write a bundled program with a test case per image, .npy or raw file;"
             " takes all values up to the next option.",
+            rich_help_panel="Test cases of ExecuTorch programs",
         ),
     ] = None
 
@@ -91,9 +88,6 @@ def compile_model(
     reports: Reports,
     xnnpack: XnnpackOptions,
     cases: Cases,
-    calibration: Calibration,
-    pixels: Pixels,
-    quantization: QuantizeOptions,
 ) -> None:
     """Compile a model for the Edge TPU, or to an ExecuTorch program (.pte) for XNNPACK.
 
@@ -122,19 +116,18 @@ def compile_model(
         compile_module.write_compiled(terminal, request)
         return
     graph = None
-    if calibration.calibrate:
+    if cases.calibrate:
         target, sources = _wanted(request, choice.target) or _EDGETPU, None
     else:
-        _refuse("calibrated", replace(calibration, calibrate=None), quantization)
+        _refuse_calibration(cases)
         target, sources = _target(request, choice.target)
     if target == _EDGETPU:
-        _refuse("edgetpu", xnnpack, cases, outputs=choice.outputs, option=choice.option)
+        foreign = {"bundle": cases.bundle, "outputs": choice.outputs, "option": choice.option}
+        _refuse("edgetpu", xnnpack, **foreign)
         request.check()
-    if calibration.calibrate:
-        graph = _quantized(terminal, request, (calibration, pixels, quantization))
+    if cases.calibrate:
+        graph = _quantized(terminal, request, cases)
         sources = [_source(graph, models[0])] if target == _EDGETPU else None
-    elif not cases.bundle:
-        _refuse("images", pixels)
     if sources is not None:
         compile_edgetpu.compile_models(terminal, request, sources)
         return
@@ -150,7 +143,7 @@ def compile_model(
         settings = {"uint8": xnnpack.uint8, **settings}
     else:
         _refuse("portable", xnnpack)
-    job = _Job(request, target, settings, tuple(choice.outputs or ()), cases, pixels.rule, graph)
+    job = _Job(request, target, settings, tuple(choice.outputs or ()), cases, graph)
     _compile_program(terminal, job)
 
 
@@ -164,7 +157,6 @@ class _Job:
         settings: its options.
         outputs: values to compute in place of the model's outputs.
         cases: test cases of a bundle.
-        rule: what pixels of test cases become; None for the usual convention.
         graph: the model, quantized; None to take it as it is.
     """
 
@@ -173,7 +165,6 @@ class _Job:
     settings: dict[str, Any]
     outputs: tuple[str, ...]
     cases: Cases
-    rule: Normalization | None = None
     graph: Graph | None = None
 
 
@@ -220,7 +211,7 @@ def _compile_program(terminal: Terminal, job: _Job) -> None:
             return
         files: list[tuple[Path, bytes]] = [] if program is None else [(program, compilation.data)]
         if bundled is not None:
-            arrays = [_case(compilation, case, job.rule) for case in cases.paths]
+            arrays = [_case(compilation, case, cases) for case in cases.paths]
             progress(f"expected outputs of {count(len(cases.paths), 'test case')}")
             (method,) = compilation.legalized
             files.append((bundled, fitzroy.bundle(compilation, {method: arrays})))
@@ -286,11 +277,26 @@ def _target(request: Request, target: str | None) -> tuple[str, list[Source] | N
     return _XNNPACK, None
 
 
-def _quantized(
-    terminal: Terminal,
-    request: Request,
-    settings: tuple[Calibration, Pixels, QuantizeOptions],
-) -> Graph:
+def _refuse_calibration(cases: Cases) -> None:
+    """Refuse options that say how to quantize where nothing is quantized.
+
+    Raises:
+        UsageError: one is given; or what pixels become, and no image is.
+    """
+    for name in given(cases):
+        if name in ("mean", "std") and not cases.bundle:
+            raise UsageError(
+                f"--{name} is for images",
+                hint="give some: --calibrate images/, or --bundle one.png",
+            )
+        if name not in ("bundle", "mean", "std"):
+            raise UsageError(
+                f"--{name} is for models that are quantized",
+                hint="give representative inputs: --calibrate images/",
+            )
+
+
+def _quantized(terminal: Terminal, request: Request, cases: Cases) -> Graph:
     """The model of a request, quantized.
 
     Raises:
@@ -304,7 +310,7 @@ def _quantized(
             hint="quantize each with fitzroy quantize first",
         )
     with terminal.working("quantizing") as progress:
-        result, _ = quantized_model(request.models[0], *settings, progress)
+        result, _ = quantized_model(request.models[0], cases, progress)
     warn_of_floats(terminal, result)
     return result.graph
 
@@ -317,8 +323,6 @@ def _source(graph: Graph, path: str) -> Source:
 
 
 _FOREIGN = {
-    "calibrated": ("quantization", "give representative inputs: --calibrate images/"),
-    "images": ("images", "give some: --calibrate images/, or --bundle one.png"),
     "edgetpu": ("ExecuTorch programs", "add --target xnnpack, or name the output .pte"),
     "others": ("the Edge TPU", "add --target edgetpu, or name the output .tflite"),
     "portable": ("XNNPACK", "add --target xnnpack"),
@@ -364,7 +368,7 @@ def _destinations(
     return program, program.with_suffix(".bpte") if cases else None
 
 
-def _case(compilation: Compilation, path: str, rule: Normalization | None) -> list[Array]:
+def _case(compilation: Compilation, path: str, cases: Cases) -> list[Array]:
     """The input of a test case.
 
     Raises:
@@ -378,7 +382,7 @@ def _case(compilation: Compilation, path: str, rule: Normalization | None) -> li
             "--bundle is for models with one input",
             reason=f"this one has {len(inputs)}: {', '.join(name for name, _ in inputs)}",
         )
-    return [load_array(path, inputs[0][1], rule)]
+    return [load_array(path, inputs[0][1], cases.given_rule)]
 
 
 def summarize(

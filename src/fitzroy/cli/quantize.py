@@ -12,9 +12,8 @@ import typer
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Json, Quiet, Verb
-from fitzroy.cli.samples import Calibration, Pixels
+from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Column, Terminal, count, size
-from fitzroy.compiler.quantization.options import QuantizeOptions
 
 if TYPE_CHECKING:
     from fitzroy.cli.samples import Sample
@@ -57,9 +56,7 @@ def quantize(
         list[str],
         typer.Argument(metavar="MODEL", help="A float32 model.", show_default=False),
     ],
-    calibration: Calibration,
-    pixels: Pixels,
-    options: QuantizeOptions,
+    options: Quantization,
     written: Written,
 ) -> None:
     """Quantize a float32 model to 8 bits, for the Edge TPU and other integer hardware.
@@ -83,13 +80,13 @@ def quantize(
     check_model(model)
     output = written.output or Path(f"{Path(model).stem}_quant.tflite")
     check_output(output, [model])
-    if not calibration.calibrate:
+    if not options.calibrate:
         raise UsageError(
             "quantization needs representative inputs",
             hint=f"fitzroy quantize {model} --calibrate images/ -o {output}",
         )
     with terminal.working("quantizing") as progress:
-        result, samples = quantized_model(model, calibration, pixels, options, progress)
+        result, samples = quantized_model(model, options, progress)
         from fitzroy.compiler.frontends.tflite import export_model
         from fitzroy.formats.tflite import write_model
 
@@ -112,35 +109,31 @@ def quantize(
 
 
 def quantized_model(
-    model: str,
-    calibration: Calibration,
-    pixels: Pixels,
-    options: QuantizeOptions,
-    progress: Any,
+    model: str, options: Quantization, progress: Any
 ) -> tuple[Quantized, list[Sample]]:
     """A model, quantized, and the samples that it was calibrated with.
 
     Args:
         model: its path.
-        calibration: representative inputs.
-        pixels: what pixels become.
-        options: how to quantize.
+        options: how to quantize it, and on what.
         progress: called with what is under way.
 
     Raises:
         FitzroyError: the model or a sample cannot be read, or the model cannot be quantized.
     """
     import fitzroy
-    from fitzroy.cli.samples import load_samples
+    from fitzroy.cli.samples import load_samples, pixel_ranges
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
     options.check()
-    rule = calibration.rule(pixels)
+    rule = options.rule
     graph = fitzroy.load(model)
     demand_float(graph)
     progress("reading samples")
-    samples = load_samples(graph, calibration.calibrate or [], rule, calibration.samples)
-    return quantize_model(graph, samples, options, progress), samples
+    paths = options.calibrate or []
+    samples = load_samples(graph, paths, rule, options.samples)
+    known = pixel_ranges(graph, paths, rule)
+    return quantize_model(graph, samples, options, progress, known=known), samples
 
 
 def measured(result: Quantized, samples: list[Sample], progress: Any) -> Comparison:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -18,9 +18,11 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.cli.arrays import IMAGE_SUFFIXES, Normalization, load_array, normalized_pixels
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.formats import npy, npz
 
 Sample = dict[str, Array]
+Range = tuple[float, float]
 
 
 class Preprocess(StrEnum):
@@ -45,39 +47,7 @@ _RULES = {
 """Keras's and torchvision's conventions."""
 
 
-@dataclass(frozen=True)
-class Pixels:
-    """What pixels become, in numbers.
-
-    Attributes:
-        mean: what is subtracted from them.
-        std: what they are divided by.
-    """
-
-    panel: ClassVar[str] = "Calibration"
-
-    mean: Annotated[
-        str | None,
-        typer.Option(
-            "--mean",
-            metavar="M",
-            help="For images: real = (pixel - M) / S; one number, or one per channel.",
-            show_default=False,
-        ),
-    ] = None
-    std: Annotated[
-        str | None,
-        typer.Option("--std", metavar="S", help="See --mean.", show_default=False),
-    ] = None
-
-    @property
-    def rule(self) -> Normalization | None:
-        """The rule, if one is given.
-
-        Raises:
-            UsageError: a text that is no list of numbers, or a standard deviation of 0.
-        """
-        return Normalization.parse(self.mean, self.std)
+_PANEL = "Calibration"
 
 
 @dataclass(frozen=True)
@@ -88,9 +58,9 @@ class Calibration:
         calibrate: folders and files.
         samples: how many to take at most.
         preprocess: a convention for pixels.
+        mean: what is subtracted from pixels.
+        std: what pixels are divided by.
     """
-
-    panel: ClassVar[str] = "Calibration"
 
     calibrate: Annotated[
         list[str] | None,
@@ -101,12 +71,17 @@ class Calibration:
             "by the names of the inputs); takes all values up to the next option. A hundred or "
             "so of what the model will see.",
             show_default=False,
+            rich_help_panel=_PANEL,
         ),
     ] = None
     samples: Annotated[
         int,
         typer.Option(
-            "--samples", metavar="N", min=1, help="Take N of them at most, evenly spread."
+            "--samples",
+            metavar="N",
+            min=1,
+            help="Take N of them at most, evenly spread.",
+            rich_help_panel=_PANEL,
         ),
     ] = 128
     preprocess: Annotated[
@@ -117,22 +92,76 @@ class Calibration:
             " [b]torch[/b] or [b]imagenet[/b] (0..1, less ImageNet's mean, by its deviation), "
             "[b]none[/b] (0..255). Or say it with --mean and --std. [dim]default: 0..1[/dim]",
             show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    mean: Annotated[
+        str | None,
+        typer.Option(
+            "--mean",
+            metavar="M",
+            help="For images: real = (pixel - M) / S; one number, or one per channel.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    std: Annotated[
+        str | None,
+        typer.Option(
+            "--std",
+            metavar="S",
+            help="See --mean.",
+            show_default=False,
+            rich_help_panel=_PANEL,
         ),
     ] = None
 
-    def rule(self, pixels: Pixels) -> Normalization:
+    @property
+    def given_rule(self) -> Normalization | None:
+        """What ``--mean`` and ``--std`` say pixels become; None if neither is given.
+
+        Raises:
+            UsageError: a text that is no list of numbers, or a standard deviation of 0.
+        """
+        return Normalization.parse(self.mean, self.std)
+
+    @property
+    def rule(self) -> Normalization:
         """What pixels become.
 
         Raises:
             UsageError: two rules, or numbers that are none.
         """
-        given = pixels.rule
+        given = self.given_rule
         if given is not None and self.preprocess is not None:
             raise UsageError(
                 "--preprocess and --mean or --std both say what pixels become",
                 hint="give one of them",
             )
         return given or _RULES[self.preprocess or Preprocess.UNIT]
+
+
+@dataclass(frozen=True)
+class Quantization(QuantizeOptions, Calibration):
+    """How to quantize a model, and on what."""
+
+
+def pixel_ranges(graph: Graph, paths: Sequence[str], rule: Normalization) -> dict[str, Range]:
+    """The range of a graph's only input, if all samples are images: that of all pixels.
+
+    Args:
+        graph: whose input it is.
+        paths: folders and files of samples.
+        rule: what pixels become.
+    """
+    files = [file for path in paths for file in _files(path)]
+    if len(graph.inputs) != 1 or graph.type(graph.inputs[0]).dtype is not DType.FLOAT32:
+        return {}
+    if not all(Path(file).suffix.lower() in IMAGE_SUFFIXES for file in files):
+        return {}
+    mean, std = np.broadcast_arrays(rule.mean, rule.std)
+    ends = np.array([(0 - mean) / std, (255 - mean) / std])
+    return {graph.inputs[0]: (float(ends.min()), float(ends.max()))}
 
 
 def load_samples(
