@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import numpy as np
 import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.models import Importing
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Column, Terminal, count, size
 
 if TYPE_CHECKING:
     from fitzroy.cli.samples import Sample
+    from fitzroy.compiler.frontends.frontend import Reading
+    from fitzroy.compiler.ir import Graph
     from fitzroy.compiler.quantization.comparison import Comparison
     from fitzroy.compiler.quantization.pipeline import Quantized
 
@@ -56,6 +60,7 @@ def quantize(
         list[str],
         typer.Argument(metavar="MODEL", help="A float32 model.", show_default=False),
     ],
+    importing: Importing,
     options: Quantization,
     written: Written,
 ) -> None:
@@ -86,7 +91,7 @@ def quantize(
             hint=f"fitzroy quantize {model} --calibrate images/ -o {output}",
         )
     with terminal.working("quantizing") as progress:
-        result, samples = quantized_model(model, options, progress)
+        result, samples = quantized_model(model, importing.how, options, progress)
         from fitzroy.compiler.frontends.tflite import export_model
         from fitzroy.formats.tflite import write_model
 
@@ -109,31 +114,59 @@ def quantize(
 
 
 def quantized_model(
-    model: str, options: Quantization, progress: Any
+    model: str, how: Reading, options: Quantization, progress: Any
 ) -> tuple[Quantized, list[Sample]]:
     """A model, quantized, and the samples that it was calibrated with.
 
     Args:
         model: its path.
-        options: how to quantize it, and on what.
+        how: how to read it.
+        options: how to quantize it, and on what: arrays have the model's own order of dimensions.
         progress: called with what is under way.
 
     Raises:
         FitzroyError: the model or a sample cannot be read, or the model cannot be quantized.
     """
     import fitzroy
-    from fitzroy.cli.samples import load_samples, pixel_ranges
+    from fitzroy.cli.samples import pixel_ranges
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
     options.check()
     rule = options.rule
-    graph = fitzroy.load(model)
+    graph = fitzroy.load(model, how)
     demand_float(graph)
     progress("reading samples")
     paths = options.calibrate or []
-    samples = load_samples(graph, paths, rule, options.samples)
+    samples = samples_for(model, graph, how, options)
     known = pixel_ranges(graph, paths, rule)
     return quantize_model(graph, samples, options, progress, known=known), samples
+
+
+def samples_for(model: str, graph: Graph, how: Reading, options: Quantization) -> list[Sample]:
+    """Samples for a graph from arrays with the order of dimensions that its file has.
+
+    Args:
+        model: the path of the model.
+        graph: what was read of it.
+        how: how it was read.
+        options: which samples, and what pixels become.
+
+    Raises:
+        FitzroyError: a sample cannot be read, or does not suit.
+    """
+    import fitzroy
+    from fitzroy.cli.samples import load_samples
+    from fitzroy.compiler.passes.layout import input_order
+
+    source = fitzroy.load(model, replace(how, keep_layout=True))
+    samples = load_samples(source, options.calibrate or [], options.rule, options.samples)
+    for name in source.inputs:
+        order = input_order(source, name)
+        if order is None or input_order(graph, name) is not None:
+            continue
+        for sample in samples:
+            sample[name] = np.ascontiguousarray(sample[name].transpose(order))
+    return samples
 
 
 def measured(result: Quantized, samples: list[Sample], progress: Any) -> Comparison:
@@ -223,8 +256,8 @@ quantize_command = Verb(
     (
         "fitzroy quantize model.tflite --calibrate images/ -o model_quant.tflite",
         "fitzroy quantize model.tflite --calibrate images/ --preprocess imagenet --effort best",
-        "fitzroy quantize model.tflite --calibrate inputs.npz --output-type float32",
+        "fitzroy quantize model.onnx --calibrate inputs.npz --output-type float32",
         "fitzroy quantize model.tflite --calibrate images/ --keep-float SOFTMAX --json",
-        "fitzroy compile model.tflite --calibrate images/ -o model_edgetpu.tflite",
+        "fitzroy compile model.onnx --calibrate images/ -o model_edgetpu.tflite",
     ),
 )

@@ -13,28 +13,28 @@ from fitzroy.base.errors import CapacityError, FitzroyError, UnsupportedError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import DType
 from fitzroy.compilation.loading import load
-from fitzroy.compiler.frontends.frontend import frontend_for
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading, frontend_for
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.partition import HOST, Placement, Rejects, title
-from fitzroy.compiler.targets.edgetpu.codegen.confirmation import (
-    UnconfirmedError,
-    refuse_unconfirmed,
-)
-from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS, Costs
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lower, parameter_rows
-from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS
-from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
-from fitzroy.compiler.targets.edgetpu.codegen.refusal import CAPACITY, Refused
-from fitzroy.compiler.targets.edgetpu.codegen.segments import (
-    NAME,
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.layers.refusal import CAPACITY, Refused
+from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS
+from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
+from fitzroy.compiler.targets.edgetpu.partition.divide import (
     Segment,
     concerned,
     consecutive,
     divide,
     refusals,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.stages import Emitted, Form, Legalized
+from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
+from fitzroy.compiler.targets.edgetpu.program.confirmation import (
+    UnconfirmedError,
+    refuse_unconfirmed,
+)
+from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows
+from fitzroy.compiler.targets.edgetpu.program.stages import Emitted, Form, Legalized
 from fitzroy.execution.estimate import estimate, steps
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile, write_package
@@ -75,8 +75,8 @@ class Source:
         return f"<Source {self.path}: {self.size:,} bytes, {len(self.graph.nodes())} operators>"
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Source:
-        """Read a model of any frontend.
+    def read(cls, path: str | os.PathLike[str], how: Reading = PLAINLY) -> Source:
+        """Read a model of any frontend, and as much of it as `how` says.
 
         Raises:
             UsageError: the file cannot be read, or is no model.
@@ -87,7 +87,7 @@ class Source:
         if frontend_for(data, name).kind is FileKind.TFLITE:
             model = tflite.read_model(data, name)
         else:
-            model = export_model(load(path))
+            model = export_model(load(path, how))
         return cls(name, len(data), model, import_model(model, path=name))
 
     @classmethod
