@@ -23,11 +23,13 @@ class QuantizationRule:
         result: the quantization that the specification fixes for the result.
         saturating: whether an operand that nothing else reads may saturate where the result
             does, so that its own range does not count.
+        symmetric: whether the zero point is 0.
     """
 
     shared: bool = False
     result: Quantization | None = None
     saturating: bool = False
+    symmetric: bool = False
 
 
 _FREE = QuantizationRule()
@@ -63,7 +65,7 @@ RULES: dict[str, QuantizationRule] = {
     "mean": _FREE,
     "minimum": _SHARED,
     "mul": _FREE,
-    "negate": _SHARED,  # LiteRT's kernel takes scales to be equal
+    "negate": QuantizationRule(shared=True, symmetric=True),  # LiteRT negates what is stored
     "pack": _SHARED,
     "pad": _SHARED,
     "prelu": _FREE,

@@ -106,6 +106,7 @@ class _Chooser:
         self.groups = _Groups()
         self.fixed: dict[str, Quantization] = {}
         self.operands: dict[str, Mapping[int, Key]] = {}
+        self.symmetric: set[Key] = set()
 
     def scheme(self) -> Scheme:
         for name in (*self.graph.inputs, *self.graph.outputs):
@@ -135,6 +136,8 @@ class _Chooser:
             return
         if rule.shared:
             self.groups.join([*operands.values(), *results])
+        if rule.symmetric:
+            self.symmetric.update(results)
         if rule.result is not None:
             self.fixed.update(dict.fromkeys(results, rule.result))
         if rule.saturating:
@@ -174,6 +177,8 @@ class _Chooser:
             scale, (smallest, largest) = quantization.scale[0], _extent(quantization)
             if smallest - scale <= low and high <= largest + scale:
                 return quantization
+        if self.symmetric.intersection(members):
+            return Quantization.per_tensor(max(-low, high) / 127 or 1.0)
         wider = min(self.headroom.get(str(key), 1.0) for key in members)
         return asymmetric(wider * low, wider * high)
 

@@ -33,7 +33,7 @@ _IN_MODULES = (_XNNPACK, "portable", "vm")
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Importing):
     """What to compile for, and what of the model.
 
     Attributes:
@@ -84,7 +84,6 @@ def compile_model(
         ),
     ],
     choice: Choice,
-    importing: Importing,
     results: Results,
     edgetpu: EdgeTpuOptions,
     reports: Reports,
@@ -112,7 +111,7 @@ def compile_model(
     terminal = Terminal(json=results.json, quiet=results.quiet)
     for name in models:
         check_model(name)
-    request = Request(models, results, edgetpu, reports, importing.how)
+    request = Request(models, results, edgetpu, reports, choice.how)
     if results.format is Format.MODULE and compile_module.are_compiled(models):
         _refuse("compiled", edgetpu, reports, dump=results.dump)
         compile_module.write_compiled(terminal, request)
