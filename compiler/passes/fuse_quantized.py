@@ -83,7 +83,7 @@ def _move(graph: Graph, node: Node) -> None:
     if node.op == "gather":
         sources = [sources[0], node.inputs[1]]
     found = [name for name in sources if name is not None]
-    if len(found) < len(sources) or getattr(node.attributes, "value", 0.0):
+    if len(found) < len(sources) or getattr(node.attributes, "value", False):
         # A number to pad with is written as it is, and integers have another one.
         return
     if all(graph.value(name).is_constant for name in found):

@@ -312,7 +312,12 @@ class _Importer:
             return [constant]
         if importer is None:
             raise Refusal("onnx-run-time-parameter", "the operator is known for constants only")
-        found = importer(operation)
+        try:
+            found = importer(operation)
+        except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError) as error:
+            # Ranks, lengths or extents that the operator does not admit.
+            what = f"operands or attributes do not fit {node.op_type}: {error}"
+            raise Refusal("onnx-type-rule", what) from None
         results = [found] if isinstance(found, Tensor) else list(found)
         if sum(map(bool, node.output[len(results) :])):
             raise Refusal("onnx-attribute", f"{len(node.output)} results; {len(results)} are known")

@@ -100,7 +100,7 @@ def test_graph_input_of_integers_is_quantized() -> None:
     from onnx import ModelProto, TensorProto
 
     nodes = [node("DequantizeLinear", ["x", "s", "z"], ["y"])]
-    constants = {"s": np.array(0.5, np.float32), "z": np.array(3, np.int8)}
+    constants: dict[str, Array] = {"s": np.array(0.5, np.float32), "z": np.array(3, np.int8)}
     made = ModelProto.FromString(model(nodes, [("x", [4])], ["y"], constants))
     made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT8
     graph = read(made.SerializeToString())
