@@ -107,7 +107,8 @@ def _move(graph: Graph, node: Node) -> None:
         return
     graph.remove(node.name)
     for name, real in zip(names, node.outputs, strict=True):
-        graph.add_node(Node(real, "dequantize", (name,), (real,), origin=node.origin))
+        back = Node(graph.fresh(real), "dequantize", (name,), (real,), origin=node.origin)
+        graph.add_node(back)
 
 
 def _converted(graph: Graph, name: str, type: TensorType) -> str:

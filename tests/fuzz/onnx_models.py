@@ -161,7 +161,7 @@ def _constant(rng: random.Random, graph: Any, _: Any) -> None:
         tensor.dims[rng.randrange(len(tensor.dims))] = rng.choice(_NUMBERS)
     elif rng.random() < 0.3:
         tensor.data_type = rng.randrange(0, 27)
-    elif tensor.data_type == 7 and tensor.raw_data:
+    elif tensor.data_type == 7 and tensor.raw_data and not len(tensor.raw_data) % 8:
         values = np.frombuffer(tensor.raw_data, np.int64).copy()
         values[rng.randrange(len(values))] = rng.choice(_NUMBERS)
         tensor.raw_data = values.tobytes()

@@ -139,14 +139,18 @@ class _Importer:
         self.inputs(proto, scope)
         outputs = [info.name for info in proto.output]
         self.nodes(proto.node, scope, outputs)
+        if not self.rejects:
+            for info in proto.output:
+                try:
+                    self.output(info.name, scope.find(info.name), info.type.tensor_type.elem_type)
+                except Refusal as refusal:
+                    self.reject(refusal, f"output {info.name!r}")
         if self.rejects:
             raise UnsupportedError(
                 f"{len(self.rejects)} of {len(proto.node)} operators cannot be imported",
                 rejects=self.rejects,
                 where=self.path,
             )
-        for info in proto.output:
-            self.output(info.name, scope.find(info.name), info.type.tensor_type.elem_type)
         self.result.prune()
         return self.result
 
