@@ -84,10 +84,13 @@ def test_strips_keep_the_rules(narrow_bytes: int) -> None:
 
 def test_windows_that_lack_something() -> None:
     form = of(Allocated)
-    image = next(live.tensor for live in form.lives if isinstance(live.tensor, Image))
-    image.rows = replace(image.rows, window=((0, 0),) * len(image.rows.window))
+    live = next(live for live in form.lives if isinstance(live.tensor, Image))
+    image = live.tensor
+    assert isinstance(image, Image)
+    rows = replace(image.rows, window=((0, 0),) * len(image.rows.window))
+    lives = [replace(live, tensor=replace(image, rows=rows))]
     with pytest.raises(InternalError, match="and keeps 0:0"):
-        form.check()
+        replace(form, lives=lives).check()
 
 
 def test_text_names_layers_windows_and_rows() -> None:
@@ -107,17 +110,17 @@ def test_layers_that_read_what_is_not_there() -> None:
 
 def test_tensors_that_overlap() -> None:
     form = of(Allocated)
-    for live in form.lives:
-        live.tensor.base = 0
+    lives = [replace(live, tensor=replace(live.tensor, base=0)) for live in form.lives]
     with pytest.raises(InternalError, match="overlap"):
-        form.check()
+        replace(form, lives=lives).check()
 
 
 def test_tensors_outside_of_the_memory() -> None:
     form = of(Allocated)
-    form.lives[0].tensor.base = form.narrow_bytes
+    live = form.lives[0]
+    lives = [replace(live, tensor=replace(live.tensor, base=form.narrow_bytes))]
     with pytest.raises(InternalError, match="is not below byte"):
-        form.check()
+        replace(form, lives=lives).check()
 
 
 def test_pieces_that_share_rows() -> None:

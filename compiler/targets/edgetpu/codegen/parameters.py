@@ -15,7 +15,7 @@ import numpy as np
 from fitzroy.compiler.targets.edgetpu.codegen import vectors
 from fitzroy.compiler.targets.edgetpu.codegen.layers import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS, Piece, WideRows
-from fitzroy.compiler.targets.edgetpu.codegen.placement import LANES, Placed, Vector
+from fitzroy.compiler.targets.edgetpu.codegen.placement import LANES, Placed
 from fitzroy.compiler.targets.edgetpu.codegen.refusal import Refused, refusing
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.isa.units import PARAMETER_BUFFER
@@ -67,10 +67,12 @@ class Placement:
     Attributes:
         pieces: rows of weights that stay on the chip, by name.
         weights: weights of every layer, divided into what stays and what does not.
+        firsts: tiles where vectors begin whose blocks have weights in place, by name.
     """
 
     pieces: Mapping[str, list[Piece]]
     weights: Mapping[Layer, tuple[Weights, ...]]
+    firsts: Mapping[str, int]
 
     @property
     def complete(self) -> bool:
@@ -89,16 +91,16 @@ def place_all(layers: Sequence[Layer], tensors: Mapping[str, Placed], free: Wide
     return _placed(demands, held, {}, tensors, free)
 
 
-def demands_of(layers: Sequence[Layer], runs: Mapping[int, int] | None = None) -> list[Demand]:
+def demands_of(layers: Sequence[Layer], runs: Mapping[Layer, int] | None = None) -> list[Demand]:
     """What layers need, each weights once.
 
     Args:
         layers: the layers.
-        runs: how often each runs, by id; None for once.
+        runs: how often each runs; None for once.
     """
     found: dict[int, Demand] = {}
     for layer in layers:
-        count = 1 if runs is None else runs[id(layer)]
+        count = 1 if runs is None else runs[layer]
         key = id(layer.weights[0]) if layer.weights else id(layer)
         first = found.get(key)
         found[key] = (
@@ -217,7 +219,7 @@ def _placed(
         Refused: they do not fit.
     """
     pieces: dict[str, list[Piece]] = {}
-    found = Parts()
+    found, firsts = Parts(), dict[str, int]()
     every = [*held, *(layer for demand in demands for layer in demand.shared)]
     families = vectors.families(every, tensors)
     # Blocks of a pass need the same rows on all of their tiles: they come first.
@@ -230,10 +232,9 @@ def _placed(
             family = families.pop(layer.writes, [])
             origin = rows.origin(item.blocks)
             for vector in family:
-                vector.first = origin
+                firsts[vector.name] = origin
                 families.pop(vector.name, None)
-            result = tensors[layer.writes]
-            origin = result.first if isinstance(result, Vector) else 0
+            origin = firsts.get(layer.writes, 0)
             try:
                 with refusing(layer.origin):
                     pieces[item.name] = rows.blocks(item.words // item.blocks, item.blocks, origin)
@@ -258,7 +259,7 @@ def _placed(
     for demand in demands:
         for layer in demand.shared:
             found[layer] = found[demand.layer]
-    return Placement(pieces, found)
+    return Placement(pieces, found, firsts)
 
 
 def _most_rows(item: Weights) -> int:

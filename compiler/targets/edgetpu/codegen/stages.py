@@ -170,7 +170,7 @@ class Allocated(Form):
                 yield f"{live.tensor.name!r} is not below byte {limit}"
         for number, one in enumerate(self.lives):
             for other in self.lives[number + 1 :]:
-                low, high = one.refuses(other)
+                low, high = one.refuses(other, one.tensor.base)
                 if low < other.tensor.base < high:
                     yield f"{one.tensor.name!r} and {other.tensor.name!r} overlap"
         for live in self.lives:
