@@ -89,14 +89,14 @@ class EdgeTpu(Target):
 
     def place(self, graph: Graph, options: EdgeTpuOptions) -> list[Placement]:
         """Groups of nodes for the chip and for the host, by what transfers cost."""
-        from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS
-        from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
+        from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS
+        from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 
         return divide(graph, costs=COSTS if options.partition is Partition.COST else None)[1]
 
     def parts(self, graph: Graph, placements: Sequence[Placement]) -> dict[str, list[str]]:
         """Layers of the code generator."""
-        from fitzroy.compiler.targets.edgetpu.codegen.segments import layers_of
+        from fitzroy.compiler.targets.edgetpu.partition.divide import layers_of
 
         found: dict[str, list[str]] = {}
         for placement in placements:
@@ -112,6 +112,6 @@ class EdgeTpu(Target):
 @cache
 def _lowerings() -> Mapping[str, Lowering]:
     # The code generator asks this target for its rules.
-    from fitzroy.compiler.targets.edgetpu.codegen.lower import lowerings
+    from fitzroy.compiler.targets.edgetpu.program.lower import lowerings
 
     return {op: Lowering(rule, _rules(op)) for op, rule in lowerings().items()}

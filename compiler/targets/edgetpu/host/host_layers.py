@@ -1,0 +1,439 @@
+"""Inputs and outputs of a program as layers, and how the object describes them.
+
+A layer takes each input in front of the first one that reads it, and another sends each output
+behind the one that computes it: they are steps like others, run in strips where images are too
+large, and tensors live no longer than they must.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir.graph import unused_name
+from fitzroy.compiler.targets.edgetpu.host import host_io
+from fitzroy.compiler.targets.edgetpu.host.relay import UNIT, Destination
+from fitzroy.compiler.targets.edgetpu.layers.layer import (
+    Context,
+    Layer,
+    Step,
+    longest,
+    word_cycles,
+)
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
+from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, rows_of_images
+from fitzroy.compiler.targets.edgetpu.layers.matrices import Pointwise, VectorPointwise
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    COLUMNS,
+    TILES,
+    Axis,
+    Image,
+    Interval,
+    Kept,
+    Placed,
+    round_up,
+    split,
+)
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
+from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
+from fitzroy.formats.darwinn import (
+    DataType,
+    InputLayer,
+    NumericsConstants,
+    OutputLayer,
+)
+from fitzroy.formats.darwinn import (
+    Layer as Port,
+)
+from fitzroy.formats.object_file import SymbolKind
+from fitzroy.hw_models.ownership import (
+    PART_BYTES,
+    Ownership,
+    element_offsets,
+    listed_layout,
+    output_layout,
+)
+
+# --- layers --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Receive(Layer):
+    """Takes an image from the host.
+
+    Attributes:
+        input: the input that it is.
+    """
+
+    input: str
+
+    strips = True
+    received = True
+
+    def columns_of(self, columns: Sequence[Interval], extent: int) -> int:
+        """Whole rows come."""
+        return longest(split(extent, COLUMNS))
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Words on their way from the host."""
+        return _moved_cycles(area, groups)
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Rows on their way."""
+        return host_io.staging_rows(tensors[self.writes])
+
+    def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
+        """Rows on their way."""
+        return host_io.buffer_bytes(tensors[self.writes])
+
+    def emit(self, context: Context) -> None:
+        """Take what tiles own of it."""
+        image = context.image(self.writes)
+        host_io.receive_image(context.builder, image, self.input, context.identity, context.scratch)
+
+
+class ReceiveVector(Receive):
+    """Takes a vector from the host."""
+
+    makes_vector = True
+    spreads = True
+
+    def emit(self, context: Context) -> None:
+        """Take all of it."""
+        host_io.receive_vector(context, context.vector(self.writes))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Send(Layer):
+    """Sends an image to the host.
+
+    Attributes:
+        output: the output that it is, or is a part of.
+        number: which of its parts.
+    """
+
+    output: str
+    number: int = 0
+
+    remote = True
+    gathers = True
+    strips = True
+    by_name = True
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Words on their way to the host."""
+        return _moved_cycles(area, groups)
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Rows on their way."""
+        return host_io.SENT_ROWS
+
+    def emit(self, context: Context) -> None:
+        """Send what tiles own of it."""
+        image, sent = context.image(self.reads[0]), context.image(self.writes)
+        host_io.send_image(context.builder, image, sent, self._destination(context))
+
+    def _destination(self, context: Context) -> Destination:
+        return Destination(SymbolKind.OUTPUT, self.output, context.last)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SendVector(Send):
+    """Sends a vector to the host.
+
+    Attributes:
+        sent: whether the layer that makes it sends it by itself.
+    """
+
+    sent: bool = False
+
+    strips = False
+
+    def emit(self, context: Context) -> None:
+        """Send all of it, unless the layer that made it has done so."""
+        if not self.sent:
+            vector = context.vector(self.reads[0])
+            host_io.send_vector(context.builder, vector, self._destination(context))
+
+
+class Keep(Layer):
+    """Sends an image to the host's scratch buffer, from where it comes back."""
+
+    remote = True
+    strips = True
+    bands = False
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Words on their way to the host."""
+        return _moved_cycles(area, groups)
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Rows on their way."""
+        return host_io.SENT_ROWS
+
+    def emit(self, context: Context) -> None:
+        """Send what tiles own of it."""
+        image, sent = context.image(self.reads[0]), context.image(self.writes)
+        host_io.send_image(context.builder, image, sent, _SCRATCH)
+
+
+def kept_images(steps: Iterable[Step]) -> dict[str, Kept]:
+    """What steps send to the host's scratch buffer, by the names that images have there."""
+    found: dict[str, list[tuple[Image, int]]] = {}
+    offset = 0
+    for step in steps:
+        if isinstance(step.layer, Keep):
+            assert isinstance(step.result, Image)
+            found.setdefault(step.layer.writes, []).append((step.result, offset))
+            offset += _SCRATCH.size(host_io.sent_bytes(step.result))
+    return dict(found)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fetch(Layer):
+    """Takes an image back from the host's scratch buffer; tiles exchange columns.
+
+    Attributes:
+        source: its name there.
+    """
+
+    source: str
+
+    strips = True
+    returned = True
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Words on their way from the host."""
+        return _moved_cycles(area, groups)
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Rows on their way."""
+        return host_io.FETCHED_ROWS
+
+    def emit(self, context: Context) -> None:
+        """Take what tiles own of it."""
+        host_io.fetch_image(context.builder, context.image(self.writes), context.kept[self.source])
+
+
+_MOVED = 80
+"""Estimated cycles of a word that a tile gets from the host or sends there."""
+
+_SCRATCH = Destination(SymbolKind.SCRATCH)
+
+
+def _moved_cycles(area: tuple[int, int], groups: int) -> float:
+    """Estimated cycles of a part of an image on its way."""
+    return word_cycles(area, groups, _MOVED)
+
+
+def layered(legalizer: Legalizer) -> Layered:
+    """All layers of a graph whose nodes have become layers, with those of inputs and outputs.
+
+    Operators of single elements come right behind the layer whose result only they read, so that
+    what they read need not wait for them.
+    """
+    layers, types = legalizer.layers, dict(legalizer.types)
+    readers = Counter(name for layer in layers for name in layer.reads)
+    ends = {part for name in legalizer.graph.outputs for part in legalizer.parts(name)}
+    made = {layer.writes for layer in layers}
+    following: dict[str, Layer] = {}
+    for layer in layers:
+        if isinstance(layer, Pointwise | VectorPointwise):
+            (source,) = layer.reads
+            if readers[source] == 1 and source in made and source not in ends:
+                following[source] = layer
+    pending = {
+        legalizer.rows.get(name) or legalizer.place(name): name for name in legalizer.graph.inputs
+    }
+    sends: dict[str, list[Send]] = {}
+    for name in dict.fromkeys(legalizer.graph.outputs):
+        for number, part in enumerate(legalizer.parts(name)):
+            send = _send(legalizer, types, _Part(name, number, part))
+            types[send.writes] = legalizer.type(part)
+            sends.setdefault(part, []).append(send)
+    found: list[Layer] = []
+
+    def add(layer: Layer) -> None:
+        found.append(layer)
+        found.extend(_sending(send, layer) for send in sends.pop(layer.writes, []))
+        if layer.writes in following:
+            add(following[layer.writes])
+
+    def take(names: Iterable[str]) -> None:
+        for name in names:
+            if name in pending:
+                input = pending.pop(name)
+                kind = ReceiveVector if is_vector(legalizer, name) else Receive
+                add(kind(name=input, reads=(), writes=name, input=input, origin=input))
+
+    later = set(following.values())
+    for layer in layers:
+        if layer not in later:
+            take(layer.reads)
+            add(layer)
+    take(list(pending))
+    return Layered(legalizer.graph, legalizer.options, tuple(found), dict(legalizer.aliases), types)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of an output.
+
+    Attributes:
+        output: the output.
+        number: which of its parts.
+        place: the value that it is.
+    """
+
+    output: str
+    number: int
+    place: str
+
+
+def _send(legalizer: Legalizer, types: Mapping[str, TensorType], part: _Part) -> Send:
+    """The layer that sends a part of an output.
+
+    Args:
+        legalizer: the graph.
+        types: types of values that no node makes, whose names are taken.
+        part: the part.
+    """
+    result = unused_name(f"{part.output}.host", legalizer.graph.values, types)
+    kind = SendVector if is_vector(legalizer, part.place) else Send
+    return kind(
+        name=part.output,
+        reads=(part.place,),
+        writes=result,
+        output=part.output,
+        number=part.number,
+    )
+
+
+def _sending(send: Send, maker: Layer) -> Send:
+    """The layer that sends what another one makes."""
+    if isinstance(send, SendVector):
+        send = replace(send, sent=maker.sends_result)
+    return replace(send, origin=maker.origin)
+
+
+# --- ports ---------------------------------------------------------------------------------------
+
+
+def input_port(graph: Graph, name: str) -> Port:
+    """What the object says of an input."""
+    type = graph.type(name)
+    extent = (1, 1, type.size)
+    if len(type.shape) == IMAGE_RANK:
+        extent = _extent(rows_of_images(type)[1:])
+    port = _port(name, type, extent, InputLayer())
+    return replace(port, size_bytes=-(-math.prod(extent) // UNIT) * UNIT)
+
+
+def output_port(graph: Graph, name: str, steps: Sequence[Step]) -> Port:
+    """What the object says of an output, and where the program has sent its elements."""
+    parts: dict[int, list[Image]] = {}
+    for step in steps:
+        if isinstance(step.layer, Send) and step.layer.output == name:
+            assert isinstance(step.result, Image)
+            parts.setdefault(step.layer.number, []).append(step.result)
+    type = graph.type(name)
+    # Buffers begin with what has been sent first.
+    found = {number: _Sent.of(passes) for number, passes in parts.items()}
+    if len(found) == 1:
+        (sent,) = found.values()
+        port = _port(name, type, sent.extent, OutputLayer())
+        if sent.ownership is None:
+            return replace(port, size_bytes=-(-type.size // UNIT) * UNIT)
+        layout, size = output_layout(sent.extent, 1, sent.ownership)
+        return replace(port, size_bytes=size, any_layer=OutputLayer(layout=layout))
+    unit = math.gcd(*[sent.extent[-1] for sent in found.values()])
+    begin, offsets = 0, dict[int, Array]()
+    for number, sent in found.items():
+        places, size = sent.places(unit)
+        begin = round_up(begin, PART_BYTES)
+        offsets[number] = begin + places
+        begin += size
+    every = np.concatenate([offsets[number] for number in sorted(offsets)])
+    kind = OutputLayer(layout=listed_layout(every))
+    return replace(_port(name, type, (len(every), 1, unit), kind), size_bytes=begin)
+
+
+Extent = tuple[int, int, int]
+"""Elements in y, x and z."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A part of an output in the host's buffer.
+
+    Attributes:
+        extent: its elements.
+        ownership: which tile sends which of them, and when; None if it is the usual one.
+    """
+
+    extent: Extent
+    ownership: Ownership | None
+
+    @classmethod
+    def of(cls, passes: Sequence[Image]) -> _Sent:
+        first = passes[0]
+        extent = first.rows.extent, first.columns.extent, first.channels
+        if len(passes) == 1:
+            return cls(extent, None)
+        # Strips come one after the other, each with all parts of its columns.
+        across = sum(image.rows.owned == first.rows.owned for image in passes)
+        rows = _ids([image.rows for image in passes[::across]], COLUMNS, TILES * across)
+        columns = _ids([image.columns for image in passes[:across]], 1, TILES)
+        return cls(extent, Ownership(rows, columns, TILES * len(passes)))
+
+    def places(self, unit: int) -> tuple[Array, int]:
+        """Where each of its groups of `unit` elements begins, in order, and bytes of the buffer."""
+        if self.extent[:2] == (1, 1):
+            pixels, size = np.zeros((1, 1), np.int64), round_up(self.extent[2], UNIT)
+        else:
+            pixels, size = element_offsets(self.extent, 1, self.ownership)
+        return (pixels.reshape(-1, 1) + np.arange(0, self.extent[2], unit)).reshape(-1), size
+
+
+def _ids(passes: Sequence[Axis], step: int, distance: int) -> tuple[int, ...]:
+    """What each place along an axis adds to the linear tile id of its owner.
+
+    Args:
+        passes: who owns what of it in each pass.
+        step: distance of ids of tiles along the axis.
+        distance: distance of ids of passes.
+    """
+    ids = [0] * passes[0].extent
+    for number, axis in enumerate(passes):
+        for part, (begin, end) in enumerate(axis.owned):
+            ids[begin:end] = [distance * number + step * part] * (end - begin)
+    return tuple(ids)
+
+
+def _extent(shape: Sequence[int]) -> Extent:
+    y, x, z = shape
+    return y, x, z
+
+
+def _port(name: str, type: TensorType, extent: Extent, kind: InputLayer | OutputLayer) -> Port:
+    quantization = type.quantization
+    assert quantization is not None
+    y, x, z = extent
+    signed = type.dtype is DType.INT8
+    return Port(
+        name=name,
+        y_dim=y,
+        x_dim=x,
+        z_dim=z,
+        numerics=NumericsConstants(
+            zero_point=unsigned_zero_point(type), dequantization_factor=quantization.scale[0]
+        ),
+        data_type=int(DataType.SIGNED_FIXED_POINT8 if signed else DataType.FIXED_POINT8),
+        any_layer=kind,
+    )

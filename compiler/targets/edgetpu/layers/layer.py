@@ -1,0 +1,314 @@
+"""What a machine-level operator is: operands in narrow memory, parameters, and how it is emitted.
+
+Legalization turns every node of a graph into layers, which know how the result of a tile depends
+on their operands (so that windows follow), what they keep in wide memory, and how to emit their
+instructions. Everything that lies somewhere has got its place by then.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from fitzroy.base.types import Array
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
+from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
+from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
+from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    WORD,
+    Image,
+    Interval,
+    Kept,
+    Placed,
+    Reach,
+    Vector,
+)
+from fitzroy.formats.object_file import UNIT_BYTES, OperandKind
+
+Window = tuple[Reach, Reach]
+"""What an operator reads along rows and along columns."""
+
+POINT: Window = (Reach(), Reach())
+"""The same element."""
+
+PHASE_CYCLES = 700
+"""Estimated cycles of a phase besides its steps: barriers, and the latency of the first weights."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """Parameters of a layer in the layout of the hardware.
+
+    Attributes:
+        name: unique in the model.
+        kind: where they may live.
+        lanes: lanes of every word.
+        prefix: words of scales, biases and zero points in front of every block.
+        data: the words, uint8; filled up to 64 bytes.
+        words: how many words.
+        blocks: blocks of channels, all of which have as many words; of fully connected layers, each
+            goes to a tile of its own.
+    """
+
+    name: str
+    kind: OperandKind
+    lanes: int
+    prefix: int
+    data: Array
+    words: int
+    blocks: int = 1
+
+    @property
+    def units(self) -> int:
+        """Units of the data."""
+        return len(self.data) // UNIT_BYTES
+
+    def divided(self, count: int) -> tuple[Weights, Weights]:
+        """The first blocks, and the others; neither is read in place."""
+        words, nbytes = self.words // self.blocks * count, len(self.data) // self.blocks * count
+        first = replace(
+            self,
+            name=f"{self.name}[:{count}]",
+            kind=OperandKind.CONVOLUTION,
+            data=self.data[:nbytes],
+            words=words,
+            blocks=count,
+        )
+        return first, replace(
+            first,
+            name=f"{self.name}[{count}:]",
+            data=self.data[nbytes:],
+            words=self.words - words,
+            blocks=self.blocks - count,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What layers find when they are emitted.
+
+    Attributes:
+        builder: the program.
+        tensors: places of tensors by name.
+        pieces: where the words of each weights lie, by name; those without come from the host.
+        identity: wide row of the 4 x 4 identity matrix, on every tile.
+        scratch: byte address of narrow memory for the layer's own use.
+        host: what comes from the host while the program runs.
+        kept: parts of images in the host's scratch buffer, by the names of these images there.
+        last: whether no later step sends another part of the same output.
+    """
+
+    builder: Builder
+    tensors: Mapping[str, Placed]
+    pieces: Mapping[str, Sequence[Piece]]
+    identity: int
+    scratch: int
+    host: HostStream
+    kept: Mapping[str, Kept] = field(default_factory=dict)
+    last: bool = True
+
+    def streamed(self, name: str) -> bool:
+        """Whether weights come from the host."""
+        return name not in self.pieces
+
+    def image(self, name: str) -> Image:
+        """The place of an image."""
+        found = self.tensors[name]
+        assert isinstance(found, Image)
+        return found
+
+    def vector(self, name: str) -> Vector:
+        """The place of a vector."""
+        found = self.tensors[name]
+        assert isinstance(found, Vector)
+        return found
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Layer(ABC):
+    """A machine-level operator, which nothing changes: stages make others from it by `replace`.
+
+    Attributes:
+        name: name of the node that it comes from, or of what it makes for that.
+        reads: names of its operands.
+        writes: name of its result.
+        weights: its parameters.
+        origin: name of the node that it comes from; that of the input that it takes.
+    """
+
+    makes_vector: ClassVar[bool] = False
+    """Whether the result lies in blocks of channels on consecutive tiles."""
+
+    gathers: ClassVar[bool] = False
+    """Whether vectors that it reads may begin on any tile, and the one that it makes too."""
+
+    remote: ClassVar[bool] = False
+    """Whether the result is in the host's memory."""
+
+    spreads: ClassVar[bool] = False
+    """Whether a vector that it makes comes from the infeed, and begins on the first tile."""
+
+    streams: ClassVar[bool] = False
+    """Whether weights may come from the host: all, or the blocks from any on."""
+
+    strips: ClassVar[bool] = False
+    """Whether it computes any rectangle of an image from windows of others."""
+
+    bands: ClassVar[bool] = True
+    """Whether these rectangles may divide the columns that a tile owns."""
+
+    exact: ClassVar[bool] = False
+    """Whether it writes nothing around its result."""
+
+    reading: ClassVar[bool] = False
+    """Whether it writes nothing around its operands."""
+
+    by_name: ClassVar[bool] = False
+    """Whether it knows its operands by their names only, so that they may be others."""
+
+    received: ClassVar[bool] = False
+    """Whether the result is an input, which the host can send again."""
+
+    returned: ClassVar[bool] = False
+    """Whether the result comes back from the host, in whole rows."""
+
+    word_steps: ClassVar[int] = 0
+    """Steps for each word of the result, estimated; 0 if it takes its time otherwise."""
+
+    name: str
+    reads: tuple[str, ...]
+    writes: str
+    weights: tuple[Weights, ...] = field(default=())
+    origin: str = ""
+
+    def windows(self, index: int) -> Window:
+        """What an element of the result needs of an operand."""
+        return POINT
+
+    def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
+        """How its last phase computes the result, if windows may be filled in the same phase.
+
+        No instruction then writes around what a tile owns. None if another phase is needed.
+        """
+        return None
+
+    @property
+    def sends_result(self) -> bool:
+        """Whether it sends its result to the host by itself."""
+        return False
+
+    def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
+        """Narrow memory for its own use."""
+        return 0
+
+    def columns_of(self, columns: Sequence[Interval], extent: int) -> int:
+        """Columns of a tile that it takes its time for.
+
+        Args:
+            columns: what each column of the grid computes.
+            extent: columns of the whole image.
+        """
+        return longest(columns)
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles of the tile that computes most; 0 if they are not estimated.
+
+        Args:
+            area: its rows and columns.
+            groups: words of a pixel.
+        """
+        return word_cycles(area, groups, self.word_steps) if self.word_steps else 0.0
+
+    @abstractmethod
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Rows at the top of wide memory that it uses for data."""
+
+    def streaming_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """These rows if weights come from the host."""
+        return self.staging_rows(tensors)
+
+    @abstractmethod
+    def emit(self, context: Context) -> None:
+        """Append its instructions; a phase has begun before, and another begins after."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places(Mapping[str, Placed]):
+    """Tensors of a strip by name: its own, and those of all steps.
+
+    Attributes:
+        local: its own.
+        shared: those of all steps.
+    """
+
+    local: Mapping[str, Placed]
+    shared: Mapping[str, Placed]
+
+    def __getitem__(self, name: str) -> Placed:
+        found = self.local.get(name)
+        return self.shared[name] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.shared, **self.local})
+
+    def __len__(self) -> int:
+        return len({*self.shared, *self.local})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A layer that runs once, and where its tensors are while it does.
+
+    Attributes:
+        layer: the layer.
+        tensors: places of tensors by name.
+        whole: the image that the result is a part of, if other steps compute its other parts.
+        complete: whether the image is complete then.
+    """
+
+    layer: Layer
+    tensors: Mapping[str, Placed]
+    whole: Image | None = None
+    complete: bool = True
+
+    @property
+    def result(self) -> Placed:
+        """What it computes."""
+        return self.tensors[self.layer.writes]
+
+    @property
+    def cycles(self) -> float:
+        """Estimated cycles of a layer that computes an image; 0 for others."""
+        result = self.result
+        if not isinstance(result, Image):
+            return 0.0
+        width = self.layer.columns_of(result.columns.owned, result.columns.extent)
+        return self.layer.cycles((longest(result.rows.owned), width), result.depth // WORD)
+
+
+def longest(intervals: Iterable[Interval]) -> int:
+    """Length of the longest of some intervals."""
+    return max([end - begin for begin, end in intervals])
+
+
+def word_cycles(area: tuple[int, int], groups: int, steps: int) -> float:
+    """Estimated cycles of a layer that takes as long for every word of its result.
+
+    Args:
+        area: rows and columns of a tile.
+        groups: words of a pixel.
+        steps: steps for a word.
+    """
+    height, width = area
+    return height * width * groups * steps + 2 * PHASE_CYCLES
+
+
+def filled(data: bytes | Array) -> Array:
+    """Words of an operand, filled up to whole units."""
+    raw = np.frombuffer(bytes(data), np.uint8)
+    return np.concatenate([raw, np.zeros(-len(raw) % 64, np.uint8)])

@@ -1,0 +1,312 @@
+"""Rows of wide memory for parameters, and bytes of narrow memory for tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fitzroy.base.errors import CapacityError
+from fitzroy.base.types import Array
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Placed
+from fitzroy.hw_models.chips.beagle import BEAGLE
+
+_UNUSED_BYTES = 16
+"""Bytes at the top of narrow memory that stay free. No published program uses the last three words,
+and addresses of 16 bytes keep what lies below them aligned."""
+
+NARROW_BYTES = BEAGLE.memories.narrow.size - _UNUSED_BYTES
+"""Bytes of narrow memory that programs use."""
+
+WIDE_ROWS = BEAGLE.memories.wide.elements
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """A tensor for which narrow memory has no room.
+
+    Attributes:
+        tensor: the tensor.
+        free: bytes where it could begin.
+        nbytes: bytes of narrow memory.
+    """
+
+    tensor: Placed
+    free: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where tensors lie in narrow memory.
+
+    Attributes:
+        bases: byte address of every tensor.
+        used: bytes used from the bottom.
+    """
+
+    bases: Mapping[Placed, int]
+    used: int
+
+    def changes(self) -> dict[Placed, Placed]:
+        """The tensors with their addresses."""
+        return {tensor: replace(tensor, base=base) for tensor, base in self.bases.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Where a tensor may lie over another one, although both live.
+
+    Attributes:
+        tensor: the other one.
+        below: it may begin no more than so many bytes behind the other.
+        above: or so many bytes behind it, or further.
+    """
+
+    tensor: Placed
+    below: int
+    above: int
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A tensor and the steps in which it is in narrow memory.
+
+    Attributes:
+        tensor: the tensor.
+        begin: step that writes it.
+        end: last step that reads it.
+        overlap: a tensor that it may lie over.
+    """
+
+    tensor: Placed
+    begin: int
+    end: int
+    overlap: Overlap | None = None
+
+    def refuses(self, other: Live, base: int) -> tuple[int, int]:
+        """Between which addresses another tensor must not begin; it may begin at both of them.
+
+        Args:
+            other: the other tensor.
+            base: where this one begins.
+        """
+        low, high = base - other.tensor.nbytes, base + self.tensor.nbytes
+        if self.begin > other.end or other.begin > self.end:
+            return base, base
+        if other.overlap is not None and other.overlap.tensor is self.tensor:
+            return max(low, base + other.overlap.below), min(high, base + other.overlap.above)
+        if self.overlap is not None and self.overlap.tensor is other.tensor:
+            return max(low, base - self.overlap.above), min(high, base - self.overlap.below)
+        return low, high
+
+
+def allocate_narrow(
+    lives: Iterable[Live], *, reserved: Sequence[int] = (), nbytes: int = NARROW_BYTES
+) -> Addresses | NoRoom:
+    """Addresses of tensors, one after the other, each the lowest that is free while it lives.
+
+    Some orders are tried until all tensors fit. In each, what does not fit comes first the next
+    time, for a while.
+
+    Args:
+        lives: the tensors.
+        reserved: for each step, bytes at the top that it uses for itself; none of further steps.
+        nbytes: bytes of narrow memory.
+
+    Returns:
+        What did not fit the first time if they never do.
+    """
+    items = list(lives)
+    first: NoRoom | None = None
+    for order in _ORDERS:
+        queue = sorted(items, key=order)
+        for _ in range(_RETRIES):
+            found = _allocated(queue, reserved, nbytes)
+            if isinstance(found, Addresses):
+                return found
+            left, error = found
+            first = first or error
+            queue.remove(left)
+            queue.insert(0, left)
+    assert first is not None
+    return first
+
+
+_RETRIES = 8
+
+
+_ORDERS: tuple[Callable[[Live], tuple[int, int]], ...] = (
+    lambda live: (-live.tensor.nbytes, live.begin),
+    lambda live: (live.begin - live.end, -live.tensor.nbytes),
+    lambda live: (live.begin, -live.tensor.nbytes),
+)
+"""The largest first; those that live longest; those that are written first."""
+
+
+def _allocated(
+    lives: Sequence[Live], reserved: Sequence[int], nbytes: int
+) -> Addresses | tuple[Live, NoRoom]:
+    """Addresses of tensors, in order; the first one that does not fit, if any."""
+    # First and last step, first byte and the one after the last of what has been placed.
+    placed = np.empty((4, len(lives)), np.int64)
+    numbers: dict[Placed, int] = {}
+    bases: dict[Placed, int] = {}
+    used, relatives = 0, _relatives(lives)
+    for number, live in enumerate(lives):
+        tensor, size = live.tensor, live.tensor.nbytes
+        begin, end, first, after = placed[:, :number]
+        low, high = first - size, after.copy()
+        for other in relatives.get(tensor, ()):
+            place = numbers.get(other.tensor)
+            if place is not None:
+                low[place], high[place] = other.refuses(live, bases[other.tensor])
+        there = (begin <= live.end) & (live.begin <= end)
+        base = _lowest(low[there], high[there])
+        limit = nbytes - max(reserved[live.begin : live.end + 1], default=0)
+        if base + size > limit:
+            return live, NoRoom(tensor, limit - base, nbytes)
+        bases[tensor], numbers[tensor], used = base, number, max(used, base + size)
+        placed[:, number] = live.begin, live.end, base, base + size
+    return Addresses(bases, used)
+
+
+def _lowest(low: Array, high: Array) -> int:
+    """The lowest address, from 0 on, that lies between none of some bounds."""
+    order = np.argsort(low, kind="stable")
+    # Behind all that begins before a gap.
+    bases = np.append(0, np.maximum.accumulate(high[order])).clip(0)
+    free = np.flatnonzero(bases[:-1] <= low[order])
+    return int(bases[free[0]] if len(free) else bases[-1])
+
+
+def _relatives(lives: Iterable[Live]) -> dict[Placed, list[Live]]:
+    """For tensors that may overlap others, which these are."""
+    items = list(lives)
+    of = {live.tensor: live for live in items}
+    found: dict[Placed, list[Live]] = {}
+    for live in items:
+        if live.overlap is not None:
+            other = of[live.overlap.tensor]
+            found.setdefault(live.tensor, []).append(other)
+            found.setdefault(other.tensor, []).append(live)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive rows of a tile that hold words of an operand, in the order of the words.
+
+    Attributes:
+        tile: the tile.
+        row: first row.
+        words: number of rows.
+        group: number of the pieces that the linker moves together.
+    """
+
+    tile: int
+    row: int
+    words: int
+    group: int = 0
+
+
+_LEAST_ROWS = 64
+"""An operand is not divided into smaller pieces, because every owner needs instructions."""
+
+
+@dataclass(slots=True)
+class WideRows:
+    """Rows of wide memory from the bottom, by tile.
+
+    Attributes:
+        used: rows taken on each tile.
+        limit: rows that may be taken.
+        groups: number of groups of pieces.
+        holes: rows below those taken that blocks have left free: tile, first row, number of rows.
+        level: whether operands are divided so that about as many rows are taken on all tiles:
+            other programs then find the same rows on all tiles for blocks.
+    """
+
+    used: list[int] = field(default_factory=lambda: [0] * TILES)
+    limit: int = WIDE_ROWS
+    groups: int = 0
+    holes: tuple[tuple[int, int, int], ...] = ()
+    level: bool = False
+
+    def anywhere(self, words: int, *, whole: bool = False, most: int = WIDE_ROWS) -> list[Piece]:
+        """Rows for words that their owner sends, in the smallest hole or on the emptiest tiles.
+
+        Args:
+            words: how many rows.
+            whole: whether one tile must have all of them.
+            most: rows of a piece, at most.
+
+        Raises:
+            CapacityError: they do not fit.
+        """
+        pieces: list[Piece] = []
+        while words:
+            tile, row, room = self._room(words)
+            if self.level and not whole and row == self.used[tile]:
+                mean = -(-(sum(self.used) + words) // TILES)
+                room = min(room, max(mean - row, _LEAST_ROWS))
+            count = min(words, room, words if whole else most)
+            if count <= 0 or (whole and count < words):
+                raise CapacityError(
+                    f"{words} rows of parameters do not fit in wide memory",
+                    reason=f"{self.limit} rows of every tile are for parameters",
+                )
+            pieces.append(Piece(tile, row, count, self.groups))
+            self.groups += 1
+            if row == self.used[tile]:
+                self.used[tile] += count
+            else:
+                rest = (tile, row + count, room - count)
+                self.holes = tuple(rest if hole[:2] == (tile, row) else hole for hole in self.holes)
+            words -= count
+        return pieces
+
+    def _room(self, words: int) -> tuple[int, int, int]:
+        """Where words had best begin: tile, first row, number of rows that are free there."""
+        fits = [hole for hole in self.holes if hole[2] >= words]
+        if fits:
+            return min(fits, key=lambda hole: (hole[2], hole))
+        tile = min(range(TILES), key=lambda candidate: self.used[candidate])
+        above = (tile, self.used[tile], self.limit - self.used[tile])
+        # The largest hole takes a part of what is too much for all tiles.
+        return max([above, *self.holes], key=lambda room: room[2]) if above[2] <= 0 else above
+
+    def origin(self, count: int) -> int:
+        """The tile from which on so many tiles have most room for blocks."""
+        return min(
+            range(TILES),
+            key=lambda first: max(
+                self.used[(first + block) % TILES] for block in range(min(count, TILES))
+            ),
+        )
+
+    def blocks(self, words: int, count: int, origin: int = 0) -> list[Piece]:
+        """Rows for blocks that tiles read in place: block b on tile b + origin, mod 16.
+
+        Blocks of one pass over the tiles have the same rows on all of them.
+
+        Raises:
+            CapacityError: they do not fit.
+        """
+        pieces: list[Piece] = []
+        for first in range(0, count, TILES):
+            tiles = [(origin + block) % TILES for block in range(min(TILES, count - first))]
+            row = max(self.used[tile] for tile in tiles)
+            if row + words > self.limit:
+                raise CapacityError(
+                    f"{words} rows of parameters do not fit in wide memory",
+                    reason=f"{self.limit - row} rows are free on all of {len(tiles)} tiles",
+                )
+            for tile in tiles:
+                if self.used[tile] < row:
+                    self.holes = (*self.holes, (tile, self.used[tile], row - self.used[tile]))
+                self.used[tile] = row + words
+                pieces.append(Piece(tile, row, words, self.groups))
+            self.groups += 1
+        return pieces

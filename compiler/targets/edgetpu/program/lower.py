@@ -1,0 +1,195 @@
+"""A quantized graph becomes an object of the Edge TPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fitzroy.base.errors import CapacityError
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.targets.edgetpu.fitting.wide import assigned, fewest_rows
+from fitzroy.compiler.targets.edgetpu.host import host_layers
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
+from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, Rule
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.lowerings import (
+    depthwise,
+    fully_connected,
+    functions,
+    global_pool,
+    lstm,
+    normalization,
+    pools,
+    reductions,
+    resize,
+    softmax,
+    stacking,
+    sums,
+    views,
+)
+from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
+from fitzroy.compiler.targets.edgetpu.program.confirmation import refuse_unproven
+from fitzroy.compiler.targets.edgetpu.program.emission import emitted
+from fitzroy.compiler.targets.edgetpu.program.stages import (
+    Allocated,
+    Legalized,
+    Observer,
+    Parameters,
+)
+from fitzroy.compiler.targets.edgetpu.reshaping import shapes, transpose
+from fitzroy.formats.object_file import UNIT_BYTES, ObjectFile, Operand, Reserved, Resources, Run
+
+PRODUCER = "fitzroy"
+RULE_MODULES = (
+    depthwise,
+    fully_connected,
+    functions,
+    global_pool,
+    lstm,
+    normalization,
+    pools,
+    rows_as_pixels,
+    reductions,
+    resize,
+    shapes,
+    softmax,
+    stacking,
+    sums,
+    transpose,
+    transposed_convolution,
+    views,
+)
+"""Modules that declare how operators are lowered."""
+
+
+def lowerings() -> Mapping[str, Rule]:
+    """The rules of all operators that can be lowered."""
+    return RULES
+
+
+def lower(graph: Graph, options: Options = DEFAULT, observe: Observer | None = None) -> ObjectFile:
+    """The program of a graph, for the linker.
+
+    Args:
+        graph: the graph.
+        options: what it may use of the chip.
+        observe: is shown every form that the program takes.
+
+    Raises:
+        UnsupportedError: a node has no lowering, or a conservative program would leave the
+            envelope of published programs whatever its operators are.
+        Refused: the chip's memories are too small for some operators, their instructions do not
+            encode, or they would let a conservative program leave the envelope.
+        CapacityError: the chip's memories are too small for all of them together.
+        UnconfirmedError: the program has forms that are neither published nor confirmed, and only
+            these may be used.
+    """
+    return _lowered(legalized(graph, options), observe)
+
+
+def lower_layers(
+    graph: Graph,
+    layers: Sequence[Layer],
+    options: Options = DEFAULT,
+    observe: Observer | None = None,
+) -> ObjectFile:
+    """The program of layers, for the linker: of kernels that no operator stands for, for example.
+
+    Args:
+        graph: inputs, outputs and types; its nodes say which layer makes what, no more.
+        layers: the layers in their order; those for inputs and outputs are added.
+        options: what the program may use of the chip.
+        observe: is shown every form that the program takes.
+
+    Raises:
+        Refused: as for `lower`, and all that follows.
+        CapacityError: the chip's memories are too small.
+        UnconfirmedError: the program has forms that may not be used.
+    """
+    legalizer = Legalizer(graph, options)
+    legalizer.layers += [replace(layer, origin=layer.origin or layer.name) for layer in layers]
+    return _lowered(host_layers.layered(legalizer), observe)
+
+
+def _lowered(layered: Layered, observe: Observer | None) -> ObjectFile:
+    """The program of layers."""
+    show: Observer = observe or (lambda form: None)
+    graph, options = layered.graph, layered.options
+    show(Legalized(graph, layered.layers, layered.aliases))
+    assignment = assigned(layered)
+    schedule, pieces = assignment.schedule, assignment.placement.pieces
+    first = WIDE_ROWS - assignment.staging
+    show(Allocated(schedule.lives(), schedule.steps, schedule.scratch(), options.narrow_bytes))
+    show(Parameters(assignment.weights, pieces, options.taken, first))
+    emission = emitted(assignment)
+    show(emission.form)
+    if options.conservative or options.confirmed is not None:
+        refuse_unproven(emission.form, options.confirmed, conservative=options.conservative)
+    text, symbols = emission.encoded()
+    return ObjectFile(
+        name=graph.name,
+        chip="beagle",
+        producer=PRODUCER,
+        text=text,
+        operands=[_operand(item, pieces.get(item.name, ())) for item in assignment.weights],
+        symbols=symbols,
+        inputs=[host_layers.input_port(graph, name) for name in graph.inputs],
+        outputs=[host_layers.output_port(graph, name, schedule.steps) for name in graph.outputs],
+        resources=Resources(
+            narrow_bytes=assignment.used,
+            scratch_bytes=emission.scratch_bytes,
+            staging=[Reserved(tiles=EVERY, row=first, rows=assignment.staging)],
+            estimated_cycles=round(assignment.cycles),
+        ),
+    )
+
+
+def legalized(graph: Graph, options: Options = DEFAULT) -> Layered:
+    """All layers of a graph, with those that take its inputs and send its outputs.
+
+    Raises:
+        UnsupportedError: a node has no lowering.
+    """
+    legalizer = Legalizer(graph, options)
+    legalizer.run()
+    return host_layers.layered(legalizer)
+
+
+def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:
+    """Rows of wide memory, of all tiles, that a program needs to have all its parameters there.
+
+    Depthwise convolutions then compute no more positions at a time than takes the fewest rows.
+
+    Args:
+        graph: the graph.
+        options: what the program may use of the chip, whatever they say about rows.
+
+    Raises:
+        UnsupportedError: a node has no lowering.
+        CapacityError: narrow memory is too small.
+    """
+    return fewest_rows(legalized(graph, replace(options, parameter_rows=0)))
+
+
+def _operand(item: Weights, pieces: Sequence[Piece]) -> Operand:
+    runs, left = [], len(item.data) // UNIT_BYTES
+    for piece in pieces:
+        units = piece.words * 4 * item.lanes // UNIT_BYTES
+        if piece is pieces[-1]:
+            units = left
+        left -= units
+        runs.append(
+            Run(tile=piece.tile, row=piece.row, words=piece.words, units=units, group=piece.group)
+        )
+    if runs and left:
+        raise CapacityError(f"{left} units of {item.name!r} have no rows")
+    return Operand(
+        name=item.name,
+        kind=int(item.kind),
+        lanes=item.lanes,
+        prefix=item.prefix,
+        data=item.data,
+        runs=runs,
+    )
