@@ -21,7 +21,7 @@ from fitzroy.compiler.ops.elementwise import ActivationAttributes, LeakyReluAttr
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.windows import PaddingScheme, Pair, output_extent
-from fitzroy.compiler.targets.edgetpu.fitting import strips
+from fitzroy.compiler.targets.edgetpu.fitting import strip_search, strips
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strips import Segment

@@ -14,6 +14,8 @@ from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.lowerings import (
+    batch_matmul,
+    batches,
     depthwise,
     fully_connected,
     functions,
@@ -24,9 +26,8 @@ from fitzroy.compiler.targets.edgetpu.lowerings import (
     reductions,
     resize,
     softmax,
-    stacking,
     sums,
-    views,
+    transposed_convolution,
 )
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
@@ -38,11 +39,19 @@ from fitzroy.compiler.targets.edgetpu.program.stages import (
     Observer,
     Parameters,
 )
-from fitzroy.compiler.targets.edgetpu.reshaping import shapes, transpose
+from fitzroy.compiler.targets.edgetpu.reshaping import (
+    rows_as_pixels,
+    shapes,
+    stacking,
+    transpose,
+    views,
+)
 from fitzroy.formats.object_file import UNIT_BYTES, ObjectFile, Operand, Reserved, Resources, Run
 
 PRODUCER = "fitzroy"
 RULE_MODULES = (
+    batch_matmul,
+    batches,
     depthwise,
     fully_connected,
     functions,
