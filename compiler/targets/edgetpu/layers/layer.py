@@ -186,6 +186,12 @@ class Layer(ABC):
     weights: tuple[Weights, ...] = field(default=())
     origin: str = ""
 
+    @property
+    def kind(self) -> str:
+        """What it is, in words."""
+        name = type(self).__name__.strip("_")
+        return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+
     def windows(self, index: int) -> Window:
         """What an element of the result needs of an operand."""
         return POINT

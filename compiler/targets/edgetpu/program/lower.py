@@ -126,12 +126,12 @@ def _lowered(layered: Layered, observe: Observer | None) -> ObjectFile:
     """The program of layers."""
     show: Observer = observe or (lambda form: None)
     graph, options = layered.graph, layered.options
-    show(Legalized(graph, layered.layers, layered.aliases))
+    show(Legalized.of(layered))
     assignment = assigned(layered)
     schedule, pieces = assignment.schedule, assignment.placement.pieces
     first = WIDE_ROWS - assignment.staging
-    show(Allocated(schedule.lives(), schedule.steps, schedule.scratch(), options.narrow_bytes))
-    show(Parameters(assignment.weights, pieces, options.taken, first))
+    show(Allocated.of(schedule))
+    show(Parameters.of(assignment))
     emission = emitted(assignment)
     show(emission.form)
     if options.conservative or options.confirmed is not None:
