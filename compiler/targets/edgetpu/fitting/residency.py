@@ -61,7 +61,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class Residency:
     """Where parameters lie.
 
     Attributes:
@@ -80,7 +80,7 @@ class Placement:
         return all(item.name in self.pieces for some in self.weights.values() for item in some)
 
 
-def place_all(layers: Sequence[Layer], tensors: Mapping[str, Placed], free: WideRows) -> Placement:
+def place_all(layers: Sequence[Layer], tensors: Mapping[str, Placed], free: WideRows) -> Residency:
     """Rows for all weights of layers, and with them the tiles where vectors begin.
 
     Raises:
@@ -113,7 +113,7 @@ def demands_of(layers: Sequence[Layer], runs: Mapping[Layer, int] | None = None)
 
 def place_some(
     demands: Sequence[Demand], tensors: Mapping[str, Placed], free: WideRows, rows: int
-) -> Placement:
+) -> Residency:
     """Rows for weights of layers, so that the host has to send as little as possible of the others.
 
     Args:
@@ -212,7 +212,7 @@ def _placed(
     others: Parts,
     tensors: Mapping[str, Placed],
     rows: WideRows,
-) -> Placement:
+) -> Residency:
     """Rows for the weights that stay on the chip, and which these are of every layer.
 
     Raises:
@@ -259,7 +259,7 @@ def _placed(
     for demand in demands:
         for layer in demand.shared:
             found[layer] = found[demand.layer]
-    return Placement(pieces, found, firsts)
+    return Residency(pieces, found, firsts)
 
 
 def _most_rows(item: Weights) -> int:

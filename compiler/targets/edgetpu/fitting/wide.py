@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.residency import (
-    Placement,
+    Residency,
     demands_of,
     place_all,
     place_some,
@@ -44,14 +44,14 @@ class Assignment:
 
     Attributes:
         schedule: the steps, whose layers have weights and whose tensors have addresses.
-        placement: where weights lie that stay on the chip.
+        residency: where weights lie that stay on the chip.
         staging: rows at the top of wide memory for data.
         used: bytes of narrow memory used from the bottom.
         cycles: estimated cycles.
     """
 
     schedule: Schedule
-    placement: Placement
+    residency: Residency
     staging: int
     used: int
     cycles: float
@@ -72,7 +72,7 @@ def assigned(layered: Layered) -> Assignment:
     options, arrangement = layered.options, arranged(layered)
     staged = _staged(arrangement, options)
     found = _assigned(arrangement, staged, options)
-    if found.placement.complete or arrangement.patches.compact:
+    if found.residency.complete or arrangement.patches.compact:
         return found
     # Patches take as few rows as they can before anything comes from the host.
     again = arrangement.layered.with_layers(staged.layers)
@@ -111,20 +111,20 @@ def _staged(arrangement: Arrangement, options: Options) -> _Staged:
 def _assigned(arrangement: Arrangement, staged: _Staged, options: Options) -> Assignment:
     """Places of the parameters of a schedule."""
     schedule = staged.schedule
-    placement, staging = _parameters(schedule, options)
+    residency, staging = _parameters(schedule, options)
     layers: dict[Layer, Layer] = {
-        layer: replace(layer, weights=weights) for layer, weights in placement.weights.items()
+        layer: replace(layer, weights=weights) for layer, weights in residency.weights.items()
     }
     firsts: dict[Placed, Placed] = {
-        tensor: replace(tensor, first=placement.firsts[name])
+        tensor: replace(tensor, first=residency.firsts[name])
         for name, tensor in schedule.tensors.items()
-        if isinstance(tensor, Vector) and name in placement.firsts
+        if isinstance(tensor, Vector) and name in residency.firsts
     }
     schedule = schedule.with_layers(layers).changed(firsts)
-    return Assignment(schedule, placement, staging, arrangement.used, arrangement.cycles)
+    return Assignment(schedule, residency, staging, arrangement.used, arrangement.cycles)
 
 
-def _parameters(schedule: Schedule, options: Options) -> tuple[Placement, int]:
+def _parameters(schedule: Schedule, options: Options) -> tuple[Residency, int]:
     """Rows of wide memory for parameters that stay on the chip, and how many are for data.
 
     Raises:

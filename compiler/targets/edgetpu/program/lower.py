@@ -128,7 +128,7 @@ def _lowered(layered: Layered, observe: Observer | None) -> ObjectFile:
     graph, options = layered.graph, layered.options
     show(Legalized.of(layered))
     assignment = assigned(layered)
-    schedule, pieces = assignment.schedule, assignment.placement.pieces
+    schedule, pieces = assignment.schedule, assignment.residency.pieces
     first = WIDE_ROWS - assignment.staging
     show(Allocated.of(schedule))
     show(Parameters.of(assignment))

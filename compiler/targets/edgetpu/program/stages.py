@@ -594,7 +594,7 @@ class Parameters(Readable):
     @classmethod
     def of(cls, assignment: Assignment) -> Parameters:
         """The form of an assignment."""
-        pieces = assignment.placement.pieces
+        pieces = assignment.residency.pieces
         taken = assignment.schedule.layered.options.taken
         return cls(
             (Rows(taken, WIDE_ROWS - assignment.staging),),
