@@ -8,7 +8,8 @@ from typing import Any
 
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form
 from fitzroy.compiler.ir import Node, print_graph
-from fitzroy.compiler.partition import Placement, title
+from fitzroy.compiler.partition import title
+from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
 from fitzroy.compiler.targets.edgetpu.program.stages import (
@@ -255,9 +256,11 @@ def forms(result: EdgeTpuCompilation) -> dict[str, str]:
     Raises:
         InternalError: a form breaks its rules.
     """
+    parts = Parts.of(result.placements)
+    parts.check()
     files = {
         "0-graph.ir": print_graph(result.graph, data=False),
-        "1-parts.txt": text(_divided(result.placements)),
+        "1-parts.txt": text(parts.lines()),
     }
     for number, part in enumerate(result.segments):
         for stage, item in enumerate(part.forms, 2):
@@ -268,15 +271,6 @@ def forms(result: EdgeTpuCompilation) -> dict[str, str]:
         script = derive_executable(part.package.main)
         files[f"part-{number}-{last + 1}-script.txt"] = text(map(str, script.steps))
     return files
-
-
-def _divided(placements: Sequence[Placement]) -> Iterator[str]:
-    for placement in placements:
-        yield f"{placement.target}:"
-        for node in placement.nodes:
-            yield f"    {node.op} {node.name!r}"
-        for reject in placement.rejects:
-            yield f"    {reject}"
 
 
 def _program(part: MappedSegment, number: int) -> Iterator[str]:

@@ -339,6 +339,12 @@ class Tensor(Record):
             for over in self.over
         )
 
+    def holds(self, needs: Needs) -> bool:
+        """Whether tiles keep what they need of it."""
+        windows = [axis.window for axis in self.axes]
+        parts = [needs.rows, needs.columns]
+        return len(windows) == len(parts) and all(map(_inside, parts, windows))
+
 
 def _layout(tensor: Placed) -> Channels | Blocks:
     if isinstance(tensor, Image):
@@ -495,28 +501,21 @@ class Allocated(Readable):
 
     def _missing(self) -> Iterator[str]:
         """What steps read of images outside of windows."""
-        windows = {
-            tensor.name: [axis.window for axis in tensor.axes]
-            for tensor in self.tensors
-            if tensor.axes
-        }
-        strips = _repeated(tensor.name for tensor in self.tensors)
+        named: dict[str, list[Tensor]] = {}
+        for tensor in self.tensors:
+            named.setdefault(tensor.name, []).append(tensor)
         for step in self.steps:
             for needs in step.needs:
                 # Every strip has an image of its own with the same name.
-                if needs.name in strips or needs.name not in windows:
-                    continue
-                pairs = zip((needs.rows, needs.columns), windows[needs.name], strict=True)
-                if not all(_inside(own, window) for own, window in pairs):
+                there = [
+                    tensor
+                    for tensor in named.get(needs.name, ())
+                    if tensor.begin <= step.number <= tensor.last
+                ]
+                if not there:
+                    yield f"step {step.number} reads {needs.name!r}, which is not there"
+                elif not any(tensor.holds(needs) for tensor in there):
                     yield f"step {step.number} reads more of {needs.name!r} than tiles keep"
-
-
-def _repeated(names: Iterable[str]) -> set[str]:
-    """Names that come more than once."""
-    seen, found = set[str](), set[str]()
-    for name in names:
-        (found if name in seen else seen).add(name)
-    return found
 
 
 def _inside(parts: Ranges, windows: Ranges) -> bool:
