@@ -163,7 +163,7 @@ class _DeadlockError(Exception):
         self.what, self.where = what, where
 
 
-class Walk:
+class SyncWalk:
     """One execution.
 
     Args:
