@@ -241,7 +241,7 @@ def check_rows(plan: Arrangement, limit: int) -> None:
         begin = image.base + (row - image.rows.window[part][0]) * image.pitch
         return slice(begin, begin + image.pitch)
 
-    scratch = plan.schedule.scratch()
+    scratch = plan.schedule.scratch
     for number, step in enumerate(plan.schedule.steps, 1):
         part_of = step.result
         assert isinstance(part_of, Image)

@@ -17,7 +17,7 @@ from fitzroy.compiler.targets.edgetpu.fitting.strips import Segment
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.lowerings import depthwise, pools, sums
-from fitzroy.compiler.targets.edgetpu.memory.allocation import NoRoom, allocate_narrow
+from fitzroy.compiler.targets.edgetpu.memory.allocation import Addresses, NoRoom, allocate_narrow
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,25 +119,23 @@ def _patched(schedule: Schedule, overlap: depthwise.Overlap) -> Arrangement | Re
     schedule = schedule.with_layers(patches.layers)
     for change in (depthwise.with_room, strips.widened, pools.aligned, sums.aligned, strips.bound):
         schedule = schedule.changed(change(schedule.steps))
-    found = _addresses(schedule)
-    if isinstance(found, Refused):
-        return found
-    schedule, used = found
+    addresses = _addresses(schedule)
+    if isinstance(addresses, Refused):
+        return addresses
+    schedule = schedule.changed(addresses.changes())
+    schedule = schedule.changed(strips.bound(schedule.steps))
+    schedule = schedule.with_order(strips.ordered(schedule.steps, schedule.sharings))
     others = sum(step.cycles for step in unpatched if step.layer not in patches.layers)
-    return Arrangement(layered, schedule, patches, used, patches.cycles + others)
+    return Arrangement(layered, schedule, patches, addresses.used, patches.cycles + others)
 
 
-def _addresses(schedule: Schedule) -> tuple[Schedule, int] | Refused:
-    """The schedule with addresses, and bytes used from the bottom."""
+def _addresses(schedule: Schedule) -> Addresses | Refused:
+    """Addresses of all tensors."""
     layered = schedule.layered
     found = allocate_narrow(
-        schedule.lives(), reserved=schedule.scratch(), nbytes=layered.options.narrow_bytes
+        schedule.lives, reserved=schedule.scratch, nbytes=layered.options.narrow_bytes
     )
-    if isinstance(found, NoRoom):
-        return _refusal(layered, found)
-    schedule = schedule.changed(found.changes())
-    schedule = schedule.changed(strips.bound(schedule.steps))
-    return schedule.with_order(strips.ordered(schedule.steps, schedule.sharings)), found.used
+    return _refusal(layered, found) if isinstance(found, NoRoom) else found
 
 
 def _refusal(layered: Layered, missing: NoRoom) -> Refused:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fitzroy.compiler.targets.edgetpu.fitting import strips
 from fitzroy.compiler.targets.edgetpu.layers import halo
@@ -85,7 +86,8 @@ class Schedule:
         """The schedule with its steps in another order."""
         return replace(self, steps=tuple(steps))
 
-    def scratch(self) -> list[int]:
+    @cached_property
+    def scratch(self) -> tuple[int, ...]:
         """Narrow memory that the identity matrix, and then each step, use for themselves.
 
         Raises:
@@ -95,9 +97,10 @@ class Schedule:
         for step in self.steps:
             with refusing(step.layer.origin):
                 found.append(step.layer.scratch_bytes(step.tensors))
-        return found
+        return tuple(found)
 
-    def lives(self) -> list[Live]:
+    @cached_property
+    def lives(self) -> tuple[Live, ...]:
         """When tensors are in narrow memory; step 0 is that of the identity matrix.
 
         Strips of segments that may write over what they read may run in either order, so that what
@@ -120,10 +123,10 @@ class Schedule:
                     if born[tensor] < sharing.begin:
                         last[tensor] = max(last[tensor], sharing.end)
             overlaps[sharing.result] = Overlap(sharing.source, sharing.below, sharing.above)
-        return [
+        return tuple(
             Live(tensor, begin, last[tensor], overlaps.get(tensor))
             for tensor, begin in born.items()
-        ]
+        )
 
 
 def _changed(

@@ -163,7 +163,7 @@ class Search:
         depths = [
             round_up((1, *layered.type(layer.writes).shape)[-1], WORD) for layer in layered.layers
         ]
-        return cls(layered, schedule.lives(), schedule.scratch(), readers, depths)
+        return cls(layered, schedule.lives, schedule.scratch, readers, depths)
 
     def choose(self, capacity: int) -> list[Segment] | Refused:
         """The segments that take the fewest additional cycles of those that make everything fit.

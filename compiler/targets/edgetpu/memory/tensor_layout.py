@@ -105,7 +105,7 @@ class Axis:
     @property
     def most(self) -> int:
         """Extent of the largest window, with the slack."""
-        return max(end - begin for begin, end in self.window) + self.slack
+        return max([end - begin for begin, end in self.window]) + self.slack
 
 
 @dataclass(frozen=True, slots=True)

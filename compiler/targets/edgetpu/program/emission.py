@@ -72,7 +72,7 @@ def emitted(assignment: Assignment) -> Emission:
         Refused: those of a step cannot be made.
     """
     schedule, pieces = assignment.schedule, assignment.residency.pieces
-    steps, own = schedule.steps, schedule.scratch()
+    steps, own = schedule.steps, schedule.scratch
     narrow_bytes = schedule.layered.options.narrow_bytes
     builder, marks = Builder(), list[Mark]()
     builder.staging = IDENTITY

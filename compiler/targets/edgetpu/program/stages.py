@@ -449,9 +449,9 @@ class Allocated(Readable):
     @classmethod
     def of(cls, schedule: Schedule) -> Allocated:
         """The form of a schedule with addresses."""
-        identity, *scratch = schedule.scratch()
+        identity, *scratch = schedule.scratch
         nbytes = schedule.layered.options.narrow_bytes
-        lives = sorted(schedule.lives(), key=lambda live: (live.begin, live.tensor.base))
+        lives = sorted(schedule.lives, key=lambda live: (live.begin, live.tensor.base))
         steps = enumerate(zip(schedule.steps, scratch, strict=True), 1)
         return cls(
             (Capacity(nbytes, identity),),
