@@ -15,6 +15,7 @@ from fitzroy.base.options import given
 from fitzroy.cli.compile_edgetpu import Format, Reports, Request, Results
 from fitzroy.cli.files import check_directory, check_output, write_files
 from fitzroy.cli.help import OptionTexts, Outputs, TargetName, Verb, option_values
+from fitzroy.cli.models import Importing
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
@@ -87,11 +88,12 @@ def compile_model(
         list[str],
         typer.Argument(
             metavar="MODEL...",
-            help="A .tflite model or a graph in text form. Several share an Edge TPU: the first "
-            "ones get memory first.",
+            help="A .tflite or .onnx model, or a graph in text form. Several share an Edge TPU: "
+            "the first ones get memory first.",
         ),
     ],
     choice: Choice,
+    importing: Importing,
     results: Results,
     edgetpu: EdgeTpuOptions,
     reports: Reports,
@@ -116,7 +118,7 @@ def compile_model(
     terminal = Terminal(json=results.json, quiet=results.quiet)
     for name in models:
         check_model(name)
-    request = Request(models, results, edgetpu, reports)
+    request = Request(models, results, edgetpu, reports, importing.how)
     if results.format is Format.MODULE and compile_module.are_compiled(models):
         _refuse("compiled", edgetpu, reports, dump=results.dump)
         compile_module.write_compiled(terminal, request)
@@ -187,10 +189,9 @@ def _compile_program(terminal: Terminal, job: _Job) -> None:
     if request.results.dump is not None:
         check_directory(request.results.dump)
     with terminal.working("compiling") as progress:
-        source: Any = model
+        source = fitzroy.load(model, request.how)
         names: list[str] = []
         if job.outputs:
-            source = fitzroy.load(model)
             names = resolve_outputs(source, job.outputs)
         compilation = fitzroy.compile(
             source,
@@ -249,7 +250,7 @@ def _target(request: Request, target: str | None) -> tuple[str, list[Source] | N
     if target not in (None, _EDGETPU):
         return target, None
     try:
-        sources = [Source.read(path) for path in request.models]
+        sources = [Source.read(path, request.how) for path in request.models]
     except UnsupportedError:
         # Only the Edge TPU needs TFLite's own operators.
         if target is not None:

@@ -27,6 +27,7 @@ from fitzroy.cli.assemble import assemble_command
 from fitzroy.cli.bench import bench_command
 from fitzroy.cli.calibrate import calibrate_command
 from fitzroy.cli.compile import compile_command
+from fitzroy.cli.convert import convert_command
 from fitzroy.cli.debug import debug_command
 from fitzroy.cli.devices import devices_command, doctor_command
 from fitzroy.cli.disassemble import disassemble_command
@@ -60,6 +61,7 @@ _USAGE_ERRORS: tuple[type[Exception], ...] = tuple(
 
 VERBS: dict[str, Verb] = {
     "compile": compile_command,
+    "convert": convert_command,
     "run": run_command,
     "inspect": inspect_command,
     "explain": explain_command,
