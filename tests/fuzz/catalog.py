@@ -166,7 +166,7 @@ SUBJECTS: dict[str, Subject] = {
         graphs.files, graphs.target, graphs.parse, (FileKind.GRAPH_TEXT,), graphs.text_mutant
     ),
     "simulator": Subject(
-        chip.packages,
+        chip.simulated,
         chip.simulate,
         chip.read,
         (FileKind.DARWINN,),
