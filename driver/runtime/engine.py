@@ -76,7 +76,8 @@ class Engine:
         if found is None:
             found = Plan(executable)
             # After the plan, which says more of a script that makes no sense at all.
-            demand_script(executable)
+            if found.goes_by_hints:
+                demand_script(executable)
             with self._plans_lock:
                 _keep(self._plans, id(executable), found)
         return found

@@ -197,10 +197,15 @@ class Plan:
             self._check_complete(receipts)
 
     @property
+    def goes_by_hints(self) -> bool:
+        """Whether the host goes by the hints, and not by what the device announces."""
+        return self.events == INTERRUPTS_ONLY
+
+    @property
     def overlaps(self) -> bool:
         """Whether another program may be sent while this one is received."""
         known = all(isinstance(action, Receive | Await) for action in self.tail)
-        return known and self.events == INTERRUPTS_ONLY
+        return known and self.goes_by_hints
 
     # --- requests --------------------------------------------------------------------------------
 

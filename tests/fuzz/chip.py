@@ -128,7 +128,6 @@ def simulated() -> list[bytes]:
     return packages()
 
 
-
 def program_mutant(rng: random.Random, seed: bytes, seeds: list[bytes]) -> bytes:
     """A package with another program."""
     codes = _codes(seed)
@@ -141,7 +140,10 @@ def program_mutant(rng: random.Random, seed: bytes, seeds: list[bytes]) -> bytes
     package = darwinn.read_package(seed)
     stream = (package.executables[executable].instruction_bitstreams or [])[chunk]
     stream.bitstream = np.frombuffer(changed, np.uint8)
-    return darwinn.write_package(package)
+    try:
+        return darwinn.write_package(package)
+    except UNWRITABLE:
+        return seed
 
 
 @cache
@@ -262,4 +264,6 @@ def drive(data: bytes) -> None:
     wanted = _answers()[_program(program.package)]
     right = all(np.array_equal(values, wanted[name]) for name, values in answer.tensors.items())
     if compares and not right:
-        raise Misbehaviour("hints that are not refused give wrong outputs", "wrong outputs by hints")
+        raise Misbehaviour(
+            "hints that are not refused give wrong outputs", "wrong outputs by hints"
+        )
