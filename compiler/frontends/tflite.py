@@ -17,7 +17,8 @@ from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.custom import CustomAttributes
 from fitzroy.compiler.ops.definition import Call, Operator, TypeRuleError
-from fitzroy.compiler.reference import check
+from fitzroy.compiler.ops.shape import ReshapeAttributes
+from fitzroy.compiler.reference import check, known_results
 from fitzroy.formats import tflite
 from fitzroy.formats.detect import FileKind
 from fitzroy.formats.flat import ints
@@ -168,6 +169,8 @@ class _Importer:
         origin = Origin(self.path, self.index, number)
         node = Node(outputs[0], "custom", inputs, outputs, NO_ATTRIBUTES, origin)
         options: Any = operator.builtin_options
+        if options is None:
+            options = operator.builtin_options2
         known = TFLITE.get(name)
         if tflite.builtin_code(code) is tflite.BuiltinOperator.CUSTOM:
             raw = operator.custom_options
@@ -178,21 +181,50 @@ class _Importer:
                 f"no operator for {name}",
                 hint="supported operators are listed in docs/operators.md",
             )
+        inner = None
         if known is not None:
-            node = self.known(known, name, options, node)
-        # Checked before it becomes part of the graph, so that one bad operator is one diagnostic.
-        check(self.result, node)
-        self.result.add_node(node)
+            node, inner = self.known(known, name, options, node)
+        if inner is None:
+            self.insert(node)
+            return
+        (result,) = node.outputs
+        type = self.result.type(result)
+        part = Value(self.result.fresh(f"{result}/{node.op}"), type.with_shape(inner))
+        self.result.add_value(part)
+        self.insert(replace(node, name=part.name, outputs=(part.name,)))
+        shape = ReshapeAttributes(type.shape)
+        self.insert(Node(node.name, "reshape", (part.name,), (result,), shape, node.origin))
 
-    def known(self, known: Operator, name: str, options: Any, node: Node) -> Node:
-        """A node of a declared operator, from TFLite's operands and options."""
+    def insert(self, node: Node) -> None:
+        """Add a node, or its results if shapes or constants say what they are.
+
+        Raises:
+            TypeRuleError: its operands, attributes or results do not fit.
+        """
+        graph = self.result
+        # Checked before it becomes part of the graph, so that one bad operator is one diagnostic.
+        check(graph, node)
+        found = known_results(graph, node)
+        if found is None:
+            graph.add_node(node)
+            return
+        for name, data in found.items():
+            graph.set_value(Value(name, graph.type(name), data))
+
+    def known(
+        self, known: Operator, name: str, options: Any, node: Node
+    ) -> tuple[Node, tuple[int, ...] | None]:
+        """A node of a declared operator, and the shape of its result if it is not the file's."""
         call = Call.of(self.result, replace(node, op=known.name))
         try:
             imported = known.from_tflite(name, options, call)
         except (AttributeError, IndexError, ValueError) as error:
             # Options of another operator's type, or parameters of the wrong length.
             raise TypeRuleError(f"options or parameters do not fit {name}: {error}") from None
-        operands = node.inputs
+        operands = tuple(
+            self.reshaped(node, item, imported.reshaped.get(index))
+            for index, item in enumerate(node.inputs)
+        )
         if imported.operands is not None:
             if max(imported.operands, default=-1) >= len(operands):
                 raise TypeRuleError(f"{len(operands)} operands are too few")
@@ -202,7 +234,19 @@ class _Importer:
         node = replace(node, op=known.name, inputs=operands, attributes=imported.attributes)
         if known.custom:
             self.settle(known, node)
-        return node
+        return node, imported.inner
+
+    def reshaped(self, node: Node, name: str | None, shape: tuple[int, ...] | None) -> str | None:
+        """An operand, with another shape if there is one."""
+        if name is None or shape is None:
+            return name
+        value, stem = self.result.value(name), f"{node.name}/operand"
+        type = value.type.with_shape(shape)
+        if value.data is not None:
+            data = value.data.reshape(shape)
+            return self.result.add_constant(stem, data, type.quantization)
+        attributes = ReshapeAttributes(shape)
+        return self.result.emit("reshape", [name], type, attributes, stem=stem, origin=node.origin)
 
     def settle(self, known: Operator, node: Node) -> None:
         """Give results the types that only the operator knows; files leave them open."""
@@ -290,13 +334,15 @@ class _Exporter:
                 outputs=outputs,
                 custom_options=np.frombuffer(raw, np.uint8) if raw else None,
             )
+        second = type(exported.options) in tflite.BUILTIN_OPTIONS_2
         is_int8 = any(v is not None and v.type.dtype is DType.INT8 for v in call.inputs)
         version = exported.version or (_INT8_VERSIONS.get(exported.builtin, 1) if is_int8 else 1)
         return tflite.Operator(
             opcode_index=self.code(exported.builtin, version),
             inputs=np.array(inputs, np.int32),
             outputs=outputs,
-            builtin_options=exported.options,
+            builtin_options=None if second else exported.options,
+            builtin_options2=exported.options if second else None,
         )
 
     def operand(self, value: Value | None) -> int:

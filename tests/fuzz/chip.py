@@ -23,7 +23,7 @@ from tests.fuzz.tables import UNWRITABLE, spoil, walk
 from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
+from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.driver.runtime import engine
 from fitzroy.driver.runtime.devices import SIMULATED, DeviceOptions, virtual_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice

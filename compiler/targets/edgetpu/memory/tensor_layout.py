@@ -1,0 +1,276 @@
+"""Where tensors lie: split over the grid of tiles, in windows that consumers can read.
+
+Every tile owns a rectangle of an image and keeps a window of it: the hull of what it owns and of
+what its part of every consumer's result reads, borders of padding included. Channels are filled up
+to words. Vectors, 1 x 1 x C, are split into blocks of 64 channels on consecutive tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.output_layouts import even_parts
+
+ROWS = BEAGLE.tiles.rows
+COLUMNS = BEAGLE.tiles.columns
+TILES = BEAGLE.tiles.count
+EVERY = (1 << TILES) - 1
+LANES = BEAGLE.compute.lanes
+WORD = BEAGLE.memories.narrow.element_bytes
+
+Interval = tuple[int, int]
+"""Begin and end; empty if they are equal."""
+
+
+def round_up(value: int, unit: int) -> int:
+    """The smallest multiple of `unit` that is not below `value`."""
+    return -(-value // unit) * unit
+
+
+def split(extent: int, parts: int) -> tuple[Interval, ...]:
+    """Parts of an axis that is split evenly over rows or columns of tiles."""
+    return even_parts(extent, parts)
+
+
+def hull(intervals: Iterable[Interval]) -> Interval:
+    """The smallest interval that contains some; empty ones do not count."""
+    real = [(begin, end) for begin, end in intervals if begin < end]
+    if not real:
+        return (0, 0)
+    return min(begin for begin, _ in real), max(end for _, end in real)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What an operator reads along one axis to compute an interval of its result.
+
+    Attributes:
+        kernel: extent of the window, in elements.
+        stride: distance of windows.
+        dilation: distance of the elements of a window.
+        before: elements of padding in front of the first.
+        phases: distance of the results that there are windows for.
+        phase: the first of these results, less than `phases`.
+    """
+
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    phases: int = 1
+    phase: int = 0
+
+    def numbers(self, interval: Interval) -> Interval:
+        """Numbers of the windows whose results lie in an interval."""
+        begin, end = (-(-(bound - self.phase) // self.phases) for bound in interval)
+        return begin, end
+
+    def needs(self, interval: Interval) -> Interval:
+        """Elements that an interval of the result reads; may lie outside of the image."""
+        begin, end = self.numbers(interval)
+        if begin >= end:
+            return (0, 0)
+        first = begin * self.stride - self.before
+        return first, (end - 1) * self.stride - self.before + (self.kernel - 1) * self.dilation + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of an image on the tiles along it.
+
+    Attributes:
+        extent: elements.
+        owned: what each tile computes.
+        window: what each tile keeps.
+        slack: elements behind the largest window that operators may write over.
+    """
+
+    extent: int
+    owned: tuple[Interval, ...]
+    window: tuple[Interval, ...]
+    slack: int = 0
+
+    @classmethod
+    def of(cls, extent: int, parts: int, needs: Iterable[tuple[Interval, ...]]) -> Axis:
+        """An axis that is split evenly, with windows for what consumers need on each tile."""
+        owned = split(extent, parts)
+        wanted = list(needs)
+        window = tuple(
+            hull([owned[part], *[need[part] for need in wanted]]) for part in range(parts)
+        )
+        return cls(extent, owned, window)
+
+    @property
+    def most(self) -> int:
+        """Extent of the largest window, with the slack."""
+        return max(end - begin for begin, end in self.window) + self.slack
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Words of a tensor on a tile.
+
+    Attributes:
+        base: byte address of the first.
+        dims: count and stride in bytes of three loops, innermost first.
+    """
+
+    base: int
+    dims: tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
+
+    @property
+    def words(self) -> int:
+        """How many words."""
+        return self.dims[0][0] * self.dims[1][0] * self.dims[2][0]
+
+
+@dataclass(eq=False, slots=True)
+class Image:
+    """A tensor of rows, columns and channels in narrow memory.
+
+    Attributes:
+        name: name of the tensor.
+        rows: along the rows of the grid.
+        columns: along its columns.
+        channels: channels.
+        zero_point: stored value of zero, unsigned.
+        base: byte address of the window's first element, on every tile.
+    """
+
+    name: str
+    rows: Axis
+    columns: Axis
+    channels: int
+    zero_point: int
+    base: int = field(default=-1)
+
+    @property
+    def depth(self) -> int:
+        """Bytes of a pixel."""
+        return round_up(self.channels, WORD)
+
+    @property
+    def pitch(self) -> int:
+        """Bytes of a row of the window."""
+        return self.depth * self.columns.most
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on a tile."""
+        return self.pitch * self.rows.most
+
+    def owned(self, tile: int) -> tuple[Interval, Interval]:
+        """Rows and columns that a tile owns."""
+        row, column = divmod(tile, COLUMNS)
+        return self.rows.owned[row], self.columns.owned[column]
+
+    def area(self, tile: int) -> tuple[int, int]:
+        """Number of rows and columns that a tile owns."""
+        (top, bottom), (left, right) = self.owned(tile)
+        return bottom - top, right - left
+
+    def active(self, tile: int) -> bool:
+        """Whether a tile owns anything."""
+        return all(self.area(tile))
+
+    def window(self, tile: int) -> tuple[Interval, Interval]:
+        """Rows and columns that a tile keeps."""
+        row, column = divmod(tile, COLUMNS)
+        return self.rows.window[row], self.columns.window[column]
+
+    def cover(self, tile: int, area: tuple[Interval, Interval] | None = None) -> Cover | None:
+        """The words of some rows and columns of a tile, by default of those that it owns."""
+        (top, bottom), (left, right) = area or self.owned(tile)
+        height, width = bottom - top, right - left
+        if not height * width:
+            return None
+        return Cover(
+            self.address(tile, top, left),
+            ((self.depth // WORD, WORD), (width, self.depth), (height, self.pitch)),
+        )
+
+    def address(self, tile: int, y: int, x: int, channel: int = 0) -> int:
+        """Byte address of an element on a tile; it must lie in the window, or in its padding."""
+        (top, _), (left, _) = self.window(tile)
+        return self.base + (y - top) * self.pitch + (x - left) * self.depth + channel
+
+
+class Remote(Image):
+    """An image in the host's memory, which takes nothing of the chip's."""
+
+    @property
+    def nbytes(self) -> int:
+        """None."""
+        return 0
+
+
+@dataclass(eq=False, slots=True)
+class Vector:
+    """A tensor of channels only, in blocks on consecutive tiles.
+
+    Attributes:
+        name: name of the tensor.
+        channels: channels.
+        zero_point: stored value of zero, unsigned.
+        base: byte address of a tile's first block.
+        first: tile that has the first block.
+        sent: whether the layer that makes it has sent it to the host.
+    """
+
+    name: str
+    channels: int
+    zero_point: int
+    base: int = field(default=-1)
+    first: int = field(default=0)
+    sent: bool = field(default=False)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of 64 channels; the last one may have fewer."""
+        return -(-self.channels // LANES)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on a tile."""
+        return LANES * -(-self.blocks // TILES)
+
+    @property
+    def tiles(self) -> list[int]:
+        """Tiles that own something."""
+        return [tile for tile in range(TILES) if self.active(tile)]
+
+    def owner(self, block: int) -> int:
+        """The tile that has a block."""
+        return (self.first + block) % TILES
+
+    def held(self, tile: int) -> list[int]:
+        """Numbers of the blocks on a tile."""
+        return list(range((tile - self.first) % TILES, self.blocks, TILES))
+
+    def active(self, tile: int) -> bool:
+        """Whether a tile owns anything."""
+        return bool(self.held(tile))
+
+    def cover(self, tile: int) -> Cover | None:
+        """The words that a tile owns; of a short last block, words behind its end too."""
+        held = self.held(tile)
+        if not held:
+            return None
+        words = self.lanes(held[0]) // WORD
+        return Cover(self.base, ((words, WORD), (len(held), LANES), (1, 0)))
+
+    def lanes(self, block: int) -> int:
+        """Channels of a block, filled up to words."""
+        return min(LANES, round_up(self.channels, WORD) - LANES * block)
+
+
+Placed = Image | Vector
+
+
+def covered(tensor: Placed, result: Placed, tile: int) -> Cover | None:
+    """The words of a tensor at the places that a tile owns of a result of the same shape."""
+    if isinstance(tensor, Image) and isinstance(result, Image):
+        return tensor.cover(tile, result.owned(tile))
+    return tensor.cover(tile)
