@@ -6,9 +6,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import wraps
-from typing import TypeVar, TypeVarTuple
+from typing import Any, ParamSpec, TypeVar
 
-Args = TypeVarTuple("Args")
+P = ParamSpec("P")
 Result = TypeVar("Result")
 
 _ENTRY_BYTES = 1 << 10
@@ -16,8 +16,8 @@ _ENTRY_BYTES = 1 << 10
 
 
 def kept(
-    most: int, size: Callable[[Result], int]
-) -> Callable[[Callable[[*Args], Result]], Callable[[*Args], Result]]:
+    most: int, size: Callable[[Any], int]
+) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
     """Keep results of a function; those that were used least recently go first.
 
     Unlike `functools.lru_cache`, this counts bytes, because results of one function may be a
@@ -28,29 +28,30 @@ def kept(
         size: bytes of a result.
 
     Returns:
-        A decorator; arguments of the function have to be positional and hashable.
+        A decorator; arguments of the function have to be hashable.
     """
 
-    def decorate(make: Callable[[*Args], Result]) -> Callable[[*Args], Result]:
+    def decorate(make: Callable[P, Result]) -> Callable[P, Result]:
         found: OrderedDict[Hashable, tuple[Result, int]] = OrderedDict()
         lock = threading.Lock()
         used = 0
 
         @wraps(make)
-        def get(*args: *Args) -> Result:
+        def get(*args: P.args, **kwargs: P.kwargs) -> Result:
             nonlocal used
+            key = args, *kwargs.items()
             with lock:
-                entry = found.get(args)
+                entry = found.get(key)
                 if entry is not None:
-                    found.move_to_end(args)
+                    found.move_to_end(key)
                     return entry[0]
-            result = make(*args)
+            result = make(*args, **kwargs)
             count = size(result) + _ENTRY_BYTES
             if count > most // 4:
                 return result
             with lock:
-                if args not in found:
-                    found[args] = result, count
+                if key not in found:
+                    found[key] = result, count
                     used += count
                 while used > most:
                     used -= found.popitem(last=False)[1][1]

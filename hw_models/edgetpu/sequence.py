@@ -62,8 +62,10 @@ class Sequence:
 
     def ends(self, level: int) -> Array:
         """Position behind the last element of each iteration of a level."""
-        last = _iterations(self.traversal, level, self.partial_dim)[1:]
-        return last if self.main is None else self.main[last - 1] + 1
+        last: Array = _iterations(self.traversal, level, self.partial_dim)[1:]
+        if self.main is not None:
+            last = self.main[last - 1] + 1
+        return last
 
 
 @kept(_KEPT_BYTES, lambda found: found.nbytes)
@@ -134,9 +136,10 @@ class Gate:
         self.flag = watcher.flag
         self._end = end
         self._begins = numbers(begins)
-        # Most iterations have one size, so that no search is needed.
-        even = isinstance(self._begins, range) and self._begins.start == 0
-        self._step = 0 if not even else self._begins.step if len(begins) > 1 else end
+        self._step = 0
+        if isinstance(self._begins, range) and self._begins.start == 0:
+            # Most iterations have one size, so that no search is needed.
+            self._step = self._begins.step if len(begins) > 1 else end
 
     def _index(self, position: int) -> int:
         """Number of the first iteration that begins at a position or behind it."""
