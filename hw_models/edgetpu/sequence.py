@@ -53,12 +53,13 @@ class Sequence:
 
     def begins(self, level: int) -> Array:
         """Where each iteration of a level begins, with the prefix that belongs to it."""
-        first = _iterations(self.traversal, level, self.partial_dim)[:-1]
+        first: Array = _iterations(self.traversal, level, self.partial_dim)[:-1]
         if self.main is None:
             return first
         # A prefix stands before the first element of a run.
         runs = _iterations(self.traversal, self.level + 1, self.partial_dim)[:-1]
-        return self.main[first] - np.where(np.isin(first, runs), self.words, 0)
+        begins: Array = self.main[first] - np.where(np.isin(first, runs), self.words, 0)
+        return begins
 
     def ends(self, level: int) -> Array:
         """Position behind the last element of each iteration of a level."""
