@@ -149,7 +149,7 @@ def begins(data: bytes, graph: Graph, feeds: Mapping[str, Array]) -> str:
     for name in names:
         pair = [np.sort(x, axis=None) for x in (values[name], wanted[name])]
         if pair[0].size == pair[1].size and apart(*pair) > _ROUNDING:
-            return name
+            return str(name)
     return "none of the values of that name"
 
 
@@ -181,9 +181,9 @@ def measure(model: Model, file: Path, repeats: int) -> dict[str, Any]:
         row["begins"] = begins(data, kept, feeds)
     converted = write_model(export_model(kept))
     row["litert"] = difference(lite(converted, feeds, names), wanted)
-    compiled = fitzroy.compile(graph, target="xnnpack")
+    methods: Any = fitzroy.compile(graph, target="xnnpack").summary()["methods"]
     row["placed"] = {
-        target: nodes for method in compiled.summary()["methods"].values()
+        target: nodes for method in methods.values()
         for target, nodes in method["nodes"].items()
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:

@@ -116,7 +116,7 @@ _OPERATORS = (
 )  # fmt: skip
 
 
-def onnx_mutant(rng: random.Random, seed: bytes, _: list[bytes]) -> bytes:
+def onnx_mutant(rng: random.Random, seed: bytes, seeds: list[bytes]) -> bytes:
     """A model with a few of its fields changed."""
     import onnx
 
