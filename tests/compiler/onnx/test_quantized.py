@@ -34,7 +34,7 @@ def conversions(source: str, scale: str, zero: str, target: str) -> list[Any]:
 
 def converted_network(activation: type, filters: type) -> bytes:
     """Two convolutions, a rectifier, a sum and a matrix product between conversions."""
-    node = helper().make_node
+    node, rng = helper().make_node, np.random.default_rng(2)
     nodes = [
         *conversions("x", "sx", "zx", "x/d"),
         node("DequantizeLinear", ["w", "sw", "zw"], ["w/d"], axis=0),
@@ -60,11 +60,11 @@ def converted_network(activation: type, filters: type) -> bytes:
     constants = {
         "sx": np.float32(0.02), "zx": activation(zero), "zr": activation(zero - 120),
         "sr": np.float32(0.03), "sa": np.float32(0.06), "sp": np.float32(0.1),
-        "w": RNG.integers(-limit, limit, (4, 3, 3, 3)).astype(filters),
+        "w": rng.integers(-limit, limit, (4, 3, 3, 3)).astype(filters),
         "sw": scales, "zw": np.zeros(4, filters),
-        "b": RNG.integers(-500, 500, 4).astype(np.int32),
+        "b": rng.integers(-500, 500, 4).astype(np.int32),
         "sb": scales * np.float32(0.02), "zb": np.zeros(4, np.int32),
-        "m": RNG.integers(-limit, limit, (8, 5)).astype(filters),
+        "m": rng.integers(-limit, limit, (8, 5)).astype(filters),
         "sm": np.float32(0.01), "zm": filters(0),
     }  # fmt: skip
     arrays = {name: np.asarray(value) for name, value in constants.items()}
