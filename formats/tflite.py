@@ -19,7 +19,7 @@ import numpy as np
 from fitzroy.base import types
 from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.base.types import Array, DType, Quantization
-from fitzroy.formats import flat
+from fitzroy.formats import flat, sparse
 from fitzroy.formats.flat import (
     Table,
     UnknownMember,
@@ -1555,6 +1555,7 @@ DTYPES = {
     TensorType.FLOAT16: DType.FLOAT16,
     TensorType.FLOAT32: DType.FLOAT32,
     TensorType.FLOAT64: DType.FLOAT64,
+    TensorType.COMPLEX64: DType.COMPLEX64,
 }
 """Element types that have a counterpart outside TFLite."""
 
@@ -1862,15 +1863,15 @@ def buffer_bytes(model: Model, index: int, path: str = "") -> memoryview:
 
 
 def constant(model: Model, tensor: Tensor, path: str = "") -> Array | None:
-    """The value of a constant tensor, as a read-only view of the file.
+    """The value of a constant tensor, as a read-only view of the file unless it is sparse.
 
     Returns:
         An array of the tensor's shape and element type, or None if the tensor is computed.
 
     Raises:
         FormatError: the buffer does not hold as many bytes as the shape and type ask for.
-        UnsupportedError: sparse data, data in a file of its own, or an element type without
-            counterpart.
+        CapacityError: sparse data stands for more elements than the budget has memory for.
+        UnsupportedError: data in a file of its own, or an element type without counterpart.
     """
     if tensor.external_buffer:
         raise UnsupportedError(
@@ -1879,9 +1880,14 @@ def constant(model: Model, tensor: Tensor, path: str = "") -> Array | None:
     data = buffer_bytes(model, tensor.buffer, path)
     if not data:
         return None
-    if tensor.sparsity is not None:
-        raise UnsupportedError("sparse constant data", where=f"tensor {tensor.name!r}")
     shape, dtype = shape_of(tensor, path), dtype_of(tensor)
+    if tensor.sparsity is not None:
+        if len(data) % dtype.itemsize:
+            raise FormatError(
+                f"{len(data)} bytes of {dtype.value}", path=path, table=f"Tensor {tensor.name!r}"
+            )
+        stored = np.frombuffer(data, dtype.numpy.newbyteorder("<"))
+        return sparse.dense(tensor.sparsity, stored, shape, tensor.name or "", path)
     wanted = math.prod(shape) * dtype.itemsize
     if len(data) != wanted:
         raise FormatError(

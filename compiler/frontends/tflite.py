@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.frontend import Frontend
+from fitzroy.compiler.frontends.structs import ALIASES
+from fitzroy.compiler.frontends.variables import Variables, same_type
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.custom import CustomAttributes
 from fitzroy.compiler.ops.definition import Call, Operator, TypeRuleError
 from fitzroy.compiler.ops.shape import ReshapeAttributes
-from fitzroy.compiler.reference import check, known_results
+from fitzroy.compiler.reference import check, evaluate, known_results
 from fitzroy.formats import tflite
 from fitzroy.formats.detect import FileKind
 from fitzroy.formats.flat import ints
@@ -61,8 +64,12 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
 
 
 class _Importer:
-    def __init__(self, model: tflite.Model, path: str, index: int) -> None:
+    def __init__(
+        self, model: tflite.Model, path: str, index: int, callers: tuple[int, ...] = ()
+    ) -> None:
         self.model, self.path, self.index = model, path, index
+        self.callers = (*callers, index)
+        self.variables = Variables()
         assert model.subgraphs is not None
         self.subgraph = model.subgraphs[index]
         self.tensors = self.subgraph.tensors or []
@@ -70,6 +77,8 @@ class _Importer:
         self.result = Graph(name)
         self.names: dict[int, str] = {}
         self.rejects: list[Diagnostic] = []
+        self.inlined = False
+        self.open: set[str] = set()
 
     def graph(self) -> Graph:
         graph = self.result
@@ -85,7 +94,7 @@ class _Importer:
             name = self.name(index)
             graph.add_input(name, self.type(index))
         for index, tensor in enumerate(self.tensors):
-            if index in self.names:
+            if index in self.names or tensor.type == tflite.TensorType.RESOURCE:
                 continue
             data = None if index in produced else self.constant(index, tensor)
             if index in produced or data is not None:
@@ -102,6 +111,9 @@ class _Importer:
             if index not in self.names:
                 raise self.malformed(index, "is an output that nothing produces")
             graph.outputs.append(self.names[index])
+        if len(self.callers) == 1 and (self.variables.handles or self.inlined):
+            # Values that a variable or a branch gave another name have no source of their own.
+            graph.prune()
         try:
             graph.nodes()
         except InternalError:
@@ -117,6 +129,8 @@ class _Importer:
     def name(self, index: int) -> str:
         stem = self.tensors[index].name or f"tensor{index}"
         self.names[index] = self.result.fresh(stem)
+        if -1 in ints(self.tensors[index].shape_signature):
+            self.open.add(self.names[index])
         return self.names[index]
 
     def type(self, index: int) -> TensorType:
@@ -143,7 +157,10 @@ class _Importer:
         name = "unknown"
         try:
             name = tflite.operator_name(self.model, operator)
-            self.node(number, operator, name)
+            if name in STRUCTURAL:
+                STRUCTURAL[name](self, operator)
+            else:
+                self.node(number, operator, name)
         except (TypeRuleError, UnsupportedError) as error:
             hint = "" if isinstance(error, TypeRuleError) else error.hint
             what = str(error) if isinstance(error, TypeRuleError) else error.what
@@ -151,6 +168,83 @@ class _Importer:
             self.rejects.append(
                 Diagnostic(Severity.ERROR, "tflite-operator", where, what, hint=hint)
             )
+
+    # --- variables and subgraphs -----------------------------------------------------------------
+
+    def operands(self, operator: tflite.Operator, count: int, results: int) -> tuple[int, ...]:
+        """Tensors that an operator reads and writes, as many as it has to have."""
+        inputs, outputs = ints(operator.inputs), ints(operator.outputs)
+        if (len(inputs), len(outputs)) != (count, results) or min((*inputs, *outputs)) < 0:
+            raise TypeRuleError(f"{len(inputs)} operands and {len(outputs)} results")
+        return (*inputs, *outputs)
+
+    def var_handle(self, operator: tflite.Operator) -> None:
+        (handle,) = self.operands(operator, 0, 1)
+        options = operator.builtin_options
+        if not isinstance(options, tflite.VarHandleOptions):
+            raise TypeRuleError("the operator has no options")
+        key = (options.container or "", options.shared_name or "")
+        self.variables.handles[handle] = key
+
+    def read_variable(self, operator: tflite.Operator) -> None:
+        handle, result = self.operands(operator, 1, 1)
+        key = self.variables.of(handle)
+        held = self.variables.value(key)
+        same_type(key[1], self.result.type(held), self.type(result))
+        self.names[result] = held
+
+    def assign_variable(self, operator: tflite.Operator) -> None:
+        inputs = ints(operator.inputs)
+        if len(inputs) != 2 or inputs[1] not in self.names:
+            raise TypeRuleError("no handle and no value to assign")
+        key = self.variables.of(inputs[0])
+        self.variables.held[key] = self.names[inputs[1]]
+        self.variables.changed.add(key)
+
+    def call_once(self, operator: tflite.Operator) -> None:
+        options = operator.builtin_options
+        if not isinstance(options, tflite.CallOnceOptions):
+            raise TypeRuleError("the operator has no options")
+        inner = self.inner(options.init_subgraph_index)
+        graph = inner.graph()
+        if graph.inputs:
+            raise TypeRuleError("the subgraph that runs once has inputs")
+        for key, name in inner.variables.held.items():
+            (data,) = evaluate(graph.cut([name]), {}).values()
+            quantization = graph.type(name).quantization
+            self.variables.held[key] = self.result.add_constant(key[1], data, quantization)
+
+    def inner(self, index: int) -> _Importer:
+        """What imports a subgraph that an operator calls.
+
+        Raises:
+            TypeRuleError: it is being imported already.
+        """
+        if index in self.callers:
+            raise TypeRuleError(f"subgraph {index} calls itself")
+        return _Importer(self.model, self.path, index, self.callers)
+
+    def if_(self, operator: tflite.Operator) -> None:
+        """Put the branch that a constant condition takes into the graph."""
+        options, inputs = operator.builtin_options, ints(operator.inputs)
+        if not isinstance(options, tflite.IfOptions) or not inputs:
+            raise TypeRuleError("the operator has no options, or no condition")
+        condition = self.result.value(self.names[inputs[0]]).data
+        if condition is None or condition.size != 1:
+            raise TypeRuleError("the condition is computed at run time; it must be a constant")
+        taken = options.then_subgraph_index if condition.item() else options.else_subgraph_index
+        graph = self.inner(taken).graph()
+        given = [self.names[index] for index in inputs[1:]]
+        results = ints(operator.outputs)
+        if (len(given), len(results)) != (len(graph.inputs), len(graph.outputs)):
+            raise TypeRuleError(f"subgraph {taken} has other inputs or outputs")
+        for name, source in zip(graph.inputs, given, strict=True):
+            same_type(name, self.result.type(source), graph.type(name))
+        names = spliced(self.result, graph, given)
+        self.names.update(zip(results, names, strict=True))
+        self.inlined = True
+
+    # --- operators -------------------------------------------------------------------------------
 
     def label(self, operator: tflite.Operator) -> str:
         outputs = ints(operator.outputs)
@@ -173,27 +267,34 @@ class _Importer:
             options = operator.builtin_options2
         known = TFLITE.get(name)
         if tflite.builtin_code(code) is tflite.BuiltinOperator.CUSTOM:
+            # Files leave the types of custom operators' results open.
+            self.open.update(outputs)
             raw = operator.custom_options
             options, known = b"" if raw is None else raw.tobytes(), CUSTOM.get(name)
+            if known is None and name in ALIASES:
+                known = ALIASES[name][0]
             node = replace(node, attributes=CustomAttributes(name, options, code.version))
         elif known is None:
             raise UnsupportedError(
                 f"no operator for {name}",
                 hint="supported operators are listed in docs/operators.md",
             )
-        inner = None
+        final = None
         if known is not None:
-            node, inner = self.known(known, name, options, node)
-        if inner is None:
+            node, final = self.known(known, name, options, node)
+        if final is None:
             self.insert(node)
             return
         (result,) = node.outputs
         type = self.result.type(result)
-        part = Value(self.result.fresh(f"{result}/{node.op}"), type.with_shape(inner))
+        (found,) = OPS[node.op].infer(Call.of(self.result, node))
+        part = Value(self.result.fresh(f"{result}/{node.op}"), type.with_shape(found.shape))
         self.result.add_value(part)
         self.insert(replace(node, name=part.name, outputs=(part.name,)))
-        shape = ReshapeAttributes(type.shape)
-        self.insert(Node(node.name, "reshape", (part.name,), (result,), shape, node.origin))
+        reshape = Node(node.name, "reshape", (part.name,), (result,), ReshapeAttributes(final))
+        reshape = replace(reshape, origin=node.origin)
+        self.settle(reshape)
+        self.insert(reshape)
 
     def insert(self, node: Node) -> None:
         """Add a node, or its results if shapes or constants say what they are.
@@ -214,10 +315,11 @@ class _Importer:
     def known(
         self, known: Operator, name: str, options: Any, node: Node
     ) -> tuple[Node, tuple[int, ...] | None]:
-        """A node of a declared operator, and the shape of its result if it is not the file's."""
+        """A node of a declared operator, and the shape that its result is to have, if another."""
         call = Call.of(self.result, replace(node, op=known.name))
         try:
-            imported = known.from_tflite(name, options, call)
+            read = ALIASES[name][1] if name in ALIASES else partial(known.from_tflite, name)
+            imported = read(options, call)
         except (AttributeError, IndexError, ValueError) as error:
             # Options of another operator's type, or parameters of the wrong length.
             raise TypeRuleError(f"options or parameters do not fit {name}: {error}") from None
@@ -232,9 +334,9 @@ class _Importer:
         while operands and operands[-1] is None:
             operands = operands[:-1]
         node = replace(node, op=known.name, inputs=operands, attributes=imported.attributes)
-        if known.custom:
-            self.settle(known, node)
-        return node, imported.inner
+        if imported.reshape is None:
+            self.settle(node)
+        return node, imported.reshape
 
     def reshaped(self, node: Node, name: str | None, shape: tuple[int, ...] | None) -> str | None:
         """An operand, with another shape if there is one."""
@@ -248,12 +350,46 @@ class _Importer:
         attributes = ReshapeAttributes(shape)
         return self.result.emit("reshape", [name], type, attributes, stem=stem, origin=node.origin)
 
-    def settle(self, known: Operator, node: Node) -> None:
-        """Give results the types that only the operator knows; files leave them open."""
+    def settle(self, node: Node) -> None:
+        """Give results the types that only the operator knows, where the file leaves them open."""
         call = Call.of(self.result, node)
-        for value, found in zip(call.outputs, known.infer(call), strict=False):
-            type = TensorType(found.shape, found.dtype or value.type.dtype)
+        if self.open.isdisjoint(node.outputs):
+            return
+        for value, found in zip(call.outputs, OPS[node.op].infer(call), strict=False):
+            type = value.type.with_shape(found.shape)
+            if found.dtype is not None and found.dtype is not type.dtype:
+                type = TensorType(found.shape, found.dtype)
             self.result.set_value(Value(value.name, type))
+
+
+STRUCTURAL: dict[str, Callable[[_Importer, tflite.Operator], None]] = {
+    "ASSIGN_VARIABLE": _Importer.assign_variable,
+    "CALL_ONCE": _Importer.call_once,
+    "IF": _Importer.if_,
+    "READ_VARIABLE": _Importer.read_variable,
+    "VAR_HANDLE": _Importer.var_handle,
+}
+"""Builtin operators that say how a graph is made, and that it does not have itself."""
+
+
+def spliced(graph: Graph, inner: Graph, inputs: Sequence[str]) -> list[str]:
+    """Put a graph into another one; returns what its outputs are there.
+
+    Args:
+        graph: where it goes.
+        inner: what goes there; names get a prefix where they are taken.
+        inputs: values of `graph` for the inputs.
+    """
+    names = dict(zip(inner.inputs, inputs, strict=True))
+    for value in inner.values.values():
+        if value.name not in names:
+            names[value.name] = graph.fresh(value.name)
+            graph.add_value(replace(value, name=names[value.name]))
+    for node in inner.nodes():
+        read = tuple(None if name is None else names[name] for name in node.inputs)
+        made = tuple(names[name] for name in node.outputs)
+        graph.add_node(replace(node, name=made[0], inputs=read, outputs=made))
+    return [names[name] for name in inner.outputs]
 
 
 # --- export --------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from fitzroy.compiler.ops import (
     reduction,
     resize,
     shape,
+    spectral,
+    unpooling,
 )
 from fitzroy.compiler.ops.definition import CUSTOM, OPS, TFLITE, attributes_of
 
@@ -41,4 +43,6 @@ __all__ = [
     "reduction",
     "resize",
     "shape",
+    "spectral",
+    "unpooling",
 ]

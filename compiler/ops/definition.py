@@ -119,13 +119,13 @@ class Imported:
         operands: which of TFLite's operands the node keeps, in the operator's order; None keeps
             all. The others, such as a shape, have become attributes.
         reshaped: operands of TFLite that get another shape first, by index.
-        inner: shape of the node's result, if a reshape has to make the file's of it.
+        reshape: shape that a reshape has to give the node's result, if the operator's is another.
     """
 
     attributes: Attributes
     operands: tuple[int, ...] | None = None
     reshaped: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    inner: tuple[int, ...] | None = None
+    reshape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
