@@ -90,7 +90,7 @@ class _Tree:
         places: list[Indices] = [np.zeros(0, np.int64)] * len(extents)
         nodes, walked = 1, list[int]()
         # Every node has an element or the end of a segment, both of which the file holds.
-        most = max(len(values), *(len(self.list(level.array_segments)) for level in self.levels))
+        most = max(len(values), *(len(self.stored(level.array_segments)) for level in self.levels))
         for axis, level in zip(self.order, self.levels, strict=True):
             parents, found = self.children(level, nodes, extents[axis], most)
             for earlier in walked:
@@ -114,7 +114,7 @@ class _Tree:
             return np.repeat(np.arange(nodes), extent), np.tile(np.arange(extent), nodes)
         if level.format != _COMPRESSED:
             raise self.malformed(f"a level of format {level.format}")
-        segments, indices = self.list(level.array_segments), self.list(level.array_indices)
+        segments, indices = self.stored(level.array_segments), self.stored(level.array_indices)
         counts = np.diff(segments)
         if len(segments) != nodes + 1 or segments[0] or (counts < 0).any():
             raise self.malformed(f"{len(segments)} ends of segments for {nodes} nodes")
@@ -124,7 +124,7 @@ class _Tree:
             raise self.malformed(f"index {indices.max()} of {extent}")
         return np.repeat(np.arange(nodes), counts), indices
 
-    def list(self, held: SparseIndices | UnknownMember | None) -> Indices:
+    def stored(self, held: SparseIndices | UnknownMember | None) -> Indices:
         if isinstance(held, UnknownMember):
             raise UnsupportedError(
                 "sparse data with indices of an unknown kind", where=f"tensor {self.name!r}"

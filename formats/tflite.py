@@ -1619,9 +1619,6 @@ def validate(model: Model, path: str = "") -> None:
     # Buffer 0 means "no data" even in a file that lists no buffers at all.
     buffers = max(len(model.buffers or ()), 1)
     external = {0, *(item.id for item in model.external_buffers or ())}
-    for number, item in enumerate(model.metadata or ()):
-        check("buffer", (item.buffer,), buffers, f"Metadata {number}")
-    check("buffer", ints(model.metadata_buffer), buffers, "Model.metadata_buffer")
     for number, group in enumerate(model.external_buffers or ()):
         check(
             "group", (group.group,), len(model.external_buffer_groups or ()),
@@ -1657,6 +1654,21 @@ def validate(model: Model, path: str = "") -> None:
         tensors = len(model.subgraphs[signature.subgraph_index].tensors or ())
         for entry in (*(signature.inputs or ()), *(signature.outputs or ())):
             check("tensor", (entry.tensor_index,), tensors, f"{name}, TensorMap {entry.name}")
+
+
+def stale_metadata(model: Model) -> list[str]:
+    """What metadata refers to buffers that the model does not have.
+
+    Tools that remove buffers may leave such entries behind; no operator reads them.
+    """
+    count = max(len(model.buffers or ()), 1)
+    entries = [(repr(item.name or ""), item.buffer) for item in model.metadata or ()]
+    entries += [("the list of metadata buffers", index) for index in ints(model.metadata_buffer)]
+    return [
+        f"{name} names buffer {index} of {count}"
+        for name, index in entries
+        if not 0 <= index < count
+    ]
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,13 @@ from fitzroy.compiler.frontends.variables import Variables, same_type
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.custom import CustomAttributes
-from fitzroy.compiler.ops.definition import Call, Operator, TypeRuleError
+from fitzroy.compiler.ops.definition import WIDE_ACTIVATIONS, Call, Operator, TypeRuleError
 from fitzroy.compiler.ops.shape import ReshapeAttributes
 from fitzroy.compiler.reference import check, evaluate, known_results
 from fitzroy.formats import tflite
 from fitzroy.formats.detect import FileKind
 from fitzroy.formats.flat import ints
+from fitzroy.hw_models.numerics import dequantize
 
 
 class TfliteFrontend(Frontend):
@@ -45,7 +46,8 @@ class TfliteFrontend(Frontend):
 def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> Graph:
     """The graph of one subgraph of a model.
 
-    Variable tensors, which hold state between runs, are taken at their initial value, zero.
+    Variables, which hold state between runs, are taken at their initial value; a remark of the
+    graph says so where operators change them.
 
     Args:
         model: a model as `tflite.read_model` gives it.
@@ -60,7 +62,12 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
     subgraphs = model.subgraphs or []
     if not 0 <= subgraph < len(subgraphs):
         raise FormatError(f"subgraph {subgraph} of {len(subgraphs)}", path=path, table="Model")
-    return _Importer(model, path, subgraph).graph()
+    graph = _Importer(model, path, subgraph).graph()
+    graph.remarks += [
+        Diagnostic(Severity.WARNING, "stale-metadata", path or graph.name, f"metadata: {text}")
+        for text in tflite.stale_metadata(model)
+    ]
+    return graph
 
 
 class _Importer:
@@ -111,6 +118,12 @@ class _Importer:
             if index not in self.names:
                 raise self.malformed(index, "is an output that nothing produces")
             graph.outputs.append(self.names[index])
+        if self.variables.changed:
+            names = ", ".join(sorted(name for _, name in self.variables.changed))
+            what = f"every inference begins with the first values of the variables {names}"
+            hint = "what an inference assigns to them does not last until the next"
+            remark = Diagnostic(Severity.WARNING, "initial-state", self.path, what, hint=hint)
+            graph.remarks.append(remark)
         if len(self.callers) == 1 and (self.variables.handles or self.inlined):
             # Values that a variable or a branch gave another name have no source of their own.
             graph.prune()
@@ -162,12 +175,20 @@ class _Importer:
             else:
                 self.node(number, operator, name)
         except (TypeRuleError, UnsupportedError) as error:
-            hint = "" if isinstance(error, TypeRuleError) else error.hint
+            hint = self.hint(operator) if isinstance(error, TypeRuleError) else error.hint
             what = str(error) if isinstance(error, TypeRuleError) else error.what
             where = f"operator {number} ({name}, {self.label(operator)})"
             self.rejects.append(
                 Diagnostic(Severity.ERROR, "tflite-operator", where, what, hint=hint)
             )
+
+    def hint(self, operator: tflite.Operator) -> str:
+        """What to do about an operator whose types do not fit."""
+        for index in (*ints(operator.inputs), *ints(operator.outputs)):
+            tensor = self.tensors[index] if index >= 0 else tflite.Tensor()
+            if tensor.type == tflite.TensorType.INT16 and tensor.quantization is not None:
+                return WIDE_ACTIVATIONS
+        return ""
 
     # --- variables and subgraphs -----------------------------------------------------------------
 
@@ -324,7 +345,7 @@ class _Importer:
             # Options of another operator's type, or parameters of the wrong length.
             raise TypeRuleError(f"options or parameters do not fit {name}: {error}") from None
         operands = tuple(
-            self.reshaped(node, item, imported.reshaped.get(index))
+            self.reshaped(node, self.real(name, node, item), imported.reshaped.get(index))
             for index, item in enumerate(node.inputs)
         )
         if imported.operands is not None:
@@ -337,6 +358,19 @@ class _Importer:
         if imported.reshape is None:
             self.settle(node)
         return node, imported.reshape
+
+    def real(self, builtin: str, node: Node, name: str | None) -> str | None:
+        """An operand; quantized weights of an operator on real numbers as those real numbers."""
+        if name is None or builtin not in HYBRID:
+            return name
+        value, result = self.result.value(name), self.result.type(node.outputs[0])
+        quantization = value.type.quantization
+        if quantization is None or value.data is None or result.dtype is not DType.FLOAT32:
+            return name
+        where = f"weights {name!r} as float32"
+        budget.demand(4 * value.type.size, where, where=self.path)
+        data = dequantize(value.data, quantization)
+        return self.result.add_constant(f"{name}/real", data)
 
     def reshaped(self, node: Node, name: str | None, shape: tuple[int, ...] | None) -> str | None:
         """An operand, with another shape if there is one."""
@@ -362,6 +396,18 @@ class _Importer:
             self.result.set_value(Value(value.name, type))
 
 
+HYBRID = frozenset(
+    {
+        "BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "EMBEDDING_LOOKUP", "FULLY_CONNECTED",
+        "TRANSPOSE_CONV", "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    }
+)  # fmt: skip
+"""Operators that may have quantized weights with real activations.
+
+LiteRT rounds the activations to 8 bits in every inference, by the range of each row, and computes
+with integers. Here the weights are what they stand for, and activations stay as they are.
+"""
+
 STRUCTURAL: dict[str, Callable[[_Importer, tflite.Operator], None]] = {
     "ASSIGN_VARIABLE": _Importer.assign_variable,
     "CALL_ONCE": _Importer.call_once,
@@ -370,6 +416,18 @@ STRUCTURAL: dict[str, Callable[[_Importer, tflite.Operator], None]] = {
     "VAR_HANDLE": _Importer.var_handle,
 }
 """Builtin operators that say how a graph is made, and that it does not have itself."""
+
+
+def is_faithful(model: tflite.Model, graph: Graph) -> bool:
+    """Whether every node of a graph is an operator of the model's main subgraph, and no other is.
+
+    Variables, branches and slices that drop dimensions become other nodes.
+    """
+    assert model.subgraphs is not None
+    operators = model.subgraphs[0].operators or []
+    origins = [node.origin.index for node in graph.nodes() if node.origin is not None]
+    names = {tflite.operator_name(model, operator) for operator in operators}
+    return len(set(origins)) == len(origins) and names.isdisjoint(STRUCTURAL)
 
 
 def spliced(graph: Graph, inner: Graph, inputs: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from fitzroy.compiler.ops import (
     resize,
     shape,
     spectral,
+    suppression,
     unpooling,
 )
 from fitzroy.compiler.ops.definition import CUSTOM, OPS, TFLITE, attributes_of
@@ -44,5 +45,6 @@ __all__ = [
     "resize",
     "shape",
     "spectral",
+    "suppression",
     "unpooling",
 ]

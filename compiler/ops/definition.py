@@ -23,6 +23,12 @@ Arrays = Sequence[Array | None]
 
 A = TypeVar("A", bound=Attributes)
 
+WIDE_ACTIVATIONS = (
+    "activations of 16 bits (the converter's 16x8 mode) run on no target here: convert the model"
+    " with int8 activations, or convert it as float and quantize it with fitzroy quantize"
+)
+"""What to do about a model that computes with quantized int16 activations."""
+
 
 class TypeRuleError(Exception):
     """Operand types or attributes that the operator does not admit; the text says which."""

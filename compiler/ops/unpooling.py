@@ -182,7 +182,8 @@ class MaxUnpool(ArgMaxPooling):
         top, left = self._corner(call)
         finite = np.nan_to_num(positions, nan=-1, posinf=-1, neginf=-1)
         index = np.clip(np.trunc(finite), -1, 2**31 - 1).astype(np.int64)
-        image, row, column, channel = np.indices(x.shape, sparse=True)
+        grid: tuple[Array, ...] = np.indices(x.shape, sparse=True)
+        image, row, column, channel = grid
         y = row * a.stride[0] - top + index // a.kernel[1]
         z = column * a.stride[1] - left + index % a.kernel[1]
         inside = (index >= 0) & (y >= 0) & (y < shape[1]) & (z >= 0) & (z < shape[2])

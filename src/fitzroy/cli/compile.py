@@ -15,6 +15,7 @@ from fitzroy.base.options import given
 from fitzroy.cli.compile_edgetpu import Format, Reports, Request, Results
 from fitzroy.cli.files import check_directory, check_output, write_files
 from fitzroy.cli.help import OptionTexts, Outputs, TargetName, Verb, option_values
+from fitzroy.cli.models import warn_of
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
@@ -373,7 +374,9 @@ def _memory(compilation: Compilation) -> dict[str, Any]:
 
 
 def _warn(terminal: Terminal, compilation: Compilation) -> None:
-    """Say which operators do not run on the first target, and why."""
+    """Say what is remarkable of the models, which operators run elsewhere, and why."""
+    for graph in compilation.graphs.values():
+        warn_of(terminal, graph)
     for placements in compilation.placements.values():
         rejects = [reject for placement in placements for reject in placement.rejects]
         if not rejects:

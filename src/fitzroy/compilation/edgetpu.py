@@ -14,7 +14,7 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import DType
 from fitzroy.compilation.loading import load
 from fitzroy.compiler.frontends.frontend import frontend_for
-from fitzroy.compiler.frontends.tflite import export_model, import_model
+from fitzroy.compiler.frontends.tflite import export_model, import_model, is_faithful
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.partition import HOST, Placement, Rejects, title
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
@@ -84,11 +84,17 @@ class Source:
             UnsupportedError: it has operators without counterpart.
         """
         name, data = os.fspath(path), read_file(path)
-        if frontend_for(data, name).kind is FileKind.TFLITE:
-            model = tflite.read_model(data, name)
-        else:
+        if frontend_for(data, name).kind is not FileKind.TFLITE:
             model = export_model(load(path))
-        return cls(name, len(data), model, import_model(model, path=name))
+            return cls(name, len(data), model, import_model(model, path=name))
+        model = tflite.read_model(data, name)
+        graph = import_model(model, path=name)
+        if not is_faithful(model, graph):
+            # The operators of the file are not those that are mapped; these are written instead.
+            remarks, model = graph.remarks, export_model(graph)
+            graph = import_model(model, path=name)
+            graph.remarks = remarks
+        return cls(name, len(data), model, graph)
 
     @classmethod
     def of(cls, graph: Graph) -> Source:
