@@ -343,7 +343,7 @@ def test_fields_are_where_litert_reads_them(cls: type[Table]) -> None:
 
     values: dict[str, Any] = {}
     numbers = itertools.count(3)
-    for _, name, kind in cls.plan().fields:
+    for _, name, kind in cls.declared().fields:
         if isinstance(kind, flat._Scalar):
             default = getattr(cls(), name)
             values[name] = not default if kind.code == "?" else type(default)(next(numbers))
@@ -365,7 +365,7 @@ def test_fields_are_where_litert_reads_them(cls: type[Table]) -> None:
     def read(name: str, suffix: str = "", *arguments: int) -> Any:
         return getattr(theirs, accessors[(name.replace("_", "") + suffix).lower()])(*arguments)
 
-    for _, name, kind in cls.plan().fields:
+    for _, name, kind in cls.declared().fields:
         ours = values[name]
         if isinstance(kind, flat._Scalar):
             assert read(name) == ours

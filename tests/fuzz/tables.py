@@ -27,7 +27,7 @@ def walk(value: object) -> Iterator[Table]:
     """A table, and the tables in it."""
     if isinstance(value, Table):
         yield value
-        for _, name, _kind in value.plan().fields:
+        for _, name, _kind in value.declared().fields:
             yield from walk(getattr(value, name))
     elif isinstance(value, list):
         for item in value:
@@ -36,7 +36,7 @@ def walk(value: object) -> Iterator[Table]:
 
 def spoil(rng: random.Random, table: Table) -> None:
     """Change one field of a table."""
-    names = [name for _, name, _kind in table.plan().fields]
+    names = [name for _, name, _kind in table.declared().fields]
     if not names:
         return
     name = rng.choice(names)

@@ -22,13 +22,13 @@ from fitzroy.compiler.targets.edgetpu.layers.refusal import CAPACITY, Refused
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
 from fitzroy.compiler.targets.edgetpu.partition.divide import (
-    NAME,
     Segment,
     concerned,
     consecutive,
     divide,
     refusals,
 )
+from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 from fitzroy.compiler.targets.edgetpu.program.confirmation import (
     UnconfirmedError,
     refuse_unconfirmed,

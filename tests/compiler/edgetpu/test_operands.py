@@ -19,9 +19,9 @@ from fitzroy.compiler.ops.recurrent import OPERANDS, LstmAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, ReshapeAttributes, SplitAttributes
 from fitzroy.compiler.targets.edgetpu.parameters.operands import (
     FilterOperand,
+    Location,
     MoverOperand,
     Operand,
-    Placement,
     SequenceOperand,
     SoftmaxOperand,
     locate,
@@ -124,8 +124,8 @@ def blob_of(found: list[Operand], order: WordOrder = WordOrder.IC_OUTER) -> Arra
     return np.concatenate(parts)
 
 
-def positions(placements: list[Placement]) -> list[tuple[int, int]]:
-    return [(p.blob, p.offset) for p in placements]
+def positions(locations: list[Location]) -> list[tuple[int, int]]:
+    return [(p.blob, p.offset) for p in locations]
 
 
 def test_operands_come_in_the_order_of_operators() -> None:

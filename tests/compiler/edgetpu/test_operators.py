@@ -34,10 +34,10 @@ from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings.normalization import ONE, RECIPROCAL_ROOT
 from fitzroy.compiler.targets.edgetpu.lowerings.resize import Scaling
-from fitzroy.compiler.targets.edgetpu.lowerings.rows_as_pixels import grid
 from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import Together, _phases
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Reach
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
+from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
 from fitzroy.hw_models.numerics import Arithmetic, Sampling
 from fitzroy.linker.packages.darwinn import link
 

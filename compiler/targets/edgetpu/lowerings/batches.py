@@ -21,12 +21,18 @@ from fitzroy.compiler.ops.shape import (
     StridedSliceAttributes,
 )
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
-from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, rows_of_images, several
+from fitzroy.compiler.targets.edgetpu.layers.legalize import (
+    Legalizer,
+    legalizes_first,
+    rows_of_images,
+    several,
+)
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import assemble, keeps_bytes, temporary
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
+from fitzroy.compiler.targets.edgetpu.reshaping.views import apply_to_parts
 
 _AS_A_WHOLE = frozenset(
     ["reshape", "transpose", "pack", "unpack", "fully_connected", "batch_matmul", "softmax"]
@@ -34,7 +40,20 @@ _AS_A_WHOLE = frozenset(
 """Operators whose rules take tensors of any shape."""
 
 
-def by_images(legalizer: Legalizer, call: Call) -> bool:
+@legalizes_first
+def by_parts(legalizer: Legalizer, call: Call) -> bool:
+    """Legalize an operator part by part if its operand is a view, or has several images.
+
+    Returns:
+        Whether it did; otherwise the rule of the operator applies.
+
+    Raises:
+        UnsupportedError: there are several images, and it cannot be computed image by image.
+    """
+    return apply_to_parts(legalizer, call) or _by_images(legalizer, call)
+
+
+def _by_images(legalizer: Legalizer, call: Call) -> bool:
     """Legalize an operator of several images for each of them; whether it is one.
 
     Raises:

@@ -39,15 +39,14 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Window,
     filled,
 )
-from fitzroy.compiler.targets.edgetpu.layers.legalize import (
-    Legalizer,
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options, Recipes
+from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
     image_operand,
-    legalizes,
     one_position,
     plain_convolution,
     reach,
 )
-from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options, Recipes
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import (
     REST_ROWS,
     Convolution,

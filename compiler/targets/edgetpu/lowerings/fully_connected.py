@@ -25,8 +25,8 @@ from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import WeightStream, send
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, filter_operand, legalizes
+from fitzroy.compiler.targets.edgetpu.lowerings.batch_matmul import multiplied_rows
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import vectors_of
-from fitzroy.compiler.targets.edgetpu.lowerings.rows_as_pixels import multiplied_rows
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
     TILES,

@@ -32,7 +32,6 @@ from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     matrices,
     narrow_bytes,
 )
-from fitzroy.compiler.targets.edgetpu.lowerings.rows_as_pixels import as_positions, from_positions
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     EVERY,
     TILES,
@@ -45,6 +44,7 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     OutputStage,
     copy_stage,
 )
+from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import as_positions, from_positions
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.conversion import NarrowToWide
 from fitzroy.hw_models.isa.tensor import NluTable, TensorOp

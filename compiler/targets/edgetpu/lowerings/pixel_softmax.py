@@ -26,8 +26,8 @@ from fitzroy.compiler.targets.edgetpu.lowerings.normalization import (
     interpolated,
     powers,
 )
-from fitzroy.compiler.targets.edgetpu.lowerings.rows_as_pixels import from_positions, grid
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage, copy_stage
+from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import from_positions, grid
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.tensor import NluTable
 

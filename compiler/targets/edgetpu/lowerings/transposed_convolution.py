@@ -19,12 +19,11 @@ from fitzroy.base.types import Array
 from fitzroy.compiler.ops.convolution import TransposeConvAttributes
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Window
-from fitzroy.compiler.targets.edgetpu.layers.legalize import (
-    Legalizer,
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
     as_convolution,
     convolution_of,
     image_operand,
-    legalizes,
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Interval, Placed, Reach, hull

@@ -34,6 +34,7 @@ from fitzroy.compiler.ops.recurrent import (
     LstmAttributes,
 )
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, SplitAttributes
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import SIGNED_OFFSET
 from fitzroy.hw_models.parameters import (
     BLOB_ALIGNMENT,
     BLOCK_CHANNELS,
@@ -63,9 +64,6 @@ from fitzroy.hw_models.parameters import (
 )
 
 Bytes = npt.NDArray[np.uint8]
-
-SIGNED_OFFSET = 128
-"""What is added to int8 weights and zero points: the blob holds them as uint8."""
 
 STATE_SUFFIX = "_variable_output"
 """What compilers append to the name of a state tensor for the output that carries it on."""
@@ -214,7 +212,7 @@ class SequenceOperand(Operand):
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class Location:
     """Where an operand lies.
 
     Attributes:
@@ -582,7 +580,7 @@ def with_prefix(graph: Graph, operand: FilterOperand, prefix: Prefix) -> FilterO
 # --- from operands to places ---------------------------------------------------------------------
 
 
-def locate(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Placement]:
+def locate(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Location]:
     """Find the operands of the model that was compiled, by their bytes.
 
     Compilers do not always keep the order of operators, and move operators' constants in between;
@@ -593,7 +591,7 @@ def locate(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Placement]
         blobs: parameter blobs of the package's executables.
 
     Returns:
-        One placement per operand in their order; optional ones that occur nowhere are left out.
+        One location per operand in their order; optional ones that occur nowhere are left out.
 
     Raises:
         LinkError: naming the operators that were not found.
@@ -611,11 +609,11 @@ def locate(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Placement]
 
 def search(
     wanted: Sequence[Operand], blobs: Sequence[Bytes]
-) -> tuple[list[Placement], list[Operand]]:
+) -> tuple[list[Location], list[Operand]]:
     """What `locate` finds, and the required operands that it does not."""
     contents = [blob.tobytes() for blob in blobs]
     free = [np.ones(len(blob) // BLOB_ALIGNMENT, bool) for blob in blobs]
-    places: dict[int, Placement] = {}
+    places: dict[int, Location] = {}
     # What need not be there must not take the place of what must, nor of anything longer.
     order = sorted(
         range(len(wanted)),
@@ -633,7 +631,7 @@ def search(
 
 def _finds(
     operand: Operand, contents: Sequence[bytes], free: Sequence[npt.NDArray[np.bool_]]
-) -> Iterator[Placement]:
+) -> Iterator[Location]:
     """Places that hold the operand's bytes and belong to no other, in order."""
     packed = [(layout, operand.pack(layout).tobytes()) for layout in operand.layouts]
     for _, data in packed:
@@ -643,16 +641,16 @@ def _finds(
                 units = slice(offset // BLOB_ALIGNMENT, (offset + len(data)) // BLOB_ALIGNMENT)
                 if offset % BLOB_ALIGNMENT == 0 and free[number][units].all():
                     layouts = tuple(other for other, same in packed if same == data)
-                    yield Placement(operand, number, offset, layouts)
+                    yield Location(operand, number, offset, layouts)
                 offset = content.find(data, units.start * BLOB_ALIGNMENT + BLOB_ALIGNMENT)
 
 
-def place(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Placement]:
+def place(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Location]:
     """Find where operands belong from their order and sizes, whatever weights are there.
 
     For a source with other weights than the compiled model's. The operands must fill every blob in
     the order of operators, except for rows of zeros and ones in between: the one-hot convolutions
-    by which compilers move elements, which get no placements. Bytes that no parameter occupies, and
+    by which compilers move elements, which get no locations. Bytes that no parameter occupies, and
     zero points per channel, must be what the layouts say.
 
     Args:
@@ -660,7 +658,7 @@ def place(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Placement]:
         blobs: parameter blobs of the package's executables.
 
     Returns:
-        One placement per operand in their order, without one-hot convolutions and without optional
+        One location per operand in their order, without one-hot convolutions and without optional
         ones that the model lacks.
 
     Raises:
@@ -673,21 +671,21 @@ def place(wanted: Sequence[Operand], blobs: Sequence[Bytes]) -> list[Placement]:
             )
     movers = [_mover_rows(blob) for blob in blobs]
     # Ends of what is placed, with the number of ways to get there and one of them.
-    reached: dict[tuple[int, ...], tuple[int, tuple[Placement, ...]]] = {(0,) * len(blobs): (1, ())}
+    reached: dict[tuple[int, ...], tuple[int, tuple[Location, ...]]] = {(0,) * len(blobs): (1, ())}
     for operand in wanted:
         if isinstance(operand, MoverOperand):
             continue
-        following: dict[tuple[int, ...], tuple[int, tuple[Placement, ...]]] = {}
-        known: dict[tuple[int, int], tuple[Placement, ...]] = {}
+        following: dict[tuple[int, ...], tuple[int, tuple[Location, ...]]] = {}
+        known: dict[tuple[int, int], tuple[Location, ...]] = {}
         for ends, (ways, path) in reached.items():
             steps = [(ends, path)] if operand.optional else []
             for number, end in enumerate(ends):
                 if (number, end) not in known:
                     fits = _fits(operand, number, end, blobs[number], movers[number])
                     known[number, end] = tuple(fits)
-                for placement in known[number, end]:
-                    moved = (*ends[:number], placement.end, *ends[number + 1 :])
-                    steps.append((moved, (*path, placement)))
+                for location in known[number, end]:
+                    moved = (*ends[:number], location.end, *ends[number + 1 :])
+                    steps.append((moved, (*path, location)))
             for moved, longer in steps:
                 count, first = following.get(moved, (0, longer))
                 following[moved] = (count + ways, first)
@@ -736,7 +734,7 @@ def _is_end(offset: int, movers: Sequence[int]) -> bool:
 
 def _fits(
     operand: Operand, number: int, end: int, blob: Bytes, movers: Sequence[int]
-) -> Iterator[Placement]:
+) -> Iterator[Location]:
     """Placements of an operand in one blob behind what is placed already."""
     sizes = dict.fromkeys(layout.nbytes for layout in operand.layouts)
     for skipped in range(movers[end // BLOB_ALIGNMENT] + 1):
@@ -749,7 +747,7 @@ def _fits(
                 if layout.nbytes == size and _admits(operand, layout, data)
             )
             if layouts:
-                yield Placement(operand, number, offset, layouts)
+                yield Location(operand, number, offset, layouts)
 
 
 def _admits(operand: Operand, layout: Layout, data: Bytes) -> bool:

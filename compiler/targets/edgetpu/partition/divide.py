@@ -25,11 +25,9 @@ from fitzroy.compiler.targets.edgetpu.partition.costs import (
     gain,
     profitable,
 )
+from fitzroy.compiler.targets.edgetpu.partition.rules import LOWERING, NAME, hint, rejects
 from fitzroy.compiler.targets.edgetpu.program.stages import kind_of
-from fitzroy.compiler.targets.edgetpu.target import LOWERING, EdgeTpu, hint
 from fitzroy.hw_models.chips.beagle import BEAGLE
-
-NAME = EdgeTpu.name
 
 _COSTS = "edgetpu-transfers"
 
@@ -43,8 +41,8 @@ def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Rejects]:
     legalizer, found = Legalizer(graph, options), dict[str, Rejects]()
     for node in graph.nodes():
         call = Call.of(graph, node)
-        if rejects := tuple(dict.fromkeys(EdgeTpu().rejects(call))):
-            found[node.name] = rejects
+        if reasons := tuple(dict.fromkeys(rejects(call))):
+            found[node.name] = reasons
             continue
         trial = legalizer.split()
         try:
@@ -87,10 +85,10 @@ def divide(
     """
     refused = dict(refusals(graph, options) if known is None else known)
     while True:
-        rejects = dict(refused)
+        rejected = dict(refused)
         if costs is not None and refused:
-            rejects |= _unprofitable(graph, refused, costs)
-        placements = _placements(graph, rejects)
+            rejected |= _unprofitable(graph, refused, costs)
+        placements = _placements(graph, rejected)
         segments = [
             Segment(graph.part(placement.nodes), placement.nodes)
             for placement in placements
@@ -109,9 +107,9 @@ def divide(
         refused.update(found)
 
 
-def _placements(graph: Graph, rejects: Mapping[str, Rejects]) -> list[Placement]:
+def _placements(graph: Graph, rejected: Mapping[str, Rejects]) -> list[Placement]:
     """All groups of nodes, given why some cannot, or shall not, be on the chip."""
-    return partition(graph, (Decided(NAME, rejects), HOST))
+    return partition(graph, (Decided(NAME, rejected), HOST))
 
 
 def _unprofitable(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) -> dict[str, Rejects]:

@@ -26,6 +26,8 @@ from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refused, refusing
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.lowerings import (
+    batch_matmul,
+    batches,
     depthwise,
     fully_connected,
     functions,
@@ -35,12 +37,9 @@ from fitzroy.compiler.targets.edgetpu.lowerings import (
     pools,
     reductions,
     resize,
-    rows_as_pixels,
     softmax,
-    stacking,
     sums,
     transposed_convolution,
-    views,
 )
 from fitzroy.compiler.targets.edgetpu.memory.allocation import (
     WIDE_ROWS,
@@ -74,7 +73,13 @@ from fitzroy.compiler.targets.edgetpu.program.stages import (
     Parameters,
     kind_of,
 )
-from fitzroy.compiler.targets.edgetpu.reshaping import shapes, transpose
+from fitzroy.compiler.targets.edgetpu.reshaping import (
+    rows_as_pixels,
+    shapes,
+    stacking,
+    transpose,
+    views,
+)
 from fitzroy.formats.object_file import (
     UNIT_BYTES,
     ObjectFile,
@@ -89,6 +94,8 @@ from fitzroy.hw_models.isa.instruction import Instruction
 
 PRODUCER = "fitzroy"
 RULE_MODULES = (
+    batch_matmul,
+    batches,
     depthwise,
     fully_connected,
     functions,

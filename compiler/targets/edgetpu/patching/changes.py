@@ -1,7 +1,7 @@
 """What a compiled package needs in order to have the weights of its retrained source.
 
 Operators of the source are matched with operands in the blobs and with instructions of the program;
-a plan says where the bytes go, which constants of instructions change, and why it is impossible.
+the changes say where bytes go, which constants of instructions change, and why it is impossible.
 
 The layout of the weights comes from the source before training, found in the blobs by its content,
 or without it from the order and sizes of the operands and from the loops of the program.
@@ -25,8 +25,8 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.targets.edgetpu.parameters.operands import (
     FilterOperand,
+    Location,
     Operand,
-    Placement,
     SequenceOperand,
     SoftmaxOperand,
     operands,
@@ -97,7 +97,7 @@ class Task:
 
 
 @dataclass
-class Plan:
+class Changes:
     """What is to be done.
 
     Attributes:
@@ -108,7 +108,7 @@ class Plan:
         notes: what to tell.
     """
 
-    parts: list[tuple[Placement, Layout]] = field(default_factory=list)
+    parts: list[tuple[Location, Layout]] = field(default_factory=list)
     stages: dict[str, tuple[OutputStage, int]] = field(default_factory=dict)
     checked: list[str] = field(default_factory=list)
     rejects: list[Diagnostic] = field(default_factory=list)
@@ -226,10 +226,10 @@ def _of(numerics: _Numerics) -> str:
     return f"{nbytes} bytes of {name}, scale {scale:.9g}, zero point {zero} of unsigned values"
 
 
-# --- plan with the original source ---------------------------------------------------------------
+# --- changes with the original source ------------------------------------------------------------
 
 
-def plan_from(task: Task, original: Graph, nodes: Sequence[Node]) -> Plan:
+def changes_from(task: Task, original: Graph, nodes: Sequence[Node]) -> Changes:
     """What is to be done if the source is known from which the package was compiled.
 
     Args:
@@ -240,9 +240,9 @@ def plan_from(task: Task, original: Graph, nodes: Sequence[Node]) -> Plan:
     Raises:
         LinkError: the package was compiled from another source.
     """
-    plan = Plan()
+    changes = Changes()
     new = {a.name: b for a, b in zip(nodes, task.nodes, strict=True)}
-    _compare_activations(plan, task, original, nodes)
+    _compare_activations(changes, task, original, nodes)
     fresh = _natural(task.graph, task.nodes)
     places, missing = min(
         (search(operands(original, zero_bias=z, nodes=nodes), task.blobs) for z in ZeroBias),
@@ -254,8 +254,8 @@ def plan_from(task: Task, original: Graph, nodes: Sequence[Node]) -> Plan:
             reason=", ".join(operand.name for operand in missing),
             hint="the original must be the very source from which the model was compiled",
         )
-    for placement in places:
-        operand = placement.operand
+    for location in places:
+        operand = location.operand
         if not isinstance(operand, FilterOperand):
             continue
         node, prefix = new[operand.node.name], operand.layout.prefix
@@ -263,12 +263,12 @@ def plan_from(task: Task, original: Graph, nodes: Sequence[Node]) -> Plan:
         if operand.part:
             number = None
         else:
-            number = _match_original(plan, task, Call.of(original, operand.node), node, prefix)
-        options = placement.layouts
+            number = _match_original(changes, task, Call.of(original, operand.node), node, prefix)
+        options = location.layouts
         if len(options) > 1:
             options = _by_loops(task, wanted, options, number)
-        _add_part(plan, task, wanted, prefix, placement, options)
-    return plan
+        _add_part(changes, task, wanted, prefix, location, options)
+    return changes
 
 
 def _natural(graph: Graph, nodes: Iterable[Node]) -> dict[tuple[str, str], FilterOperand]:
@@ -281,8 +281,10 @@ def _natural(graph: Graph, nodes: Iterable[Node]) -> dict[tuple[str, str], Filte
     }
 
 
-def _match_original(plan: Plan, task: Task, call: Call, node: Node, prefix: Prefix) -> int | None:
-    """Find the site of an operator by its earlier output stage, and plan the present one."""
+def _match_original(
+    changes: Changes, task: Task, call: Call, node: Node, prefix: Prefix
+) -> int | None:
+    """Find the site of an operator by its earlier output stage, and note the present one."""
     try:
         before = output_stage(call, prefix)
     except UnsupportedError as error:
@@ -297,29 +299,29 @@ def _match_original(plan: Plan, task: Task, call: Call, node: Node, prefix: Pref
             reason=_nearest(before, [task.sites[n] for n in fitting]) if not exact else "",
             hint="the original must be the very source from which the model was compiled",
         )
-    _want(plan, task, node, prefix, exact[0])
+    _want(changes, task, node, prefix, exact[0])
     return exact[0]
 
 
-def _want(plan: Plan, task: Task, node: Node, prefix: Prefix, number: int) -> None:
-    """Plan the output stage of an operator at a site."""
+def _want(changes: Changes, task: Task, node: Node, prefix: Prefix, number: int) -> None:
+    """Note the output stage of an operator at a site."""
     try:
         with_prefix(task.graph, _natural(task.graph, [node])[node.name, ""], prefix)
         stage = output_stage(Call.of(task.graph, node), prefix)
     except UnsupportedError as error:
-        plan.reject("edgetpu-patch-prefix", title(node), error.what, hint=RECOMPILE)
+        changes.reject("edgetpu-patch-prefix", title(node), error.what, hint=RECOMPILE)
         return
     site = task.sites[number]
     differing = differences(stage, site.first)
     fixed = [name for name in differing if name not in ADJUSTABLE]
     if fixed:
-        plan.reject(
+        changes.reject(
             "edgetpu-patch-activations", title(node), _told(stage, site, fixed), hint=FREEZE
         )
         return
-    for name, (other, at) in plan.stages.items():
+    for name, (other, at) in changes.stages.items():
         if at == number and (other.scale, other.c_zero_point) != (stage.scale, stage.c_zero_point):
-            plan.reject(
+            changes.reject(
                 "edgetpu-patch-shared",
                 title(node),
                 f"its instructions cannot be told from those of {name!r}",
@@ -327,14 +329,14 @@ def _want(plan: Plan, task: Task, node: Node, prefix: Prefix, number: int) -> No
                 hint=RECOMPILE,
             )
     if differing and site.is_copy:
-        plan.reject(
+        changes.reject(
             "edgetpu-patch-shared",
             title(node),
             "its instructions cannot be told from those that move data",
             hint=RECOMPILE,
         )
-    plan.stages[node.name] = (stage, number)
-    plan.checked.append(title(node))
+    changes.stages[node.name] = (stage, number)
+    changes.checked.append(title(node))
 
 
 def _told(stage: OutputStage, site: Site, names: Iterable[str]) -> str:
@@ -355,7 +357,9 @@ def _nearest(stage: OutputStage, candidates: Iterable[Site]) -> str:
     return _told(stage, site, names)
 
 
-def _compare_activations(plan: Plan, task: Task, original: Graph, nodes: Sequence[Node]) -> None:
+def _compare_activations(
+    changes: Changes, task: Task, original: Graph, nodes: Sequence[Node]
+) -> None:
     """Compare what instructions of operators without weights depend on.
 
     The scale of a value between operators with weights is in the effective scales of both; any
@@ -370,7 +374,7 @@ def _compare_activations(plan: Plan, task: Task, original: Graph, nodes: Sequenc
                 continue
             a, b = original.value(x), task.graph.value(y)
             if a.type.quantization != b.type.quantization:
-                plan.reject(
+                changes.reject(
                     "edgetpu-patch-activations",
                     title(node),
                     f"{y!r} has {_shown(b.type)}",
@@ -378,13 +382,13 @@ def _compare_activations(plan: Plan, task: Task, original: Graph, nodes: Sequenc
                     hint=FREEZE,
                 )
             elif before.op not in WEIGHTED and not _same_data(a, b):
-                plan.reject(
+                changes.reject(
                     "edgetpu-patch-constant",
                     title(node),
                     f"its constant {y!r} is another than in the original source",
                     hint=RECOMPILE,
                 )
-        plan.checked.append(title(node))
+        changes.checked.append(title(node))
 
 
 def _same_data(a: Value, b: Value) -> bool:
@@ -398,31 +402,31 @@ def _shown(type: TensorType) -> str:
     return f"scale {q.scale[0]:.9g}, zero point {q.zero_point[0]}"
 
 
-# --- plan without it -----------------------------------------------------------------------------
+# --- changes without it --------------------------------------------------------------------------
 
 
-def plan_alone(task: Task) -> Plan:
+def changes_alone(task: Task) -> Changes:
     """What is to be done if only the retrained source is known.
 
     Raises:
         LinkError: the source does not fit the package, or does so in several ways.
     """
-    plan = Plan()
+    changes = Changes()
     fresh = _natural(task.graph, task.nodes)
     recurrent = [node for node in task.nodes if node.op in WEIGHTED and node.op not in FILTERS]
     for node in recurrent:
-        plan.reject(
+        changes.reject(
             "edgetpu-patch-unknown",
             title(node),
             "the constants of its instructions cannot be compared",
             hint=ORIGINAL,
         )
-    if not plan.rejects:
-        chosen = _choose_sites(plan, task, fresh)
-        _check_others(plan, task)
-        if not plan.rejects:
-            _place_alone(plan, task, fresh, chosen)
-    return plan
+    if not changes.rejects:
+        chosen = _choose_sites(changes, task, fresh)
+        _check_others(changes, task)
+        if not changes.rejects:
+            _place_alone(changes, task, fresh, chosen)
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,11 +438,11 @@ class _Fit:
 
 
 def _choose_sites(
-    plan: Plan, task: Task, fresh: Mapping[tuple[str, str], FilterOperand]
+    changes: Changes, task: Task, fresh: Mapping[tuple[str, str], FilterOperand]
 ) -> dict[str, int]:
     """The site of every operator with weights, by its name."""
     filters = [node for node in task.nodes if node.op in FILTERS]
-    fits = {node.name: _fits(plan, task, node, fresh[node.name, ""]) for node in filters}
+    fits = {node.name: _fits(changes, task, node, fresh[node.name, ""]) for node in filters}
     drops = task.package.package.min_runtime_version >= DROPS_ZERO_BIAS
     zero_bias = ZeroBias.DROP if drops else ZeroBias.KEEP
     usual = {
@@ -455,13 +459,13 @@ def _choose_sites(
         if len(exact) == 1:
             chosen[node.name] = exact[0]
         elif exact:
-            plan.reject(
+            changes.reject(
                 "edgetpu-patch-ambiguous", title(node),
                 f"{len(exact)} groups of instructions may compute it", hint=ORIGINAL,
             )  # fmt: skip
         else:
             open_[node.name] = [fit.number for fit in fits[node.name]]
-    if not plan.rejects:
+    if not changes.rejects:
         taken = set(chosen.values())
         free = {name: [n for n in found if n not in taken] for name, found in open_.items()}
         required = frozenset(
@@ -480,11 +484,11 @@ def _choose_sites(
     for node in filters:
         if node.name in chosen:
             number = chosen[node.name]
-            _want(plan, task, node, task.sites[number].prefix, number)
+            _want(changes, task, node, task.sites[number].prefix, number)
     return chosen
 
 
-def _fits(plan: Plan, task: Task, node: Node, operand: FilterOperand) -> list[_Fit]:
+def _fits(changes: Changes, task: Task, node: Node, operand: FilterOperand) -> list[_Fit]:
     """Sites that may compute an operator once scale and zero point are adjusted."""
     found: list[_Fit] = []
     reasons: list[tuple[int, str]] = []
@@ -506,7 +510,7 @@ def _fits(plan: Plan, task: Task, node: Node, operand: FilterOperand) -> list[_F
     if not found:
         unfit = (0, "no instruction has as many weights and channels")
         _, reason = min(reasons, key=lambda item: item[0], default=unfit)
-        plan.reject(
+        changes.reject(
             "edgetpu-patch-activations", title(node), "no instruction computes it",
             reason=reason, hint=FREEZE,
         )  # fmt: skip
@@ -541,7 +545,7 @@ _MOVES = ("reshape", "pad", "split", "transpose", "slice", "strided_slice", "squ
 """Operators whose results have the quantization of their first quantized operand."""
 
 
-def _check_others(plan: Plan, task: Task) -> None:
+def _check_others(changes: Changes, task: Task) -> None:
     """Compare the constants of operators without weights, as far as they are known."""
     known = {
         (names, tuple(getattr(op, name) for name in names))
@@ -553,7 +557,7 @@ def _check_others(plan: Plan, task: Task) -> None:
         if node.op in WEIGHTED or _is_same(call):
             continue
         if node.op in _MOVES:
-            plan.reject(
+            changes.reject(
                 "edgetpu-patch-activations",
                 title(node),
                 "its result has another quantization than its operand",
@@ -565,9 +569,9 @@ def _check_others(plan: Plan, task: Task) -> None:
             with contextlib.suppress(UnsupportedError):
                 stage = output_stage(call)
         if node.op == "softmax" and _reads_scale(task, call):
-            plan.checked.append(title(node))
+            changes.checked.append(title(node))
         elif stage is None or names is None:
-            plan.notes.append(
+            changes.notes.append(
                 Diagnostic(
                     Severity.WARNING,
                     "edgetpu-patch-unchecked",
@@ -577,10 +581,10 @@ def _check_others(plan: Plan, task: Task) -> None:
                 )
             )
         elif (names, tuple(getattr(stage, name) for name in names)) in known:
-            plan.checked.append(title(node))
+            changes.checked.append(title(node))
         else:
             told = ", ".join(f"{name} {getattr(stage, name):.9g}" for name in names)
-            plan.reject(
+            changes.reject(
                 "edgetpu-patch-activations",
                 title(node),
                 f"no instruction has its constants: {told}",
@@ -613,7 +617,7 @@ def _reads_scale(task: Task, call: Call) -> bool:
 
 
 def _place_alone(
-    plan: Plan,
+    changes: Changes,
     task: Task,
     fresh: Mapping[tuple[str, str], FilterOperand],
     chosen: Mapping[str, int],
@@ -626,25 +630,25 @@ def _place_alone(
             wanted.append(with_prefix(task.graph, operand, site.prefix))
         else:
             wanted.append(operand)
-    for placement in place(wanted, task.blobs):
-        operand, layouts = placement.operand, placement.layouts
+    for location in place(wanted, task.blobs):
+        operand, layouts = location.operand, location.layouts
         if isinstance(operand, SequenceOperand):
             continue  # the same whatever the weights
         if isinstance(operand, SoftmaxOperand):
-            held = task.blobs[placement.blob][placement.offset : placement.end]
+            held = task.blobs[location.blob][location.offset : location.end]
             if not any(np.array_equal(operand.pack(layout), held) for layout in layouts):
-                plan.reject(
+                changes.reject(
                     "edgetpu-patch-activations", operand.name,
                     "its tables are for another input scale", hint=FREEZE,
                 )  # fmt: skip
-            plan.notes = [note for note in plan.notes if note.where != operand.name]
-            plan.checked.append(operand.name)
+            changes.notes = [note for note in changes.notes if note.where != operand.name]
+            changes.checked.append(operand.name)
             continue
         assert isinstance(operand, FilterOperand)
         number = chosen[operand.node.name]
         if len(layouts) > 1:
             layouts = _by_loops(task, operand, layouts, number)
-        _add_part(plan, task, operand, task.sites[number].prefix, placement, layouts)
+        _add_part(changes, task, operand, task.sites[number].prefix, location, layouts)
 
 
 def _by_loops(
@@ -666,19 +670,19 @@ def _by_loops(
 
 
 def _add_part(
-    plan: Plan,
+    changes: Changes,
     task: Task,
     wanted: FilterOperand,
     prefix: Prefix,
-    placement: Placement,
+    location: Location,
     layouts: tuple[Layout, ...],
 ) -> None:
-    """Plan the bytes of an operand."""
-    if any(reject.where == wanted.name for reject in plan.rejects):
+    """Note the bytes of an operand."""
+    if any(reject.where == wanted.name for reject in changes.rejects):
         return
     if len(layouts) > 1:
         orders = [layout.order for layout in layouts if isinstance(layout, ConvolutionLayout)]
-        plan.reject(
+        changes.reject(
             "edgetpu-patch-order", wanted.name, "the order of its weight words cannot be told",
             reason=f"{' or '.join(order.value for order in orders)}", hint=ORIGINAL,
         )  # fmt: skip
@@ -686,6 +690,6 @@ def _add_part(
     try:
         operand = with_prefix(task.graph, wanted, prefix)
     except UnsupportedError as error:
-        plan.reject("edgetpu-patch-prefix", wanted.name, error.what, hint=RECOMPILE)
+        changes.reject("edgetpu-patch-prefix", wanted.name, error.what, hint=RECOMPILE)
         return
-    plan.parts.append((dataclasses.replace(placement, operand=operand), layouts[0]))
+    changes.parts.append((dataclasses.replace(location, operand=operand), layouts[0]))

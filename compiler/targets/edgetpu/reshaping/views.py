@@ -21,12 +21,13 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     RULES,
     Legalizer,
     legalizes,
+    puts_views,
     several,
 )
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
-from fitzroy.compiler.targets.edgetpu.lowerings.rows_as_pixels import grid
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import copy_stage
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, as_vector, join_words, move
+from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
     concatenate,
     join,
@@ -37,6 +38,7 @@ from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 
+@puts_views
 def put(legalizer: Legalizer, name: str) -> None:
     """Give a view a place."""
     parts, type = legalizer.views[name], legalizer.type(name)
