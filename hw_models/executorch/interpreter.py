@@ -303,6 +303,6 @@ class _State:
                     path=self.model.file.path,
                     table="XNNTensorValue.external_id",
                 )
-            tensor = self.value(args[position])
-            scalar = isinstance(tensor, et.Tensor) and tensor.shape == () and array.size == 1
+            result = self.value(args[position])
+            scalar = isinstance(result, et.Tensor) and result.shape == () and array.size == 1
             self.store(args[position], array.reshape(()) if scalar else array)
