@@ -27,7 +27,7 @@ from fitzroy.compiler.targets.edgetpu.lowerings import convolution as codegen_co
 from fitzroy.compiler.targets.edgetpu.lowerings import depthwise
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution, Plan, Staging
 from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Dense, Depthwise, Patch, Strip
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis, Image, Reach, split
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, TiledAxis, Window, split
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.driver.runtime.simulator import SimulatedDevice
@@ -196,7 +196,7 @@ def test_rows_go_through_tiles_that_need_none() -> None:
 
 
 def test_empty_parts_relay_nothing() -> None:
-    axis = Axis.of(1, 4, [((0, 0),) * 4])
+    axis = TiledAxis.of(1, 4, [((0, 0),) * 4])
     assert relayed(axis).window == axis.window
 
 
@@ -209,7 +209,7 @@ def test_plan_takes_few_rows_and_covers_all_weights(depth: int) -> None:
     (layer,) = legalizer.layers
     assert isinstance(layer, Convolution)
     layer = replace(layer, staging=Staging.MANY)
-    axis = Axis.of(14, 4, [])
+    axis = TiledAxis.of(14, 4, [])
     plan = Plan.of(layer, Image("y", axis, axis, 128, 0))
     assert plan.chunk * plan.chunks * 4 == depth
     assert plan.slots == 2 or plan.chunks % plan.slots == 0
@@ -379,9 +379,9 @@ def test_patches_shrink_where_wide_memory_is_full() -> None:
     assert all(more.cycles < less.cycles for less, more in pairwise(chosen))
 
 
-@pytest.mark.parametrize("reach", [Reach(3), Reach(3, 2), Reach(3, 1, 2), Reach(2, 2, 3)])
+@pytest.mark.parametrize("reach", [Window(3), Window(3, 2), Window(3, 1, 2), Window(2, 2, 3)])
 @pytest.mark.parametrize("positions", [1, 2, 3, 4])
-def test_patches_cover_what_a_tile_owns(reach: Reach, positions: int) -> None:
+def test_patches_cover_what_a_tile_owns(reach: Window, positions: int) -> None:
     strip = Strip(reach, positions)
     for extent in range(1, 20):
         outputs = {
@@ -428,7 +428,7 @@ def test_too_large_a_multiplier_is_refused() -> None:
 
 
 def test_multiplier_needs_as_many_groups() -> None:
-    strip = Strip(Reach(3), 2)
+    strip = Strip(Window(3), 2)
     patch = Patch(strip, strip, 1, 2)
     assert patch.lanes == 32
     assert patch.staged == 16

@@ -25,7 +25,7 @@ from fitzroy.compiler.targets.edgetpu.kernels import host_buffers
 from fitzroy.compiler.targets.edgetpu.layers import streaming
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings import softmax
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis, Image
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, TiledAxis
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.object_file import SymbolKind
@@ -205,9 +205,9 @@ def test_long_pieces_are_several_outfeeds_of_whole_rows() -> None:
     """A tile sends up to 192 KiB, more than what published outfeeds take."""
     rows, columns, depth = 150, 150, 8
 
-    def axis(extent: int) -> Axis:
+    def axis(extent: int) -> TiledAxis:
         owned = ((0, extent), (extent, extent), (extent, extent), (extent, extent))
-        return Axis(extent, owned, owned)
+        return TiledAxis(extent, owned, owned)
 
     image = Image("image", axis(rows), axis(columns), depth, 0, 0)
     builder = Builder()

@@ -32,11 +32,11 @@ from fitzroy.compiler.targets.edgetpu.layers.matrices import Pointwise, VectorPo
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     TILES,
-    Axis,
     Image,
     Interval,
     Kept,
     Placed,
+    TiledAxis,
     round_up,
     split,
 )
@@ -401,7 +401,7 @@ class _Sent:
         return (pixels.reshape(-1, 1) + np.arange(0, self.extent[2], unit)).reshape(-1), size
 
 
-def _ids(passes: Sequence[Axis], step: int, distance: int) -> tuple[int, ...]:
+def _ids(passes: Sequence[TiledAxis], step: int, distance: int) -> tuple[int, ...]:
     """What each place along an axis adds to the linear tile id of its owner.
 
     Args:

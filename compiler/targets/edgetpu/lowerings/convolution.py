@@ -21,7 +21,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Context,
     Layer,
     Weights,
-    Window,
+    Windows,
 )
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -31,7 +31,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Interval,
     Placed,
-    Reach,
+    Window,
     round_up,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
@@ -86,8 +86,8 @@ class Convolution(Layer):
 
     layout: ConvolutionLayout
     channels: int
-    rows: Reach
-    columns: Reach
+    rows: Window
+    columns: Window
     stage: OutputStage
     staging: Staging = Staging.PAIR
 
@@ -97,7 +97,7 @@ class Convolution(Layer):
     reading: ClassVar[bool] = True
     by_name: ClassVar[bool] = True
 
-    def windows(self, index: int) -> Window:
+    def windows(self, index: int) -> Windows:
         """The kernel."""
         return self.rows, self.columns
 

@@ -37,7 +37,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Layer,
     Step,
     Weights,
-    Window,
+    Windows,
     filled,
 )
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
@@ -66,10 +66,10 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     WORD,
     Image,
     Placed,
-    Reach,
+    TiledAxis,
+    Window,
     round_up,
 )
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis as ImageAxis
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     SIGNED_OFFSET,
     OutputStage,
@@ -116,7 +116,7 @@ class Strip:
         positions: outputs of a patch.
     """
 
-    reach: Reach
+    reach: Window
     positions: int
 
     @property
@@ -228,8 +228,8 @@ class Depthwise(Layer):
     kernel: Array
     vectors: Sequence[Array]
     zero_points: Array
-    rows: Reach
-    columns: Reach
+    rows: Window
+    columns: Window
     stage: OutputStage
     choice: Patch | None = None
 
@@ -238,7 +238,7 @@ class Depthwise(Layer):
     reading: ClassVar[bool] = True
     by_name: ClassVar[bool] = True
 
-    def windows(self, index: int) -> Window:
+    def windows(self, index: int) -> Windows:
         """The kernel."""
         return self.rows, self.columns
 
@@ -710,8 +710,8 @@ def _areas(results: Iterable[Image]) -> list[tuple[int, int]]:
 
 @cache
 def _depthwise_patches(
-    rows: Reach,
-    columns: Reach,
+    rows: Window,
+    columns: Window,
     in_channels: int,
     multiplier: int,
     vectors: int,
@@ -738,8 +738,8 @@ def _depthwise_patches(
 
 @cache
 def _dense_patches(
-    rows: Reach,
-    columns: Reach,
+    rows: Window,
+    columns: Window,
     in_channels: int,
     channels: int,
     vectors: int,
@@ -813,7 +813,7 @@ def with_room(steps: Iterable[Step]) -> dict[Placed, Placed]:
     return found
 
 
-def _with_slack(axis: ImageAxis, strip: Strip) -> ImageAxis:
+def _with_slack(axis: TiledAxis, strip: Strip) -> TiledAxis:
     most = max(
         owned[0] - window[0] + strip.covered(owned[1] - owned[0])
         for owned, window in zip(axis.owned, axis.window, strict=True)
@@ -905,7 +905,7 @@ def _convolution(legalizer: Legalizer, call: Call) -> None:
     )
 
 
-def _reach(legalizer: Legalizer, call: Call, kernel: tuple[int, int]) -> tuple[Reach, Reach]:
+def _reach(legalizer: Legalizer, call: Call, kernel: tuple[int, int]) -> tuple[Window, Window]:
     return reach(call, kernel, legalizer.padding_of(call.node.inputs[0] or ""))
 
 

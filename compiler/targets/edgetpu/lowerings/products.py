@@ -20,7 +20,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     POINT,
     Context,
     Layer,
-    Window,
+    Windows,
 )
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     COVERED,
@@ -35,8 +35,8 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Interval,
     Placed,
-    Reach,
     Vector,
+    Window,
     covered,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
@@ -122,7 +122,7 @@ def _shared(tensor: Image, result: Placed) -> bool:
     )
 
 
-class Everywhere(Reach):
+class Everywhere(Window):
     """All of an axis of one element."""
 
     def needs(self, interval: Interval) -> Interval:
@@ -146,7 +146,7 @@ class Product(Layer):
     by_name = True
     word_steps = 6
 
-    def windows(self, index: int) -> Window:
+    def windows(self, index: int) -> Windows:
         """The same element, or the only one."""
         return (Everywhere(), Everywhere()) if self.shared and index else POINT
 

@@ -18,7 +18,7 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.compiler.ops.convolution import TransposeConvAttributes
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Window
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Windows
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
     as_convolution,
@@ -26,21 +26,21 @@ from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
     image_operand,
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Interval, Placed, Reach, hull
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Interval, Placed, Window, hull
 
 _MOST_BUNDLES = 1000
 """Bundles of the convolution of a phase."""
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Reach):
+class Together(Window):
     """What several operators read.
 
     Attributes:
         parts: what each of them reads.
     """
 
-    parts: tuple[Reach, ...] = ()
+    parts: tuple[Window, ...] = ()
 
     def needs(self, interval: Interval) -> Interval:
         """Elements that any of them reads."""
@@ -60,7 +60,7 @@ class TransposedConvolution(Layer):
     streams: ClassVar[bool] = True
     strips: ClassVar[bool] = True
 
-    def windows(self, index: int) -> Window:
+    def windows(self, index: int) -> Windows:
         """What any of them reads."""
         return (
             Together(parts=tuple(part.rows for part in self.parts)),
@@ -106,7 +106,7 @@ class _Phase:
     """
 
     taps: tuple[int, ...]
-    reach: Reach
+    reach: Window
 
     @classmethod
     def of(cls, number: int, kernel: int, stride: int, cut: int) -> _Phase:
@@ -117,7 +117,7 @@ class _Phase:
         last, first = divmod(number + cut, stride)
         taps = tuple(range(first, kernel, stride))[::-1]
         count = max(1, len(taps))
-        return cls(taps, Reach(count, before=count - 1 - last, phases=stride, phase=number))
+        return cls(taps, Window(count, before=count - 1 - last, phases=stride, phase=number))
 
 
 def _phases(extent: int, kernel: int, stride: int, cut: int) -> Iterator[_Phase]:
