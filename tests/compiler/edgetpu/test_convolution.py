@@ -25,7 +25,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.lowerings import convolution as codegen_convolution
 from fitzroy.compiler.targets.edgetpu.lowerings import depthwise
-from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution, Plan, Staging
+from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution, Blocking, Staging
 from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Dense, Depthwise, Patch, Strip
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, TiledAxis, Window, split
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
@@ -210,12 +210,12 @@ def test_plan_takes_few_rows_and_covers_all_weights(depth: int) -> None:
     assert isinstance(layer, Convolution)
     layer = replace(layer, staging=Staging.MANY)
     axis = TiledAxis.of(14, 4, [])
-    plan = Plan.of(layer, Image("y", axis, axis, 128, 0))
-    assert plan.chunk * plan.chunks * 4 == depth
-    assert plan.slots == 2 or plan.chunks % plan.slots == 0
-    assert plan.slots * plan.staged <= 128
-    single = Plan(depth // 4, 1, depth // 4, 2, plan.blocks, plan.prefix, 16, 64, 64)
-    assert plan.cycles <= single.cycles
+    blocking = Blocking.of(layer, Image("y", axis, axis, 128, 0))
+    assert blocking.chunk * blocking.chunks * 4 == depth
+    assert blocking.slots == 2 or blocking.chunks % blocking.slots == 0
+    assert blocking.slots * blocking.staged <= 128
+    single = Blocking(depth // 4, 1, depth // 4, 2, blocking.blocks, blocking.prefix, 16, 64, 64)
+    assert blocking.cycles <= single.cycles
 
 
 # --- partial sums --------------------------------------------------------------------------------

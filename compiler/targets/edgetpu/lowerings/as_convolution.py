@@ -32,7 +32,7 @@ _MOST_TAPS = 2_000
 """Taps of a kernel, whose weights for four input channels are staged at a time, a row each."""
 
 
-def reach(
+def windows_of(
     call: Call, kernel: tuple[int, int], margin: tuple[int, int] = (0, 0)
 ) -> tuple[Window, Window]:
     """What a convolution reads along rows and columns.
@@ -185,6 +185,6 @@ def plain_convolution(legalizer: Legalizer, call: Call) -> None:
         return
     _, height, width, _ = call.type(1).shape
     margin = legalizer.padding_of(call.node.inputs[0] or "")
-    window = reach(call, (height, width), margin)
+    window = windows_of(call, (height, width), margin)
     source = image_operand(legalizer, call)
     legalizer.layers.append(convolution_of(legalizer, call, source, call.node.outputs[0], window))

@@ -46,7 +46,7 @@ from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
     image_operand,
     one_position,
     plain_convolution,
-    reach,
+    windows_of,
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import (
     REST_ROWS,
@@ -595,7 +595,7 @@ def choose_patches(
             others[step.layer] = None
             staging = max(staging, step.layer.staging_rows(step.tensors))
             if isinstance(step.layer, Convolution):
-                cycles += step.layer.plan(step.result).cycles
+                cycles += step.layer.blocking(step.result).cycles
     wanted = list(results)
     items = {id(item): item.words for layer in others for item in layer.weights}
     taken = sum(items.values())
@@ -906,7 +906,7 @@ def _convolution(legalizer: Legalizer, call: Call) -> None:
 
 
 def _reach(legalizer: Legalizer, call: Call, kernel: tuple[int, int]) -> tuple[Window, Window]:
-    return reach(call, kernel, legalizer.padding_of(call.node.inputs[0] or ""))
+    return windows_of(call, kernel, legalizer.padding_of(call.node.inputs[0] or ""))
 
 
 def _dense_options(legalizer: Legalizer, call: Call) -> list[_Option]:
@@ -943,7 +943,7 @@ def _depthwise(legalizer: Legalizer, call: Call) -> None:
     kernel, zero_points = _unsigned(weights)
     prefix, vectors = _vectors(call, zero_points)
     margin = legalizer.padding_of(call.node.inputs[0] or "")
-    rows, columns = reach(call, (height, width), margin)
+    rows, columns = windows_of(call, (height, width), margin)
     legalizer.layers.append(
         Depthwise(
             name=call.node.name,

@@ -161,7 +161,7 @@ class Product(Layer):
         rows = max(1, _STRIP_BYTES // (_MATRIX * groups * width))
         return [(first, min(rows, height - first)) for first in range(0, height, rows)]
 
-    def _plan(self, result: Placed) -> _Strip:
+    def _strip(self, result: Placed) -> _Strip:
         groups, width, _ = _counts(result)
         rows = max(count for _, count in self._strips(result))
         single = self.shared or isinstance(result, Vector)
@@ -169,13 +169,13 @@ class Product(Layer):
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Words of matrices of a strip, and the matrix that spreads them."""
-        plan = self._plan(tensors[self.writes])
-        return _MATRIX * math.prod(plan.counts) + WORD * len(_SPREAD)
+        strip = self._strip(tensors[self.writes])
+        return _MATRIX * math.prod(strip.counts) + WORD * len(_SPREAD)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Two slots of matrices, and the one that spreads."""
-        plan = self._plan(tensors[self.writes])
-        return 2 * plan.slot + 1
+        strip = self._strip(tensors[self.writes])
+        return 2 * strip.slot + 1
 
     def emit(self, context: Context) -> None:
         """Per strip: spread the second operand's words, and multiply with them as they come."""
@@ -184,7 +184,7 @@ class Product(Layer):
         spread = builder.staging - 1
         matrices(builder, [_SPREAD], spread, context.scratch)
         builder.barrier()
-        first = spread - 2 * self._plan(result).slot
+        first = spread - 2 * self._strip(result).slot
         base = context.scratch + WORD * len(_SPREAD)
         for index, (begin, rows) in enumerate(self._strips(result)):
             builder.room(_MOST_STRIP_BUNDLES)
@@ -199,7 +199,7 @@ class Product(Layer):
         self, one: Placed, other: Placed, result: Placed, first: int, rows: int
     ) -> dict[int, _Work]:
         """What every tile does in a strip; smaller tiles use the slots of the largest."""
-        level = self._plan(result).level
+        level = self._strip(result).level
         found = {}
         for tile in range(TILES):
             a, b, out = (
