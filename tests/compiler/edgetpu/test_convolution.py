@@ -20,13 +20,14 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme, Pair, output_extent
 from fitzroy.compiler.reference import evaluate
+from fitzroy.compiler.targets.edgetpu.fitting import patch_choice
 from fitzroy.compiler.targets.edgetpu.layers.halo import relayed
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.lowerings import convolution as codegen_convolution
-from fitzroy.compiler.targets.edgetpu.lowerings import depthwise
-from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution, Blocking, Staging
-from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Dense, Depthwise, Patch, Strip
+from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Blocking, Convolution, Staging
+from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Dense, Depthwise
+from fitzroy.compiler.targets.edgetpu.lowerings.patches import Option, Patch, Strip
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, TiledAxis, Window, split
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
@@ -340,7 +341,7 @@ OPTIONS = Depthwise.patches
 def test_any_patch_gives_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
 
-    def one(layer: Depthwise, areas: list[tuple[int, int]]) -> Sequence[depthwise._Option]:
+    def one(layer: Depthwise, areas: list[tuple[int, int]]) -> Sequence[Option]:
         found = OPTIONS(layer, areas)
         return [found[int(rng.integers(len(found)))]]
 
@@ -353,7 +354,7 @@ def test_any_patch_gives_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_weights_through_the_fifo_of_the_scalar_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    def packed(layer: Depthwise, areas: list[tuple[int, int]]) -> Sequence[depthwise._Option]:
+    def packed(layer: Depthwise, areas: list[tuple[int, int]]) -> Sequence[Option]:
         return [option for option in OPTIONS(layer, areas) if option.patch.packed]
 
     monkeypatch.setattr(Depthwise, "patches", packed)
@@ -374,7 +375,7 @@ def test_patches_shrink_where_wide_memory_is_full() -> None:
     assert isinstance(layer, Depthwise)
     options = OPTIONS(layer, [(7, 7)])
     rooms = [40, 200, 2_000]
-    chosen = [depthwise._knapsack([options], room)[0] for room in rooms]
+    chosen = [patch_choice._knapsack([options], room)[0] for room in rooms]
     assert all(option.rows <= room for option, room in zip(chosen, rooms, strict=True))
     assert all(more.cycles < less.cycles for less, more in pairwise(chosen))
 

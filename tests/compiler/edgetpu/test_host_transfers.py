@@ -17,7 +17,7 @@ from tests.compiler.edgetpu_models import differing_bytes, findings
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
-from fitzroy.compiler.targets.edgetpu.host import host_io, relay
+from fitzroy.compiler.targets.edgetpu.host import outputs, relay
 from fitzroy.compiler.targets.edgetpu.host.relay import Destination
 from fitzroy.compiler.targets.edgetpu.instructions import builder as building
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
@@ -172,8 +172,8 @@ def pushed_one_by_one(
 
 UNDONE: dict[str, tuple[str, object, str, object]] = {
     "output-descriptor-offset": ("relayed", relay, "PART_BYTES", 8),
-    "push-run": ("words", host_io, "relay", pushed_one_by_one),
-    "relay-fence": ("words", host_io, "relay", pushed_one_by_one),
+    "push-run": ("words", outputs, "relay", pushed_one_by_one),
+    "relay-fence": ("words", outputs, "relay", pushed_one_by_one),
     "infeed-base": ("large input", host_buffers, "infeed_units", plain_infeed),
     "descriptor-spacing": ("scratch", building, "DESCRIPTOR_BUNDLES", 0),
     "descriptor-write": ("streamed in blocks", building, "DESCRIPTOR_BUNDLES", 0),
@@ -211,7 +211,7 @@ def test_long_pieces_are_several_outfeeds_of_whole_rows() -> None:
 
     image = Image("image", axis(rows), axis(columns), depth, 0, 0)
     builder = Builder()
-    host_io.send_image(builder, image, image, Destination(SymbolKind.OUTPUT, "y", last=True))
+    outputs.send_image(builder, image, image, Destination(SymbolKind.OUTPUT, "y", last=True))
     taken = [item for _, _, item in builder.program if isinstance(item, Outfeed)]
     units = [item.buffer.steps for item in taken if item.to_host]
     assert units == [MOST_OUTFED, rows * columns * depth // 8 - MOST_OUTFED]

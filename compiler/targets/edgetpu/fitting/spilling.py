@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from fitzroy.compiler.targets.edgetpu.host import host_io
+from fitzroy.compiler.targets.edgetpu.host import scratch
 from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Receive
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
@@ -132,7 +132,7 @@ def _gaps(layered: Layered) -> Iterator[_Gap]:
         maker = layered.layers[numbers[0]]
         for before, after in pairwise(numbers):
             later = [layered.layers[number] for number in numbers if number >= after]
-            if (maker.received or host_io.kept_whole(image)) and all(
+            if (maker.received or scratch.kept_whole(image)) and all(
                 layer.by_name for layer in later
             ):
                 yield _Gap(name, numbers[0], before, after, image.nbytes)

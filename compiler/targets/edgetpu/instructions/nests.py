@@ -61,7 +61,10 @@ NESTS: Mapping[type[Instruction], tuple[NestFields, ...]] = {
         NestFields("wide", (), (Side.READ,)),
         NestFields("narrow", ("prefix", "wide_to_narrow", "pack_level"), (Side.WRITE,)),
     ),
-    Mesh: (NestFields("send", ("sent",), (Side.READ,)), NestFields("receive", ("received",), (Side.WRITE,))),
+    Mesh: (
+        NestFields("send", ("sent",), (Side.READ,)),
+        NestFields("receive", ("received",), (Side.WRITE,)),
+    ),
     Pop: (NestFields("buffer", ("popped",), _BOTH),),
     Infeed: (NestFields("buffer", ("infed", "token"), _BOTH),),
     Outfeed: (NestFields("buffer", ("outfed",), _BOTH),),

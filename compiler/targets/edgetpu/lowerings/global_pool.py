@@ -471,7 +471,9 @@ class GlobalAverage(Layer):
             builder.barrier()
             positions = gathering.image.rows.extent * gathering.image.columns.extent
             pixels = Axis("pixel", positions, gathering.pixel_bytes)
-            self._average(context, gathering.channels, context.scratch, gathering.block_bytes, pixels)
+            self._average(
+                context, gathering.channels, context.scratch, gathering.block_bytes, pixels
+            )
 
     def _average(
         self, context: Context, channels: _Channels, base: int, step: int, pixels: Axis
