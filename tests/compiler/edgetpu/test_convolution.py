@@ -380,10 +380,10 @@ def test_patches_shrink_where_wide_memory_is_full() -> None:
     assert all(more.cycles < less.cycles for less, more in pairwise(chosen))
 
 
-@pytest.mark.parametrize("reach", [Window(3), Window(3, 2), Window(3, 1, 2), Window(2, 2, 3)])
+@pytest.mark.parametrize("window", [Window(3), Window(3, 2), Window(3, 1, 2), Window(2, 2, 3)])
 @pytest.mark.parametrize("positions", [1, 2, 3, 4])
-def test_patches_cover_what_a_tile_owns(reach: Window, positions: int) -> None:
-    strip = Strip(reach, positions)
+def test_patches_cover_what_a_tile_owns(window: Window, positions: int) -> None:
+    strip = Strip(window, positions)
     for extent in range(1, 20):
         outputs = {
             offset + patch * strip.stride(extent) + position * strip.spread
@@ -395,11 +395,11 @@ def test_patches_cover_what_a_tile_owns(reach: Window, positions: int) -> None:
         assert max(outputs) + 1 == strip.covered(extent)
         # Taps of a patch are the elements that its windows read.
         read = {
-            position * strip.spread * reach.stride + tap * reach.dilation
+            position * strip.spread * window.stride + tap * window.dilation
             for position in range(positions)
-            for tap in range(reach.kernel)
+            for tap in range(window.kernel)
         }
-        assert read <= {tap * reach.dilation for tap in range(strip.taps)}
+        assert read <= {tap * window.dilation for tap in range(strip.taps)}
 
 
 def test_lanes_hold_patches() -> None:

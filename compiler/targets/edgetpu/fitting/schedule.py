@@ -178,9 +178,9 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
             if reader.makes_vector or reader in stripped:
                 continue
             result = layered.type(reader.writes).shape
-            reach = reader.windows(index)
-            rows.append(tuple(map(reach[0].needs, split(result[1], ROWS))))
-            columns.append(tuple(map(reach[1].needs, split(result[2], COLUMNS))))
+            windows = reader.windows(index)
+            rows.append(tuple(map(windows[0].needs, split(result[1], ROWS))))
+            columns.append(tuple(map(windows[1].needs, split(result[2], COLUMNS))))
         found[name] = (Remote if layer.remote else Image)(
             name,
             halo.relayed(TiledAxis.of(height, ROWS, rows)),

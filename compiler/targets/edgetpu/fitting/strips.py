@@ -191,8 +191,8 @@ _NOTHING: Intervals = ((0, 0),) * max(ROWS, COLUMNS)
 
 
 @lru_cache(maxsize=1 << 16)
-def _needs(reach: Window, owned: Intervals) -> Intervals:
-    return tuple(map(reach.needs, owned))
+def _needs(window: Window, owned: Intervals) -> Intervals:
+    return tuple(map(window.needs, owned))
 
 
 @lru_cache(maxsize=1 << 16)

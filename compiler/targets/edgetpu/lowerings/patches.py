@@ -50,27 +50,27 @@ class Strip:
     between them belong to other patches.
 
     Attributes:
-        reach: what an output reads.
+        window: what an output reads.
         positions: outputs of a patch.
     """
 
-    reach: Window
+    window: Window
     positions: int
 
     @property
     def spread(self) -> int:
         """Distance of the outputs of a patch."""
-        return self.reach.dilation // math.gcd(self.reach.dilation, self.reach.stride)
+        return self.window.dilation // math.gcd(self.window.dilation, self.window.stride)
 
     @property
     def step(self) -> int:
         """Distance of their windows, in taps."""
-        return self.reach.stride // math.gcd(self.reach.dilation, self.reach.stride)
+        return self.window.stride // math.gcd(self.window.dilation, self.window.stride)
 
     @property
     def taps(self) -> int:
         """Elements that a patch reads."""
-        return (self.positions - 1) * self.step + self.reach.kernel
+        return (self.positions - 1) * self.step + self.window.kernel
 
     def offsets(self, extent: int) -> int:
         """Patches between the outputs of a patch."""
@@ -136,7 +136,7 @@ class Patch:
         """Positions, and for each element of their kernels the tap that it is multiplied with."""
         rows, columns = self.rows, self.columns
         for y, x in np.ndindex(rows.positions, columns.positions):
-            for ky, kx in np.ndindex(rows.reach.kernel, columns.reach.kernel):
+            for ky, kx in np.ndindex(rows.window.kernel, columns.window.kernel):
                 yield (y, x), (y * rows.step + ky, x * columns.step + kx), ky, kx
 
     def parameter_rows(self, in_channels: int, vectors: int) -> int:

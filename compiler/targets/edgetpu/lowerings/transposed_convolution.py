@@ -102,11 +102,11 @@ class _Phase:
 
     Attributes:
         taps: the taps, in the order of the elements that they meet; none if no tap meets any.
-        reach: elements that the results read.
+        window: elements that the results read.
     """
 
     taps: tuple[int, ...]
-    reach: Window
+    window: Window
 
     @classmethod
     def of(cls, number: int, kernel: int, stride: int, cut: int) -> _Phase:
@@ -135,7 +135,7 @@ def _taken(call: Call, down: _Phase, across: _Phase) -> Array:
         return np.ascontiguousarray(weights.data[:, down.taps][:, :, across.taps])
     zeros = np.asarray(weights.type.quantization.zero_point, weights.data.dtype)
     channels, _, _, depth = weights.type.shape
-    shape = (channels, down.reach.kernel, across.reach.kernel, depth)
+    shape = (channels, down.window.kernel, across.window.kernel, depth)
     return np.ascontiguousarray(np.broadcast_to(zeros.reshape(-1, 1, 1, 1), shape))
 
 
@@ -149,11 +149,11 @@ def _transposed_convolution(legalizer: Legalizer, call: Call) -> None:
         _phases(attributes.output[0], height, attributes.stride[0], top),
         _phases(attributes.output[1], width, attributes.stride[1], left),
     ):
-        name = f"{call.node.name}/{down.reach.phase}/{across.reach.phase}"
+        name = f"{call.node.name}/{down.window.phase}/{across.window.phase}"
         own, part = as_convolution(
             legalizer, call, name, _taken(call, down, across), attributes.activation
         )
-        window = down.reach, across.reach
+        window = down.window, across.window
         parts.append(convolution_of(own, part, source, result, window))
     legalizer.layers.append(
         TransposedConvolution(

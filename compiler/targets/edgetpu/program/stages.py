@@ -159,7 +159,7 @@ class LayerLine(Record):
             layer.name,
             layer.origin,
             tuple(
-                Read(name, _reach(rows), _reach(columns))
+                Read(name, _window(rows), _window(columns))
                 for name, (rows, columns) in zip(layer.reads, windows, strict=True)
             ),
             (Written(layer.writes, _shape(layer)),),
@@ -173,16 +173,14 @@ def _shape(layer: Layer) -> Words:
     return Words("image of the host" if layer.remote else "image")
 
 
-def _reach(reach: Window) -> Words:
+def _window(window: Window) -> Words:
     """What an operator reads along an axis, in words; more than windows have a name."""
-    window = (
-        f"{reach.kernel} at stride {reach.stride}, dilation {reach.dilation}, {reach.before} before"
-    )
-    if type(reach) is Window:
-        return Words("same element" if reach == Window() else window)
-    name = type(reach).__name__.strip("_").lower()
-    plain = (reach.kernel, reach.stride, reach.dilation, reach.before) == (1, 1, 1, 0)
-    return Words(name if plain else f"{name} {window}")
+    text = f"{window.kernel} at stride {window.stride}, dilation {window.dilation}, {window.before} before"
+    if type(window) is Window:
+        return Words("same element" if window == Window() else text)
+    name = type(window).__name__.strip("_").lower()
+    plain = (window.kernel, window.stride, window.dilation, window.before) == (1, 1, 1, 0)
+    return Words(name if plain else f"{name} {text}")
 
 
 @dataclass(frozen=True)

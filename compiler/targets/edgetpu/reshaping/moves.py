@@ -63,7 +63,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class RunWindow(Window):
+class Runs(Window):
     """What a run reads.
 
     Attributes:
@@ -205,7 +205,7 @@ class Assembly(Layer):
     def windows(self, index: int) -> Windows:
         """What a section reads."""
         section = self.sections[index]
-        return RunWindow(run=section.rows), RunWindow(run=section.columns)
+        return Runs(run=section.rows), Runs(run=section.columns)
 
     def _matrices(self) -> dict[tuple[Row, ...], int]:
         """Sets of matrices beside the identity, and where each begins."""
