@@ -179,7 +179,7 @@ def _window(window: Window) -> Words:
     if type(window) is Window:
         return Words("same element" if window == Window() else text)
     name = type(window).__name__.strip("_").lower()
-    plain = (window.kernel, window.stride, window.dilation, window.before) == (1, 1, 1, 0)
+    plain = (size, stride, dilation, window.before) == (1, 1, 1, 0)
     return Words(name if plain else f"{name} {text}")
 
 
