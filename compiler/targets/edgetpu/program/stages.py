@@ -175,7 +175,8 @@ def _shape(layer: Layer) -> Words:
 
 def _window(window: Window) -> Words:
     """What an operator reads along an axis, in words; more than windows have a name."""
-    text = f"{window.kernel} at stride {window.stride}, dilation {window.dilation}, {window.before} before"
+    size, stride, dilation = window.kernel, window.stride, window.dilation
+    text = f"{size} at stride {stride}, dilation {dilation}, {window.before} before"
     if type(window) is Window:
         return Words("same element" if window == Window() else text)
     name = type(window).__name__.strip("_").lower()
