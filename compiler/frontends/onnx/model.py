@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
@@ -139,18 +141,20 @@ class _Importer:
         self.inputs(proto, scope)
         outputs = [info.name for info in proto.output]
         self.nodes(proto.node, scope, outputs)
-        if not self.rejects:
-            for info in proto.output:
-                try:
-                    self.output(info.name, scope.find(info.name), info.type.tensor_type.elem_type)
-                except Refusal as refusal:
-                    self.reject(refusal, f"output {info.name!r}")
+        found: list[tuple[str, str]] = []
+        for info in proto.output if not self.rejects else ():
+            try:
+                code = info.type.tensor_type.elem_type
+                found.append((info.name, self.output(info.name, scope.find(info.name), code)))
+            except Refusal as refusal:
+                self.reject(refusal, f"output {info.name!r}")
         if self.rejects:
             raise UnsupportedError(
                 f"{len(self.rejects)} of {len(proto.node)} operators cannot be imported",
                 rejects=self.rejects,
                 where=self.path,
             )
+        self.name_outputs(found)
         self.result.prune()
         return self.result
 
@@ -224,26 +228,46 @@ class _Importer:
             tensor = build.unary("cast", tensor, dtype=graph_type(dtype))
         scope.define(info.name, tensor)
 
-    def output(self, name: str, tensor: Tensor | None, code: int) -> None:
-        """Make a value an output of the graph."""
+    def output(self, name: str, tensor: Tensor | None, code: int) -> str:
+        """The graph's value of an output, in ONNX's order and type, under a name of its own."""
         assert tensor is not None
         build, graph = self.build, self.result
         if name in graph.inputs:
-            graph.outputs.append(name)
-            return
+            return name
         build.stem = name
         found = build.value(tensor, identity(tensor.rank))
         dtype = reader.element_type(code) if code else graph.type(found).dtype
         if graph_type(dtype) is graph.type(found).dtype is not dtype:
             found = build.emit("cast", [found], dtype=dtype)
-        produced = graph.producer(found)
-        if produced is None or found in graph.outputs:
-            found = build.copy(found)
-        if found != name:
-            if name in graph.values:
-                graph.rename_output(name, graph.fresh(f"{name}/stored"))
-            graph.rename_output(found, name)
-        graph.outputs.append(name)
+        return found
+
+    def name_outputs(self, found: Sequence[tuple[str, str]]) -> None:
+        """Make values the outputs of the graph, with the names of the model.
+
+        Args:
+            found: name and value of each output; one value may be several outputs.
+        """
+        graph = self.result
+        names: dict[str, str] = {}
+
+        def rename(old: str, new: str) -> None:
+            graph.rename_output(old, new)
+            for original in [*(key for key, name in names.items() if name == old), old]:
+                names[original] = new
+
+        for name, original in found:
+            value = names.get(original, original)
+            if value == name and name in graph.inputs:
+                graph.outputs.append(name)
+                continue
+            if graph.producer(value) is None or value in graph.outputs:
+                self.build.stem = name
+                value = self.build.copy(value)
+            if value != name:
+                if name in graph.values:
+                    rename(name, graph.fresh(f"{name}/stored"))
+                rename(value, name)
+            graph.outputs.append(name)
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -317,7 +341,8 @@ class _Importer:
         if importer is None:
             raise Refusal("onnx-run-time-parameter", "the operator is known for constants only")
         try:
-            found = importer(operation)
+            with np.errstate(all="ignore"):
+                found = importer(operation)
         except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError) as error:
             # Ranks, lengths or extents that the operator does not admit.
             what = f"operands or attributes do not fit {node.op_type}: {error}"
