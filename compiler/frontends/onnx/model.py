@@ -11,13 +11,14 @@ import numpy as np
 from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
-from fitzroy.base.types import TensorType
+from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.onnx import catalog as catalog
 from fitzroy.compiler.frontends.onnx import reader
 from fitzroy.compiler.frontends.onnx.builder import Builder, graph_type
 from fitzroy.compiler.frontends.onnx.fold import FOLDS, folded
 from fitzroy.compiler.frontends.onnx.functions import bound, definition
 from fitzroy.compiler.frontends.onnx.operation import Operation
+from fitzroy.compiler.frontends.onnx.patterns import recognized
 from fitzroy.compiler.frontends.onnx.preference import image_inputs
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
 from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor, channels_last, identity
@@ -84,6 +85,14 @@ class Scope:
                 return scope.values[name]
             scope = scope.outer
         raise FormatError(f"{name!r} is read before anything gives it", path=self.importer.path)
+
+    def constant(self, name: str) -> Array | None:
+        """Elements of a constant; None for what is computed or not known yet."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope.values:
+            scope = scope.outer
+        tensor = None if scope is None else scope.values[name]
+        return None if tensor is None else tensor.data
 
     def define(self, name: str, tensor: Tensor | None) -> None:
         """Give a name its value.
@@ -273,6 +282,7 @@ class _Importer:
 
     def nodes(self, nodes: Sequence[NodeProto], scope: Scope, outputs: Sequence[str]) -> None:
         """Import those nodes that the outputs depend on."""
+        nodes = recognized(nodes, scope.constant)
         for number in _needed(nodes, outputs):
             node = nodes[number]
             names = ["" if name in scope.absent else name for name in node.input]
