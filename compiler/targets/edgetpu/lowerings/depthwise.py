@@ -22,7 +22,7 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Value
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, Reference
 from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS
 from fitzroy.compiler.targets.edgetpu.kernels.contraction import Contraction, Lanes
@@ -30,6 +30,7 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import produce
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import Vectors, WeightStream
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Context,
@@ -865,6 +866,19 @@ def _dense_options(legalizer: Legalizer, call: Call) -> list[_Option]:
     return [option for option in found if option.held <= _MOST_ROWS[0]]
 
 
+@requires("depthwise_conv_2d")
+def _lanes(call: Call) -> Iterator[Reject]:
+    """The lanes of a tile are for few results of each channel."""
+    depth, channels = call.type(0).shape[3], call.type(1).shape[3]
+    multiplier = channels // depth
+    if depth > 1 and multiplier > _GROUPS:
+        yield refused(
+            call,
+            f"makes {multiplier} channels of each; the lanes of a tile are for up to {_GROUPS}",
+            "split it by channels",
+        )
+
+
 @legalizes("depthwise_conv_2d")
 def _depthwise(legalizer: Legalizer, call: Call) -> None:
     depth, weights = call.type(0).shape[3], call.operand(1)
@@ -873,13 +887,6 @@ def _depthwise(legalizer: Legalizer, call: Call) -> None:
         # With a single input channel it is an ordinary convolution.
         _convolution(legalizer, call)
         return
-    multiplier = channels // depth
-    if multiplier > _GROUPS:
-        raise UnsupportedError(
-            f"depthwise convolution {call.node.name!r} makes {multiplier} channels of each; the "
-            f"lanes of a tile are for up to {_GROUPS}",
-            hint="split it by channels",
-        )
     kernel, zero_points = _unsigned(weights)
     prefix, vectors = _vectors(call, zero_points)
     margin = legalizer.padding_of(call.node.inputs[0] or "")
