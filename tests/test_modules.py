@@ -187,7 +187,7 @@ def test_mutated_modules_give_only_our_errors(compiled: bytes) -> None:
     for _ in range(150):
         data = bytearray(module)
         for place in rng.integers(0, len(data), 4):
-            # Tables and code are in the last kilobytes, behind the package.
+            # Tables and code are in the last kilobytes, after the package.
             where = int(place) if rng.random() < 0.3 else len(data) - 1 - int(place) % 2000
             data[where] ^= 1 << int(rng.integers(8))
         try:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fitzroy.base.errors import FormatError
 from fitzroy.base.options import option
 from fitzroy.base.types import DType, TensorType
-from fitzroy.compiler.frontends.frontend import Frontend
+from fitzroy.compiler.frontends.frontend import PLAINLY, Frontend
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.passes.base import Pass
@@ -35,7 +35,7 @@ class ToyFrontend(Frontend):
     def recognizes(self, data, path):
         return data.startswith(b"TOY")
 
-    def read(self, data, path, *, subgraph=0):
+    def read(self, data, path, how=PLAINLY):
         try:
             count = int(data[3:])
         except ValueError:

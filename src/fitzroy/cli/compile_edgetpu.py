@@ -17,6 +17,7 @@ from fitzroy.base.files import text_bytes
 from fitzroy.cli.files import check_directory, check_output, directories, write_files
 from fitzroy.cli.help import Json, Quiet
 from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.hw_models.edgetpu.envelope import Risk
 
@@ -161,12 +162,14 @@ class Request:
         results: where results go.
         options: options of the target.
         reports: what else is wanted.
+        how: what to read of the models.
     """
 
     models: list[str]
     results: Results
     options: EdgeTpuOptions
     reports: Reports
+    how: Reading = PLAINLY
 
     @property
     def targets(self) -> list[Path]:

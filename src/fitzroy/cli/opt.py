@@ -21,7 +21,9 @@ def opt(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODEL", help="A .tflite model or a graph in text form.", show_default=False
+            metavar="MODEL",
+            help="A .tflite or .onnx model, or a graph in text form.",
+            show_default=False,
         ),
     ] = None,
     passes: Passes = None,

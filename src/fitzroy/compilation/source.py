@@ -10,7 +10,7 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import DType
 from fitzroy.compilation.loading import load
-from fitzroy.compiler.frontends.frontend import frontend_for
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading, frontend_for
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import Pass, run_passes
@@ -46,8 +46,8 @@ class Source:
         return f"<Source {self.path}: {self.size:,} bytes, {len(self.graph.nodes())} operators>"
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Source:
-        """Read a model of any frontend.
+    def read(cls, path: str | os.PathLike[str], how: Reading = PLAINLY) -> Source:
+        """Read a model of any frontend, and as much of it as `how` says.
 
         Raises:
             UsageError: the file cannot be read, or is no model.
@@ -58,7 +58,7 @@ class Source:
         if frontend_for(data, name).kind is FileKind.TFLITE:
             model = tflite.read_model(data, name)
         else:
-            model = export_model(load(path))
+            model = export_model(load(path, how))
         return cls(name, len(data), model, import_model(model, path=name))
 
     @classmethod
