@@ -17,7 +17,7 @@ from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.driver.runtime.litert import LiteRtModel
-from fitzroy.formats import tflite
+from fitzroy.formats import sparse, tflite
 from fitzroy.hw_models.numerics import Arithmetic
 
 FLOAT, HALF, INT32, INT8, BOOL, RESOURCE, INT16 = (
@@ -120,9 +120,9 @@ def judged(file: File, *inputs: Array, tolerance: float = 1e-5) -> Graph:
 # --- sparse weights ------------------------------------------------------------------------------
 
 
-def sparse(
+def sparsely(
     dense: Array, order: tuple[int, ...], compressed: set[int], blocks: dict[int, int]
-) -> tuple[tflite.SparsityParameters, Array]:
+) -> tuple[sparse.SparsityParameters, Array]:
     """A dense array in the sparse form: levels in `order`, some of them compressed."""
     split: list[int] = []
     for axis, extent in enumerate(dense.shape):
@@ -131,12 +131,12 @@ def sparse(
     inner = [places[axis] + 1 for axis in blocks]
     levels = dense.reshape(split).transpose([*places, *inner])
     tree = levels.transpose(order)
-    metadata: list[tflite.DimensionMetadata] = []
+    metadata: list[sparse.DimensionMetadata] = []
     nodes: list[tuple[int, ...]] = [()]
     for axis in order:
         extent = levels.shape[axis]
         if axis not in compressed:
-            metadata.append(tflite.DimensionMetadata(format=0, dense_size=extent))
+            metadata.append(sparse.DimensionMetadata(format=0, dense_size=extent))
             nodes = [(*node, index) for node in nodes for index in range(extent)]
             continue
         segments, indices, children = [0], [], []
@@ -147,16 +147,16 @@ def sparse(
                     children.append((*node, index))
             segments.append(len(indices))
         metadata.append(
-            tflite.DimensionMetadata(
+            sparse.DimensionMetadata(
                 format=1,
-                array_segments=tflite.Int32Vector(values=np.array(segments, np.int32)),
-                array_indices=tflite.Uint8Vector(values=np.array(indices, np.uint8)),
+                array_segments=sparse.Int32Vector(values=np.array(segments, np.int32)),
+                array_indices=sparse.Uint8Vector(values=np.array(indices, np.uint8)),
             )
         )
         nodes = children
     values = np.array([tree[node] for node in nodes], dense.dtype)
     return (
-        tflite.SparsityParameters(
+        sparse.SparsityParameters(
             traversal_order=np.array(order, np.int32),
             block_map=np.array(list(blocks), np.int32),
             dim_metadata=metadata,
@@ -182,7 +182,7 @@ def test_sparse_weights_are_what_litert_makes_of_them(form: int, kind: str) -> N
     rng = np.random.default_rng(form)
     dense = rng.integers(-9, 9, shape).astype(kind)
     dense[rng.integers(0, 2, shape).astype(bool)] = 0
-    sparsity, values = sparse(dense, order, compressed, blocks)
+    sparsity, values = sparsely(dense, order, compressed, blocks)
     file = File()
     type = {"float32": FLOAT, "float16": HALF, "int8": INT8}[kind]
     stored = file.tensor(type, shape, values, sparsity=sparsity)
@@ -202,7 +202,7 @@ def test_sparse_weights_are_what_litert_makes_of_them(form: int, kind: str) -> N
 
 def test_sparse_data_that_does_not_fit_is_refused() -> None:
     dense = np.array([[1, 0, 2], [0, 3, 0]], np.float32)
-    sparsity, values = sparse(dense, (0, 1), {1}, {})
+    sparsity, values = sparsely(dense, (0, 1), {1}, {})
     assert sparsity.dim_metadata is not None
     broken: list[tuple[str, dict[str, Any], Array]] = [
         ("places", {}, values[:2]),

@@ -14,7 +14,7 @@ from tests.support import corpus_models
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.targets.vm.program import EntryPoint, Executor, Invocation, host_program
 from fitzroy.execution.hosts import FORMAT, VERSION, values
-from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, tflite, xnnpack
+from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, sparse, tflite, xnnpack
 from fitzroy.formats.bytecode_module import BytecodeModule, write_module
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList, TensorValue
@@ -64,13 +64,13 @@ def tflite_files() -> list[bytes]:
     weights.quantization = tflite.QuantizationParameters(
         details=tflite.BlockwiseQuantization(block_shape=np.array([1, 2]))
     )
-    weights.sparsity = tflite.SparsityParameters(
+    weights.sparsity = sparse.SparsityParameters(
         traversal_order=np.array([0, 1]),
         dim_metadata=[
-            tflite.DimensionMetadata(
+            sparse.DimensionMetadata(
                 format=1,
-                array_segments=tflite.Uint8Vector(values=np.array([0, 1])),
-                array_indices=tflite.Uint16Vector(values=np.array([1])),
+                array_segments=sparse.Uint8Vector(values=np.array([0, 1])),
+                array_indices=sparse.Uint16Vector(values=np.array([1])),
             )
         ],
     )
