@@ -39,6 +39,7 @@ from fitzroy.cli.link import link_command
 from fitzroy.cli.opt import opt_command
 from fitzroy.cli.patch import patch_command
 from fitzroy.cli.probe import probe_command
+from fitzroy.cli.quantize import quantize_command
 from fitzroy.cli.run import run_command
 from fitzroy.cli.sim import sim_command
 from fitzroy.cli.terminal import Terminal, error_document
@@ -61,6 +62,7 @@ _USAGE_ERRORS: tuple[type[Exception], ...] = tuple(
 
 VERBS: dict[str, Verb] = {
     "compile": compile_command,
+    "quantize": quantize_command,
     "convert": convert_command,
     "run": run_command,
     "inspect": inspect_command,

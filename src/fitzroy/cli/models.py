@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -27,8 +27,6 @@ class Importing:
         keep_layout: whether image inputs stay [N,C,H,W].
     """
 
-    panel: ClassVar[str] = "ONNX models"
-
     input: Annotated[
         list[str] | None,
         typer.Option(
@@ -37,6 +35,7 @@ class Importing:
             help="Shape of an input that the model leaves open, in the model's own order, as in "
             "images=1x3x320x320; once per input.",
             show_default=False,
+            rich_help_panel="ONNX models",
         ),
     ] = None
     keep_layout: Annotated[
@@ -46,6 +45,7 @@ class Importing:
             help="Keep image inputs as the model has them, [N,C,H,W]; otherwise they become "
             "[N,H,W,C].",
             show_default=False,
+            rich_help_panel="ONNX models",
         ),
     ] = False
 
