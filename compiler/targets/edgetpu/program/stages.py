@@ -393,11 +393,12 @@ class Part(Record):
 class StepLine(Record):
     """A layer that runs once, and narrow memory that it uses for itself."""
 
-    template = "step {number}: {kind} {name}, {scratch} B of scratch"
+    template = "step {number}: {kind} {name} of node {origin}, {scratch} B of scratch"
 
     number: int
     kind: Words
     name: str
+    origin: str
     scratch: int
     needs: tuple[Needs, ...]
     part: tuple[Part, ...]
@@ -415,7 +416,8 @@ class StepLine(Record):
             ]
         if isinstance(result, Image) and step.whole is not None:
             part = (Part(step.whole.name, result.rows.owned, result.columns.owned),)
-        return cls(number, Words(layer.kind), layer.name, scratch, tuple(needs), part)
+        kind, name = Words(layer.kind), layer.name
+        return cls(number, kind, name, layer.origin, scratch, tuple(needs), part)
 
 
 def _needs(layer: Layer, result: Image) -> Iterator[tuple[str, Ranges, Ranges]]:
