@@ -168,7 +168,7 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "stages": Subject(stages.files, stages.target, stages.read, change=listing_mutant, sample=200),
     "simulator": Subject(
-        chip.packages,
+        chip.simulated,
         chip.simulate,
         chip.read,
         (FileKind.DARWINN,),
