@@ -298,7 +298,7 @@ def compile_segments(
 ) -> tuple[EdgeTpuCompilation, ...]:
     """Cut a model into consecutive segments and compile each for a chip of its own.
 
-    Outputs of a segment are, by name, inputs of those behind it.
+    Outputs of a segment are, by name, inputs of those after it.
 
     Args:
         model: a path, or a model that has been read.

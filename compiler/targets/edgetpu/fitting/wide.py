@@ -27,7 +27,7 @@ from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, WideRo
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Placed, Vector
 
 IDENTITY = WIDE_ROWS - 1
-"""Row of wide memory with the identity matrix, behind those for other data."""
+"""Row of wide memory with the identity matrix, after those for other data."""
 
 _STAGING_ROWS = (1024, 768, 512, 384, 256, 192)
 """Rows of wide memory that convolutions may take for data, the first that parameters leave free."""

@@ -59,8 +59,8 @@ class Overlap:
 
     Attributes:
         tensor: the other one.
-        below: it may begin no more than so many bytes behind the other.
-        above: or so many bytes behind it, or further.
+        below: it may begin no more than so many bytes after the other.
+        above: or so many bytes after it, or further.
     """
 
     tensor: Placed
@@ -174,7 +174,7 @@ def _allocated(
 def _lowest(low: Array, high: Array) -> int:
     """The lowest address, from 0 on, that lies between none of some bounds."""
     order = np.argsort(low, kind="stable")
-    # Behind all that begins before a gap.
+    # After all that begins before a gap.
     bases = np.append(0, np.maximum.accumulate(high[order])).clip(0)
     free = np.flatnonzero(bases[:-1] <= low[order])
     return int(bases[free[0]] if len(free) else bases[-1])
