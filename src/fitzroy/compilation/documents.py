@@ -10,13 +10,10 @@ from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form
 from fitzroy.compiler.ir import Node, print_graph
 from fitzroy.compiler.partition import title
 from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
+from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
-from fitzroy.compiler.targets.edgetpu.program.stages import (
-    Allocated,
-    Parameters,
-    text,
-)
+from fitzroy.compiler.targets.edgetpu.program.stages import Parameters, text
 from fitzroy.execution.estimate import steps
 from fitzroy.formats.darwinn import Executable
 from fitzroy.hw_models.chips.beagle import BEAGLE

@@ -15,10 +15,10 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.fitting.wide import assigned
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted, Outline
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
 from fitzroy.compiler.targets.edgetpu.program.stages import (
-    Allocated,
     Form,
     Legalized,
     Parameters,
