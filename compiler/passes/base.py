@@ -49,6 +49,15 @@ PASSES = Registry(
 """All passes by the name that the command line takes."""
 
 
+def named_passes(passes: Iterable[str | Pass]) -> tuple[Pass, ...]:
+    """Passes, some of which are given by their names.
+
+    Raises:
+        UsageError: there is no such pass.
+    """
+    return tuple(PASSES.get(item) if isinstance(item, str) else item for item in passes)
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """What one pass did.

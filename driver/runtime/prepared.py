@@ -194,10 +194,15 @@ class PreparedExecutable:
             self._check_complete(receipts)
 
     @property
+    def goes_by_hints(self) -> bool:
+        """Whether the host goes by the hints, and not by what the device announces."""
+        return self.events == INTERRUPT_TAGS
+
+    @property
     def overlaps(self) -> bool:
         """Whether another program may be sent while this one is received."""
         known = all(isinstance(action, Receive | Await) for action in self.tail)
-        return known and self.events == INTERRUPT_TAGS
+        return known and self.goes_by_hints
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -390,7 +395,7 @@ class PreparedExecutable:
 
 
 def _following(actions: Sequence[Action]) -> list[Action]:
-    """The same actions; receipts know how much comes directly behind them."""
+    """The same actions; receipts know how much comes directly after them."""
     found: list[Action] = []
     more = 0
     for action in reversed(actions):

@@ -138,6 +138,17 @@ def test_its_pass_runs_on_what_its_frontend_reads(model: Path, fitzroy: Run) -> 
     assert "drop-repeats: 4 nodes to 2" in result.err
 
 
+def test_its_pass_runs_before_those_of_a_target(model: Path, fitzroy: Run, tmp_path: Path) -> None:
+    nodes = []
+    for passes in ((), ("--passes", "drop-repeats")):
+        options = ("--target", "vm", "-o", tmp_path / "c.module", *passes)
+        document = fitzroy("compile", model, *options, "--json").json
+        nodes.append(document["methods"]["main"]["nodes"]["vm"])
+    assert nodes == [4, 2]
+    unknown = fitzroy("compile", model, "--target", "vm", "--passes", "drop-all")
+    assert (unknown.code, "no pass 'drop-all'" in unknown.err) == (2, True)
+
+
 def test_its_target_compiles_and_explains(model: Path, fitzroy: Run, tmp_path: Path) -> None:
     result = fitzroy("compile", model, "--target", "listing", "-o", tmp_path / "chain.txt")
     assert result.code == 0, result.err

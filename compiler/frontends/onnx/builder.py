@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,6 +49,7 @@ class Builder:
         self.origin: Origin | None = None
         self._constants: dict[tuple[int, Shape, Shape], tuple[str, Array]] = {}
         self._moved: dict[tuple[str, Shape], str] = {}
+        self._coded: set[str] = set()
 
     # --- values ---------------------------------------------------------------------------------
 
@@ -138,6 +140,31 @@ class Builder:
         name = self.emit("reshape", [self.value(inner)], ReshapeAttributes(tensor.shape))
         return self.variable(name)
 
+    def coded(self, x: Tensor, quantization: Quantization) -> Tensor | None:
+        """Integers that stand for real numbers, as those numbers; None if they are others already.
+
+        A constant stays a conversion, for passes that want its integers.
+        """
+        graph = self.graph
+        if x.data is not None:
+            type = TensorType(x.shape, x.dtype, quantization)
+            stored = np.ascontiguousarray(x.data.astype(x.dtype.numpy, copy=False))
+            name = graph.fresh(x.name or f"{self.stem}/stored")
+            graph.add_value(Value(name, type, stored.reshape(type.shape)))
+            real = self.emit("dequantize", [name], dtype=DType.FLOAT32)
+            self._coded.add(real)
+            return self.variable(real)
+        type = graph.type(x.name)
+        if type.quantization is None and x.name in graph.inputs and not graph.consumers(x.name):
+            graph.set_value(Value(x.name, replace(type, quantization=quantization)))
+        elif type.quantization != quantization:
+            return None
+        return self.unary("dequantize", x, dtype=DType.FLOAT32)
+
+    def is_coded(self, tensor: Tensor) -> bool:
+        """Whether a tensor holds real numbers that constant integers stand for."""
+        return tensor.name in self._coded and tensor.data is None
+
     # --- nodes ----------------------------------------------------------------------------------
 
     def emit(
@@ -204,7 +231,8 @@ class Builder:
         """Evaluate a node of constants at once, if that takes no longer than to write it down."""
         operator = OPS[node.op]
         values = [self.graph.value(name) for name in node.inputs if name is not None]
-        if not (operator.moves or operator.elementwise) or not all(v.is_constant for v in values):
+        cheap = operator.moves or operator.elementwise
+        if not cheap or node.op == "dequantize" or not all(v.is_constant for v in values):
             return
         results = evaluate_node(self.graph, node, {}, Arithmetic.XNNPACK)
         self.graph.remove(node.name)

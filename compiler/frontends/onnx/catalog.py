@@ -1,11 +1,15 @@
 """All ONNX operators: importing this module registers every family."""
 
 from fitzroy.compiler.frontends.onnx import (
+    control,
     convolution,
     elementwise,
+    logical,
     matmul,
     normalization,
     pooling,
+    quantized,
+    recurrent,
     reduction,
     resize,
     shape,
@@ -14,11 +18,15 @@ from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
 
 __all__ = [
     "IMPORTERS",
+    "control",
     "convolution",
     "elementwise",
+    "logical",
     "matmul",
     "normalization",
     "pooling",
+    "quantized",
+    "recurrent",
     "reduction",
     "resize",
     "shape",

@@ -34,7 +34,15 @@ SWAPPED = (0, 3, 2, 1)
 @imports("Conv")
 def convolution(op: Operation) -> Tensor:
     """Convolution of [N,C,H,W] or [N,C,L] with a filter [O,C/groups,...]."""
-    x, kernel, bias = op.input(0), op.input(1), op.optional(2)
+    return convolution_of(op, op.input(0), op.input(1), op.optional(2))
+
+
+def convolution_of(op: Operation, x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
+    """Convolution of some operands, with the attributes of an operator.
+
+    Raises:
+        Refusal: operands and attributes do not fit.
+    """
     demand_image(op, x)
     if kernel.rank != x.rank:
         raise Refusal("onnx-type-rule", f"a filter of {kernel.rank} dimensions for {x.rank}")

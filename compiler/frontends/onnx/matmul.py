@@ -36,8 +36,10 @@ def gemm(op: Operation) -> Tensor:
         return connected(build, a, b, build.constant(np.ascontiguousarray(bias), c.name))
     if c is not None and c.data is not None and c.shape in ((b.shape[1],), (1, b.shape[1])):
         return connected(build, a, b, build.constant(c.data.reshape(-1), c.name))
-    product = connected(build, a, b, None)
-    return product if c is None else build.add(product, c)
+    if c is not None and build.is_coded(c) and build.is_coded(b) and c.rank == 1:
+        return connected(build, a, b, c)
+    result = connected(build, a, b, None)
+    return result if c is None else build.add(result, c)
 
 
 def _scaled(build: Builder, x: Tensor, factor: float) -> Tensor:
@@ -48,9 +50,14 @@ def _scaled(build: Builder, x: Tensor, factor: float) -> Tensor:
 
 def connected(build: Builder, x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
     """Rows [...,K] times a matrix [K,N]; an offset is added."""
+    if build.is_coded(kernel) and x.data is None and x.rank > 0:
+        x = build.plain(x)
+        order = (*(axis for axis in x.perm if axis != x.rank - 1), x.rank - 1)
+        rows = (build.value(x, order), order)
+        return _connect(build, rows, build.value(kernel, (1, 0)), bias)
     if kernel.data is None or x.data is not None or x.rank < 1:
-        product = multiplied(build, x, kernel)
-        return product if bias is None else build.add(product, bias)
+        result = multiplied(build, x, kernel)
+        return result if bias is None else build.add(result, bias)
     columns = kernel.data
     if not x.is_plain and len(parts_of(x)[-1]) == 1:
         x = build.plain(x)
@@ -60,7 +67,15 @@ def connected(build: Builder, x: Tensor, kernel: Tensor, bias: Tensor | None) ->
     else:
         name, columns, order = _reordered(build, x, columns)
     filter = build.constant(np.ascontiguousarray(columns.T), kernel.name)
-    operands = [name, build.value(filter)] + ([] if bias is None else [build.value(bias)])
+    return _connect(build, (name, order), build.value(filter), bias)
+
+
+def _connect(
+    build: Builder, rows: tuple[str, tuple[int, ...]], filter: str, bias: Tensor | None
+) -> Tensor:
+    """Rows, a value and its layout, times the rows of a filter [N,K]."""
+    name, order = rows
+    operands = [name, filter] + ([] if bias is None else [build.value(bias)])
     attributes = FullyConnectedAttributes(keep_num_dims=len(order) > 2)
     return build.variable(build.emit("fully_connected", operands, attributes), order)
 
@@ -88,7 +103,15 @@ def _reordered(
 @imports("MatMul")
 def matmul(op: Operation) -> Tensor:
     """Matrix product of the last two dimensions, with broadcasting of the others."""
-    a, b, build = op.input(0), op.input(1), op.build
+    return product(op.build, op.input(0), op.input(1))
+
+
+def product(build: Builder, a: Tensor, b: Tensor) -> Tensor:
+    """Matrix product of the last two dimensions, of which one operand may have fewer.
+
+    Raises:
+        Refusal: the shapes do not fit.
+    """
     if not a.rank or not b.rank:
         raise Refusal("onnx-rank", "MatMul of a scalar")
     if a.shape[-1] != b.shape[max(b.rank - 2, 0)]:

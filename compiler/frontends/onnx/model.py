@@ -14,6 +14,7 @@ from fitzroy.compiler.frontends.onnx import catalog as catalog
 from fitzroy.compiler.frontends.onnx import reader
 from fitzroy.compiler.frontends.onnx.builder import Builder, graph_type
 from fitzroy.compiler.frontends.onnx.fold import FOLDS, folded
+from fitzroy.compiler.frontends.onnx.functions import bound, definition
 from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.preference import image_inputs
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
@@ -59,6 +60,7 @@ class Scope:
         opsets: versions of operator sets.
         depth: how many scopes there are around.
         values: values by name; None for those that an operator was to give that was refused.
+        absent: names of a function's operands that are left out, which count as not given.
     """
 
     importer: _Importer
@@ -66,6 +68,7 @@ class Scope:
     outer: Scope | None = None
     depth: int = 0
     values: dict[str, Tensor | None] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
 
     def find(self, name: str) -> Tensor | None:
         """The value of a name; None if it was refused.
@@ -110,11 +113,12 @@ class Scope:
             Refusal: it has operators without counterpart.
         """
         scope = self.inner(self.opsets, sees=True)
-        self.importer.constants(body, scope)
-        self.importer.nodes(body.node, scope, [info.name for info in body.output])
-        found = [scope.find(info.name) for info in body.output]
-        if any(tensor is None for tensor in found):
-            raise Refusal("onnx-operator", "an operator inside it is refused")
+        importer, names = self.importer, [info.name for info in body.output]
+        before = len(importer.rejects)
+        importer.constants(body, scope)
+        importer.nodes(body.node, scope, names)
+        importer.demand_imported(before, "a branch")
+        found = [scope.find(name) for name in names]
         return [tensor for tensor in found if tensor is not None]
 
 
@@ -243,8 +247,9 @@ class _Importer:
         """Import those nodes that the outputs depend on."""
         for number in _needed(nodes, outputs):
             node = nodes[number]
-            operands = [scope.find(name) if name else None for name in node.input]
-            if any(t is None and name for t, name in zip(operands, node.input, strict=True)):
+            names = ["" if name in scope.absent else name for name in node.input]
+            operands = [scope.find(name) if name else None for name in names]
+            if any(t is None and name for t, name in zip(operands, names, strict=True)):
                 # An operand was refused, which has been said.
                 self.define(node, scope, [None] * len(node.output))
                 continue
@@ -262,7 +267,7 @@ class _Importer:
 
     def results(
         self, node: NodeProto, scope: Scope, operands: Sequence[Tensor | None], number: int
-    ) -> Sequence[Tensor]:
+    ) -> Sequence[Tensor | None]:
         """The results of a node.
 
         Raises:
@@ -274,28 +279,33 @@ class _Importer:
         build.origin = Origin(self.path, 0, number)
         self.count += 1
         if self.count > LARGEST or len(self.result.values) > 4 * LARGEST:
-            raise Refusal("onnx-size", f"the model becomes more than {LARGEST} operators")
+            raise UnsupportedError(
+                f"the model becomes more than {LARGEST} operators", where=self.path
+            )
+        opset = scope.opsets.get(domain, 1)
+        importer = IMPORTERS.get((domain, node.op_type))
         function = self.functions.get((node.domain, node.op_type))
+        if function is None and importer is None and not (domain == "" and node.op_type in FOLDS):
+            function = definition(node, domain, opset, operands)
+            if function is None:
+                where = f" of domain {domain}" if domain else ""
+                raise Refusal(
+                    "onnx-operator",
+                    f"no counterpart of {node.op_type}{where}",
+                    "operators that are read are listed in docs/onnx.md",
+                )
         if function is not None:
             return self.called(function, node, scope, operands)
-        importer = IMPORTERS.get((domain, node.op_type))
-        if importer is None and not (domain == "" and node.op_type in FOLDS):
-            where = f" of domain {domain}" if domain else ""
-            raise Refusal(
-                "onnx-operator",
-                f"no counterpart of {node.op_type}{where}",
-                "operators that are read are listed in docs/onnx.md",
-            )
         while operands and operands[-1] is None:
             operands = operands[:-1]
         operation = Operation(
             node.op_type,
-            scope.opsets.get(domain, 1),
+            opset,
             operands,
             tuple(node.output),
             build,
             self.fields(node),
-            scope,
+            scope.branch,
         )
         constant = folded(operation) if domain == "" else None
         if constant is not None:
@@ -325,26 +335,38 @@ class _Importer:
 
     def called(
         self, function: Any, node: NodeProto, scope: Scope, operands: Sequence[Tensor | None]
-    ) -> Sequence[Tensor]:
-        """The results of a function that the model defines.
+    ) -> Sequence[Tensor | None]:
+        """The results of an operator that is made of others.
 
         Raises:
-            Refusal: it has operators without counterpart, or takes attributes.
+            Refusal: it has operators without counterpart.
         """
-        if function.attribute or function.attribute_proto:
-            raise Refusal("onnx-attribute", f"the function {function.name} takes attributes")
         opsets = {reader.DOMAINS.get(e.domain, e.domain): e.version for e in function.opset_import}
         inner = scope.inner(opsets or scope.opsets, sees=False)
-        for name, tensor in zip(function.input, operands, strict=False):
-            inner.define(name, tensor)
-        self.nodes(function.node, inner, function.output)
-        found = [inner.find(name) for name in function.output]
-        results = [tensor for tensor in found if tensor is not None]
-        if len(results) < len(found):
-            raise Refusal(
-                "onnx-operator", f"an operator of the function {function.name} is refused"
-            )
-        return results
+        for index, name in enumerate(function.input):
+            inner.define(name, operands[index] if index < len(operands) else None)
+        inner.absent.update(
+            name
+            for index, name in enumerate(function.input)
+            if index >= len(operands) or operands[index] is None
+        )
+        before = len(self.rejects)
+        wanted = [name for name, used in zip(function.output, node.output, strict=False) if used]
+        self.nodes(bound(function, node), inner, wanted)
+        self.demand_imported(before, function.name)
+        return [inner.find(name) if name in wanted else None for name in function.output]
+
+    def demand_imported(self, before: int, what: str) -> None:
+        """Make one refusal of those that came after some.
+
+        Raises:
+            Refusal: there are any.
+        """
+        inside = self.rejects[before:]
+        del self.rejects[before:]
+        if inside:
+            reason = f"inside {what}, {inside[0].where}: {inside[0].what}"
+            raise Refusal(inside[0].code, reason, inside[0].hint)
 
     def reject(self, refusal: Refusal, where: str) -> None:
         """Note a refusal."""

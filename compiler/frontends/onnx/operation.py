@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,8 @@ from fitzroy.base.types import Array
 from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor
 
 if TYPE_CHECKING:
+    from onnx import GraphProto
+
     from fitzroy.compiler.frontends.onnx.builder import Builder
 
 
@@ -26,7 +28,7 @@ class Operation:
         outputs: names of the results; empty for those that are left out.
         build: makes nodes of the graph.
         fields: attributes as Python values: numbers, bytes, lists, arrays.
-        scope: how importing functions reach the model, for operators with bodies.
+        branch: gives the results of a graph inside the operator.
     """
 
     name: str
@@ -35,7 +37,7 @@ class Operation:
     outputs: Sequence[str]
     build: Builder
     fields: Mapping[str, Any] = field(default_factory=dict)
-    scope: Any = None
+    branch: Callable[[GraphProto], list[Tensor]] = field(default=list)
 
     # --- operands -------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording, Streamed
 from fitzroy.hw_models.edgetpu.ring import CHANNELS
 from fitzroy.hw_models.edgetpu.scalar import ChunkEnd, ChunkStart, Descriptor, Fence, HostWords
 from fitzroy.hw_models.edgetpu.scalar import Stream as StreamEvent
-from fitzroy.hw_models.edgetpu.sequence import Gate, passed
+from fitzroy.hw_models.edgetpu.sequence import Gate, Numbers, passed
 from fitzroy.hw_models.edgetpu.stream import StreamPlan
 from fitzroy.hw_models.edgetpu.timing.work import row_bytes, unit_bytes
 from fitzroy.hw_models.edgetpu.turns import Turns
@@ -133,7 +133,7 @@ class _Message:
     Attributes:
         channel: its channel.
         order: place of its instruction in the program.
-        sender: its tile, behind the last tile for the infeed.
+        sender: its tile, after the last tile for the infeed.
         name: name of the instruction.
         destination: tiles that got it.
         to_outfeed: whether the outfeed got it.
@@ -343,7 +343,7 @@ class SyncWalk:
             while self._ring(turn - _CHANNEL):
                 pass
 
-    def _count(self, tile: int, marks: tuple[tuple[int, list[int]], ...], at: int, to: int) -> None:
+    def _count(self, tile: int, marks: tuple[tuple[int, Numbers], ...], at: int, to: int) -> None:
         for flag, ends in marks:
             done = passed(ends, at, to)
             if done:
@@ -450,7 +450,7 @@ class SyncWalk:
         return any(sender is not None and self._rows(channel, sender) for sender in senders)
 
     def _candidates(self, channel: int) -> Iterator[int]:
-        """Tiles that could send on a channel, the infeed as a tile behind the last."""
+        """Tiles that could send on a channel, the infeed as a tile after the last."""
         feed = self._streams[StreamEngine.INFEED]
         if feed is not None and _fed(feed).channel == channel:
             yield TILES

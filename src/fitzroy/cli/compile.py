@@ -14,7 +14,15 @@ from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.options import given
 from fitzroy.cli.compile_edgetpu import Format, Reports, Request, Results
 from fitzroy.cli.files import check_directory, check_output, write_files
-from fitzroy.cli.help import OptionTexts, Outputs, TargetName, Verb, option_values
+from fitzroy.cli.help import (
+    OptionTexts,
+    Outputs,
+    Passes,
+    TargetName,
+    Verb,
+    option_values,
+    pass_names,
+)
 from fitzroy.cli.models import Importing
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
@@ -23,8 +31,8 @@ from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
 if TYPE_CHECKING:
     from fitzroy.base.types import Array
-    from fitzroy.compilation.edgetpu import Source
     from fitzroy.compilation.result import Compilation
+    from fitzroy.compilation.source import Source
     from fitzroy.compiler.ir import Graph
 
 _EDGETPU, _XNNPACK = "edgetpu", "xnnpack"
@@ -40,6 +48,7 @@ class Choice(Importing):
         target: name of the target; None to choose by the model and the output.
         option: options of a target of another package.
         outputs: values to compute in place of the model's outputs.
+        passes: passes that run before those of the target.
     """
 
     panel: ClassVar[str] = "Target"
@@ -47,6 +56,7 @@ class Choice(Importing):
     target: TargetName = None
     option: OptionTexts = None
     outputs: Outputs = None
+    passes: Passes = None
 
 
 @dataclass(frozen=True)
@@ -107,13 +117,14 @@ def compile_model(
     """
     from fitzroy.cli import compile_edgetpu, compile_module
     from fitzroy.cli.models import check_model
+    from fitzroy.compiler.passes.base import named_passes
 
     terminal = Terminal(json=results.json, quiet=results.quiet)
     for name in models:
         check_model(name)
     request = Request(models, results, edgetpu, reports, choice.how)
     if results.format is Format.MODULE and compile_module.are_compiled(models):
-        _refuse("compiled", edgetpu, reports, dump=results.dump)
+        _refuse("compiled", edgetpu, reports, dump=results.dump, passes=choice.passes)
         compile_module.write_compiled(terminal, request)
         return
     graph = None
@@ -130,22 +141,37 @@ def compile_model(
         graph = _quantized(terminal, request, cases)
         sources = [_source(graph, models[0])] if target == _EDGETPU else None
     if sources is not None:
-        compile_edgetpu.compile_models(terminal, request, sources)
+        steps = named_passes(pass_names(choice.passes))
+        compile_edgetpu.compile_models(
+            terminal, request, [source.passed(steps) for source in sources]
+        )
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
     _refuse("others", edgetpu, reports, out_dir=results.out_dir, format=bare)
-    if results.format is Format.MODULE and target not in _IN_MODULES:
-        raise UsageError(
-            f"a module has no parts for the target {target}",
-            hint=f"--format module is for {', '.join((_EDGETPU, *_IN_MODULES))}",
-        )
     settings: dict[str, Any] = dict(option_values(choice.option))
     if target == _XNNPACK:
         settings = {"uint8": xnnpack.uint8, **settings}
     else:
         _refuse("portable", xnnpack)
-    job = _Job(request, target, settings, tuple(choice.outputs or ()), cases, graph)
+    if results.format is Format.MODULE:
+        target, settings = _module_of(target, settings)
+    job = _Job(request, choice, target, settings, cases, graph)
     _compile_program(terminal, job)
+
+
+def _module_of(target: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The target of modules, and options with which it computes on another target.
+
+    Raises:
+        UsageError: a module has no parts for that target.
+    """
+    if target not in _IN_MODULES:
+        raise UsageError(
+            f"a module has no parts for the target {target}",
+            hint=f"--format module is for {', '.join((_EDGETPU, *_IN_MODULES))}",
+        )
+    own = {"accelerator": target} if target == _XNNPACK else {}
+    return "vm", {**own, **settings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +180,17 @@ class _Job:
 
     Attributes:
         request: the model and where results go.
+        choice: what was asked for of the model.
         target: name of the target.
         settings: its options.
-        outputs: values to compute in place of the model's outputs.
         cases: test cases of a bundle.
         graph: the model, quantized; None to take it as it is.
     """
 
     request: Request
+    choice: Choice
     target: str
     settings: dict[str, Any]
-    outputs: tuple[str, ...]
     cases: Cases
     graph: Graph | None = None
 
@@ -196,18 +222,19 @@ def _compile_program(terminal: Terminal, job: _Job) -> None:
     with terminal.working("compiling") as progress:
         source = fitzroy.load(model, request.how) if job.graph is None else job.graph
         names: list[str] = []
-        if job.outputs:
-            names = resolve_outputs(source, job.outputs)
+        if job.choice.outputs:
+            names = resolve_outputs(source, job.choice.outputs)
         compilation = fitzroy.compile(
             source,
             target=job.target,
             outputs=names,
+            passes=pass_names(job.choice.passes),
             dump=request.results.dump,
             progress=progress,
             **job.settings,
         )
-        if request.results.format is Format.MODULE and job.target != "vm":
-            compile_module.write_delegated(terminal, request, compilation)
+        if request.results.format is Format.MODULE:
+            compile_module.write_module(terminal, request, compilation.data)
             return
         files: list[tuple[Path, bytes]] = [] if program is None else [(program, compilation.data)]
         if bundled is not None:
@@ -260,7 +287,7 @@ def _target(request: Request, target: str | None) -> tuple[str, list[Source] | N
     Raises:
         UsageError: there is no such target.
     """
-    from fitzroy.compilation.edgetpu import Source
+    from fitzroy.compilation.source import Source
 
     target = _wanted(request, target)
     if target is not None and target != _EDGETPU:
@@ -317,7 +344,7 @@ def _quantized(terminal: Terminal, request: Request, cases: Cases) -> Graph:
 
 def _source(graph: Graph, path: str) -> Source:
     """A graph in the place of the model that it was made of."""
-    from fitzroy.compilation.edgetpu import Source
+    from fitzroy.compilation.source import Source
 
     return replace(Source.of(graph), path=path)
 

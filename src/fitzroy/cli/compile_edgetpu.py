@@ -22,7 +22,8 @@ from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.hw_models.edgetpu.envelope import Risk
 
 if TYPE_CHECKING:
-    from fitzroy.compilation.edgetpu import EdgeTpuCompilation, Source
+    from fitzroy.compilation.edgetpu import EdgeTpuCompilation
+    from fitzroy.compilation.source import Source
     from fitzroy.report.run import Run
 
 
@@ -259,7 +260,7 @@ def _doubt(terminal: Terminal, options: EdgeTpuOptions) -> None:
         UsageError: the file cannot be read.
         FormatError: it is no report of probes.
     """
-    from fitzroy.compilation.edgetpu_options import report_of
+    from fitzroy.compiler.targets.edgetpu.settings import report_of
 
     report = report_of(options)
     if report is None:
@@ -279,7 +280,8 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
             several parts where one file is wanted.
     """
     from fitzroy.compilation import edgetpu
-    from fitzroy.compilation.edgetpu_options import costs_of, generator_options, link_options
+    from fitzroy.compilation.edgetpu import link_options
+    from fitzroy.compiler.targets.edgetpu.settings import costs_of, generator_options
 
     _doubt(terminal, request.options)
     chosen: dict[str, Any] = {

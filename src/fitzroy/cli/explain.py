@@ -80,7 +80,7 @@ def explain(
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs
-    from fitzroy.compilation.edgetpu import demand_uncompiled, has_quantized_activations
+    from fitzroy.compilation.source import demand_uncompiled, has_quantized_activations
     from fitzroy.compiler.targets.edgetpu.target import EdgeTpu
     from fitzroy.compiler.targets.executorch.target import Xnnpack
     from fitzroy.compiler.targets.target import TARGETS
