@@ -32,6 +32,7 @@ from fitzroy.compiler.quantization.options import Border, Effort, QuantizeOption
 from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
 from fitzroy.compiler.reference import evaluate
 from fitzroy.formats import tflite
+from fitzroy.formats.flat import ints
 
 Sample = dict[str, Array]
 
@@ -128,9 +129,7 @@ def worse(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def _decibels(
-    graph: Graph, exact: Sequence[Sample], found: Sequence[Sample]
-) -> dict[str, float]:
+def _decibels(graph: Graph, exact: Sequence[Sample], found: Sequence[Sample]) -> dict[str, float]:
     """Signal to noise of every output over all samples."""
     result = {}
     for name in graph.outputs:
@@ -162,11 +161,14 @@ def _subjects(judging: int, progress: Callable[[str], None]) -> Iterator[Subject
         (name,) = graph.inputs
         shape = graph.type(name).shape
 
-        def sample(seed: int, count: int) -> list[Sample]:
-            cuts = _cuttings(pictures, (shape[2], shape[1]), count, seed, faces)
-            return [{name: (cut * (high - low) + low)[None]} for cut in cuts]  # noqa: B023
-
-        yield Subject(Path(path).stem, graph, sample(1, CALIBRATING), sample(2, judging))
+        calibrating, others = (
+            [
+                {name: (cut * (high - low) + low)[None]}
+                for cut in _cuttings(pictures, (shape[2], shape[1]), count, seed, faces)
+            ]
+            for count, seed in ((CALIBRATING, 1), (judging, 2))
+        )
+        yield Subject(Path(path).stem, graph, calibrating, others)
     yield from _trained(progress)
 
 
@@ -270,12 +272,10 @@ def _ai_edge_quantizer(subject: Subject) -> list[Sample]:
     model = export_model(subject.graph)
     assert model.subgraphs is not None
     main, names = model.subgraphs[0], subject.graph.inputs
-    inputs = [
-        tflite.TensorMap(name=f"in{i}", tensor_index=int(t)) for i, t in enumerate(main.inputs)
-    ]
-    outputs = [
-        tflite.TensorMap(name=f"out{i}", tensor_index=int(t)) for i, t in enumerate(main.outputs)
-    ]
+    inputs, outputs = (
+        [tflite.TensorMap(name=f"{side}{i}", tensor_index=t) for i, t in enumerate(ints(tensors))]
+        for side, tensors in (("in", main.inputs), ("out", main.outputs))
+    )
     model.signature_defs = [
         tflite.SignatureDef(inputs=inputs, outputs=outputs, signature_key=_SIGNATURE)
     ]

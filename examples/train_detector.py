@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from train_digits import (
+from train_digits import (  # type: ignore[import-not-found]
     SEED,
     Conv3x3,
     Digits,

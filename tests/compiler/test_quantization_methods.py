@@ -88,7 +88,7 @@ def test_percentiles_leave_a_share_out() -> None:
 def silu(x: Array) -> Graph:
     graph = Graph("silu")
     graph.add_input("x", real(*x.shape))
-    (scaled,) = apply(graph, "div", ("x", graph.add_constant("k", np.float32([1.0]))))
+    (scaled,) = apply(graph, "div", ("x", graph.add_constant("k", np.ones(1, np.float32))))
     (gate,) = apply(graph, "sigmoid", (scaled,))
     graph.outputs = apply(graph, "mul", (scaled, gate), stem="y")
     return graph

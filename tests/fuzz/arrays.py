@@ -105,7 +105,7 @@ def npz_files() -> list[bytes]:
     for members in (arrays_of, {"x": np.arange(400, dtype=np.float32)}):
         for save in (np.savez, np.savez_compressed):
             stream = io.BytesIO()
-            save(stream, **members)  # type: ignore[arg-type]
+            save(stream, **members)
             found.append(stream.getvalue())
     return found
 
