@@ -67,7 +67,8 @@ class _Writer:
 
     def data(self, name: str | None) -> Array:
         found = self.graph.value(str(name)).data
-        assert found is not None
+        if found is None:
+            raise UnsupportedError(f"{name!r} is no constant", where=self.graph.name)
         return found
 
     def convolution(self, node: Node) -> None:
@@ -75,7 +76,10 @@ class _Writer:
         depthwise = node.op == "depthwise_conv_2d"
         weights = kernel.transpose((3, 0, 1, 2) if depthwise else (0, 3, 1, 2))
         (output,) = node.outputs
-        rectified = getattr(a, "activation", None) is Activation.RELU
+        activation = getattr(a, "activation", Activation.NONE)
+        if activation not in (Activation.NONE, Activation.RELU) or len(node.inputs) < 3:
+            raise UnsupportedError(f"{node.name!r} is not written as ONNX", where=self.graph.name)
+        rectified = activation is Activation.RELU
         bias = self.data(node.inputs[2])
         self.node(
             "Conv",

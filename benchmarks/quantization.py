@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import os
 import tempfile
 import time
@@ -22,7 +23,7 @@ import numpy as np
 
 import fitzroy
 from benchmarks.onnx_export import onnx_model
-from benchmarks.support import write_results
+from benchmarks.support import run_python, write_results
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.compiler.frontends.tflite import export_model
@@ -107,9 +108,10 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
         if subject.score is not None:
             score = subject.score(exact)
             rows.append({"model": subject.name, "method": "float32", "score": score})
-    write_results(
-        "quantization", {"calibrating": CALIBRATING, "judging": repeats or JUDGING, "rows": rows}
-    )
+    progress("cost of a large model")
+    cost = json.loads(run_python(["-m", "benchmarks.quantization_cost"]))
+    judged = {"calibrating": CALIBRATING, "judging": repeats or JUDGING}
+    write_results("quantization", {**judged, "cost": cost, "rows": rows})
     return worse(rows)
 
 
