@@ -22,6 +22,10 @@ Wave = Callable[[Array], Array]
 """A function of angles, which is the part of a Fourier transform that is wanted."""
 
 
+_MOST_ELEMENTS = 1 << 24
+"""Largest matrix that a transform becomes."""
+
+
 def real_part(r: Rewriter) -> None:
     """The real part of a spectrum; a cast of complex numbers to float32 gives that, too."""
     if r.call.type().dtype is DType.COMPLEX64:
@@ -65,6 +69,8 @@ def _part(r: Rewriter, wave: Wave) -> str:
         box = (*shape[:-2], 1, used)
         whole = StridedSliceAttributes((0,) * len(shape), box, (1,) * len(shape))
         name = r.emit("strided_slice", [name], r.type(name).with_shape(box), whole)
+    if (columns // 2 + 1) * used > _MOST_ELEMENTS:
+        raise Leave
     count = math.prod(shape[:-2])
     lines = r.reshape(name, (count, used))
     weights = r.constant(_matrix(wave, columns // 2 + 1, used, columns))
