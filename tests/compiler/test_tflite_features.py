@@ -321,8 +321,8 @@ def test_a_variable_that_nothing_assigns_is_named() -> None:
     assert "'total' is read before" in caught.value.rejects[0].what
 
 
-@pytest.mark.parametrize("condition", [False, True])
-def test_branches_with_a_constant_condition_are_taken(condition: bool) -> None:
+def branching(*, condition: bool) -> File:
+    """A model that gives absolute values, or negated ones."""
     file = File()
     x, y = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
     flag = file.tensor(BOOL, (), np.array(condition))
@@ -334,7 +334,12 @@ def test_branches_with_a_constant_condition_are_taken(condition: bool) -> None:
         a, b = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
         file.operator(name, [a], [b])
         file.border([a], [b])
-    graph = judged(file, np.array([-1, 2, -3], np.float32))
+    return file
+
+
+@pytest.mark.parametrize("condition", [False, True])
+def test_branches_with_a_constant_condition_are_taken(condition: bool) -> None:
+    graph = judged(branching(condition=condition), np.array([-1, 2, -3], np.float32))
     assert [node.op for node in graph.nodes()] == ["abs" if condition else "negate"]
 
 
@@ -359,8 +364,8 @@ SLICES: list[tuple[list[int], list[int], list[int], dict[str, Any], tuple[int, .
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", range(len(SLICES)))
-def test_slices_drop_and_add_dimensions_as_litert_does(row: int) -> None:
+def sliced(row: int) -> File:
+    """A model that slices a tensor [2,3,4]."""
     begin, end, stride, masks, shape = SLICES[row]
     file = File()
     x, y = file.tensor(FLOAT, (2, 3, 4)), file.tensor(FLOAT, shape)
@@ -370,10 +375,16 @@ def test_slices_drop_and_add_dimensions_as_litert_does(row: int) -> None:
     options = tflite.StridedSliceOptions(**masks)
     file.operator("STRIDED_SLICE", [x, *parameters], [y], options)
     file.border([x], [y])
-    judged(file, np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    return file
 
 
-def test_shapes_that_a_file_leaves_open_follow_from_the_operators() -> None:
+@pytest.mark.parametrize("row", range(len(SLICES)))
+def test_slices_drop_and_add_dimensions_as_litert_does(row: int) -> None:
+    judged(sliced(row), np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+
+
+def opened() -> File:
+    """A model that computes the shape [-1,12] of what it gives."""
     file = File()
     x = file.tensor(FLOAT, (2, 3, 4))
     shape, rows = file.tensor(INT32, (3,)), file.tensor(INT32, ())
@@ -392,7 +403,11 @@ def test_shapes_that_a_file_leaves_open_follow_from_the_operators() -> None:
     z = file.tensor(FLOAT, (1, 1), shape_signature=np.array([-1, -1], np.int32))
     file.operator("NEG", [y], [z])
     file.border([x], [z])
-    graph = judged(file, np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    return file
+
+
+def test_shapes_that_a_file_leaves_open_follow_from_the_operators() -> None:
+    graph = judged(opened(), np.arange(24, dtype=np.float32).reshape(2, 3, 4))
     assert [node.op for node in graph.nodes()] == ["reshape", "negate"]
     assert graph.type(graph.outputs[0]).shape == (2, 12)
 
@@ -407,6 +422,21 @@ def test_stale_metadata_is_a_remark() -> None:
     (remark,) = graph.remarks
     assert remark.code == "stale-metadata"
     assert "'NORMALIZATION' names buffer 77 of 1" in remark.what
+
+
+def examples() -> list[File]:
+    """Models with these features, for tests that change bytes of them."""
+    sparse_weights = File()
+    sparsity, values = sparse(np.eye(8, dtype=np.float32), (0, 1, 2, 3), {1}, {0: 4, 1: 2})
+    stored = sparse_weights.tensor(FLOAT, (8, 8), values, sparsity=sparsity)
+    x, y = (sparse_weights.tensor(FLOAT, (2, 8)) for _ in range(2))
+    weights = sparse_weights.tensor(FLOAT, (8, 8))
+    sparse_weights.operator("DENSIFY", [stored], [weights])
+    options = tflite.FullyConnectedOptions()
+    sparse_weights.operator("FULLY_CONNECTED", [x, weights, -1], [y], options)
+    sparse_weights.border([x], [y])
+    slices = [sliced(row) for row in range(len(SLICES))]
+    return [stateful(), branching(condition=True), opened(), sparse_weights, *slices]
 
 
 # --- custom operators of MediaPipe ---------------------------------------------------------------
