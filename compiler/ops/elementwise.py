@@ -67,9 +67,14 @@ def real(type: TensorType) -> None:
 
 
 class Unary(Operator):
-    """Base of functions of one real number."""
+    """Base of functions of one real number.
+
+    Class attributes:
+        smooth: whether small changes of the number make small ones of the result.
+    """
 
     elementwise = True
+    smooth: ClassVar[bool] = True
 
     def parameters(self, call: Call) -> dict[str, float]:
         """Parameters of the function, by the names of `numerics.unary`."""
@@ -103,6 +108,7 @@ class Ceil(Unary):
 
     name = "ceil"
     tflite = ("CEIL",)
+    smooth = False
 
 
 @define
@@ -111,6 +117,7 @@ class Floor(Unary):
 
     name = "floor"
     tflite = ("FLOOR",)
+    smooth = False
 
 
 @define
