@@ -69,7 +69,7 @@ class Placement:
 
 def title(node: Node) -> str:
     """A node as diagnostics name it."""
-    return f"{node.op} {node.name!r}" + (f" ({node.origin})" if node.origin else "")
+    return f"{node.spelled} {node.name!r}" + (f" ({node.origin})" if node.origin else "")
 
 
 def diagnose(graph: Graph, node: Node, target: Runner) -> list[Diagnostic]:

@@ -15,12 +15,13 @@ from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.frontend import Frontend
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
-from fitzroy.compiler.ops.custom import CustomAttributes
-from fitzroy.compiler.ops.definition import Call, Operator, TypeRuleError
+from fitzroy.compiler.ops.definition import Call, Operator, TypeRuleError, demand
+from fitzroy.compiler.ops.opaque import Opaque, opaque_attributes
 from fitzroy.compiler.reference import check
 from fitzroy.formats import tflite
 from fitzroy.formats.detect import FileKind
 from fitzroy.formats.flat import ints
+from fitzroy.formats.tflite_versions import VERSIONS
 
 
 class TfliteFrontend(Frontend):
@@ -42,6 +43,8 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
     """The graph of one subgraph of a model.
 
     Variable tensors, which hold state between runs, are taken at their initial value, zero.
+    Operators without counterpart become opaque ones, whose results have the types that the file
+    says.
 
     Args:
         model: a model as `tflite.read_model` gives it.
@@ -49,7 +52,8 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
         subgraph: which of the model's subgraphs.
 
     Raises:
-        UnsupportedError: with one diagnostic per operator that has no counterpart.
+        UnsupportedError: operators exchange tensors of types that graphs do not have; with one
+            diagnostic for each.
         FormatError: tensors that do not fit together.
         CapacityError: a variable takes more memory than the budget has.
     """
@@ -68,6 +72,7 @@ class _Importer:
         name = self.subgraph.name or path.rpartition("/")[2] or "main"
         self.result = Graph(name)
         self.names: dict[int, str] = {}
+        self.foreign: dict[int, str] = {}
         self.rejects: list[Diagnostic] = []
 
     def graph(self) -> Graph:
@@ -86,9 +91,14 @@ class _Importer:
         for index, tensor in enumerate(self.tensors):
             if index in self.names:
                 continue
-            data = None if index in produced else self.constant(index, tensor)
+            try:
+                data = None if index in produced else self.constant(index, tensor)
+                type = self.type(index)
+            except UnsupportedError as error:
+                self.foreign[index] = f"{error.where} has {error.what}"
+                continue
             if index in produced or data is not None:
-                graph.add_value(Value(self.name(index), self.type(index), data))
+                graph.add_value(Value(self.name(index), type, data))
         for number, operator in enumerate(operators):
             self.add(number, operator)
         if self.rejects:
@@ -139,53 +149,71 @@ class _Importer:
         return np.empty(type.shape, type.dtype.numpy) if type.size == 0 else None
 
     def add(self, number: int, operator: tflite.Operator) -> None:
-        name = "unknown"
-        try:
-            name = tflite.operator_name(self.model, operator)
-            self.node(number, operator, name)
-        except (TypeRuleError, UnsupportedError) as error:
-            hint = "" if isinstance(error, TypeRuleError) else error.hint
-            what = str(error) if isinstance(error, TypeRuleError) else error.what
+        """The node of an operator; an opaque one if there is no other."""
+        code = (self.model.operator_codes or [])[operator.opcode_index]
+        name = tflite.code_name(code)
+        made = ints(operator.outputs)
+        lost = [self.foreign[index] for index in made if index in self.foreign]
+        if lost or not made:
             where = f"operator {number} ({name}, {self.label(operator)})"
-            self.rejects.append(
-                Diagnostic(Severity.ERROR, "tflite-operator", where, what, hint=hint)
-            )
+            what = f"its result {lost[0]}" if lost else "the operator has no output"
+            self.rejects.append(Diagnostic(Severity.ERROR, "tflite-operator", where, what))
+            return
+        held = [index for index in ints(operator.inputs) if index in self.foreign]
+        for index in ints(operator.inputs):
+            if index >= 0 and index not in self.names and index not in self.foreign:
+                raise self.malformed(index, f"is read by operator {number} but nothing produces it")
+        inputs = tuple(self.names.get(index) for index in ints(operator.inputs))
+        outputs = tuple(self.names[index] for index in made)
+        origin = Origin(self.path, self.index, number, name)
+        node = Node(outputs[0], Opaque.name, inputs, outputs, NO_ATTRIBUTES, origin)
+        try:
+            if held:
+                raise TypeRuleError(f"its operand {self.foreign[held[0]]}")
+            node = self.known(operator, code, node)
+            # Checked before it becomes part of the graph, which holds only what is well-typed.
+            check(self.result, node)
+        except (TypeRuleError, UnsupportedError) as error:
+            reason = str(error) if isinstance(error, TypeRuleError) else error.what
+            attributes = opaque_attributes(operator, code, name, reason, whole=not held)
+            node = Node(outputs[0], Opaque.name, inputs, outputs, attributes, origin)
+            for index, value in zip(made, outputs, strict=True):
+                self.result.set_value(Value(value, self.type(index)))
+        self.result.add_node(node)
 
     def label(self, operator: tflite.Operator) -> str:
         outputs = ints(operator.outputs)
         return repr(self.tensors[outputs[0]].name) if outputs else "no output"
 
-    def node(self, number: int, operator: tflite.Operator, name: str) -> None:
-        assert self.model.operator_codes is not None
-        code = self.model.operator_codes[operator.opcode_index]
-        for index in ints(operator.inputs):
-            if index >= 0 and index not in self.names:
-                raise self.malformed(index, f"is read by operator {number} but nothing produces it")
-        inputs = tuple(None if i < 0 else self.names[i] for i in ints(operator.inputs))
-        outputs = tuple(self.names[i] for i in ints(operator.outputs))
-        if not outputs:
-            raise TypeRuleError("the operator has no output")
-        origin = Origin(self.path, self.index, number)
-        node = Node(outputs[0], "custom", inputs, outputs, NO_ATTRIBUTES, origin)
-        options: Any = operator.builtin_options
-        known = TFLITE.get(name)
-        if tflite.builtin_code(code) is tflite.BuiltinOperator.CUSTOM:
-            raw = operator.custom_options
-            options, known = b"" if raw is None else raw.tobytes(), CUSTOM.get(name)
-            node = replace(node, attributes=CustomAttributes(name, options, code.version))
-        elif known is None:
-            raise UnsupportedError(
-                f"no operator for {name}",
-                hint="supported operators are listed in docs/operators.md",
-            )
-        if known is not None:
-            node = self.known(known, name, options, node)
-        # Checked before it becomes part of the graph, so that one bad operator is one diagnostic.
-        check(self.result, node)
-        self.result.add_node(node)
+    def known(self, operator: tflite.Operator, code: tflite.OperatorCode, node: Node) -> Node:
+        """A node of the declared operator for one of TFLite.
 
-    def known(self, known: Operator, name: str, options: Any, node: Node) -> Node:
-        """A node of a declared operator, from TFLite's operands and options."""
+        Raises:
+            TypeRuleError: there is none, or its operands or options are beyond it.
+        """
+        name = tflite.code_name(code)
+        if tflite.is_custom(code):
+            raw = operator.custom_options
+            options: Any = b"" if raw is None else raw.tobytes()
+            known = CUSTOM.get(name)
+            demand(known is not None, "a custom operator, which only its author knows")
+        else:
+            options, known = operator.builtin_options, TFLITE.get(name)
+            demand(known is not None, "it is none of the operators of docs/operators.md")
+            newest = VERSIONS.get(name, 1)
+            demand(
+                code.version <= newest,
+                f"version {code.version}, {newest} is the newest that is known",
+            )
+        assert known is not None
+        return self.declared(known, name, options, node)
+
+    def declared(self, known: Operator, name: str, options: Any, node: Node) -> Node:
+        """A node of a declared operator, from TFLite's operands and options.
+
+        Raises:
+            TypeRuleError: these are beyond it.
+        """
         call = Call.of(self.result, replace(node, op=known.name))
         try:
             imported = known.from_tflite(name, options, call)
@@ -282,6 +310,13 @@ class _Exporter:
             else self.parameter(node, position, item)
             for position, item in enumerate(order)
         ]
+        if isinstance(exported.options, tflite.Operator):
+            return replace(
+                exported.options,
+                opcode_index=self.code(exported.builtin, exported.version or 1),
+                inputs=np.array(inputs, np.int32),
+                outputs=outputs,
+            )
         if isinstance(exported.options, bytes):
             raw = exported.options
             return tflite.Operator(

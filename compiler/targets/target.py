@@ -13,6 +13,7 @@ from fitzroy.base.errors import UsageError
 from fitzroy.base.registry import Registry
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.ops.opaque import Opaque, opaque_reject
 from fitzroy.compiler.partition import Placement, partition
 from fitzroy.compiler.passes.base import Pass
 
@@ -52,6 +53,8 @@ class Target(ABC):
         fallbacks: names of the targets that are offered what it rejects, in this order.
         rest: what runs nodes that no target takes; empty if such a model is refused.
         options: a frozen dataclass of its options, with a default for each.
+        opaque_hint: what to do about an opaque operator, which no target runs; empty if it is to
+            compile what comes before it.
     """
 
     name: ClassVar[str]
@@ -63,6 +66,7 @@ class Target(ABC):
     fallbacks: ClassVar[tuple[str, ...]] = ()
     rest: ClassVar[str] = ""
     options: ClassVar[type[Any]] = NoOptions
+    opaque_hint: ClassVar[str] = ""
 
     # --- what it runs ----------------------------------------------------------------------------
 
@@ -77,14 +81,16 @@ class Target(ABC):
     def rejects(self, call: Call) -> Iterator[Reject]:
         """Yield every reason why it cannot run a call, before anything is lowered."""
         lowering = self.lowerings().get(call.node.op)
-        if lowering is None:
+        if call.node.op == Opaque.name:
+            yield opaque_reject(call, self.opaque_hint)
+        elif lowering is None:
             yield self.missing(call)
         else:
             yield from lowering.rejects(call)
 
     def missing(self, call: Call) -> Reject:
         """The reason for a call whose operator has no lowering."""
-        return Reject(f"{self.name}-operator", f"{self.title} has no {call.node.op}")
+        return Reject(f"{self.name}-operator", f"{self.title} has no {call.node.spelled}")
 
     def supports(self, op: str) -> str:
         """One word for how the target supports an operator; empty if it does not."""

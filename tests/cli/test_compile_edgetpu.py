@@ -269,7 +269,7 @@ def test_explanations(fitzroy: Run, tmp_path: Path) -> None:
     assert "subgraph 0, convolution" in text
     assert "subgraph 1, convolution" in text
     assert "on the host" in text
-    assert "edgetpu-type: abs" in text
+    assert "edgetpu-type: ABS" in text
     assert "hint: quantize the model to 8 bits" in text
 
 

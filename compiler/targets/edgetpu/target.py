@@ -41,11 +41,11 @@ def eight_bits(call: Call) -> Iterator[Reject]:
             continue
         type = value.type
         if type.quantization is None or type.dtype not in (DType.INT8, DType.UINT8):
-            what = f"{call.node.op}: {value.name!r} is {type}, not 8-bit quantized"
+            what = f"{call.node.spelled}: {value.name!r} is {type}, not 8-bit quantized"
             yield Reject(TYPE, what, hint(call))
         elif not type.quantization.is_per_tensor:
             yield Reject(
-                TYPE, f"{call.node.op}: {value.name!r} has a scale per channel", hint(call)
+                TYPE, f"{call.node.spelled}: {value.name!r} has a scale per channel", hint(call)
             )
 
 
@@ -59,7 +59,7 @@ def constant_weights(call: Call) -> Iterator[Reject]:
     if weights is not None and not weights.is_constant:
         yield Reject(
             WEIGHTS,
-            f"{call.node.op}: the weights {weights.name!r} are computed, not constant",
+            f"{call.node.spelled}: the weights {weights.name!r} are computed, not constant",
             "multiply tensors that are both computed with batch_matmul",
         )
 
@@ -81,6 +81,9 @@ class EdgeTpu(Target):
     rest = HOST.name
     suffix = "_edgetpu.tflite"
     entry = "main"
+    opaque_hint = (
+        "it stays as it is, for LiteRT on the host; to run it: pip install 'fitzroy[litert]'"
+    )
     options = EdgeTpuOptions
 
     def lowerings(self) -> Mapping[str, Lowering]:
@@ -106,7 +109,7 @@ class EdgeTpu(Target):
 
     def missing(self, call: Call) -> Reject:
         """The code generator has no such rule."""
-        return Reject(LOWERING, f"{call.node.op} has no lowering for the Edge TPU", hint(call))
+        return Reject(LOWERING, f"{call.node.spelled} has no lowering for the Edge TPU", hint(call))
 
 
 @cache

@@ -29,7 +29,7 @@ class Vm(Target):
 
     def missing(self, call: Call) -> Reject:
         """TFLite has no such operator."""
-        return Reject("vm-operator", f"TFLite has no operator for {call.node.op}")
+        return Reject("vm-operator", f"TFLite has no operator for {call.node.spelled}")
 
     def lower(
         self, graph: Graph, placements: Sequence[Placement], name: str, options: object
@@ -49,5 +49,5 @@ def _inexpressible(call: Call) -> Iterator[Reject]:
 _LOWERINGS = {
     name: Lowering(operator.to_tflite, _inexpressible)
     for name, operator in OPS.items()
-    if operator.tflite or operator.custom or name == "custom"
+    if operator.tflite or operator.custom
 }

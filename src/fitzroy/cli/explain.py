@@ -30,8 +30,8 @@ class Row:
 
     Attributes:
         index: position in the model, or None for what a pass inserted.
-        kind: operator, ``custom`` for all custom ones.
-        op: operator, or name of a custom one.
+        kind: operator, ``opaque`` for all that have no class.
+        op: operator as the model spells it.
         name: its first result.
         shape: type of that result.
         nodes: what it became, with the target of each node.
@@ -157,9 +157,7 @@ def explain_rows(
 
 def _row(graph: Graph, node: Node, index: int | None) -> Row:
     type = replace(graph.type(node.outputs[0]), quantization=None)
-    # Custom operators carry a name of their own.
-    op = getattr(node.attributes, "code", node.op)
-    return Row(index, node.op, op, node.outputs[0], str(type))
+    return Row(index, node.op, node.spelled, node.outputs[0], str(type))
 
 
 def repeated(names: Sequence[str]) -> str:

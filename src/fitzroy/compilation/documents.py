@@ -173,8 +173,8 @@ def _operations(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
 
 
 def _name(node: Node) -> str:
-    """An operator as TFLite spells it."""
-    return node.op.upper()
+    """An operator as the model spells it."""
+    return node.spelled
 
 
 def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Whole models: what an Edge TPU computes, and the operators around it on the host.
 
 A compiled model is a sequence of parts. Those that the Edge TPU operator carries run on a device,
-real or simulated; the operators in between run by their reference semantics, or by LiteRT.
+real or simulated; the operators in between run by their reference semantics, or by LiteRT. LiteRT
+also runs those that have no class here, whatever runs the others.
 `Interpreter` has the methods of TFLite's interpreter that scripts use.
 """
 
@@ -20,15 +21,15 @@ import numpy as np
 
 from fitzroy.base import budget
 from fitzroy.base.closing import Closing
-from fitzroy.base.errors import UsageError
+from fitzroy.base.errors import DeviceError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.custom import Custom, CustomAttributes
 from fitzroy.compiler.ops.detection import DetectionPostProcess
-from fitzroy.compiler.reference import evaluate_node
+from fitzroy.compiler.ops.opaque import Opaque, opaque_nodes
+from fitzroy.compiler.reference import demand_memory, evaluate_node
 from fitzroy.driver.runtime import litert
 from fitzroy.driver.runtime.devices import Answer, Device, open_device
 from fitzroy.execution.programs import EdgeTpuProgram
@@ -108,8 +109,7 @@ class HostPart:
     @property
     def title(self) -> str:
         """What it is, for people."""
-        names = dict.fromkeys(_operator(node) for node in self.nodes)
-        return ", ".join(names)
+        return ", ".join(dict.fromkeys(node.spelled for node in self.nodes))
 
 
 Part = DevicePart | HostPart
@@ -143,11 +143,13 @@ class Interpreter(Closing):
         arithmetic: rounding of the reference semantics; of LiteRT, whether it uses XNNPACK.
 
     Raises:
-        UsageError: the file cannot be read or is no TFLite model, or LiteRT is not installed.
+        UsageError: the file cannot be read or is no TFLite model, or LiteRT is not installed, which
+            alone computes operators that have no class here.
         FormatError: the file is malformed.
-        UnsupportedError: an operator is unknown; with one diagnostic for each.
+        UnsupportedError: operators exchange tensors of types that have no counterpart here; with
+            one diagnostic for each.
         CapacityError: an input or output takes more memory than the budget has.
-        DeviceError: the device cannot be opened.
+        DeviceError: the device cannot be opened, or LiteRT has no kernel for an operator.
     """
 
     def __init__(
@@ -233,7 +235,11 @@ class Interpreter(Closing):
         """
         results = self.run({port.name: self._buffers[port.index] for port in self._inputs})
         for port in self._outputs:
-            self._buffers[port.index][...] = results[port.name]
+            if results[port.name].shape == self._buffers[port.index].shape:
+                self._buffers[port.index][...] = results[port.name]
+            else:
+                # Of a shape that only an inference shows.
+                self._buffers[port.index] = results[port.name]
 
     def reset_all_variables(self) -> None:
         """Begin the next inference with states of zero."""
@@ -372,11 +378,6 @@ def _constant(data: Array | None) -> Array:
     return data
 
 
-def _operator(node: Node) -> str:
-    attributes = node.attributes
-    return attributes.code if isinstance(attributes, CustomAttributes) else node.op
-
-
 # --- parts ---------------------------------------------------------------------------------------
 
 
@@ -388,14 +389,22 @@ def parts_of(
     host: Host,
     arithmetic: Arithmetic,
 ) -> tuple[Part, ...]:
-    """The parts of a model in the order in which they run."""
+    """The parts of a model in the order in which they run.
+
+    Raises:
+        UsageError: LiteRT is not installed, and some operator needs it.
+        DeviceError: LiteRT has no kernel for an operator.
+    """
     programs = _programs(model, data, path)
+    _demand_litert(graph, programs, path)
 
     def place(node: Node) -> int | Host:
         """The operator of a package, or what computes it on the host."""
         index = -1 if node.origin is None else node.origin.index
         if index in programs:
             return index
+        if node.op == Opaque.name:
+            return Host.LITERT
         return host if _has_litert(node) else Host.REFERENCE
 
     parts: list[Part] = []
@@ -407,10 +416,38 @@ def parts_of(
             inputs = tuple(name for name in read if not graph.value(name).is_constant)
             parts.append(DevicePart(node, programs[where], inputs, node.outputs))
         elif where is Host.LITERT:
-            parts.append(HostPart(nodes, "LiteRT", _litert(model, graph, nodes, arithmetic)))
+            run = _litert(model, graph, nodes, arithmetic)
+            parts.append(HostPart(nodes, "LiteRT", run))
         else:
-            parts.append(HostPart(nodes, "reference", _reference(graph, nodes, arithmetic)))
+            run = _reference(graph, nodes, arithmetic)
+            parts.append(HostPart(nodes, "reference", run))
     return tuple(parts)
+
+
+def _demand_litert(graph: Graph, programs: Mapping[int, EdgeTpuProgram], path: str) -> None:
+    """Refuse opaque operators where LiteRT is not installed.
+
+    Raises:
+        UsageError: there are some, and it is not.
+    """
+    opaque = [
+        node
+        for node in opaque_nodes(graph)
+        if node.origin is None or node.origin.index not in programs
+    ]
+    if opaque and not litert.available():
+        names = dict.fromkeys(node.spelled for node in opaque)
+        raise UsageError(
+            f"LiteRT is not installed, which alone computes {', '.join(names)}",
+            where=path,
+            hint="pip install 'fitzroy[litert]'",
+        )
+
+
+def _is_open(tensor: tflite.Tensor) -> bool:
+    """Whether the shape of a tensor is open until it is computed."""
+    unknown = not ints(tensor.shape) and not tensor.has_rank
+    return unknown or any(extent < 0 for extent in ints(tensor.shape_signature))
 
 
 def _programs(model: tflite.Model, data: bytes, path: str) -> dict[int, EdgeTpuProgram]:
@@ -448,8 +485,7 @@ def _host(host: Host | str) -> Host:
 def _has_litert(node: Node) -> bool:
     """Whether LiteRT has a kernel: for all builtin operators, and for one custom operator."""
     operator = OPS[node.op]
-    custom = operator.custom or node.op == Custom.name
-    return not custom or node.op == DetectionPostProcess.name
+    return not operator.custom or node.op == DetectionPostProcess.name
 
 
 def _left(graph: Graph, nodes: Sequence[Node]) -> list[str]:
@@ -485,7 +521,14 @@ def _reference(
 def _litert(
     model: tflite.Model, graph: Graph, nodes: Sequence[Node], arithmetic: Arithmetic
 ) -> Callable[[Mapping[str, Array]], Values]:
-    """Operators of a model on LiteRT, as a model of their own."""
+    """Operators of a model on LiteRT, as a model of their own.
+
+    Raises:
+        CapacityError: the results take more memory than the budget has.
+        DeviceError: LiteRT refuses them.
+    """
+    for node in nodes:
+        demand_memory(graph, node)
     main, numbers = (model.subgraphs or [])[0], _tensors(model, graph)
     made = {name for node in nodes for name in node.outputs}
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name in numbers)
@@ -497,17 +540,44 @@ def _litert(
     )
     operators = main.operators or []
     part = rebuilt(
-        replace(model, subgraphs=[borders], signature_defs=None),
+        replace(model, subgraphs=[borders, *(model.subgraphs or [])[1:]], signature_defs=None),
         [operators[node.origin.index] for node in nodes if node.origin is not None],
     )
+    inside = {node.name for node in nodes}
+    others = {name for name in outputs if any(n.name not in inside for n in graph.consumers(name))}
     data = tflite.write_model(part)
     runtime = litert.LiteRtModel(data, xnnpack=arithmetic is Arithmetic.XNNPACK)
 
     def run(values: Mapping[str, Array]) -> Values:
-        results = runtime.run([values[name] for name in inputs])
-        return dict(zip(outputs, results, strict=True))
+        found = runtime.run([values[name] for name in inputs])
+        results = dict(zip(outputs, found, strict=True))
+        for name, array in results.items():
+            # Nobody but the caller of the model takes other shapes than the file says.
+            open_end = _is_open((main.tensors or [])[numbers[name]]) and name not in others
+            _check_result(name, graph.type(name), array, loose=open_end)
+        return results
 
     return run
+
+
+def _check_result(name: str, type: TensorType, array: Array, *, loose: bool) -> None:
+    """Check that LiteRT gave what the model says.
+
+    Args:
+        name: the value.
+        type: what the model says.
+        array: what LiteRT gave.
+        loose: whether it may have another shape.
+
+    Raises:
+        DeviceError: it is of another shape or element type.
+    """
+    if array.dtype != type.dtype.numpy or (array.shape != type.shape and not loose):
+        raise DeviceError(
+            f"LiteRT gave {array.dtype}{list(array.shape)} for {name!r}",
+            reason=f"the model says {type}",
+            hint="let LiteRT compute what follows, too: --runtime litert",
+        )
 
 
 def _tensors(model: tflite.Model, graph: Graph) -> dict[str, int]:

@@ -223,7 +223,7 @@ def _parameters(call: Call, shape: Shape) -> Weights:
 
 
 def _refused(call: Call, reason: str, hint: str = "") -> UnsupportedError:
-    return UnsupportedError(f"{call.node.op} {call.node.name!r} {reason}", hint=hint)
+    return UnsupportedError(f"{call.node.spelled} {call.node.name!r} {reason}", hint=hint)
 
 
 def _check_types(call: Call) -> None:

@@ -117,7 +117,7 @@ def _image(rewriting: Rewriting) -> tuple[str, frozenset[int]]:
     for value in (call.operand(0), call.result):
         if value.type.quantization is None or value.type.dtype not in (DType.INT8, DType.UINT8):
             raise UnsupportedError(
-                f"{call.node.op} {call.node.name!r}: {value.type} is not 8-bit quantized"
+                f"{call.node.spelled} {call.node.name!r}: {value.type} is not 8-bit quantized"
             )
     shape, axes = as_image(call.type().shape, call.attributes(ReductionAttributes).axes)
     return rewriting.reshape(call.node.inputs[0] or "", shape), axes
@@ -180,8 +180,8 @@ def _of_image(legalizer: Legalizer, call: Call) -> None:
     assert stage is not None
     if height * width > MOST_SUMMED:
         raise UnsupportedError(
-            f"{call.node.op} {call.node.name!r} of {height} x {width} values, {MOST_SUMMED} are "
-            "summed at most"
+            f"{call.node.spelled} {call.node.name!r} of {height} x {width} values, of which "
+            f"{MOST_SUMMED} are summed at most"
         )
     global_average(legalizer, call, stage)
 

@@ -142,7 +142,7 @@ def _unprofitable(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) ->
 def _too_dear(graph: Graph, node: Node, costs: Costs) -> Rejects:
     reject = Reject(
         _COSTS,
-        f"{node.op} takes about {costs.host.time(graph, node):.0f} µs on the host; "
+        f"{node.spelled} takes about {costs.host.time(graph, node):.0f} µs on the host; "
         "moving its operands to the chip and back would cost more than it saves",
         "map it all the same: --partition all",
     )
