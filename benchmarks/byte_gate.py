@@ -28,10 +28,10 @@ from fitzroy.base.errors import FitzroyError, UnsupportedError
 from fitzroy.compilation.edgetpu import Source, compile_together
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
-from fitzroy.compiler.targets.edgetpu.codegen.memory import NARROW_BYTES
-from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
-from fitzroy.compiler.targets.edgetpu.codegen.segments import consecutive, divide
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES
+from fitzroy.compiler.targets.edgetpu.partition.divide import consecutive, divide
+from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.formats.darwinn import PackageFile, write_package
 from fitzroy.formats.object_file import ObjectFile, write_object
 from fitzroy.linker.packages.darwinn import link

@@ -23,9 +23,9 @@ from benchmarks.forms import compiled
 from benchmarks.forms import programs as published_paths
 from benchmarks.support import ROOT, corpus_sources, write_results
 from fitzroy.base.errors import CapacityError, UnsupportedError
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
-from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
-from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.edgetpu.envelope import (
     PROPERTIES,

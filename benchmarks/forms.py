@@ -22,9 +22,9 @@ from benchmarks.support import ROOT, corpus_sources, write_results
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
-from fitzroy.compiler.targets.edgetpu.codegen.options import Options
-from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.formats import tflite
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.isa.forms import TABLE, Occurrence, form

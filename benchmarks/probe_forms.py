@@ -19,8 +19,8 @@ from benchmarks.edgetpu_compiler import quantized
 from benchmarks.forms import compiled
 from benchmarks.support import ROOT, corpus_sources
 from fitzroy.base.errors import FitzroyError
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
-from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT
+from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.driver.probe.run import expectation
 from fitzroy.driver.probe.suite.forms import EXEMPLARS, draft, probe_of
 from fitzroy.formats.darwinn import PackageFile

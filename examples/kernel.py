@@ -19,8 +19,8 @@ import numpy.typing as npt
 from fitzroy.base.errors import FitzroyError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.targets.edgetpu.codegen.builder import mask_of
-from fitzroy.compiler.targets.edgetpu.codegen.kernels import (
+from fitzroy.compiler.targets.edgetpu.instructions.builder import mask_of
+from fitzroy.compiler.targets.edgetpu.kernels import (
     QUARTER,
     WHOLE,
     Axis,
@@ -30,12 +30,12 @@ from fitzroy.compiler.targets.edgetpu.codegen.kernels import (
     send,
     walk,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.layers import Context, Layer, Weights, filled
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lower_layers
-from fitzroy.compiler.targets.edgetpu.codegen.matrices import diagonal
-from fitzroy.compiler.targets.edgetpu.codegen.normalization import table
-from fitzroy.compiler.targets.edgetpu.codegen.placement import TILES, WORD, Placed
-from fitzroy.compiler.targets.edgetpu.requantization import OutputStage
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, filled
+from fitzroy.compiler.targets.edgetpu.layers.matrices import diagonal
+from fitzroy.compiler.targets.edgetpu.lowerings.normalization import table
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, WORD, Placed
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
+from fitzroy.compiler.targets.edgetpu.program.lower import lower_layers
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.execution.estimate import estimate
 from fitzroy.formats.darwinn import PackageFile, write_package

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.compiler.edgetpu.test_convolution import chain, grow
 from tests.compiler.edgetpu_models import random_inputs, random_model
 from tests.compiler.edgetpu_reference import evaluate_on_device
-from tests.compiler.test_codegen_convolution import chain, grow
 from tests.support import corpus
 
 from fitzroy.base.errors import CapacityError, FormatError, UnsupportedError, UsageError
@@ -27,8 +27,8 @@ from fitzroy.compilation.edgetpu import (
 )
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, print_graph
-from fitzroy.compiler.targets.edgetpu.codegen.options import Options
-from fitzroy.compiler.targets.edgetpu.codegen.segments import divide
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.execution.estimate import Conditions, estimate
 from fitzroy.execution.programs import EdgeTpuProgram

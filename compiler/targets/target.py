@@ -53,8 +53,6 @@ class Target(ABC):
         fallbacks: names of the targets that are offered what it rejects, in this order.
         rest: what runs nodes that no target takes; empty if such a model is refused.
         options: a frozen dataclass of its options, with a default for each.
-        opaque_hint: what to do about an opaque operator, which no target runs; empty if it is to
-            compile what comes before it.
     """
 
     name: ClassVar[str]
@@ -66,7 +64,6 @@ class Target(ABC):
     fallbacks: ClassVar[tuple[str, ...]] = ()
     rest: ClassVar[str] = ""
     options: ClassVar[type[Any]] = NoOptions
-    opaque_hint: ClassVar[str] = ""
 
     # --- what it runs ----------------------------------------------------------------------------
 
@@ -82,7 +79,7 @@ class Target(ABC):
         """Yield every reason why it cannot run a call, before anything is lowered."""
         lowering = self.lowerings().get(call.node.op)
         if call.node.op == Opaque.name:
-            yield opaque_reject(call, self.opaque_hint)
+            yield opaque_reject(call)
         elif lowering is None:
             yield self.missing(call)
         else:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cli.support import Run
-from tests.compiler.test_codegen_convolution import chain, grow
+from tests.compiler.edgetpu.test_convolution import chain, grow
 
 from fitzroy.base.errors import CapacityError
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
+from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.formats import custom_op, darwinn, tflite
 from fitzroy.formats.object_file import ObjectFile, read_object
 

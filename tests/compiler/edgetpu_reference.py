@@ -40,13 +40,9 @@ from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import AxisAttributes, ConcatenationAttributes
 from fitzroy.compiler.ops.windows import explicit_padding
-from fitzroy.compiler.targets.edgetpu.codegen import (
-    normalization,
-    pixel_softmax,
-    reductions,
-)
-from fitzroy.compiler.targets.edgetpu.codegen.gates import tanh_table
-from fitzroy.compiler.targets.edgetpu.requantization import (
+from fitzroy.compiler.targets.edgetpu.lowerings import normalization, pixel_softmax, reductions
+from fitzroy.compiler.targets.edgetpu.lowerings.gates import tanh_table
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     LARGEST,
     SIGNED_OFFSET,
     OutputStage,

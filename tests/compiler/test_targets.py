@@ -21,8 +21,8 @@ from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.partition import diagnose
 from fitzroy.compiler.reference import verify
-from fitzroy.compiler.targets.edgetpu.codegen.legalize import Legalizer
-from fitzroy.compiler.targets.edgetpu.codegen.segments import refusals
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.partition.divide import refusals
 from fitzroy.compiler.targets.target import TARGETS, Target
 from fitzroy.compiler.targets.xnnpack.options import Uint8Policy
 

@@ -21,7 +21,7 @@ from tests.support import corpus, corpus_models
 from fitzroy.base.errors import DeviceError, FormatError, SimulationError, UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.targets.edgetpu.codegen import lower as lowering
+from fitzroy.compiler.targets.edgetpu.program import lower as lowering
 from fitzroy.driver.device.bringup import Clocks
 from fitzroy.driver.device.connection import ChipError, Connection, ThermalError
 from fitzroy.driver.device.firmware import Firmware

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.compiler.test_codegen_convolution import chain, grow
+from tests.compiler.edgetpu.test_convolution import chain, grow
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import DType

@@ -18,7 +18,7 @@ from tests.fuzz.tables import UNWRITABLE, spoil, walk
 from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lower
+from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.driver.runtime.devices import SIMULATED, DeviceOptions, virtual_device
 from fitzroy.formats import darwinn
 from fitzroy.formats.darwinn import DmaHint, Executable, PackageFile

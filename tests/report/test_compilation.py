@@ -7,13 +7,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.compiler.test_codegen_convolution import chain, grow
+from tests.compiler.edgetpu.test_convolution import chain, grow
 
 from fitzroy.base.types import DType
 from fitzroy.compilation.documents import document
 from fitzroy.compilation.edgetpu import compile_together
 from fitzroy.compiler.frontends.tflite import export_model
-from fitzroy.compiler.targets.edgetpu.codegen.options import Options
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.execution.estimate import estimate
 from fitzroy.formats import tflite
 from fitzroy.report.compilation import page

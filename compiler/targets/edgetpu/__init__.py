@@ -1,1 +1,1 @@
-"""Edge TPU target: parameter operands, output stages, other weights for compiled models."""
+"""The Edge TPU as a target: code generator, partition of models, other weights for programs."""

@@ -12,7 +12,7 @@ from fitzroy.cli.help import Json, Quiet, Verb
 from fitzroy.cli.terminal import Column, Terminal
 
 if TYPE_CHECKING:
-    from fitzroy.compiler.targets.edgetpu.patch import ModelReport
+    from fitzroy.compiler.targets.edgetpu.patching.apply import ModelReport
 
 
 def patch_weights(

@@ -9,8 +9,8 @@ from typing import Any
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form
 from fitzroy.compiler.ir import Node, print_graph
 from fitzroy.compiler.partition import Placement, title
-from fitzroy.compiler.targets.edgetpu.codegen.envelope import Exit, exits
-from fitzroy.compiler.targets.edgetpu.codegen.stages import (
+from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
+from fitzroy.compiler.targets.edgetpu.program.stages import (
     Allocated,
     Emitted,
     Legalized,

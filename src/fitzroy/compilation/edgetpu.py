@@ -17,16 +17,11 @@ from fitzroy.compiler.frontends.frontend import frontend_for
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.partition import HOST, Placement, Rejects, title
-from fitzroy.compiler.targets.edgetpu.codegen.confirmation import (
-    UnconfirmedError,
-    refuse_unconfirmed,
-)
-from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS, Costs
-from fitzroy.compiler.targets.edgetpu.codegen.lower import lower, parameter_rows
-from fitzroy.compiler.targets.edgetpu.codegen.memory import WIDE_ROWS
-from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
-from fitzroy.compiler.targets.edgetpu.codegen.refusal import CAPACITY, Refused
-from fitzroy.compiler.targets.edgetpu.codegen.segments import (
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.layers.refusal import CAPACITY, Refused
+from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS
+from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
+from fitzroy.compiler.targets.edgetpu.partition.divide import (
     NAME,
     Segment,
     concerned,
@@ -34,7 +29,12 @@ from fitzroy.compiler.targets.edgetpu.codegen.segments import (
     divide,
     refusals,
 )
-from fitzroy.compiler.targets.edgetpu.codegen.stages import Emitted, Form, Legalized
+from fitzroy.compiler.targets.edgetpu.program.confirmation import (
+    UnconfirmedError,
+    refuse_unconfirmed,
+)
+from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows
+from fitzroy.compiler.targets.edgetpu.program.stages import Emitted, Form, Legalized
 from fitzroy.execution.estimate import estimate, steps
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile, write_package

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from fitzroy.base.files import read_file
-from fitzroy.compiler.targets.edgetpu.codegen.costs import COSTS, Costs
-from fitzroy.compiler.targets.edgetpu.codegen.options import Options
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions, Partition
+from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
 from fitzroy.formats.probe_report import Report, read_report
 from fitzroy.linker.packages.darwinn import LinkOptions
 from fitzroy.linker.resolve.caching import Generation

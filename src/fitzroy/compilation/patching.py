@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from fitzroy.base.files import read_file
-from fitzroy.compiler.targets.edgetpu.patch import ModelReport, patch_model
+from fitzroy.compiler.targets.edgetpu.patching.apply import ModelReport, patch_model
 from fitzroy.formats import tflite
 
 

@@ -17,7 +17,7 @@ from fitzroy.base.closing import Closing
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
-from fitzroy.compiler.targets.edgetpu.operands import STATE_SUFFIX
+from fitzroy.compiler.targets.edgetpu.parameters.operands import STATE_SUFFIX
 from fitzroy.compiler.targets.vm.program import ALLOCATE, CLONE, Executor
 from fitzroy.driver.runtime.devices import Device, open_device
 from fitzroy.execution.interpreter import Interpreter

@@ -14,7 +14,7 @@ from fitzroy.base import budget
 from fitzroy.base.errors import FormatError, SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
-from fitzroy.compiler.targets.edgetpu.operands import STATE_SUFFIX
+from fitzroy.compiler.targets.edgetpu.parameters.operands import STATE_SUFFIX
 from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, SimulatedDevice
 from fitzroy.execution.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.execution.hosts import Profile

@@ -22,7 +22,7 @@ from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
-from fitzroy.compiler.targets.edgetpu.codegen.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.driver.runtime.devices import Device
 from fitzroy.execution.estimate import Conditions, estimate
 from fitzroy.execution.hosts import Profile, made, values

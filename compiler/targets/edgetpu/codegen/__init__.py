@@ -1,1 +1,0 @@
-"""From a quantized graph to a program of the Edge TPU, as a relocatable object."""

@@ -1,0 +1,1 @@
+"""What makes a program fit the memories: strips, spilling, staging, resident parameters."""

@@ -1,0 +1,270 @@
+"""Which parameters stay on the chip, and in which rows of wide memory.
+
+What does not fit comes from the host with every inference. What stays is a knapsack: it takes no
+more rows than there are, and spares the host as many bytes as possible. Layers whose channels come
+in blocks may have their first blocks on the chip, and the others not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
+from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refusing
+from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece, WideRows
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import LANES, Placed, Vector
+from fitzroy.compiler.targets.edgetpu.reshaping import vectors
+from fitzroy.formats.object_file import OperandKind
+from fitzroy.hw_models.isa.units import PARAMETER_BUFFER
+
+Option = tuple[int, int]
+"""Rows that parameters take on the chip, and how much that is worth."""
+
+_FEWER = 64
+"""If rows do not suffice because of how weights divide, so many fewer are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A layer, and how often it runs.
+
+    Attributes:
+        layer: the layer.
+        runs: how often an inference needs its weights.
+        shared: other layers with the same weights.
+    """
+
+    layer: Layer
+    runs: int = 1
+    shared: tuple[Layer, ...] = ()
+
+    @property
+    def options(self) -> list[Option]:
+        """With the first n blocks on the chip; with all, if the layer must have them there.
+
+        A block is worth the bytes that the host need not send. Of choices that are worth the same,
+        weights that stay in one piece are the better one.
+        """
+        found = [(0, 1)]
+        rows = nbytes = 0
+        for item in self.layer.weights:
+            for block in range(1, item.blocks + 1):
+                size = len(item.data) // item.blocks * block
+                whole = block == item.blocks
+                value = 2 * self.runs * (nbytes + size) + int(whole)
+                found.append((rows + item.words // item.blocks * block, value))
+            rows, nbytes = rows + item.words, nbytes + len(item.data)
+        return found if self.layer.streams else found[-1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where parameters lie.
+
+    Attributes:
+        pieces: rows of weights that stay on the chip, by name.
+        weights: weights of every layer, divided into what stays and what does not.
+    """
+
+    pieces: Mapping[str, list[Piece]]
+    weights: Mapping[Layer, tuple[Weights, ...]]
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything stays on the chip."""
+        return all(item.name in self.pieces for some in self.weights.values() for item in some)
+
+
+def place_all(layers: Sequence[Layer], tensors: Mapping[str, Placed], free: WideRows) -> Placement:
+    """Rows for all weights of layers, and with them the tiles where vectors begin.
+
+    Raises:
+        Refused: they do not fit.
+    """
+    demands = demands_of(layers)
+    held = {demand.layer: demand.layer.weights for demand in demands}
+    return _placed(demands, held, {}, tensors, free)
+
+
+def demands_of(layers: Sequence[Layer], runs: Mapping[int, int] | None = None) -> list[Demand]:
+    """What layers need, each weights once.
+
+    Args:
+        layers: the layers.
+        runs: how often each runs, by id; None for once.
+    """
+    found: dict[int, Demand] = {}
+    for layer in layers:
+        count = 1 if runs is None else runs[id(layer)]
+        key = id(layer.weights[0]) if layer.weights else id(layer)
+        first = found.get(key)
+        found[key] = (
+            Demand(layer, count)
+            if first is None
+            else Demand(first.layer, first.runs + count, (*first.shared, layer))
+        )
+    return list(found.values())
+
+
+def place_some(
+    demands: Sequence[Demand], tensors: Mapping[str, Placed], free: WideRows, rows: int
+) -> Placement:
+    """Rows for weights of layers, so that the host has to send as little as possible of the others.
+
+    Args:
+        demands: all layers.
+        tensors: places of tensors.
+        free: rows of every tile that are free.
+        rows: rows of all tiles that may be taken. What cannot come from the host takes its rows
+            even so.
+
+    Raises:
+        Refused: what cannot come from the host does not fit.
+    """
+    options = [demand.options for demand in demands]
+    least = sum(some[0][0] for some in options)
+    room = max(rows, least)
+    while True:
+        held, others = _chosen(demands, _knapsack(options, room))
+        try:
+            return _placed(demands, held, others, tensors, replace(free, used=list(free.used)))
+        except Refused:
+            if room == least:
+                raise
+            room = max(least, room - _FEWER)
+
+
+def _knapsack(options: Sequence[Sequence[Option]], room: int) -> list[int]:
+    """Number of an option of each group, so that their values are the highest that fit.
+
+    Args:
+        options: options of each group; the first ones fit together.
+        room: sum of all sizes, at most.
+    """
+    best = np.full(room + 1, -1, np.int64)
+    best[0] = 0
+    picks = []
+    for some in options:
+        reached = np.full(room + 1, -1, np.int64)
+        pick = np.zeros(room + 1, np.int32)
+        for number, (size, value) in enumerate(some):
+            if size > room:
+                continue
+            before = best[: room + 1 - size]
+            total = np.where(before < 0, -1, before + value)
+            better = total > reached[size:]
+            reached[size:][better] = total[better]
+            pick[size:][better] = number
+        picks.append(pick)
+        best = reached
+    at = int(np.argmax(best))
+    found = []
+    for some, pick in zip(reversed(options), reversed(picks), strict=True):
+        number = int(pick[at])
+        found.append(number)
+        at -= some[number][0]
+    return found[::-1]
+
+
+Parts = dict[Layer, tuple[Weights, ...]]
+
+
+def _chosen(demands: Sequence[Demand], counts: Sequence[int]) -> tuple[Parts, Parts]:
+    """Weights of every layer that stay on the chip, and the others.
+
+    Args:
+        demands: the layers.
+        counts: how many blocks of each stay.
+    """
+    held, others = Parts(), Parts()
+    for demand, count in zip(demands, counts, strict=True):
+        layer = demand.layer
+        if not layer.streams:
+            held[layer] = layer.weights
+            continue
+        parts = list(_divided(layer.weights, count))
+        held[layer] = tuple(item for item, stays in parts if stays)
+        others[layer] = tuple(item for item, stays in parts if not stays)
+    return held, others
+
+
+def _divided(weights: Sequence[Weights], count: int) -> Iterator[tuple[Weights, bool]]:
+    """Weights, and whether they belong to the first blocks."""
+    for item in weights:
+        inside = min(count, item.blocks)
+        count -= inside
+        if 0 < inside < item.blocks:
+            first, other = item.divided(inside)
+            yield first, True
+            yield other, False
+        else:
+            yield item, inside > 0
+
+
+def _placed(
+    demands: Sequence[Demand],
+    held: Parts,
+    others: Parts,
+    tensors: Mapping[str, Placed],
+    rows: WideRows,
+) -> Placement:
+    """Rows for the weights that stay on the chip, and which these are of every layer.
+
+    Raises:
+        Refused: they do not fit.
+    """
+    pieces: dict[str, list[Piece]] = {}
+    found = Parts()
+    every = [*held, *(layer for demand in demands for layer in demand.shared)]
+    families = vectors.families(every, tensors)
+    # Blocks of a pass need the same rows on all of their tiles: they come first.
+    for layer, items in held.items():
+        placed = []
+        for item in items:
+            if item.kind is not OperandKind.FULLY_CONNECTED:
+                placed.append(item)
+                continue
+            family = families.pop(layer.writes, [])
+            origin = rows.origin(item.blocks)
+            for vector in family:
+                vector.first = origin
+                families.pop(vector.name, None)
+            result = tensors[layer.writes]
+            origin = result.first if isinstance(result, Vector) else 0
+            try:
+                with refusing(layer.origin):
+                    pieces[item.name] = rows.blocks(item.words // item.blocks, item.blocks, origin)
+            except Refused:
+                if layer not in others:
+                    raise
+                # Rows of any tiles will do if the blocks come over the ring.
+                item = replace(item, kind=OperandKind.CONVOLUTION)
+            placed.append(item)
+        found[layer] = (*placed, *others.get(layer, ()))
+    everything = [
+        (layer, item) for layer, items in held.items() for item in found[layer][: len(items)]
+    ]
+    # Then those that must not be divided.
+    for kind in (OperandKind.PACKED, OperandKind.CONVOLUTION):
+        for layer, item in everything:
+            if item.kind is kind:
+                with refusing(layer.origin):
+                    whole = kind is OperandKind.PACKED
+                    most = _most_rows(item)
+                    pieces[item.name] = rows.anywhere(item.words, whole=whole, most=most)
+    for demand in demands:
+        for layer in demand.shared:
+            found[layer] = found[demand.layer]
+    return Placement(pieces, found)
+
+
+def _most_rows(item: Weights) -> int:
+    """Words of a piece of an operand, at most.
+
+    Published programs load narrow words from no more than one half of the stream buffer at a time.
+    """
+    fits = max(1, item.words * PARAMETER_BUFFER.block // item.units)
+    return WIDE_ROWS if item.lanes == LANES else fits

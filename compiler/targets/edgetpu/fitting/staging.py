@@ -1,0 +1,104 @@
+"""How convolutions stage their weights: as published programs do, where that costs little.
+
+More than two slots hide the latency of chunks, and sums of small chunks take no rows for weights.
+Published programs have two slots. Which of these ways a convolution takes is decided for the whole
+program: a share of its cycles may be spent on instructions of published forms, and goes first to
+convolutions that lose fewest cycles for each of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fitzroy.compiler.targets.edgetpu.layers.layer import Step
+from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution, Staging
+from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import TransposedConvolution
+from fitzroy.hw_models.isa.forms import form, published
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to stage the weights of a convolution.
+
+    Attributes:
+        staging: the way.
+        cycles: estimated cycles of all steps of the convolution.
+        novel: instructions whose form is not published.
+    """
+
+    staging: Staging
+    cycles: float
+    novel: int
+
+
+def choose_staging(steps: Sequence[Step], cost: float, cycles: float, top: int, room: int) -> None:
+    """Choose how convolutions stage their weights.
+
+    Args:
+        steps: all steps of the program, whose tensors have addresses.
+        cost: share of the cycles that published forms may cost.
+        cycles: estimated cycles of depthwise convolutions, which count as well.
+        top: behind the last row of wide memory for data.
+        room: rows of wide memory that weights of all input channels of a block may take.
+    """
+    runs: dict[Convolution, list[Step]] = {}
+    for step in steps:
+        for layer in _convolutions(step):
+            runs.setdefault(layer, []).append(step)
+    ways = {layer: _ways(layer, own, top, room) for layer, own in runs.items()}
+    chosen = {layer: min(some, key=_speed) for layer, some in ways.items()}
+    budget = cost * (cycles + sum(way.cycles for way in chosen.values()))
+    while True:
+        moves = [
+            (_rate(chosen[layer], way), number, layer, way)
+            for number, (layer, some) in enumerate(ways.items())
+            for way in some
+            if way.novel < chosen[layer].novel and way.cycles - chosen[layer].cycles <= budget
+        ]
+        if not moves:
+            break
+        _, _, layer, way = min(moves, key=lambda move: move[:2])
+        budget -= max(0.0, way.cycles - chosen[layer].cycles)
+        chosen[layer] = way
+    for layer, way in chosen.items():
+        layer.staging = way.staging
+
+
+def _convolutions(step: Step) -> Iterable[Convolution]:
+    """The convolutions of a step."""
+    match step.layer:
+        case Convolution():
+            return (step.layer,)
+        case TransposedConvolution():
+            return step.layer.parts
+    return ()
+
+
+def _ways(layer: Convolution, steps: Sequence[Step], top: int, room: int) -> list[_Way]:
+    """The ways that fit and differ."""
+    found: dict[object, _Way] = {}
+    for staging in Staging:
+        layer.staging = staging
+        rows = max(layer.staging_rows(step.tensors) for step in steps)
+        plans = tuple(layer.plan(step.tensors[layer.writes]) for step in steps)
+        if plans in found or (staging is Staging.WHOLE and rows > room):
+            continue
+        novel = sum(
+            form(instruction) not in published()
+            for step in steps
+            for instruction in layer.consumers(step.tensors, top)
+        )
+        found[plans] = _Way(staging, sum(plan.cycles for plan in plans), novel)
+    return list(found.values())
+
+
+def _speed(way: _Way) -> tuple[float, int]:
+    return way.cycles, way.novel
+
+
+def _rate(now: _Way, way: _Way) -> float:
+    """Cycles that a way costs for each instruction that gets a published form."""
+    extra = way.cycles - now.cycles
+    return extra / (now.novel - way.novel) if extra < math.inf else math.inf

@@ -1,0 +1,552 @@
+"""Which layers run in strips, and in how many: what costs fewest cycles of what fits.
+
+Segments may end behind any layer; the cheapest way to cut the layers is found by dynamic
+programming. Strips of segments that end with the same layer differ in nothing but where they
+begin, so what a strip takes is found layer by layer from the last one on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fitzroy.compiler.targets.edgetpu.fitting.strips import (
+    Intervals,
+    Needs,
+    Segment,
+    Sharing,
+    hulls,
+    part_of_image,
+    turns,
+)
+from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Receive, Send, SendVector
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.layers.matrices import Pointwise
+from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
+from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
+from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Dense, Depthwise
+from fitzroy.compiler.targets.edgetpu.lowerings.normalization import Normalization
+from fitzroy.compiler.targets.edgetpu.lowerings.pools import AveragePool, MaxPool
+from fitzroy.compiler.targets.edgetpu.lowerings.products import Product
+from fitzroy.compiler.targets.edgetpu.lowerings.resize import Direct, Separable
+from fitzroy.compiler.targets.edgetpu.lowerings.sums import Channels, Sum
+from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import TransposedConvolution
+from fitzroy.compiler.targets.edgetpu.memory.allocation import Live
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    COLUMNS,
+    LANES,
+    ROWS,
+    WORD,
+    Image,
+    Placed,
+    Remote,
+    round_up,
+    split,
+)
+from fitzroy.compiler.targets.edgetpu.reshaping.moves import Assembly
+from fitzroy.hw_models.chips.beagle import BEAGLE
+
+_TAPS: dict[type[Layer], int] = {
+    Assembly: 1,
+    Channels: 1,
+    Pointwise: 1,
+    Sum: 2,
+    Separable: 3,
+    Direct: 4,
+    Product: 6,
+    Normalization: 13,
+}
+"""Layers that take as long for every word: steps for one, estimated."""
+
+_STRIPPED: tuple[type[Layer], ...] = (
+    Convolution,
+    TransposedConvolution,
+    Depthwise,
+    AveragePool,
+    MaxPool,
+    Fetch,
+    Keep,
+    Receive,
+    Send,
+    *_TAPS,
+)
+"""Layers that compute any rectangle of an image from windows of others."""
+
+_MOST_LAYERS = 16
+"""Longer segments recompute more than they save."""
+
+_ATTEMPTS = 24
+_ATTEMPT = 96
+"""When addresses cannot be found, part of narrow memory that strips are to leave free the next
+time: one of so many."""
+
+_MOVED = 80
+"""Estimated cycles of a word that a tile gets from the host or sends there."""
+
+_PHASE_CYCLES = 700
+"""Estimated cycles of a phase besides its steps: barriers, and the latency of the first weights."""
+
+_EXACT: tuple[type[Layer], ...] = (Convolution, Pointwise, Sum)
+"""Layers that write nothing around their results."""
+
+_READING: tuple[type[Layer], ...] = (Convolution, Depthwise, Pointwise, Sum)
+"""Layers that write nothing around their operands."""
+
+_ACROSS = (1, 2, 4, 8)
+"""Parts of the columns of strips; the more, the more is computed several times."""
+
+
+# --- choice --------------------------------------------------------------------------------------
+
+
+MOST_STRIPS = 640
+"""Most strips of a segment, parts of columns counted: programs grow with them, and so does the
+time to make one. A tensor that needs more has hundreds of MB, and stays with the host."""
+
+
+def capacities(nbytes: int) -> list[int]:
+    """Bytes of narrow memory to choose segments for, one after the other until all tensors fit."""
+    return [nbytes - nbytes * attempt // _ATTEMPT for attempt in range(_ATTEMPTS)]
+
+
+def choose(
+    legalizer: Legalizer, lives: Sequence[Live], scratch: Sequence[int], capacity: int
+) -> list[Segment]:
+    """The segments that make everything fit; see `Search.choose`."""
+    return Search.of(legalizer, lives, scratch).choose(capacity)
+
+
+_Choice = tuple[float, list[Segment]] | None
+
+
+def _reached(table: Sequence[_Choice]) -> int:
+    """How many layers fit at most, from a table of choices."""
+    return max(end for end, one in enumerate(table) if one is not None)
+
+
+"""Additional cycles of some segments; None if nothing fits."""
+
+
+def _some(count: int) -> list[int]:
+    """Parts that stand for all: the first are the largest, those in the middle have halos."""
+    return sorted({0, min(1, count - 1), count // 2, count - 1})
+
+
+def _sample(segment: Segment) -> list[tuple[int, int]]:
+    """Parts of strips that stand for all."""
+    return [(strip, band) for strip in _some(segment.strips) for band in _some(segment.across)]
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part of a strip of all segments with the same end.
+
+    Attributes:
+        search: what it belongs to.
+        down: rows of images.
+        across: their columns.
+    """
+
+    search: Search
+    down: Needs
+    across: Needs
+    _taken: list[int] = field(default_factory=list)
+    _peaks: list[int] = field(default_factory=list)
+    _cycles: list[float] = field(default_factory=list)
+
+    def peak(self, first: int) -> int:
+        """Bytes of intermediate images and of what layers use for themselves, at most."""
+        self._ask(first)
+        return self._peaks[self.down.end - 1 - first]
+
+    def cycles(self, first: int) -> float:
+        """Estimated cycles of the tiles that have most to do."""
+        self._ask(first)
+        return self._cycles[self.down.end - 1 - first]
+
+    def _ask(self, first: int) -> None:
+        end, legalizer = self.down.end, self.search.legalizer
+        while end - len(self._peaks) > first:
+            number = end - 1 - len(self._peaks)
+            layer = legalizer.layers[number]
+            depth = self.search.depths[number]
+            across, extent = self.across.inside(number), legalizer.type(layer.writes).shape[2]
+            area = _most(self.down.inside(number)), _width(layer, across, extent)
+            # A strip in which no tile has anything to do is one too many.
+            own = self.search.own(number, self.down, self.across) if all(area) else _NEVER
+            self._taken.append(own)
+            if number != end - 1 and not layer.remote:
+                made = _most(self.down.made(number)) * _most(self.across.made(number)) * depth
+                last = max(self.search.readers.get(layer.writes, [number]))
+                for reader in range(number, min(last + 1, end)):
+                    self._taken[end - 1 - reader] += made
+            self._peaks.append(max(self._taken))
+            before = self._cycles[-1] if self._cycles else 0.0
+            self._cycles.append(before + _cycles(layer, area, depth // WORD))
+
+
+_NEVER = 1 << 40
+"""Bytes that are too many for any memory."""
+
+
+def _most(intervals: Intervals) -> int:
+    return max([end - begin for begin, end in intervals])
+
+
+def _width(layer: Layer, columns: Intervals, extent: int) -> int:
+    """Columns of a tile that a layer takes its time for: of inputs, whole rows come."""
+    return _most(split(extent, COLUMNS) if isinstance(layer, Receive) else columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What segments are chosen by.
+
+    Attributes:
+        legalizer: the layers.
+        lives: all tensors as they are without segments; layer k runs in step k + 1.
+        scratch: bytes that the identity matrix, and then each layer, use for themselves.
+        readers: for each tensor, numbers of the layers that read it.
+        depths: bytes of a pixel of every layer's result.
+    """
+
+    legalizer: Legalizer
+    lives: Sequence[Live]
+    scratch: Sequence[int]
+    readers: Mapping[str, Sequence[int]]
+    depths: Sequence[int]
+    _parts: dict[tuple[int, int, int, int, int], _Part] = field(default_factory=dict)
+    _needs: dict[tuple[int, int, int, int], Needs] = field(default_factory=dict)
+    _around: dict[tuple[int, int], _Around] = field(default_factory=dict)
+    _shared: dict[Segment, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, legalizer: Legalizer, lives: Sequence[Live], scratch: Sequence[int]) -> Search:
+        """A search in all layers."""
+        readers: dict[str, list[int]] = {}
+        for number, layer in enumerate(legalizer.layers):
+            for name in layer.reads:
+                readers.setdefault(name, []).append(number)
+        depths = [
+            round_up((1, *legalizer.type(layer.writes).shape)[-1], WORD)
+            for layer in legalizer.layers
+        ]
+        return cls(legalizer, lives, scratch, readers, depths)
+
+    def choose(self, capacity: int) -> list[Segment]:
+        """The segments that take the fewest additional cycles of those that make everything fit.
+
+        Args:
+            capacity: bytes of narrow memory.
+
+        Raises:
+            Refused: nothing fits.
+        """
+        full = [nbytes > capacity for nbytes in self.taken()]
+        if not any(full):
+            return []
+        table = self.table(capacity, full)
+        last = table[-1]
+        if last is None:
+            raise self.too_large(full, _reached(table), capacity)
+        return last[1]
+
+    def reached(self, capacity: int) -> int:
+        """How many layers, from the first one on, fit at most."""
+        full = [nbytes > capacity for nbytes in self.taken()]
+        return _reached(self.table(capacity, full))
+
+    def table(self, capacity: int, full: Sequence[bool]) -> list[_Choice]:
+        """For every number of layers, the cheapest segments, and their additional cycles.
+
+        Args:
+            capacity: bytes of narrow memory.
+            full: whether the identity matrix, and then each layer, needs more without strips.
+        """
+        layers = self.legalizer.layers
+        best: list[_Choice] = [(0.0, [])]
+        for end in range(1, len(layers) + 1):
+            before = best[end - 1]
+            options = [] if full[end] or before is None else [before]
+            for first in range(end - 1, max(-1, end - _MOST_LAYERS - 1), -1):
+                if not self.joins(first, end):
+                    break
+                before = best[first]
+                if before is None or not any(full[first + 1 : end + 1]):
+                    continue
+                found = self.cheapest(first, end, capacity)
+                if found is not None:
+                    cycles, segment = found
+                    options.append((before[0] + cycles, [*before[1], segment]))
+            best.append(min(options, key=lambda one: one[0], default=None))
+        return best
+
+    def joins(self, number: int, end: int) -> bool:
+        """Whether a layer may belong to a segment: nobody behind it reads an image within."""
+        layer = self.legalizer.layers[number]
+        if not isinstance(layer, _STRIPPED) or layer.makes_vector or isinstance(layer, SendVector):
+            return False
+        inner = number < end - 1 and not layer.remote
+        return not inner or max(self.readers.get(layer.writes, [end])) < end
+
+    def taken(self) -> list[int]:
+        """Bytes that the identity matrix, and then each layer, and all tensors take."""
+        return [
+            own + sum(live.tensor.nbytes for live in self.lives if live.begin <= step <= live.end)
+            for step, own in enumerate(self.scratch)
+        ]
+
+    def too_large(self, full: Sequence[bool], reached: int, capacity: int) -> Refused:
+        """Says what does not fit.
+
+        Args:
+            full: as for `table`.
+            reached: how many layers fit at most. The next one that could not run in strips either
+                is refused, or else the next one.
+            capacity: bytes of narrow memory.
+        """
+        layers = self.legalizer.layers
+        whole = (
+            step
+            for step in range(reached + 1, len(full))
+            if full[step] and not isinstance(layers[step - 1], _STRIPPED)
+        )
+        step = next(whole, reached + 1)
+        most = max(
+            (live.tensor for live in self.lives if live.begin <= step <= live.end),
+            key=lambda tensor: tensor.nbytes,
+        )
+        return Refused(
+            [layers[step - 1].origin],
+            f"tensor {most.name!r} takes {most.nbytes} bytes of every tile",
+            reason=f"of {capacity} bytes of narrow memory, and no layers can run in strips instead",
+        )
+
+    def cheapest(self, first: int, end: int, capacity: int) -> tuple[float, Segment] | None:
+        """A segment of some layers that fits, and its additional cycles."""
+        around = self.around(first, end)
+        for over in ("", around.over):
+            for across in _ACROSS:
+                if across > 1 and any(
+                    isinstance(layer, Keep) for layer in self.legalizer.layers[first:end]
+                ):
+                    break
+                segment = self.fewest(Segment(first, end, 2, across, over), capacity)
+                if segment is not None:
+                    return self.cycles(segment) - sum(
+                        self.part(number + 1, 1, 1, 0, 0).cycles(number)
+                        for number in range(first, end)
+                    ), segment
+            if not around.over:
+                break
+        return None
+
+    def fewest(self, segment: Segment, capacity: int) -> Segment | None:
+        """The segment with as few strips as fit."""
+        _, height, width, _ = self.legalizer.type(
+            self.legalizer.layers[segment.end - 1].writes
+        ).shape
+        low, high = segment.strips, min(-(-height // ROWS), MOST_STRIPS // segment.across)
+        around = self.around(segment.first, segment.end)
+        room = capacity - (around.least if segment.over else around.nbytes)
+        if room < 0 or high < low or segment.across > -(-width // COLUMNS):
+            return None
+
+        def fits(count: int) -> bool:
+            some = replace(segment, strips=count)
+            return all(
+                self.part(segment.end, count, segment.across, *part).peak(segment.first) <= room
+                for part in _sample(some)
+            ) and (not segment.over or self.peak(some) + self.shared(some) <= capacity)
+
+        # A strip in the middle shows early what cannot fit.
+        middle = self.part(segment.end, high, segment.across, high // 2, segment.across // 2)
+        if middle.peak(segment.first) > room:
+            return None
+        count = low
+        while count < high and not fits(count):
+            low, count = count + 1, min(2 * count, high)
+        high = count
+        if low > high or not fits(high):
+            return None
+        while low < high:
+            count = (low + high) // 2
+            if fits(count):
+                high = count
+            else:
+                low = count + 1
+        return replace(segment, strips=high)
+
+    def around(self, first: int, end: int) -> _Around:
+        """What lives during a segment and is none of its intermediate images."""
+        if (first, end) not in self._around:
+            self._around[first, end] = self._surroundings(first, end)
+        return self._around[first, end]
+
+    def _surroundings(self, first: int, end: int) -> _Around:
+        layers = self.legalizer.layers[first:end]
+        inner = {layer.writes for layer in layers[:-1] if not layer.remote}
+        read = {name for layer in layers for name in layer.reads}
+        # Together strips need what a single one would.
+        down, across = (self.needs(end, axis, 1, 0) for axis in (0, 1))
+        tensors: dict[str, Placed] = {}
+        dying: list[Image] = []
+        for live in self.lives:
+            tensor = live.tensor
+            if live.begin > end or live.end <= first or tensor.name in inner:
+                continue
+            if isinstance(tensor, Image) and tensor.name in read:
+                tensor = _wider(
+                    tensor, down.read(first, tensor.name), across.read(first, tensor.name)
+                )
+                readers = [self.legalizer.layers[number] for number in self.readers[tensor.name]]
+                alive = live.begin <= first and live.end <= end
+                if alive and all(isinstance(layer, _READING) for layer in readers):
+                    dying.append(tensor)
+            tensors[tensor.name] = tensor
+        nbytes = sum(tensor.nbytes for tensor in tensors.values())
+        result = tensors.get(layers[-1].writes)
+        exact = isinstance(layers[-1], _EXACT) and isinstance(result, Image)
+        if not (exact and dying) or isinstance(result, Remote):
+            return _Around(tensors, nbytes, nbytes)
+        source = max(dying, key=lambda image: image.nbytes)
+        assert isinstance(result, Image)
+        least = nbytes - min(source.nbytes, result.nbytes)
+        return _Around(tensors, nbytes, least, source.name)
+
+    def shared(self, segment: Segment) -> int:
+        """Bytes of what lives during a segment if its result lies over what it reads."""
+        if segment not in self._shared:
+            around = self.around(segment.first, segment.end)
+            source = around.tensors[segment.over]
+            result = around.tensors[self.legalizer.layers[segment.end - 1].writes]
+            assert isinstance(source, Image)
+            assert isinstance(result, Image)
+            both = Sharing(source, result, turns(self.legalizer, segment)).nbytes
+            self._shared[segment] = around.nbytes - source.nbytes - result.nbytes + both
+        return self._shared[segment]
+
+    def needs(self, end: int, axis: int, count: int, number: int) -> Needs:
+        """What tiles need of images along an axis in a part of segments with some end."""
+        key = end, axis, count, number
+        if key not in self._needs:
+            self._needs[key] = Needs(self.legalizer, end, axis, number, count)
+        return self._needs[key]
+
+    def part(self, end: int, strips: int, across: int, strip: int, band: int) -> _Part:
+        """A part of a strip of segments with some end."""
+        key = end, strips, across, strip, band
+        if key not in self._parts:
+            down, columns = self.needs(end, 0, strips, strip), self.needs(end, 1, across, band)
+            self._parts[key] = _Part(self, down, columns)
+        return self._parts[key]
+
+    def peak(self, segment: Segment) -> int:
+        """Bytes of intermediate images and of what layers use for themselves, at most."""
+        return max(
+            self.part(segment.end, segment.strips, segment.across, *part).peak(segment.first)
+            for part in _sample(segment)
+        )
+
+    def own(self, number: int, down: Needs, across: Needs) -> int:
+        """Bytes that a layer uses for itself in a strip; less than for all rows, if any."""
+        if not self.scratch[number + 1]:
+            return 0
+        layer = self.legalizer.layers[number]
+        places: dict[str, Placed] = {
+            name: part_of_image(
+                self.legalizer, name, (down.read(number, name), across.read(number, name))
+            )
+            for name in layer.reads
+        }
+        made = down.made(number), across.made(number)
+        places[layer.writes] = part_of_image(self.legalizer, layer.writes, made)
+        return layer.scratch_bytes(places)
+
+    def cycles(self, segment: Segment) -> float:
+        """Estimated cycles of the tiles that have most to do."""
+        sample = _sample(segment)
+        cycles = sum(
+            self.part(segment.end, segment.strips, segment.across, *part).cycles(segment.first)
+            for part in sample
+        )
+        return cycles * len(segment.parts) / len(sample)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What lives during a segment and is none of its intermediate images.
+
+    Attributes:
+        tensors: what lives then, with the windows that the segment needs.
+        nbytes: bytes of all of them.
+        least: bytes if the result lies within the image that it may lie over.
+        over: name of that image, if there is one.
+    """
+
+    tensors: Mapping[str, Placed]
+    nbytes: int
+    least: int
+    over: str = ""
+
+
+def _wider(image: Image, rows: Intervals, columns: Intervals) -> Image:
+    """An image whose windows hold more."""
+    down, across = image.rows, image.columns
+    return replace(
+        image,
+        rows=replace(down, window=hulls(down.window, rows)),
+        columns=replace(across, window=hulls(across.window, columns)),
+    )
+
+
+# --- costs ---------------------------------------------------------------------------------------
+
+
+def _cycles(layer: Layer, area: tuple[int, int], groups: int) -> float:
+    """Estimated cycles of a layer that computes some rows and columns of groups of channels."""
+    height, width = area
+    if isinstance(layer, Depthwise):
+        # Lanes are positions, and all groups of channels or one group after the other.
+        dense = isinstance(layer, Dense)
+        positions = max(1, LANES // WORD // groups) if dense else LANES // WORD
+        tall = min(height, math.isqrt(positions))
+        wide = min(width, positions // max(tall, 1))
+        patches = -(-height // max(tall, 1)) * -(-width // max(wide, 1))
+        taps = ((tall - 1) * layer.rows.stride + layer.rows.kernel) * (
+            (wide - 1) * layer.columns.stride + layer.columns.kernel
+        )
+        words = taps * (-(-layer.in_channels // WORD) if dense else groups)
+        return max(patches, BEAGLE.timing.ring_row) * words + _PHASE_CYCLES
+    if isinstance(layer, Fetch | Keep | Receive | Send):
+        return height * width * groups * _MOVED + 2 * _PHASE_CYCLES
+    if isinstance(layer, TransposedConvolution):
+        return sum(
+            _cycles(
+                part, (-(-height // part.rows.phases), -(-width // part.columns.phases)), groups
+            )
+            for part in layer.parts
+        )
+    if isinstance(layer, Convolution):
+        # A tile takes as long to write a word as to add one up.
+        words = sum(item.words for item in layer.weights)
+        steps = height * width * max(words, -(-layer.channels // WORD))
+        return max(steps, BEAGLE.timing.ring_row * words) + _PHASE_CYCLES
+    if isinstance(layer, AveragePool | MaxPool):
+        taps = layer.rows.kernel * layer.columns.kernel
+    else:
+        taps = max(count for kind, count in _TAPS.items() if isinstance(layer, kind))
+    return height * width * groups * taps + 2 * _PHASE_CYCLES
+
+
+def cycles(layer: Layer, result: Placed) -> float:
+    """Estimated cycles of a layer that is no depthwise convolution and may run in strips."""
+    if isinstance(layer, Depthwise) or not isinstance(layer, _STRIPPED):
+        return 0.0
+    if not isinstance(result, Image):
+        return 0.0
+    rows, columns = result.rows.owned, result.columns.owned
+    area = _most(rows), _width(layer, columns, result.columns.extent)
+    return _cycles(layer, area, result.depth // WORD)

@@ -1,0 +1,476 @@
+"""Images that are too large for narrow memory: chains of layers that run strip by strip.
+
+A segment is some consecutive layers whose intermediate images nobody else reads. Every tile cuts
+the rows that it owns of the segment's result into strips, and runs all layers of the segment for
+one strip after the other. Of each intermediate image it then keeps what a strip needs, halo
+included, which it computes by itself even if its neighbours do too: an image whose parts overlap.
+Only what the segment reads is exchanged, with windows for all strips. Weights are sent to the
+tiles once for every strip. A segment may begin with an input, of which the host then sends what a
+strip needs, and end with an output, which goes to the host strip by strip.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch
+from fitzroy.compiler.targets.edgetpu.layers.halo import relayed
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Step
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    COLUMNS,
+    ROWS,
+    Axis,
+    Image,
+    Interval,
+    Placed,
+    Reach,
+    hull,
+    split,
+)
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
+
+Intervals = tuple[Interval, ...]
+"""Of every tile along an axis."""
+
+Region = tuple[Intervals, Intervals]
+"""Rows and columns of an image on every tile; they may overlap, and lie in its padding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Layers that run strip by strip.
+
+    Attributes:
+        first: number of the first layer.
+        end: number behind the last one.
+        strips: how many strips of rows.
+        across: how many parts of their columns, if these are many.
+        over: an image that it reads, and that its result may lie over; empty if none.
+    """
+
+    first: int
+    end: int
+    strips: int
+    across: int = 1
+    over: str = ""
+
+    @property
+    def parts(self) -> list[tuple[int, int]]:
+        """Numbers of the strips, and of the parts of their columns, in order."""
+        return [(strip, band) for strip in range(self.strips) for band in range(self.across)]
+
+    def layers(self, legalizer: Legalizer) -> list[Layer]:
+        """The layers."""
+        return legalizer.layers[self.first : self.end]
+
+    def inner(self, legalizer: Legalizer) -> list[str]:
+        """Names of the intermediate images."""
+        return [layer.writes for layer in self.layers(legalizer)[:-1] if not layer.remote]
+
+    def results(self, legalizer: Legalizer) -> list[str]:
+        """Names of its result, and of what goes to the host before."""
+        return [
+            layer.writes
+            for layer in self.layers(legalizer)
+            if layer.remote or layer is legalizer.layers[self.end - 1]
+        ]
+
+
+# --- geometry ------------------------------------------------------------------------------------
+
+
+def regions(legalizer: Legalizer, segment: Segment) -> Iterator[dict[str, Region]]:
+    """For each strip, what tiles need of the images of a segment.
+
+    Of its results that is what they compute in this strip.
+    """
+    across = [columns(legalizer, segment, band) for band in range(segment.across)]
+    for strip, band in segment.parts:
+        down = rows(legalizer, segment, strip)
+        yield {name: (down[name], across[band][name]) for name in down}
+
+
+def rows(legalizer: Legalizer, segment: Segment, strip: int) -> dict[str, Intervals]:
+    """Rows of the images of a segment that tiles need in a strip."""
+    return Needs(legalizer, segment.end, 0, strip, segment.strips).images(segment.first)
+
+
+def columns(legalizer: Legalizer, segment: Segment, band: int) -> dict[str, Intervals]:
+    """Columns of the images of a segment that tiles need in any strip."""
+    return Needs(legalizer, segment.end, 1, band, segment.across).images(segment.first)
+
+
+@dataclass(slots=True)
+class Needs:
+    """What tiles need of images along an axis in a strip, or in a part of its columns.
+
+    Layers are asked from the last one of a segment on, so that segments with the same end share
+    what they need.
+
+    Attributes:
+        legalizer: the layers.
+        end: number behind the last one.
+        axis: 0 for rows, 1 for columns.
+        number: number of the part.
+        count: how many parts.
+    """
+
+    legalizer: Legalizer
+    end: int
+    axis: int
+    number: int
+    count: int
+    _made: list[Intervals] = field(default_factory=list)
+    _inside: list[Intervals] = field(default_factory=list)
+    _read: list[dict[str, Intervals]] = field(default_factory=list)
+
+    def made(self, number: int) -> Intervals:
+        """What a layer computes, with what is padding."""
+        self._ask(number)
+        return self._made[self.end - 1 - number]
+
+    def inside(self, number: int) -> Intervals:
+        """What a layer computes that is no padding."""
+        self._ask(number)
+        return self._inside[self.end - 1 - number]
+
+    def read(self, first: int, name: str) -> Intervals:
+        """What layers from the first one on read of an image."""
+        self._ask(first)
+        for reads in self._read[self.end - 1 - first :: -1]:
+            if name in reads:
+                return reads[name]
+        return _NOTHING
+
+    def images(self, first: int) -> dict[str, Intervals]:
+        """What is needed of all images of the segment that begins with a layer."""
+        self._ask(first)
+        count = self.end - first
+        found = {name: one for reads in self._read[:count] for name, one in reads.items()}
+        for number in range(first, self.end):
+            found[self.legalizer.layers[number].writes] = self.made(number)
+        return found
+
+    def _ask(self, first: int) -> None:
+        while self.end - len(self._made) > first:
+            self._ask_next()
+
+    def _ask_next(self) -> None:
+        number = self.end - 1 - len(self._made)
+        layer = self.legalizer.layers[number]
+        extent = self.legalizer.type(layer.writes).shape[1 + self.axis]
+        made = self._owned(number, extent)
+        for reads in reversed(self._read):
+            if layer.writes in reads:
+                made = hulls(made, reads[layer.writes])
+                break
+        inside = tuple(_clipped(interval, extent) for interval in made)
+        found: dict[str, Intervals] = {}
+        for index, name in enumerate(layer.reads):
+            own = _needs(layer.windows(index)[self.axis], inside)
+            before = found.get(name) or self.read(number + 1, name)
+            found[name] = own if before is _NOTHING else hulls(before, own)
+        self._made.append(made)
+        self._inside.append(inside)
+        self._read.append(found)
+
+    def _owned(self, number: int, extent: int) -> Intervals:
+        """What tiles have to compute of a layer's result, whoever reads it."""
+        layer = self.legalizer.layers[number]
+        owned = split(extent, ROWS if self.axis == 0 else COLUMNS)
+        if layer.remote or number == self.end - 1:
+            return tuple(_part(interval, self.number, self.count) for interval in owned)
+        # Whole rows come back.
+        return owned if self.axis and isinstance(layer, Fetch) else _NOTHING
+
+
+_NOTHING: Intervals = ((0, 0),) * max(ROWS, COLUMNS)
+
+
+@lru_cache(maxsize=1 << 16)
+def _needs(reach: Reach, owned: Intervals) -> Intervals:
+    return tuple(map(reach.needs, owned))
+
+
+@lru_cache(maxsize=1 << 16)
+def hulls(one: Intervals, other: Intervals) -> Intervals:
+    """The hull of every two intervals."""
+    return tuple(map(hull, zip(one, other, strict=True)))
+
+
+def _part(interval: Interval, number: int, count: int) -> Interval:
+    """One of the parts that an interval is split into."""
+    begin, end = interval
+    first, last = (-(-(end - begin) * bound // count) for bound in (number, number + 1))
+    return begin + first, begin + last
+
+
+def _inside(legalizer: Legalizer, name: str, region: Region) -> Region:
+    """What of a region is not padding."""
+    _, height, width, _ = legalizer.type(name).shape
+    rows, columns = region
+    return (
+        tuple(_clipped(interval, height) for interval in rows),
+        tuple(_clipped(interval, width) for interval in columns),
+    )
+
+
+def _clipped(interval: Interval, extent: int) -> Interval:
+    begin, end = max(interval[0], 0), min(interval[1], extent)
+    return (begin, end) if begin < end else (0, 0)
+
+
+def windows(legalizer: Legalizer, segment: Segment) -> dict[str, Region]:
+    """What all strips need of the images that a segment reads."""
+    inner = segment.inner(legalizer)
+    # Together strips need what a single one would.
+    (needed,) = regions(legalizer, replace(segment, strips=1, across=1))
+    return {
+        name: needed[name]
+        for layer in segment.layers(legalizer)
+        for name in layer.reads
+        if name not in inner
+    }
+
+
+# --- results that lie over what is read ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Rows of two images in a strip, by row of the grid.
+
+    Attributes:
+        written: rows of the result that the strip writes.
+        kept: rows of the source that are still read while it does.
+        read: rows of the source that the strip reads.
+    """
+
+    written: Intervals
+    kept: Intervals
+    read: Intervals
+
+
+def turns(legalizer: Legalizer, segment: Segment) -> list[Turn]:
+    """What strips write of a segment's result, and read of the image that it may lie over."""
+    last, found = segment.end - 1, list[Turn]()
+    for strip in range(segment.strips):
+        needs = Needs(legalizer, segment.end, 0, strip, segment.strips)
+        read = needs.read(segment.first, segment.over)
+        # Further parts of the columns come later.
+        kept = read if segment.across > 1 else needs.read(last, segment.over)
+        found.append(Turn(needs.inside(last), kept, read))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """A segment that may write its result over the image that it reads.
+
+    From the first strip on, results lie in front of what is still read; from the last strip on,
+    behind it. Bounds follow from where the images lie, windows and slack included.
+
+    Attributes:
+        source: what it reads.
+        result: what it writes.
+        turns: rows of both, strip by strip.
+        begin: its first step.
+        end: its last step.
+    """
+
+    source: Image
+    result: Image
+    turns: Sequence[Turn]
+    begin: int = 0
+    end: int = 0
+
+    @property
+    def below(self) -> int:
+        """How far behind the source the result may begin at most, if the first strip is first."""
+        return min(
+            (
+                self._read(part, kept[0]) - self._written(part, written[1])
+                for part, written, kept in _conflicts(self.turns)
+            ),
+            default=self.source.nbytes,
+        )
+
+    @property
+    def above(self) -> int:
+        """How far behind the source the result must begin at least, if the last strip is first."""
+        return max(
+            (
+                self._read(part, kept[1]) - self._written(part, written[0])
+                for part, written, kept in _conflicts(self.turns[::-1])
+            ),
+            default=-self.result.nbytes,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both images where they lie closest to each other."""
+        one, other = self.source.nbytes, self.result.nbytes
+        places = (
+            min(self.below, max(0, one - other)),
+            max(self.above, min(0, one - other)),
+        )
+        return min(max(one, place + other) - min(0, place) for place in places)
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the last strip has to be first, as the images lie."""
+        behind = self.result.base - self.source.base
+        return self.below < behind < self.source.nbytes and behind >= self.above
+
+    def _read(self, part: int, row: int) -> int:
+        return (row - self.source.rows.window[part][0]) * self.source.pitch
+
+    def _written(self, part: int, row: int) -> int:
+        return (row - self.result.rows.window[part][0]) * self.result.pitch
+
+
+def _conflicts(turns: Sequence[Turn]) -> Iterator[tuple[int, Interval, Interval]]:
+    """Rows of the grid with what a strip writes there, and what is still read then or later."""
+    later = _NOTHING
+    for turn in reversed(turns):
+        kept = hulls(later, turn.kept)
+        for part, (written, rows) in enumerate(zip(turn.written, kept, strict=False)):
+            if written[0] < written[1] and rows[0] < rows[1]:
+                yield part, written, rows
+        later = hulls(later, turn.read)
+
+
+def sharings(
+    legalizer: Legalizer, segments: Sequence[Segment], tensors: Mapping[str, Placed]
+) -> list[Sharing]:
+    """The segments that may write their results over what they read.
+
+    Args:
+        legalizer: the layers.
+        segments: the segments, in order.
+        tensors: places of tensors, without those of intermediate images.
+    """
+    found, position, before = list[Sharing](), 1, 0
+    for segment in segments:
+        begin = position + segment.first - before
+        position = begin + len(segment.parts) * (segment.end - segment.first)
+        before = segment.end
+        if segment.over:
+            source, result = (
+                tensors[name] for name in (segment.over, legalizer.layers[segment.end - 1].writes)
+            )
+            assert isinstance(source, Image)
+            assert isinstance(result, Image)
+            found.append(Sharing(source, result, turns(legalizer, segment), begin, position - 1))
+    return found
+
+
+# --- steps ---------------------------------------------------------------------------------------
+
+
+def steps(
+    legalizer: Legalizer, segments: Sequence[Segment], tensors: Mapping[str, Placed]
+) -> list[Step]:
+    """All layers in the order in which they run, those of segments once for every strip.
+
+    Args:
+        legalizer: the layers.
+        segments: the segments.
+        tensors: places of tensors, without those of intermediate images.
+    """
+    found: list[Step] = []
+    starts = {segment.first: segment for segment in segments}
+    number = 0
+    while number < len(legalizer.layers):
+        segment = starts.get(number)
+        if segment is None:
+            found.append(Step(legalizer.layers[number], tensors))
+            number += 1
+            continue
+        found += _strips(legalizer, segment, tensors)
+        number = segment.end
+    return found
+
+
+def _strips(
+    legalizer: Legalizer, segment: Segment, tensors: Mapping[str, Placed]
+) -> Iterator[Step]:
+    results = {name: tensors[name] for name in segment.results(legalizer)}
+    last = len(segment.parts) - 1
+    for number, needed in enumerate(regions(legalizer, segment)):
+        local: dict[str, Placed] = {
+            name: part_of_image(legalizer, name, needed[name]) for name in segment.inner(legalizer)
+        }
+        for layer in segment.layers(legalizer):
+            image = local.get(layer.writes)
+            if isinstance(layer, Fetch) and isinstance(image, Image):
+                fetched = Axis.of(image.columns.extent, COLUMNS, [image.columns.window])
+                image.columns = relayed(fetched)
+        for name, whole in results.items():
+            assert isinstance(whole, Image)
+            down, across = (
+                replace(axis, owned=owned)
+                for axis, owned in zip((whole.rows, whole.columns), needed[name], strict=True)
+            )
+            local[name] = Image(name, down, across, whole.channels, whole.zero_point)
+        places = ChainMap(local, dict(tensors))
+        for layer in segment.layers(legalizer):
+            result = results.get(layer.writes)
+            assert result is None or isinstance(result, Image)
+            yield Step(layer, places, result, complete=result is None or number == last)
+
+
+def part_of_image(legalizer: Legalizer, name: str, region: Region) -> Image:
+    """An intermediate image of a strip: tiles own all of their windows that is no padding."""
+    type = legalizer.type(name)
+    _, height, width, channels = type.shape
+    rows, columns = _inside(legalizer, name, region)
+    return Image(
+        name,
+        Axis(height, rows, region[0]),
+        Axis(width, columns, region[1]),
+        channels,
+        unsigned_zero_point(type),
+    )
+
+
+def ordered(steps: Sequence[Step], sharings: Iterable[Sharing]) -> list[Step]:
+    """The steps with strips in the order that images which lie over others want."""
+    found = list(steps)
+    for sharing in sharings:
+        if sharing.reversed:
+            own = found[sharing.begin - 1 : sharing.end]
+            layers = list(dict.fromkeys(step.layer for step in own))
+            parts = [own[at : at + len(layers)] for at in range(0, len(own), len(layers))]
+            found[sharing.begin - 1 : sharing.end] = [
+                replace(step, complete=step.whole is None or part is parts[0])
+                for part in reversed(parts)
+                for step in part
+            ]
+    return found
+
+
+def widen(steps: Iterable[Step]) -> None:
+    """Give results of segments the slack that their strips have got."""
+    for step in steps:
+        if step.whole is not None:
+            whole, part = step.whole, step.result
+            assert isinstance(part, Image)
+            rows, columns = whole.rows, whole.columns
+            whole.rows = replace(rows, slack=max(rows.slack, part.rows.slack))
+            whole.columns = replace(columns, slack=max(columns.slack, part.columns.slack))
+
+
+def bind(steps: Iterable[Step]) -> None:
+    """Let the strips of results lie in their images, which have got addresses."""
+    for step in steps:
+        if step.whole is not None:
+            whole, part = step.whole, step.result
+            assert isinstance(part, Image)
+            part.rows = replace(whole.rows, owned=part.rows.owned)
+            part.columns = replace(whole.columns, owned=part.columns.owned)
+            part.base = whole.base

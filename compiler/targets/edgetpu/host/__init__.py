@@ -1,0 +1,1 @@
+"""Inputs and outputs: layers that exchange tensors with the host."""

@@ -1,0 +1,642 @@
+"""Inputs and outputs: image rows from the host to the tiles, and windows back to the host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from fitzroy.compiler.targets.edgetpu.host.relay import PIPELINE, UNIT, Destination, relay
+from fitzroy.compiler.targets.edgetpu.instructions.builder import RING_STREAMS, Builder, mask_of
+from fitzroy.compiler.targets.edgetpu.instructions.sync import (
+    SLOTS,
+    WHOLE,
+    free,
+    full,
+    once,
+)
+from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import ACTIVATIONS, to_host
+from fitzroy.compiler.targets.edgetpu.kernels.queues import (
+    SLOT,
+    Sending,
+    Taking,
+    in_slots,
+    produce_row,
+)
+from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis, single_bytes
+from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill, pack
+from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    COLUMNS,
+    EVERY,
+    LANES,
+    ROWS,
+    TILES,
+    WORD,
+    Image,
+    Interval,
+    Placed,
+    Vector,
+    round_up,
+)
+from fitzroy.formats.object_file import SymbolKind
+from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
+from fitzroy.hw_models.isa.fence import ScalarFence
+from fitzroy.hw_models.isa.fields import (
+    ScalarFlag,
+    StreamEngine,
+    TileFlag,
+)
+from fitzroy.hw_models.isa.ring import RingProduce
+from fitzroy.hw_models.isa.scalar import (
+    DescriptorTag,
+)
+from fitzroy.hw_models.isa.stream import Outfeed
+from fitzroy.hw_models.isa.tensor import TensorOp
+from fitzroy.hw_models.isa.traversal import (
+    Prefix,
+)
+from fitzroy.hw_models.isa.units import (
+    MOST_OUTFED,
+)
+
+_CREDIT = 32764
+"""AVDATA_INFEED at the start of a pop: as much credit as compiled programs give."""
+
+ALL_POPPED = RING_STREAMS | 1 << StreamEngine.AVDATA_POP
+"""Stream engines, with the one that takes inputs from the host."""
+
+
+def identity(builder: Builder, row: int, words: int) -> None:
+    """Put the 4 x 4 identity matrix into a row of every tile.
+
+    Args:
+        builder: the program.
+        row: wide row.
+        words: narrow words that may be overwritten, four of them.
+    """
+    for lane in range(WORD):
+        last = lane == WORD - 1
+        word = walk(words + lane, word=(1, 1))
+        builder.emit(fill(word, 1 << 8 * lane, publish=WHOLE if last else None, tiles=EVERY))
+    builder.emit(
+        pack(
+            walk(words, word=(WORD, 1)),
+            walk(row, row=(1, 1)),
+            publish=WHOLE,
+            acquire=[once(TileFlag.MESH_SOUTH_IN, WHOLE, 1)],
+            tiles=EVERY,
+        )
+    )
+    builder.barrier()
+
+
+def receive_image(builder: Builder, image: Image, name: str, row: int, buffer: int) -> None:
+    """Take what tiles own of an image from the host, and spread it over them.
+
+    Every tile of a row of the grid gets the packed image rows of that row, and copies its columns.
+    The host sends rows again that several rows of the grid own.
+
+    Args:
+        builder: the program.
+        image: where it goes.
+        name: the input.
+        row: wide row of the identity matrix.
+        buffer: byte address of the row buffer, of `buffer_bytes`.
+    """
+    feed = _Feed.of(image, row, buffer, builder.staging)
+    if feed.beyond:
+        # The last word of a pixel takes bytes of the next one, even behind slots and rows.
+        ends = walk(buffer // WORD + feed.slot, word=(2, feed.step))
+        builder.on_tiles(lambda tile: fill(ends))
+        builder.on_tiles(lambda tile: fill(feed.end(tile)))
+    builder.feed()
+    builder.on_tiles(lambda tile: feed.copy(tile, rest=False))
+    builder.on_tiles(feed.unpack)
+    for piece in _pieces(image):
+        _ask(builder, piece.units, name)
+        for part in piece.parts:
+            feed.send(builder, part, piece)
+    # Tiles send on the same channel of the ring as the infeed.
+    builder.sync()
+    builder.on_tiles(lambda tile: feed.copy(tile, rest=True))
+
+
+def _ask(
+    builder: Builder,
+    units: Interval,
+    name: str = "",
+    kind: SymbolKind = SymbolKind.INPUT,
+    *,
+    position: int = 0,
+) -> None:
+    """Ask the host for some units of an input, or of the scratch buffer.
+
+    One such request is open at a time, as in published programs: the scalar core has waited until
+    the one before was served.
+
+    Args:
+        builder: the program.
+        units: the units, in the host's buffer.
+        name: the input.
+        kind: what the buffer is.
+        position: units of the stream before the first one. At 0 it begins, once infeeds have sent
+            everything before it; else it goes on, once everything before it is in the buffer.
+    """
+    begin, end = units
+    if position:
+        builder.emit(ScalarFence(idle=ALL_POPPED))
+    else:
+        builder.set_scalar([ScalarFlag.AVDATA_INFEED], _CREDIT)
+        builder.set_scalar([ScalarFlag.AVDATA_POP], 0)
+    builder.emit(ACTIVATIONS.pop(end - begin, position))
+    builder.descriptor(DescriptorTag.INPUT, (end - begin) * UNIT, kind, name, begin * UNIT)
+
+
+def staging_rows(tensor: Placed) -> int:
+    """Rows of wide memory that an input takes on its way."""
+    if isinstance(tensor, Image):
+        return 2 * -(-_slot_words(tensor)[1] // LANES)
+    return SPREAD_ROWS
+
+
+def buffer_bytes(tensor: Placed) -> int:
+    """Bytes of narrow memory that an input takes on its way."""
+    if isinstance(tensor, Image):
+        return SLOTS * WORD * (_slot_words(tensor)[1] + 1)
+    return SPREAD_BYTES
+
+
+_AROUND = 2 * (UNIT - 1)
+"""Bytes before and behind the rows of a tile in the units that bring them."""
+
+
+def _slot_words(image: Image) -> tuple[int, int]:
+    """Image rows of a slot, and its words: as few rows as fill whole words.
+
+    Of narrow images, the columns of a tile may reach over the end of such a slot. Their slots have
+    room for all rows of a tile and what surrounds them in the stream.
+    """
+    row_bytes = image.columns.extent * image.channels
+    rows = WORD // math.gcd(WORD, row_bytes)
+    if image.columns.extent < COLUMNS:
+        most = max(end - begin for begin, end in image.rows.owned)
+        rows = round_up(most + -(-_AROUND // row_bytes), rows)
+    return rows, rows * row_bytes // WORD
+
+
+def _units(image: Image, part: int) -> Interval:
+    """Units of the host's buffer with the image rows of a row of the grid."""
+    row_bytes = image.columns.extent * image.channels
+    begin, end = (bound * row_bytes for bound in image.rows.owned[part])
+    return begin // UNIT, max(-(-end // UNIT), begin // UNIT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Units that the host sends on one request.
+
+    Attributes:
+        units: the units, in the host's buffer.
+        parts: rows of the grid that they are for.
+    """
+
+    units: Interval
+    parts: tuple[int, ...]
+
+
+def _pieces(image: Image) -> list[_Piece]:
+    """What the host sends.
+
+    The last unit of a row of the grid may also be the first one of the next: the infeed can read
+    it again.
+    """
+    pieces: list[_Piece] = []
+    for part in range(ROWS):
+        first, last = image.rows.owned[part]
+        if first == last:
+            continue
+        begin, end = _units(image, part)
+        if pieces and 0 <= pieces[-1].units[1] - begin <= 1:
+            before = pieces.pop()
+            pieces.append(_Piece((before.units[0], end), (*before.parts, part)))
+        else:
+            pieces.append(_Piece((begin, end), (part,)))
+    return pieces
+
+
+@dataclass(frozen=True, slots=True)
+class _Feed:
+    """How an image comes in.
+
+    Attributes:
+        image: the image.
+        identity: wide row of the identity matrix.
+        buffer: byte address of two slots of rows.
+        staging: wide rows of two slots.
+        row_bytes: bytes of an image row, packed.
+        rows: image rows of a slot.
+        slot: words of a slot.
+        staged: wide rows of a slot.
+    """
+
+    image: Image
+    identity: int
+    buffer: int
+    staging: int
+    row_bytes: int
+    rows: int
+    slot: int
+    staged: int
+
+    @classmethod
+    def of(cls, image: Image, identity: int, buffer: int, top: int) -> _Feed:
+        rows, slot = _slot_words(image)
+        staged = -(-slot // LANES)
+        row_bytes = image.columns.extent * image.channels
+        return cls(image, identity, buffer, top - 2 * staged, row_bytes, rows, slot, staged)
+
+    def stream(self, part: int) -> tuple[int, int, int]:
+        """First unit, number of units, and bytes to skip, of the rows of a row of the grid."""
+        begin, end = _units(self.image, part)
+        return begin, end - begin, self.image.rows.owned[part][0] * self.row_bytes % UNIT
+
+    def offset(self, tile: int) -> tuple[int, int]:
+        """Words that a tile drops, and bytes of the next one that are not its own."""
+        part, column = divmod(tile, COLUMNS)
+        skip = self.stream(part)[2] + self.image.columns.owned[column][0] * self.image.channels
+        return divmod(skip, WORD)
+
+    def end(self, tile: int) -> Walk:
+        """The word of the row buffer behind those that a tile keeps of its rows."""
+        slot, words = divmod(self.kept(tile), self.slot)
+        place = self.buffer // WORD + slot % SLOTS * self.step + words
+        return walk(place, word=(1, 1))
+
+    def kept(self, tile: int) -> int:
+        """Words of its rows that a tile keeps."""
+        return self.stream(tile // COLUMNS)[1] * UNIT // WORD - self.offset(tile)[0]
+
+    @property
+    def beyond(self) -> int:
+        """Bytes behind a pixel that its copy reads."""
+        channels = self.image.channels
+        return self.image.depth - channels if channels > WORD else 0
+
+    @property
+    def step(self) -> int:
+        """Words from one slot to the next: there is one between for what copies read beyond."""
+        return self.slot + bool(self.beyond)
+
+    def unpack(self, tile: int) -> WideToNarrow | None:
+        """Takes the words of all rows into the row buffer, from the tile's first own one on."""
+        if not self.image.active(tile):
+            return None
+        dropped, _ = self.offset(tile)
+        base = self.buffer // WORD
+        taking = replace(
+            self.taking(tile // COLUMNS, in_slots(base, self.kept(tile), self.slot, self.step)),
+            prefix=Prefix(1, base, dropped, base + dropped - 1, 0) if dropped else None,
+            acquire=[free(TileFlag.AVDATA, SLOT)],
+        )
+        return taking.unpack()
+
+    def taking(self, part: int, words: Walk) -> Taking:
+        """How the rows of a row of the grid come to words."""
+        rows = -(-self.stream(part)[1] * UNIT // WORD // LANES)
+        return Taking(in_slots(self.staging, rows, self.staged), words)
+
+    def send(self, builder: Builder, part: int, piece: _Piece) -> None:
+        """Rows of the image, out of what the host sends, to a row of the grid."""
+        begin, units, _ = self.stream(part)
+        across = range(part * COLUMNS, (part + 1) * COLUMNS)
+        tiles = mask_of([tile for tile in across if self.image.active(tile)])
+        words = in_slots(self.buffer // WORD, units * UNIT // WORD, self.slot, self.step)
+        builder.emit(self.taking(part, words).consume(tiles))
+        builder.emit(ACTIVATIONS.infeed(units, begin - piece.units[0], tiles))
+
+    def copy(self, tile: int, *, rest: bool) -> TensorOp | None:
+        """Copies the tile's columns out of whole slots, or out of the rows that are left."""
+        image = self.image
+        height, width = image.area(tile)
+        if not height * width:
+            return None
+        whole, left = divmod(height, self.rows)
+        if self.beyond and whole and not left:
+            # Nothing comes behind the last row, so that there is nothing to wait for.
+            whole, left = whole - 1, self.rows
+        rows, slots = (left, 1) if rest else (self.rows, whole)
+        if not rows * slots:
+            return None
+        (top, _), (column, _) = image.owned(tile)
+        _, inside = self.offset(tile)
+        channels, depth = image.channels, image.depth
+        group = depth // WORD
+        single = channels % WORD != 0
+        steps = min(channels, WORD) if single else 1
+        start = self.buffer + inside
+        place = image.address(tile, top, column)
+        if rest:
+            start += whole % SLOTS * WORD * self.step
+            place += whole * self.rows * image.pitch
+        read = inside + (rows - 1) * self.row_bytes + width * channels + self.beyond
+        needed = min(-(-read // WORD), self.slot)
+        there = full(TileFlag.WIDE_TO_NARROW, "slot", before=needed - self.slot, step=self.slot)
+        return single_bytes(
+            start,
+            place,
+            self.identity,
+            Axis("byte", steps, 1, factor=int(steps > 1)),
+            [
+                Axis("word", group, WORD, WORD),
+                Axis("x", width, channels, depth),
+                Axis("y", rows, self.row_bytes, image.pitch),
+                Axis("slot", slots, 0, self.rows * image.pitch, turn=WORD * self.step),
+            ],
+            acquire=[] if rest else [there],
+            publish="slot",
+            idle_multipliers=(single,) * 3,
+        )
+
+
+# --- vectors -------------------------------------------------------------------------------------
+
+ROW_BLOCKS = WORD
+"""Blocks of a vector that make a row of the ring; a row of the grid takes them."""
+
+SPREAD_ROWS = 2
+"""Wide rows that a vector takes on its way to the tiles."""
+
+SPREAD_BYTES = (ROW_BLOCKS - 1) * LANES
+"""Bytes of narrow memory for the blocks of others."""
+
+
+def spread(context: Context, vector: Vector, blocks: range) -> None:
+    """Tiles take their blocks of a vector that comes from the infeed, in rows of four blocks.
+
+    Args:
+        context: where things are.
+        vector: the vector.
+        blocks: numbers of the blocks that come; the first one is on the first tile.
+    """
+    builder = context.builder
+    staging = builder.staging - SPREAD_ROWS
+    words, aside = LANES // WORD, context.scratch // WORD
+    of = {tile: [block for block in vector.held(tile) if block in blocks] for tile in vector.tiles}
+    tiles = [tile for tile, held in of.items() if held]
+
+    def taking(tile: int) -> Taking:
+        held = of[tile]
+        # Only the last row has fewer words.
+        first, last = vector.lanes(held[0]) // WORD, vector.lanes(held[-1]) // WORD
+        others = held[0] % ROW_BLOCKS * words
+        return Taking(
+            walk(staging, row=(1, 1), slot=(len(held), 0), turn=(SLOT, 1)),
+            walk(
+                vector.base // WORD + words * (held[0] // TILES),
+                word=(first, 1),
+                block=(len(held), words),
+                part=(last, "block"),
+            ),
+            row="block",
+            prefix=Prefix(0, aside, others, aside + others - 1, 0) if others else None,
+        )
+
+    builder.on_tiles(lambda tile: taking(tile).unpack(), tiles)
+    builder.on_tiles(lambda tile: taking(tile).consume(), tiles)
+
+
+def takers(vector: Vector, row: int) -> int:
+    """Mask of the tiles that take blocks of a row of the ring."""
+    first = ROW_BLOCKS * row
+    blocks = range(first, min(first + ROW_BLOCKS, vector.blocks))
+    return mask_of([vector.owner(block) for block in blocks])
+
+
+def receive_vector(context: Context, vector: Vector) -> None:
+    """Take a vector from the host."""
+    builder = context.builder
+    builder.feed()
+    units = -(-vector.channels // UNIT)
+    _ask(builder, (0, units), vector.name)
+    spread(context, vector, range(vector.blocks))
+    size = ROW_BLOCKS * LANES // UNIT
+    for row, first in enumerate(range(0, units, size)):
+        builder.emit(ACTIVATIONS.infeed(min(size, units - first), first, takers(vector, row)))
+    # Tiles send on the same channel of the ring as the infeed.
+    builder.sync()
+
+
+def collect(
+    builder: Builder,
+    vector: Vector,
+    outfeed: Callable[[int], Outfeed],
+    *,
+    blocks: range,
+    base: int,
+    width: int = 1,
+    request: Callable[[], object] | None = None,
+) -> None:
+    """Tiles send their blocks of a vector to the outfeed, in order; a phase has begun.
+
+    Args:
+        builder: the program.
+        vector: the vector.
+        outfeed: takes a block, by its number.
+        blocks: numbers of the blocks; the first one is on the vector's first tile.
+        base: byte address of the first block of every tile.
+        width: bytes of a value.
+        request: asks the host for a transfer, if the blocks go there.
+    """
+    staging = builder.staging - SPREAD_ROWS
+    words = width * LANES // WORD
+
+    def packed(tile: int) -> NarrowToWide | None:
+        held = [block for block in vector.held(tile) if block in blocks]
+        if not held:
+            return None
+        first, last = (width * vector.lanes(held[end]) // WORD for end in (0, -1))
+        held_words = walk(
+            base // WORD + words * (held[0] // TILES),
+            word=(first, 1),
+            block=(len(held), words),
+            part=(last, "block"),
+        )
+        return Sending(held_words, len(held), staging, "block").pack()
+
+    builder.on_tiles(packed)
+    if request is not None:
+        request()
+    for block in blocks:
+        number = (block - blocks[0]) // TILES
+        builder.room(_BLOCK_BUNDLES)
+        taken = outfeed(block)
+        turn = builder.tokens.turn(0, 1)
+        message = produce_row(vector.owner(block), staging, number, turn)
+        if taken.to_host:
+            builder.emit_all([taken, message])
+        else:
+            # The scalar core has read the words that were there before.
+            builder.emit_all([message, PIPELINE, taken])
+
+
+_BLOCK_BUNDLES = 12
+
+
+def send_vector(builder: Builder, vector: Vector, destination: Destination) -> None:
+    """Send a vector to the host."""
+    size = destination.size(round_up(vector.channels, WORD))
+    last = vector.blocks - 1
+
+    def take(block: int) -> Outfeed:
+        # What fills up the last unit, and the part, is behind the words of the last row.
+        taken = size - LANES * last if block == last else LANES
+        return to_host(taken // UNIT)
+
+    builder.sync()
+    collect(
+        builder,
+        vector,
+        take,
+        blocks=range(vector.blocks),
+        base=vector.base,
+        request=lambda: destination.ask(builder, size),
+    )
+    builder.tokens.outfed += vector.blocks
+
+
+# --- outputs -------------------------------------------------------------------------------------
+
+
+SENT_ROWS = 2
+"""Wide rows that an output takes on its way."""
+
+
+def send_image(builder: Builder, image: Image, sent: Image, destination: Destination) -> None:
+    """Send a part of an image to the host, which gets whole units.
+
+    Args:
+        builder: the program.
+        image: the image.
+        sent: what of it goes to the host from every tile, which has it.
+        destination: where it goes.
+    """
+    staging = builder.staging - SENT_ROWS
+    builder.sync()
+    tiles = [tile for tile in range(TILES) if sent.active(tile)]
+
+    def sending(tile: int) -> Sending:
+        return Sending(_owned_words(image, sent, tile), _rows(sent, tile), staging)
+
+    def message(tile: int) -> RingProduce:
+        return sending(tile).produce(tile, builder.tokens.turn(0, 1), None)
+
+    builder.on_tiles(lambda tile: sending(tile).pack(), tiles)
+    words = {tile: _words(sent, tile) for tile in tiles}
+    size = destination.size(WORD * sum(words.values()))
+    fill = size // WORD - sum(words.values())
+    # The outfeed sends units of 8 bytes, but pieces follow each other without gaps. What fills up
+    # the part is behind the words of the last row.
+    units = all(WORD * count % UNIT == 0 for count in list(words.values())[:-1])
+    if not units or fill > -words[tiles[-1]] % LANES:
+        relay(builder, [(message(tile), count) for tile, count in words.items()], size, destination)
+        return
+    destination.ask(builder, size)
+    words[tiles[-1]] += fill
+    for tile, count in words.items():
+        # The message comes before all outfeeds of it but the first: an outfeed that has no room in
+        # the queue would keep the scalar core from handing the message to its tile.
+        first, *others = [to_host(units) for units in _split(WORD * count // UNIT, MOST_OUTFED)]
+        for instruction in (first, message(tile), *others):
+            builder.emit(instruction)
+        builder.tokens.outfed += 1 + len(others)
+
+
+def _split(count: int, most: int) -> list[int]:
+    """So many in portions of which only the last may be smaller than the most."""
+    return [min(most, count - first) for first in range(0, count, most)]
+
+
+# --- the host's scratch buffer -------------------------------------------------------------------
+
+Kept = Sequence[tuple[Image, int]]
+"""Parts of an image that tiles have sent to the scratch buffer, and where each part begins."""
+
+FETCHED_ROWS = SLOTS
+"""Wide rows that an image takes on its way back."""
+
+
+def kept_whole(image: Image) -> bool:
+    """Whether rows of all tiles are whole units, so that any rows can come back."""
+    return all((end - begin) * image.depth % UNIT == 0 for begin, end in image.columns.owned)
+
+
+def fetch_image(builder: Builder, image: Image, kept: Kept) -> None:
+    """Take what tiles own of an image back from the scratch buffer."""
+    staging = builder.staging - FETCHED_ROWS
+    pieces = {tile: _kept_units(image, kept, tile) for tile in range(TILES) if image.active(tile)}
+
+    def taking(tile: int) -> Taking:
+        return Taking(in_slots(staging, _rows(image, tile), 1), _owned_words(image, image, tile))
+
+    builder.sync()
+    builder.on_tiles(lambda tile: taking(tile).unpack(), pieces)
+    builder.on_tiles(lambda tile: taking(tile).consume(), pieces)
+    for tile, some in pieces.items():
+        builder.room(_PIECE_BUNDLES * (len(some) + 1))
+        position = 0
+        for begin, end in some:
+            _ask(builder, (begin, end), kind=SymbolKind.SCRATCH, position=position)
+            position += end - begin
+        builder.emit(ACTIVATIONS.infeed(position, 0, 1 << tile))
+    # Tiles send on the same channel of the ring as the infeed.
+    builder.sync()
+
+
+def _kept_units(image: Image, kept: Kept, tile: int) -> list[Interval]:
+    """Units of the scratch buffer with the rows that a tile owns, from the first on."""
+    (top, bottom), (left, right) = image.owned(tile)
+    row_bytes = (right - left) * image.depth
+    found: list[tuple[int, Interval]] = []
+    for sent, offset in kept:
+        begin = offset
+        for other in range(TILES):
+            (first, last), across = sent.owned(other)
+            low, high = max(first, top), min(last, bottom)
+            if across == (left, right) and low < high:
+                start = begin + (low - first) * row_bytes
+                units = start // UNIT, (start + (high - low) * row_bytes) // UNIT
+                found.append((low, units))
+            begin += WORD * _words(sent, other)
+    pieces: list[Interval] = []
+    for _, (begin, end) in sorted(found):
+        if pieces and pieces[-1][1] == begin:
+            pieces[-1] = pieces[-1][0], end
+        else:
+            pieces.append((begin, end))
+    return pieces
+
+
+_PIECE_BUNDLES = 32
+"""Bundles of a request for units, or of an infeed."""
+
+
+def _owned_words(image: Image, part: Image, tile: int) -> Walk:
+    """The words of what a tile owns of a part of an image."""
+    height, width = part.area(tile)
+    (top, _), (left, _) = part.owned(tile)
+    return walk(
+        image.address(tile, top, left) // WORD,
+        word=(width * image.depth // WORD, 1),
+        line=(height, image.pitch // WORD),
+    )
+
+
+def _words(image: Image, tile: int) -> int:
+    height, width = image.area(tile)
+    return height * width * image.depth // WORD
+
+
+def _rows(image: Image, tile: int) -> int:
+    return -(-_words(image, tile) // LANES)

@@ -1,0 +1,1 @@
+"""Instructions in phases: flags and credits, counters, their encodings, and the program."""

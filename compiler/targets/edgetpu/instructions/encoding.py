@@ -1,0 +1,777 @@
+"""Other spellings of instructions, which mean the same and have a form of published programs.
+
+Loops that continue each other may be written as one, loops that run once may be added anywhere, a
+condition that holds from the first iteration on may be asked before any, and an operation whose
+lanes are the same everywhere may call any of its outer loops blocks. Two slots in turn that are
+used once each are a stride, a partial chunk that is not shorter than the others is none, and loops
+that fill whole rows end them anyway. Who knows what the whole phase counts and awaits can do more:
+a flag that nobody awaits may be counted at any level or not at all, and a condition that always
+holds may be asked or not. Layers write instructions as they think of them; here they get what
+compiled programs have, if there is such a form.
+
+What an engine does in which order, what others learn of it, and when it waits stay the same: every
+level that is awaited, waited at, or toggles or ends something, keeps its iterations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations
+from typing import Any, TypeVar
+
+from fitzroy.base.bits import Optional
+from fitzroy.compiler.targets.edgetpu.instructions.counters import (
+    Counters,
+    counts_with,
+    iterations,
+    needs,
+)
+from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS
+from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
+from fitzroy.hw_models.isa.fields import Producer, Side, TileFlag, Watcher
+from fitzroy.hw_models.isa.forms import form, parsed, published, shapes
+from fitzroy.hw_models.isa.instruction import Instruction, TileInstruction
+from fitzroy.hw_models.isa.mesh import Mesh
+from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
+from fitzroy.hw_models.isa.stream import Infeed, Outfeed, Pop
+from fitzroy.hw_models.isa.tensor import TensorOp
+from fitzroy.hw_models.isa.traversal import (
+    Dim,
+    Prefix,
+    Traversal,
+    TraversalCodec,
+    resolved,
+    traversal,
+)
+
+T = TypeVar("T", bound=Instruction)
+
+_BOTH = (Side.READ, Side.WRITE)
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A traversal, or the loops of a tensor operation, and what counts its levels.
+
+    Attributes:
+        field: the field that holds it.
+        levels: fields with a level of it.
+        sides: sides of wait conditions whose levels are of it.
+    """
+
+    field: str
+    levels: tuple[str, ...] = ()
+    sides: tuple[Side, ...] = ()
+
+
+NESTS: Mapping[type[Instruction], tuple[Nest, ...]] = {
+    TensorOp: (
+        Nest("loops", ("block_level",), _BOTH),
+        Nest("a"),
+        Nest("b", ("avdata",)),
+        Nest("c", ("parameters",)),
+        Nest("d"),
+    ),
+    RingProduce: (Nest("wide", ("prefix", "ring_write", "token"), _BOTH),),
+    RingConsume: (Nest("wide", ("prefix", "ring_read"), _BOTH),),
+    NarrowToWide: (
+        Nest("narrow", ("pack_level",), (Side.READ,)),
+        Nest("wide", ("narrow_to_wide",), (Side.WRITE,)),
+    ),
+    WideToNarrow: (
+        Nest("wide", (), (Side.READ,)),
+        Nest("narrow", ("prefix", "wide_to_narrow", "pack_level"), (Side.WRITE,)),
+    ),
+    Mesh: (Nest("send", ("sent",), (Side.READ,)), Nest("receive", ("received",), (Side.WRITE,))),
+    Pop: (Nest("buffer", ("popped",), _BOTH),),
+    Infeed: (Nest("buffer", ("infed", "token"), _BOTH),),
+    Outfeed: (Nest("buffer", ("outfed",), _BOTH),),
+}
+"""Nests of every instruction that has any."""
+
+
+def spelled(instruction: T, counters: Counters | None = None) -> T:
+    """The instruction in a form of published programs, or in one that is close to it, if any.
+
+    Args:
+        instruction: an instruction as a layer writes it.
+        counters: of the phase that it belongs to, with all of its instructions as layers write
+            them; None if nothing is known about the others.
+    """
+    nests = NESTS.get(type(instruction))
+    if nests is None or form(instruction) in published():
+        return instruction
+    ways = [
+        (item, _Own.of(item, nests, counters))
+        for item in dict.fromkeys((instruction, _resolved(instruction, nests)))
+        if not _fixed(item)
+    ]
+    for close in (False, True):
+        for item, own in ways:
+            found = own.spelling(close=close)
+            if found is not None:
+                return replace(item, **found)
+    return instruction
+
+
+def _resolved(instruction: T, nests: Sequence[Nest]) -> T:
+    """The instruction with traversals in their plainest form."""
+    if isinstance(instruction, NarrowToWide) and instruction.transpose is not Transpose.NONE:
+        # There a partial chunk shortens another dimension.
+        return instruction
+    values = {nest.field: getattr(instruction, nest.field) for nest in nests}
+    plain: dict[str, Any] = {k: resolved(v) for k, v in values.items() if isinstance(v, Traversal)}
+    return replace(instruction, **plain)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How an instruction is written.
+
+    Attributes:
+        form: a published form, by field.
+        free: traversals that have another number of loops than in the form.
+        phase: whether conditions and producers may come and go.
+    """
+
+    form: Mapping[str, str]
+    free: Set[str] = frozenset()
+    phase: bool = False
+
+
+_CHOICES: dict[object, Choice | None] = {}
+"""Choices so far, by all that they depend on."""
+
+_FREE: tuple[frozenset[str], ...] = tuple(
+    map(frozenset, ((), ("a",), ("b",), ("a", "b"), ("narrow",), ("send",), ("receive",)))
+)
+"""Traversals that may have another number of loops than the form, the closest forms first."""
+
+
+def _fixed(instruction: Instruction) -> bool:
+    """Whether it has partial chunks that say more than that a loop is shorter the last time."""
+    match instruction:
+        case TensorOp() if instruction.loop_part_dim:
+            return True
+        case NarrowToWide() if instruction.transpose is not Transpose.NONE:
+            return True
+    values = (getattr(instruction, nest.field) for nest in NESTS[type(instruction)])
+    return any(
+        isinstance(value, Traversal)
+        and bool(value.part_dim)
+        and 1 in (value.dims[0].count, value.dims[value.part_dim].count)
+        for value in values
+    )
+
+
+# --- forms to choose from ------------------------------------------------------------------------
+
+Modes = tuple[object, ...]
+"""What a spelling cannot change."""
+
+
+def _written(kind: type[Instruction]) -> set[str]:
+    """Fields that a spelling may change."""
+    fields = {"wait"} if any(nest.sides for nest in NESTS[kind]) else set()
+    for nest in NESTS[kind]:
+        fields |= {nest.field, *nest.levels}
+    return fields | ({"reduction"} if kind is TensorOp else set())
+
+
+def _modes(kind: type[Instruction], opcode: str, found: Mapping[str, str]) -> Modes:
+    hidden = _written(kind)
+    absent = [nest.field for nest in NESTS[kind] if _text(kind, found, nest.field) == "none"]
+    rest = [item for item in found.items() if item[0] not in hidden]
+    return (opcode, *rest, *absent)
+
+
+def _loose(modes: Modes) -> Modes:
+    """What concerns the loops of a tensor operation, and not its number formats and constants."""
+    kept = [item for item in modes[1:] if item in _SHAPING or isinstance(item, str)]
+    return ("loose", modes[0], *kept)
+
+
+_SHAPING = (("accumulate", "1"),)
+
+
+def _text(kind: type[Instruction], found: Mapping[str, str], name: str) -> str:
+    """Shape of a nest."""
+    if name in found:
+        return found[name]
+    return "none" if isinstance(kind.field(name).codec, Optional) else "0"
+
+
+@cache
+def _candidates() -> Mapping[Modes, Sequence[Mapping[str, str]]]:
+    """Published forms by what a spelling cannot change, those of most programs first."""
+    kinds = {
+        member.name.lower(): kind
+        for kind in NESTS
+        for member in kind.field("op").codec.members  # type: ignore[attr-defined]
+    }
+    found: dict[Modes, list[Mapping[str, str]]] = {}
+    ranked = sorted(published().items(), key=lambda item: -item[1].programs)
+    for text, _ in ranked:
+        opcode, tokens = parsed(text)
+        if opcode in kinds:
+            modes = _modes(kinds[opcode], opcode, tokens)
+            found.setdefault(modes, []).append(tokens)
+            if kinds[opcode] is TensorOp:
+                found.setdefault(_loose(modes), []).append(tokens)
+    return found
+
+
+# --- loops ---------------------------------------------------------------------------------------
+
+
+Level = tuple[Set[int], int]
+"""How many loops may be below a level of a nest, and that level."""
+
+_ROW_WORDS, _ROW_ENTRIES = 64, 32
+"""Words, and entries of scaling memory, in a row of wide memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    """A nest without loops that run once, those that continue each other as one.
+
+    Attributes:
+        dims: what is left.
+        marks: whether each of them is a reduction.
+        below: how many of them are below each level.
+    """
+
+    dims: tuple[Dim, ...]
+    marks: tuple[bool, ...]
+    below: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, dims: Sequence[Dim], cuts: Iterable[int], most: int, marks: Sequence[bool]
+    ) -> _Loops:
+        """The loops of a nest.
+
+        Args:
+            dims: all of them.
+            cuts: levels whose iterations count.
+            most: largest count of a loop.
+            marks: what loops must have in common to be one.
+        """
+        cuts = set(cuts)
+        found: list[tuple[Dim, bool]] = []
+        below, cut = [0], True
+        for level, (dim, mark) in enumerate(zip(dims, marks, strict=True)):
+            cut |= level in cuts
+            if dim.count > 1:
+                last = found[-1] if found else None
+                if (
+                    last is not None
+                    and not cut
+                    and last[1] == mark
+                    and dim.stride == last[0].count * last[0].stride
+                    and dim.count * last[0].count <= most
+                ):
+                    found[-1] = (Dim(dim.count * last[0].count, last[0].stride), mark)
+                else:
+                    found.append((dim, mark))
+                cut = False
+            below.append(len(found))
+        return cls(tuple(d for d, _ in found), tuple(m for _, m in found), tuple(below))
+
+    def under(self, level: int) -> int:
+        """How many loops are below a level."""
+        return self.below[min(level, len(self.below) - 1)]
+
+    def arrangements(
+        self, rank: int, levels: Sequence[Level], allowed: Callable[[int, int], bool]
+    ) -> Iterator[tuple[int, ...]]:
+        """Positions of the loops in a nest where `rank` loops are in use, the rest running once.
+
+        Args:
+            rank: loops in use.
+            levels: how many loops may be below a level, and that level.
+            allowed: whether a loop may be at a position.
+        """
+        count = len(self.dims)
+        if not count and not rank:
+            yield ()
+        for first in combinations(range(rank - 1), count - 1) if rank >= count > 0 else ():
+            places = (*first, rank - 1)
+            if all(
+                sum(place < level for place in places) in below for below, level in levels
+            ) and all(allowed(index, place) for index, place in enumerate(places)):
+                yield places
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """An instruction that is to be written in another form.
+
+    Attributes:
+        instruction: the instruction.
+        nests: its nests.
+        modes: what cannot be changed.
+        loops: the loops of each nest, None for those that are absent.
+        counters: counters of its phase, None if they are not known.
+    """
+
+    instruction: Instruction
+    nests: tuple[Nest, ...]
+    modes: Modes
+    loops: tuple[_Loops | None, ...]
+    counters: Counters | None
+
+    @classmethod
+    def of(
+        cls, instruction: Instruction, nests: tuple[Nest, ...], counters: Counters | None
+    ) -> _Own:
+        modes = _modes(type(instruction), instruction.op.name.lower(), shapes(instruction))
+        if not isinstance(instruction, TileInstruction):
+            # Counters of the scalar core run through the whole program.
+            counters = None
+        loops = tuple(_loops_of(instruction, nest) for nest in nests)
+        return cls(instruction, nests, modes, loops, counters)
+
+    def spelling(self, *, close: bool) -> dict[str, Any] | None:
+        """Fields that make it an instruction of another form, None if there is none.
+
+        Args:
+            close: whether the form may be one that is close to a published one.
+        """
+        key = (form(self.instruction), self._structure(), close)
+        if key not in _CHOICES:
+            _CHOICES[key] = self.choice(close=close)
+        choice = _CHOICES[key]
+        return None if choice is None else self.written(choice)
+
+    def _structure(self) -> object:
+        """Whatever a choice depends on beside the form.
+
+        No more and no less: what was chosen for one instruction must be right for another one.
+        """
+        values = (getattr(self.instruction, nest.field) for nest in self.nests)
+        slots = tuple(
+            (bool(value.fifo_step), value.fifo_dim, value.part_dim)
+            for value in values
+            if isinstance(value, Traversal)
+        )
+        idle = tuple(self._idle(name) for nest in self.nests for name in nest.levels)
+        always = tuple(map(self._always, self._conditions()))
+        blocks = isinstance(self.instruction, TensorOp) and _has_blocks(self.instruction)
+        return self.loops, slots, idle, always, self._askable(), blocks
+
+    def _askable(self) -> tuple[tuple[TileFlag, Side], ...]:
+        """Flags, and sides, for which a condition that always holds may be added.
+
+        It asks for no more than what the counter begins the phase with, in any iteration.
+        """
+        if self.counters is None:
+            return ()
+        assert isinstance(self.instruction, TileInstruction)
+        found = []
+        for side in {side for nest in self.nests for side in nest.sides}:
+            nest = next(nest for nest in self.nests if side in nest.sides)
+            value = getattr(self.instruction, nest.field)
+            least = 0 if value is None else 1 - iterations(value, 0)
+            found += [
+                (flag, side)
+                for flag in TileFlag
+                if value is not None and self.counters.holds(flag, self.instruction.tiles, least, 0)
+            ]
+        return tuple(sorted(found))
+
+    def _conditions(self) -> list[Watcher]:
+        """Conditions that it has."""
+        return [item for item in getattr(self.instruction, "wait", ()) if item is not None]
+
+    def _idle(self, name: str) -> bool:
+        """Whether a producer counts with a flag that nobody awaits."""
+        if self.counters is None:
+            return False
+        flag = counts_with(self.instruction, name)
+        return self.counters.idle(flag, self.instruction.tiles)  # type: ignore[attr-defined]
+
+    def _always(self, watcher: Watcher) -> bool:
+        """Whether a condition always holds."""
+        if self.counters is None:
+            return False
+        assert isinstance(self.instruction, TileInstruction)
+        return any(
+            item == watcher
+            and self.counters.holds(watcher.flag, self.instruction.tiles, least, greatest)
+            for item, least, greatest in needs(self.instruction)
+        )
+
+    def choice(self, *, close: bool) -> Choice | None:
+        """The form to write it in."""
+        for option in self._options(close=close):
+            if self.written(option) is not None:
+                return option
+        return None
+
+    def _options(self, *, close: bool) -> Iterator[Choice]:
+        exact = _candidates().get(self.modes, ())
+        if not close:
+            yield from (Choice(candidate) for candidate in exact)
+            yield from (Choice(candidate, phase=True) for candidate in exact)
+            return
+        for modes, frees in ((self.modes, _FREE[1:]), (_loose(self.modes), _FREE[:2])):
+            for free in frees:
+                yield from (Choice(item, free) for item in _candidates().get(modes, ()))
+
+    def written(self, choice: Choice) -> dict[str, Any] | None:
+        """The fields that make it an instruction of a form, None if it is not one."""
+        form, free = choice.form, choice.free
+        levels: list[list[Level]] = [[] for _ in self.nests]
+        matched = self._waits(choice, levels)
+        if matched is None:
+            return None
+        fields: dict[str, Any] = {}
+        for nest, loops, wanted in zip(self.nests, self.loops, levels, strict=True):
+            counted = self._counted(nest, loops, choice, wanted)
+            if counted is None:
+                return None
+            fields |= counted
+            if loops is None:
+                continue
+            shape = _text(type(self.instruction), form, nest.field)
+            found = (
+                self._loop_counts(loops, shape, form, wanted)
+                if nest.field == "loops"
+                else self._traversal(nest.field, loops, shape, wanted, nest.field in free)
+            )
+            if found is None:
+                return None
+            fields |= found
+        present, absent = matched
+        added = [self._asked(item, fields) for item in absent]
+        if None in added:
+            return None
+        if hasattr(self.instruction, "wait"):
+            waits = [*present, *added]
+            fields["wait"] = (*waits, *[None] * (len(self.instruction.wait) - len(waits)))
+        return fields
+
+    def _counted(
+        self, nest: Nest, loops: _Loops | None, choice: Choice, levels: list[Level]
+    ) -> dict[str, Any] | None:
+        """Fields with a level of a nest, which are added to its levels; None if they do not fit."""
+        fields: dict[str, Any] = {}
+        for name in nest.levels:
+            value, wanted = getattr(self.instruction, name), _level(choice.form.get(name))
+            if choice.phase and self._idle(name) and loops is not None:
+                fields[name] = None if wanted is None else Producer(wanted)
+                continue
+            if _is_level(value):
+                wanted = wanted or 0
+            elif (wanted is None) != _is_absent(value):
+                return None
+            if wanted is None or loops is None:
+                continue
+            below = loops.under(_cut(value))
+            if nest.field in choice.free:
+                wanted = below - _cut_above(value)
+                if wanted < 0:
+                    return None
+            fields[name] = _with_level(value, wanted)
+            if name != "block_level" or _has_blocks(self.instruction):
+                alike = self._packed_alike(nest, loops, below) if name == "pack_level" else {below}
+                levels.append((alike, _cut(fields[name])))
+        return fields
+
+    def _packed_alike(self, nest: Nest, loops: _Loops, below: int) -> Set[int]:
+        """How many loops may be below the level that ends rows.
+
+        Where the loops below a level fill whole rows, the levels above it end none of their own.
+        """
+        value: Traversal = getattr(self.instruction, nest.field)
+        scaling = isinstance(self.instruction, WideToNarrow) and self.instruction.to_scaling
+        if value.part_dim or getattr(self.instruction, "prefix", None) is not None:
+            return {below}
+        row = _ROW_ENTRIES if scaling else _ROW_WORDS
+        sizes = [math.prod(dim.count for dim in loops.dims[:k]) for k in range(len(loops.dims) + 1)]
+        return {
+            other
+            for other in range(len(sizes))
+            if other == below or sizes[min(other, below)] % row == 0
+        }
+
+    def _waits(
+        self, choice: Choice, levels: list[list[Level]]
+    ) -> tuple[list[Watcher], list[_Condition]] | None:
+        """Conditions with the levels of a form, which are added to those of the nests.
+
+        Returns:
+            Those that it has, and what is to be added; None if they do not fit.
+        """
+        if not any(nest.sides for nest in self.nests):
+            return [], []
+        codec = type(self.instruction).field("wait").codec.inner  # type: ignore[attr-defined]
+        text = choice.form.get("wait", "")
+        wanted = [_Condition.of(item) for item in text.split("&") if item]
+        result = []
+        for watcher in self._conditions():
+            key = (codec.text(watcher).partition(">=")[0], watcher.side is Side.WRITE)
+            found = next((item for item in wanted if item.key == key), None)
+            if found is None:
+                if choice.phase and self._always(watcher):
+                    continue
+                return None
+            wanted.remove(found)
+            written = self._condition(watcher, found, choice, levels)
+            if written is None:
+                return None
+            result.append(written)
+        return None if wanted and not choice.phase else (result, wanted)
+
+    def _condition(
+        self,
+        watcher: Watcher,
+        wanted: _Condition,
+        choice: Choice,
+        levels: list[list[Level]],
+    ) -> Watcher | None:
+        """A condition with the level of a form, which is added to those of its nest."""
+        index = next(k for k, nest in enumerate(self.nests) if watcher.side in nest.sides)
+        loops = self.loops[index]
+        if loops is None or not watcher.valid:
+            return None
+        all_below = len(loops.dims)
+        below = loops.under(watcher.level) if watcher.increment else all_below
+        if not wanted.grows and below != all_below:
+            # It grows, and there is more than one iteration.
+            return None
+        level = wanted.level
+        if self.nests[index].field in choice.free:
+            level = below
+        elif wanted.grows:
+            levels[index].append(({below}, level))
+        increment = (watcher.increment or 1) if wanted.grows else 0
+        return replace(watcher, level=level, increment=increment)
+
+    def _asked(self, condition: _Condition, fields: Mapping[str, Any]) -> Watcher | None:
+        """A condition of a form that always holds; None if there is none.
+
+        Args:
+            condition: its shape.
+            fields: the nests that the instruction will have.
+        """
+        flag, side, level = condition.flag, condition.side, condition.level
+        if flag is None or (flag, side) not in self._askable():
+            return None
+        value = fields[next(nest for nest in self.nests if side in nest.sides).field]
+        threshold = 1 - iterations(value, level) if condition.grows else 0
+        return Watcher(flag, level, threshold, int(condition.grows), side=side)
+
+    def _loop_counts(
+        self,
+        loops: _Loops,
+        shape: str,
+        form: Mapping[str, str],
+        levels: Sequence[Level],
+    ) -> dict[str, Any] | None:
+        mask = int(form.get("reduction", "0"), 0)
+        rank = int(shape)
+        arrangements = loops.arrangements(
+            rank, levels, lambda index, place: bool(mask >> place & 1) == loops.marks[index]
+        )
+        places = next(arrangements, None)
+        if places is None:
+            return None
+        counts = [1] * len(self.instruction.loops)  # type: ignore[attr-defined]
+        for place, dim in zip(places, loops.dims, strict=True):
+            counts[place] = dim.count
+        return {"loops": tuple(counts), "reduction": mask}
+
+    def _traversal(
+        self,
+        name: str,
+        loops: _Loops,
+        shape: str,
+        levels: Sequence[Level],
+        free: bool,
+    ) -> dict[str, Any] | None:
+        value: Traversal = getattr(self.instruction, name)
+        rank, ping, part = _parsed_traversal(shape)
+        if free:
+            rank = len(loops.dims)
+            ping = None if ping is None else loops.under(value.fifo_dim)
+            part = None if part is None else loops.under(value.part_dim)
+        constraints = list(levels)
+        if value.fifo_step:
+            if ping is not None:
+                constraints.append(({loops.under(value.fifo_dim)}, ping))
+            elif loops.under(value.fifo_dim) < len(loops.dims):
+                return None
+        if part is None and value.part_dim:
+            return None
+        last = loops.under(value.part_dim)
+
+        def allowed(index: int, place: int) -> bool:
+            return not value.part_dim or (
+                (index == 0) == (place == 0) and (index == last) == (place == part)
+            )
+
+        for places in loops.arrangements(rank, constraints, allowed):
+            # A single element at address 0 would be all zero bits, which means that there is none.
+            dims = [(1, 0)] * rank or [(1, 1)]
+            for place, dim in zip(places, loops.dims, strict=True):
+                dims[place] = (dim.count, dim.stride)
+            step = value.fifo_step
+            if ping is not None and not step:
+                step = _slots(value, dims, ping)
+                if not step:
+                    continue
+            length = value.part_count if value.part_dim else dims[0][0]
+            found = traversal(
+                value.base,
+                dims,
+                rank=len(value.dims),
+                ping_pong=(0, 0) if ping is None else (ping, step),
+                part=None if part is None else (length, part),
+            )
+            return {name: found}
+        return None
+
+
+def _slots(value: Traversal, dims: list[tuple[int, int]], ping: int) -> int:
+    """Distance of two slots that give a traversal its addresses; 0 if there are no such.
+
+    Args:
+        value: a traversal without slots.
+        dims: its loops; the one that goes from one slot to the other loses its stride.
+        ping: the dimension from which on steps go from one slot to the other.
+    """
+    turning = next((k for k in range(ping, len(dims)) if dims[k][0] > 1), None)
+    if turning is not None:
+        count, stride = dims[turning]
+        if count != SLOTS or not stride:
+            return 0
+        dims[turning] = count, 0
+        return stride
+    # The second slot is never used; it is beside the first one, in front of it where possible.
+    ends = [(count - 1) * stride for count, stride in dims]
+    size = 1 + sum(map(abs, ends))
+    low = value.base + sum(end for end in ends if end < 0)
+    return -size if size <= low else size
+
+
+def _loops_of(instruction: Instruction, nest: Nest) -> _Loops | None:
+    value = getattr(instruction, nest.field)
+    if value is None:
+        return None
+    cuts = [
+        _cut(getattr(instruction, name))
+        for name in nest.levels
+        if not _is_absent(getattr(instruction, name))
+        and (name != "block_level" or _has_blocks(instruction))
+    ]
+    if nest.sides:
+        cuts += [
+            item.level
+            for item in instruction.wait  # type: ignore[attr-defined]
+            if item is not None and item.side in nest.sides and item.increment
+        ]
+    codec = type(instruction).field(nest.field).codec
+    if nest.field == "loops":
+        assert isinstance(instruction, TensorOp)
+        marks = [bool(instruction.reduction >> k & 1) for k in range(len(value))]
+        most = 1 << codec.inner.width  # type: ignore[attr-defined]
+        return _Loops.of([Dim(count, 0) for count in value], cuts, most, marks)
+    inner = codec.inner if isinstance(codec, Optional) else codec
+    assert isinstance(inner, TraversalCodec)
+    if value.fifo_step:
+        cuts.append(value.fifo_dim)
+    if value.part_dim:
+        cuts += [1, value.part_dim, value.part_dim + 1]
+    return _Loops.of(value.dims, cuts, 1 << inner.address, [False] * len(value.dims))
+
+
+def _has_blocks(instruction: Instruction) -> bool:
+    """Whether blocks of output channels of a tensor operation differ in anything."""
+    assert isinstance(instruction, TensorOp)
+    return (
+        instruction.bias_in_memory
+        or instruction.scale_in_memory
+        or instruction.zero_points_in_memory
+        or instruction.lanes != instruction.lanes_last
+    )
+
+
+# --- levels in fields and texts ------------------------------------------------------------------
+
+
+def _is_level(value: object) -> bool:
+    """Whether a field is a level as such."""
+    return isinstance(value, int)
+
+
+def _is_absent(value: object) -> bool:
+    return value is None or (isinstance(value, Producer) and not value.valid)
+
+
+def _cut(value: int | Producer | Prefix) -> int:
+    """The level whose iterations a field counts."""
+    match value:
+        case Producer():
+            return value.level
+        case Prefix():
+            return value.level + _cut_above(value)
+    return value
+
+
+def _cut_above(value: int | Producer | Prefix) -> int:
+    """How far the level whose iterations a field counts is above the one in the field."""
+    return int(isinstance(value, Prefix))
+
+
+def _level(text: str | None) -> int | None:
+    """Level in the shape of a producer, a prefix, or a level."""
+    if text is None or not text.lstrip("@")[:1].isdigit():
+        return None
+    return int(text.lstrip("@").partition("/")[0])
+
+
+def _with_level(value: int | Producer | Prefix, level: int) -> int | Producer | Prefix:
+    return level if isinstance(value, int) else replace(value, level=level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """Shape of a wait condition.
+
+    Attributes:
+        key: flag, and whether it is of the write side.
+        grows: whether the threshold does.
+        level: where it waits.
+    """
+
+    key: tuple[str, bool]
+    grows: bool
+    level: int
+
+    @property
+    def side(self) -> Side:
+        """Which half it gates."""
+        return Side.WRITE if self.key[1] else Side.READ
+
+    @property
+    def flag(self) -> TileFlag | None:
+        """The counter of a tile that it asks for, None if there is no such counter."""
+        return TileFlag.__members__.get(self.key[0].upper())
+
+    @classmethod
+    def of(cls, text: str) -> _Condition:
+        flag, _, rest = text.partition("@")
+        level, _, side = rest.partition(":")
+        return cls((flag.rstrip("+-"), bool(side)), flag.endswith("+"), int(level))
+
+
+def _parsed_traversal(shape: str) -> tuple[int, int | None, int | None]:
+    """Loops in use, and dimensions of ping-pong and of the partial chunk, in the shape of one."""
+    rank, *clauses = shape.split("/")
+    found = {clause.rstrip("0123456789"): int(clause.lstrip("apginrt")) for clause in clauses}
+    return int(rank), found.get("ping"), found.get("part")

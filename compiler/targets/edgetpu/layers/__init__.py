@@ -1,0 +1,1 @@
+"""What a layer is, how nodes become layers, and what all layers share."""

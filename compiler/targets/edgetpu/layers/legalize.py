@@ -1,0 +1,207 @@
+"""From the nodes of a quantized graph to machine-level layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import TensorType
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir.graph import unused_name
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.parameters.operands import FilterOperand, operands
+from fitzroy.hw_models.parameters import (
+    ZeroBias,
+)
+
+Rule = Callable[["Legalizer", Call], None]
+
+RULES: dict[str, Rule] = {}
+"""How the nodes of each operator become layers."""
+
+
+def legalizes(op: str) -> Callable[[Rule], Rule]:
+    """Declare the rule for an operator."""
+
+    def declare(rule: Rule) -> Rule:
+        RULES[op] = rule
+        return rule
+
+    return declare
+
+
+_FIRST: list[Callable[[Legalizer, Call], bool]] = []
+_PUT: list[Callable[[Legalizer, str], None]] = []
+
+
+def legalizes_first(
+    attempt: Callable[[Legalizer, Call], bool],
+) -> Callable[[Legalizer, Call], bool]:
+    """Declare what is asked before the rule of any operator; true if it has legalized the call."""
+    _FIRST.append(attempt)
+    return attempt
+
+
+def puts_views(put: Callable[[Legalizer, str], None]) -> Callable[[Legalizer, str], None]:
+    """Declare what gives a view a place of its own when an operator needs one."""
+    _PUT.append(put)
+    return put
+
+
+IMAGE_RANK = 4
+
+
+def several(type: TensorType) -> bool:
+    """Whether a tensor has several images."""
+    return len(type.shape) == IMAGE_RANK and type.shape[0] > 1
+
+
+def rows_of_images(type: TensorType) -> tuple[int, int, int, int]:
+    """Shape of one image with the rows of all images of a tensor."""
+    count, height, width, channels = type.shape
+    return 1, count * height, width, channels
+
+
+@dataclass
+class Legalizer:
+    """A graph on its way to layers.
+
+    Attributes:
+        graph: the graph.
+        options: what the program may use of the chip.
+        layers: layers so far.
+        aliases: values that are the same bytes in the same place as another value.
+        types: types of values that no node of the graph makes.
+        margins: rows and columns of padding in front of an alias that its place does not have.
+        views: places whose elements, one after the other, are those of a value that has no place
+            unless one is needed.
+        rows: places of the inputs of several images, as one with the rows of all.
+    """
+
+    graph: Graph
+    options: Options = DEFAULT
+    layers: list[Layer] = field(default_factory=list)
+    aliases: dict[str, str] = field(default_factory=dict)
+    types: dict[str, TensorType] = field(default_factory=dict)
+    margins: dict[str, tuple[int, int]] = field(default_factory=dict)
+    views: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    rows: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Inputs of several images lie as one, with the rows of all."""
+        for name in self.graph.inputs:
+            type = self.graph.type(name)
+            if several(type) and name not in self.rows:
+                tall = unused_name(f"{name}.rows", self.graph.values, self.types)
+                self.types[tall] = replace(type, shape=rows_of_images(type))
+                self.rows[name], self.views[name] = tall, (tall,)
+
+    def run(self) -> None:
+        """Legalize all nodes.
+
+        Raises:
+            UnsupportedError: a node has no rule, or its rule refuses it.
+        """
+        for node in self.graph.nodes():
+            if node.op not in RULES:
+                raise UnsupportedError(f"{node.op} {node.name!r} has no lowering for the Edge TPU")
+            self.legalize(node)
+
+    def legalize(self, node: Node) -> None:
+        """Add the layers of a node whose operator has a rule.
+
+        Raises:
+            UnsupportedError: the rule refuses it.
+        """
+        self.legalize_as(node, node.name)
+
+    def legalize_as(self, node: Node, origin: str) -> None:
+        """Add the layers of a node that stands for one of the model.
+
+        Args:
+            node: the node.
+            origin: name of the node of the model.
+
+        Raises:
+            UnsupportedError: the rule refuses it.
+        """
+        call, before = Call.of(self.graph, node), len(self.layers)
+        if not any(attempt(self, call) for attempt in _FIRST):
+            RULES[node.op](self, call)
+        for layer in self.layers:
+            layer.origin = layer.origin or origin
+        self._check_images(node, before)
+
+    def _check_images(self, node: Node, first: int) -> None:
+        """Refuse several images in a tensor, which only vectors may be.
+
+        Args:
+            node: a node.
+            first: number of the first of its layers.
+
+        Raises:
+            UnsupportedError: there are several.
+        """
+        names = [
+            part
+            for name in node.inputs
+            if name is not None and not self.graph.value(name).is_constant
+            for part in self.parts(name)
+        ]
+        for layer in self.layers[first:]:
+            names += [*layer.reads, layer.writes]
+        vectors = {layer.writes for layer in self.layers if layer.makes_vector}
+        for name in names:
+            shape = self.type(name).shape
+            if len(shape) == 4 and shape[0] != 1 and name not in vectors:
+                raise UnsupportedError(
+                    f"{name!r} has shape {list(shape)}, not that of one image",
+                    hint="give the model a batch of one",
+                )
+
+    def place(self, name: str) -> str:
+        """The value that holds the bytes of a value; a view gets a place."""
+        if name in self.views and name not in self.aliases:
+            for put in _PUT:
+                put(self, name)
+        while name in self.aliases:
+            name = self.aliases[name]
+        return name
+
+    def parts(self, name: str) -> tuple[str, ...]:
+        """Places whose elements, one after the other, are those of a value."""
+        return self.views.get(name) or (self.place(name),)
+
+    def split(self) -> Legalizer:
+        """A copy that goes another way."""
+        return replace(
+            self,
+            layers=list(self.layers),
+            aliases=dict(self.aliases),
+            types=dict(self.types),
+            margins=dict(self.margins),
+            views=dict(self.views),
+        )
+
+    def padding_of(self, name: str) -> tuple[int, int]:
+        """Rows and columns of padding that lie in front of a value and its place does not have."""
+        rows = columns = 0
+        while name in self.aliases:
+            above, left = self.margins.get(name, (0, 0))
+            rows, columns = rows + above, columns + left
+            name = self.aliases[name]
+        return rows, columns
+
+    def type(self, name: str) -> TensorType:
+        """Type of a value."""
+        return self.types[name] if name in self.types else self.graph.type(name)
+
+
+def filter_operand(legalizer: Legalizer, node: Node) -> FilterOperand:
+    """The weights of an operator in the layout of compiled models."""
+    (found,) = operands(legalizer.graph, zero_bias=ZeroBias.KEEP, nodes=[node])
+    assert isinstance(found, FilterOperand)
+    return found

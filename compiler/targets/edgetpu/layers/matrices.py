@@ -1,0 +1,182 @@
+"""Small matrices in wide memory, and operations that multiply every word of a tensor with them.
+
+Lane l of a row holds the factor of each of a word's four bytes in byte l of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
+from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE, once
+from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
+from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill, pack
+from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    EVERY,
+    WORD,
+    Cover,
+    Placed,
+    covered,
+)
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
+from fitzroy.hw_models.isa.fields import TileFlag
+from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
+
+Row = tuple[int, ...]
+"""Words of the lanes of a row of wide memory."""
+
+IDENTITY: Row = tuple(1 << 8 * lane for lane in range(WORD))
+
+
+# --- matrices ------------------------------------------------------------------------------------
+
+
+def diagonal(value: int, background: int = 0) -> Row:
+    """The matrix with a byte on its diagonal, and another one elsewhere."""
+    whole = background * 0x01010101
+    return tuple(whole + (value - background << 8 * lane) for lane in range(WORD))
+
+
+def shifted(by: int, first: int = 0) -> Row:
+    """Lanes from `first` on take the byte of a word that lies `by` behind their own, if any."""
+    return tuple(
+        1 << 8 * (lane + by) if lane >= first and 0 <= lane + by < WORD else 0
+        for lane in range(WORD)
+    )
+
+
+def kept(lanes: int) -> Row:
+    """The first bytes of a word."""
+    return tuple(1 << 8 * lane if lane < lanes else 0 for lane in range(WORD))
+
+
+def narrow_bytes(rows: Sequence[Row]) -> int:
+    """Narrow memory in which `matrices` makes rows."""
+    return WORD * sum(map(len, rows))
+
+
+def matrices(builder: Builder, rows: Sequence[Row], first: int, scratch: int) -> None:
+    """Put rows of wide memory on every tile, without parameters: meshes fill words with them.
+
+    Args:
+        builder: the program; a barrier must follow.
+        rows: the rows, all with the same number of lanes.
+        first: where the first goes.
+        scratch: byte address of `narrow_bytes` in narrow memory.
+    """
+    words = [word for row in rows for word in row]
+    common = max(set(words), key=lambda word: (words.count(word), -word))
+    fills = [(common, 0, 1, len(words))]
+    for value in sorted(set(words) - {common}):
+        fills += [
+            (value, *run) for run in _progressions([i for i, w in enumerate(words) if w == value])
+        ]
+    for index, (value, start, step, count) in enumerate(fills):
+        run = walk(scratch // WORD + start, word=(count, step))
+        last = index == len(fills) - 1
+        builder.emit(fill(run, value, publish=WHOLE if last else None, tiles=EVERY))
+    lanes = len(rows[0])
+    builder.emit(
+        pack(
+            walk(scratch // WORD, word=(lanes, 1), row=(len(rows), lanes)),
+            walk(first, row=(len(rows), 1)),
+            row="row",
+            publish=WHOLE,
+            acquire=[once(TileFlag.MESH_SOUTH_IN, "row", 1)],
+            tiles=EVERY,
+        )
+    )
+
+
+def _progressions(numbers: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Ascending numbers as runs of equal distance: first, distance, count."""
+    found: list[tuple[int, int, int]] = []
+    for number in numbers:
+        if found:
+            first, step, count = found[-1]
+            if count == 1:
+                found[-1] = (first, number - first, 2)
+                continue
+            if number == first + step * count:
+                found[-1] = (first, step, count + 1)
+                continue
+        found.append((number, 1, 1))
+    return found
+
+
+# --- axes of covers -----------------------------------------------------------------------------
+
+
+def over(source: Cover, result: Cover) -> list[Axis]:
+    """Loops over the words of an operand and those of a result."""
+    return [
+        Axis(name, count, read, write)
+        for name, (count, read), (_, write) in zip(COVERED, source.dims, result.dims, strict=True)
+    ]
+
+
+COVERED = ("word", "x", "y")
+"""Axes of covers."""
+
+
+# --- pointwise -----------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, kw_only=True)
+class Pointwise(Layer):
+    """Every element of a tensor by itself: requantized, clamped, scaled, or through a table.
+
+    Attributes:
+        stage: constants of the output stage.
+        rows: matrices, one per step; none for the identity.
+        wide_factors: whether the matrices hold 16-bit factors, two bytes of a word per step.
+        table: the non-linear function that the stage applies.
+    """
+
+    stage: OutputStage
+    rows: tuple[Row, ...] = ()
+    wide_factors: bool = False
+    table: NluTable | None = None
+
+    def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
+        """Matrices on their way."""
+        return narrow_bytes(self.rows)
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Matrices."""
+        return len(self.rows)
+
+    def emit(self, context: Context) -> None:
+        """The table or the matrices, then one tensor operation."""
+        builder = context.builder
+        row = context.identity
+        if self.rows:
+            row = builder.staging - len(self.rows)
+            matrices(builder, self.rows, row, context.scratch)
+            builder.barrier()
+        if self.table is not None:
+            builder.emit(self.table)
+        source, result = context.tensors[self.reads[0]], context.tensors[self.writes]
+        halves = Axis("half", 2, 2, 0, QUARTER)
+        taps = [halves if self.wide_factors else Axis("matrix", max(1, len(self.rows)))]
+
+        def make(tile: int) -> TensorOp | None:
+            before, after = covered(source, result, tile), result.cover(tile)
+            if before is None or after is None:
+                return None
+            places = over(before, after)
+            return moves(
+                before.base, after.base, row, taps, places, self.stage, c16=self.wide_factors
+            )
+
+        builder.on_tiles(make)
+
+
+class VectorPointwise(Pointwise):
+    """Every element of a vector by itself."""
+
+    makes_vector: ClassVar[bool] = True

@@ -1,0 +1,64 @@
+"""What the code generator may use of the chip, and how."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES, WIDE_ROWS
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES
+
+
+@dataclass(frozen=True, slots=True)
+class Recipes:
+    """Ways to compute layers.
+
+    Attributes:
+        patches: whether the lanes of a tensor operation may compute several positions.
+        cost: share of a model's cycles that forms of published programs may cost.
+    """
+
+    patches: bool = True
+    cost: float = 0.03
+
+
+USUAL = Recipes()
+PUBLISHED = Recipes(patches=False, cost=math.inf)
+"""What published programs do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a program is generated.
+
+    Attributes:
+        narrow_bytes: bytes of narrow memory of every tile that it may use.
+        taken: rows of wide memory that other models have on each tile, from the bottom.
+        parameter_rows: rows of wide memory of all tiles that its parameters may take; the rest is
+            streamed from the host. None for all that are free.
+        staging: rows at the top of wide memory, on all tiles, that other programs use for data.
+        conservative: keep to forms of instructions that published programs have, where possible,
+            and to the envelope of their properties, or fail.
+        confirmed: forms of instructions, and slugs of properties, that a device was seen to
+            execute; beside these, only what published programs have may be used. None to use all.
+    """
+
+    narrow_bytes: int = NARROW_BYTES
+    taken: tuple[int, ...] = (0,) * TILES
+    parameter_rows: int | None = None
+    staging: int = 0
+    conservative: bool = False
+    confirmed: frozenset[str] | None = None
+
+    @property
+    def recipes(self) -> Recipes:
+        """Ways to compute layers."""
+        return PUBLISHED if self.conservative else USUAL
+
+    def free_rows(self, staging: int) -> int:
+        """Rows of wide memory of all tiles for parameters, beside rows at the top for data."""
+        free = sum(max(0, WIDE_ROWS - staging - taken) for taken in self.taken)
+        return free if self.parameter_rows is None else min(free, self.parameter_rows)
+
+
+DEFAULT = Options()

@@ -1,0 +1,1 @@
+"""How operators are lowered, a file for each family."""

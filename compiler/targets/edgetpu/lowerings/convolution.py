@@ -1,0 +1,444 @@
+"""Convolutions: weights from their owners over the ring, in slots of staging, to all tiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import ClassVar
+
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, mask_of
+from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS
+from fitzroy.compiler.targets.edgetpu.kernels.contraction import Contraction, Lanes
+from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis
+from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume
+from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.kernels.weights import Vectors, WeightStream, send
+from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Window
+from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    LANES,
+    TILES,
+    WORD,
+    Image,
+    Interval,
+    Placed,
+    Reach,
+    round_up,
+)
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.partial_sums import PUBLISHED_RUN
+from fitzroy.hw_models.isa.tensor import TensorOp
+from fitzroy.hw_models.parameters import ConvolutionLayout
+
+REST_ROWS = 1
+"""Rows below those of vectors that take what nobody needs."""
+
+_STAGED_ROWS = 128
+"""Rows of wide memory for weights in staging, unless a single tap takes more."""
+
+_WHOLE_ROWS = 512
+"""The same where all input channels of a block are staged at a time."""
+
+_MOST_ROWS = BEAGLE.memories.wide.elements // 2
+"""Rows of wide memory for weights in staging from which on a single slot has to do."""
+
+_MOST_SUMS = 256
+"""Partial sums of so many positions may be in wide memory."""
+
+
+class Staging(Enum):
+    """How weights are staged.
+
+    Attributes:
+        MANY: in as many slots as hide the latency of chunks.
+        PAIR: in two slots in turn, or in one for each chunk, as in published programs.
+        WHOLE: all input channels of a block at a time, so that sums stay in accumulators.
+    """
+
+    MANY = auto()
+    PAIR = auto()
+    WHOLE = auto()
+
+
+@dataclass(eq=False, kw_only=True)
+class Convolution(Layer):
+    """A convolution of any kernel, stride, dilation and padding.
+
+    Attributes:
+        layout: layout of its only weights, input channels outermost.
+        channels: channels of the result; the layout may have more.
+        rows: what it reads along rows.
+        columns: what it reads along columns.
+        stage: constants of the output stage.
+        staging: how its weights are staged; `published.choose_staging` chooses.
+    """
+
+    layout: ConvolutionLayout
+    channels: int
+    rows: Reach
+    columns: Reach
+    stage: OutputStage
+    staging: Staging = Staging.PAIR
+
+    streams: ClassVar[bool] = True
+
+    def windows(self, index: int) -> Window:
+        """The kernel."""
+        return self.rows, self.columns
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Two slots of weights and of vectors, and partial sums."""
+        result = tensors[self.writes]
+        assert isinstance(result, Image)
+        return Plan.of(self, result).rows
+
+    def positions(self, result: Image, tile: int) -> tuple[Interval, Interval]:
+        """Numbers of the windows down and across whose results a tile owns."""
+        rows, columns = result.owned(tile)
+        return self.rows.numbers(rows), self.columns.numbers(columns)
+
+    def area(self, result: Image, tile: int) -> tuple[int, int]:
+        """Number of these windows, down and across."""
+        (top, bottom), (left, right) = self.positions(result, tile)
+        return bottom - top, right - left
+
+    def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
+        """Blocks of 64 channels, unless only some are computed in the last phase."""
+        if len(self.weights) > 1:
+            return None
+        blocks = -(-self.channels // LANES)
+        return Blocks(blocks, min(LANES, round_up(self.channels, WORD)) // WORD)
+
+    def emit(self, context: Context) -> None:
+        """Consumers of weights first, then the operations, then the owners of the weights."""
+        whole, first = Plan.of(self, context.image(self.writes)), 0
+        if len(self.weights) == 1:
+            self._emit(context, whole, self.weights[0], first)
+            return
+        for item in self.weights:
+            if first:
+                context.builder.barrier()
+            last = whole.last if first + item.blocks == whole.blocks else whole.lanes
+            lanes = whole.lanes if item.blocks > 1 else last
+            plan = replace(whole, blocks=item.blocks, lanes=lanes, last=last)
+            self._emit(context, plan, item, first)
+            first += item.blocks
+
+    def _emit(self, context: Context, plan: Plan, weights: Weights, first: int) -> None:
+        """The blocks from one on of which there are weights."""
+        source, result = context.image(self.reads[0]), context.image(self.writes)
+        channel = 0 if context.streamed(weights.name) else 1
+        stream = self._stream(plan, context.builder.staging, channel)
+        convolve(
+            context,
+            weights,
+            result,
+            stream,
+            lambda tile: _operation(self, source, result, tile, plan, stream, first),
+        )
+
+    def _stream(self, plan: Plan, top: int, channel: int = 1) -> WeightStream:
+        """Its weights on their way.
+
+        Args:
+            plan: how it runs.
+            top: behind the last row of wide memory for them.
+            channel: channel of the ring.
+        """
+        return WeightStream(
+            staged=plan.staged,
+            slots=plan.slots,
+            chunks=plan.chunks,
+            blocks=plan.blocks,
+            prefix=plan.prefix,
+            vectors=vectors_of(self.layout),
+            top=top,
+            channel=channel,
+        )
+
+    def consumers(self, tensors: Mapping[str, Placed], top: int) -> list[Instruction]:
+        """The instructions that take and use weights, as they are without any others around.
+
+        Args:
+            tensors: places of tensors by name.
+            top: behind the last row of wide memory for weights.
+        """
+        source, result = tensors[self.reads[0]], tensors[self.writes]
+        assert isinstance(source, Image)
+        assert isinstance(result, Image)
+        plan, builder = Plan.of(self, result), Builder()
+        stream = self._stream(plan, top)
+        stream.receive(builder, mask_of([tile for tile in range(TILES) if result.active(tile)]))
+        builder.on_tiles(
+            lambda tile: _operation(self, source, result, tile, plan, stream, 0),
+            [tile for tile in range(TILES) if result.active(tile)],
+        )
+        return [instruction for _, _, instruction in builder.program]
+
+    def plan(self, result: Placed) -> Plan:
+        """How it runs for a result."""
+        assert isinstance(result, Image)
+        return Plan.of(self, result)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a convolution runs.
+
+    Attributes:
+        chunk: groups of four input channels whose weights are staged at a time.
+        chunks: how many chunks.
+        staged: weight rows of a chunk.
+        slots: slots of staging.
+        blocks: blocks of output channels.
+        prefix: words of vectors of a block.
+        positions: most positions of a tile.
+        lanes: lanes of a block.
+        last: lanes of the last block.
+    """
+
+    chunk: int
+    chunks: int
+    staged: int
+    slots: int
+    blocks: int
+    prefix: int
+    positions: int
+    lanes: int
+    last: int
+
+    @classmethod
+    def of(cls, layer: Convolution, result: Image) -> Plan:
+        """The fastest plan that the layer's way of staging and wide memory allow."""
+        groups = -(-layer.layout.in_channels // WORD)
+        taps = layer.rows.kernel * layer.columns.kernel
+        blocks = -(-layer.channels // LANES)
+        depth = round_up(layer.channels, WORD)
+        positions = max(math.prod(layer.area(result, tile)) for tile in range(TILES))
+        limit = _WHOLE_ROWS if layer.staging is Staging.WHOLE else _STAGED_ROWS
+        # Sums of many positions are worth their rows if the weights of a block take even more.
+        sums = max(_MOST_SUMS, SLOTS * groups * taps - _STAGED_ROWS)
+        options = [
+            cls(
+                chunk,
+                groups // chunk,
+                chunk * taps,
+                slots,
+                blocks,
+                len(layer.layout.prefix.kinds),
+                positions,
+                LANES if blocks > 1 else depth,
+                depth - LANES * (blocks - 1),
+            )
+            for chunk in _chunks(groups, taps, positions)
+            if chunk == groups or (positions <= sums and layer.staging is not Staging.WHOLE)
+            for slots in _slots(layer.staging, groups // chunk, chunk * taps, blocks)
+        ]
+        fitting = [plan for plan in options if plan.slots * plan.staged <= limit]
+        # If nothing fits, what takes the fewest rows.
+        least = min(options, key=lambda plan: plan.rows)
+        return min(fitting or [least], key=lambda plan: (plan.cycles, plan.rows))
+
+    @property
+    def sums(self) -> int:
+        """Rows of partial sums."""
+        return self.positions if self.chunks > 1 and self.positions > 1 else 0
+
+    @property
+    def rows(self) -> int:
+        """Rows of wide memory for data."""
+        return self.slots * self.staged + SLOTS * self.prefix + self.sums
+
+    @property
+    def cycles(self) -> float:
+        """Estimated cycles: the delivery of chunks overlaps with steps."""
+        vectors = BEAGLE.timing.ring_row * self.prefix
+        steps = self.positions * self.staged
+        count = self.chunks * self.blocks
+        delivery = BEAGLE.timing.ring_row * self.staged + vectors / self.chunks
+        return pipeline(steps, delivery, count, self.slots) + vectors
+
+
+def _chunks(groups: int, taps: int, positions: int) -> list[int]:
+    """Groups of input channels that may be staged at a time, all of them last.
+
+    A chunk adds to the partial sums of one position after the other. What it adds to a row has as
+    many steps as in published programs, or as few more as can be, so that a row has been written
+    before it is read again.
+
+    Args:
+        groups: groups of input channels.
+        taps: taps of the kernel.
+        positions: most positions of a tile; the sums of a single one stay in accumulators.
+    """
+    found = [chunk for chunk in range(1, groups + 1) if groups % chunk == 0]
+    if positions == 1:
+        return found
+    parts = [chunk for chunk in found[:-1] if chunk * taps >= PUBLISHED_RUN.start]
+    within = [chunk for chunk in parts if chunk * taps in PUBLISHED_RUN]
+    return (within or parts[:1]) + found[-1:]
+
+
+def _slots(staging: Staging, turns: int, staged: int, blocks: int) -> list[int]:
+    """Numbers of slots that there may be.
+
+    Args:
+        staging: how weights are staged.
+        turns: chunks of a block.
+        staged: weight rows of a chunk.
+        blocks: blocks of output channels.
+    """
+    most = max(SLOTS, _STAGED_ROWS // staged)
+    # A slot for every chunk is one that the next block uses again.
+    usual = turns if blocks > 1 else SLOTS
+    return [
+        slots
+        for slots in range(fewest_slots(staged), most + 1)
+        if published_slots(slots, usual) or (staging is Staging.MANY and turns % slots == 0)
+    ]
+
+
+def fewest_slots(staged: int) -> int:
+    """Slots for so many weight rows, at least: two, unless these take too much of wide memory."""
+    return SLOTS if SLOTS * staged <= _MOST_ROWS else 1
+
+
+def published_slots(slots: int, turns: int) -> bool:
+    """Whether published programs have so many slots for something that comes so many times.
+
+    They use two in turn, or one for each.
+    """
+    return slots <= SLOTS or slots == turns
+
+
+def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
+    """Estimated cycles of tensor operations that are fed with chunks over the ring.
+
+    Args:
+        steps: cycles of the steps with a chunk.
+        delivery: cycles that a chunk takes on the ring.
+        count: number of chunks.
+        slots: chunks that a tile can hold.
+    """
+    latency = BEAGLE.timing.chunk_latency
+    period = max(steps, delivery, (steps + delivery + latency) / slots)
+    return delivery + latency + (count - 1) * period + steps
+
+
+def vectors_of(layout: ConvolutionLayout) -> Vectors:
+    """The vectors of a layout that go to scaling memory."""
+    prefix = layout.prefix
+    return Vectors(int(prefix.scales) + int(prefix.biases), prefix.scales, layout.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Weights that owners send.
+
+    Attributes:
+        name: name of the weights.
+        pieces: where they lie.
+        destination: tiles that receive them.
+    """
+
+    name: str
+    pieces: Sequence[Piece]
+    destination: int
+
+
+def convolve(
+    context: Context,
+    weights: Weights,
+    result: Image,
+    stream: WeightStream,
+    operation: Callable[[int], TensorOp | None],
+    sender: Callable[[Builder, WeightStream, Sent], None] | None = None,
+) -> None:
+    """Consumers of weights first, then the operations, then the owners of the weights.
+
+    Args:
+        context: where things are.
+        weights: the weights.
+        result: what is computed; tiles that own nothing of it take no part.
+        stream: the weights.
+        operation: the operation of a tile, None if it computes nothing.
+        sender: how owners send the weights, `send_rows` by default.
+    """
+    builder = context.builder
+    operations = {tile: operation(tile) for tile in range(TILES) if result.active(tile)}
+    active = [tile for tile, found in operations.items() if found is not None]
+    if not active:
+        return
+    if stream.channel == 0:
+        # Between other rows on this channel and these, and of one fifo the next.
+        builder.sync()
+    stream.receive(builder, mask_of(active))
+    builder.on_tiles(operations.get, active)
+    if context.streamed(weights.name):
+        _receive_rest(builder, stream, mask_of(active), weights)
+        context.host.send(builder, weights.units, mask_of(active), stream.vectors.lanes)
+        return
+    sent = Sent(weights.name, context.pieces[weights.name], mask_of(active))
+    (sender or send_rows)(builder, stream, sent)
+
+
+def _receive_rest(builder: Builder, stream: WeightStream, tiles: int, weights: Weights) -> None:
+    """Tiles take what fills up the last unit of weights that come from the host."""
+    rest = len(weights.data) // (WORD * stream.vectors.lanes) - stream.words
+    if rest:
+        rows = walk(stream.vector_rows - REST_ROWS, row=(rest, 0))
+        builder.emit(consume(0, rows, publish=None, tiles=tiles))
+
+
+def send_rows(builder: Builder, stream: WeightStream, sent: Sent) -> None:
+    """Owners send words on channel B, a row each."""
+    send(builder, sent.name, sent.pieces, sent.destination, twice=stream.single)
+
+
+def _operation(
+    layer: Convolution,
+    source: Image,
+    result: Image,
+    tile: int,
+    plan: Plan,
+    stream: WeightStream,
+    first: int,
+) -> TensorOp | None:
+    """The tensor operation of one tile, for the blocks from one on."""
+    height, width = layer.area(result, tile)
+    if not height * width:
+        return None
+    (top, _), (left, _) = layer.positions(result, tile)
+    rows, columns = layer.rows, layer.columns
+    across, down = source.depth, source.pitch
+    return Contraction(
+        source=source.address(
+            tile, top * rows.stride - rows.before, left * columns.stride - columns.before
+        ),
+        result=result.address(
+            tile,
+            top * rows.phases + rows.phase,
+            left * columns.phases + columns.phase,
+            LANES * first,
+        ),
+        taps=[
+            Axis("kx", columns.kernel, across * columns.dilation),
+            Axis("ky", rows.kernel, down * rows.dilation),
+            Axis("word", plan.chunk, WORD),
+        ],
+        positions=[
+            Axis("x", width, across * columns.stride, result.depth * columns.phases),
+            Axis("y", height, down * rows.stride, result.pitch * rows.phases),
+        ],
+        chunk=Axis("chunk", plan.chunks, WORD * plan.chunk),
+        block=Axis("block", plan.blocks, 0, LANES),
+        lanes=Lanes.channels(plan.lanes, plan.last),
+        weights=stream,
+        sums=plan.sums,
+        stage=layer.stage,
+    ).operation()

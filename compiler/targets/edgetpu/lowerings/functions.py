@@ -1,0 +1,245 @@
+"""Functions of one element: the non-linear unit with tables that are fitted to each operator.
+
+Stored values of 8 bits have only 256 arguments, so that a table is right when it gives the
+reference's code for each of them. A table has eight polynomials of degree four. Segments are made
+as long as a polynomial can be found that lies within half a unit of every code in it, beyond
+saturation even further.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import DType, TensorType
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.reference import evaluate_node
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
+    LARGEST,
+    SIGNED_OFFSET,
+    OutputStage,
+    unsigned_zero_point,
+)
+from fitzroy.compiler.targets.edgetpu.reshaping.shapes import pointwise
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.tensor import NluTable
+from fitzroy.hw_models.numerics import Arithmetic
+
+CODES = LARGEST + 1
+SEGMENTS = BEAGLE.compute.nlu_segments
+DEGREE = 4
+_SCALE = 2.0**-5
+"""Arguments are stored values less the zero point times this: exact, and of moderate size."""
+
+_MARGINS = (0.45, 0.5)
+"""How far values may lie from a code; ties, half a unit away, are left to rounding if need be."""
+
+_BEYOND = 1e3
+"""How far values may lie beyond a code at the end of the range."""
+
+_ROUNDS = 60
+
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A table, and what it gives.
+
+    Attributes:
+        table: the instruction that loads it.
+        stage: constants of the output stage.
+    """
+
+    table: NluTable
+    stage: OutputStage
+
+
+def codes(call: Call) -> npt.NDArray[np.int64]:
+    """The stored result of an operator for each stored argument, both unsigned, int64[256].
+
+    All of its operands are that argument.
+    """
+    node, source = call.node, call.type()
+    offset = SIGNED_OFFSET if source.dtype is DType.INT8 else 0
+    stored = (np.arange(CODES) - offset).astype(source.dtype.numpy)
+    single = Graph(node.name)
+    name = single.add_input("x", TensorType((CODES,), source.dtype, source.quantization))
+    after = call.result.type
+    result = single.emit(
+        node.op,
+        [name] * len(node.inputs),
+        TensorType((CODES,), after.dtype, after.quantization),
+        node.attributes,
+    )
+    (only,) = single.nodes()
+    values = evaluate_node(single, only, {name: stored}, Arithmetic.XNNPACK)[result]
+    return values.astype(np.int64) + (SIGNED_OFFSET if after.dtype is DType.INT8 else 0)
+
+
+def fitted(wanted: npt.NDArray[np.int64], zero_in: int, zero_out: int) -> Fit | None:
+    """A table that gives wanted codes, None if eight polynomials do not.
+
+    Args:
+        wanted: unsigned code for each unsigned argument, int64[256].
+        zero_in: zero point of the arguments.
+        zero_out: zero point of the results.
+    """
+    return _cached(wanted.tobytes(), zero_in, zero_out)
+
+
+@cache
+def _cached(wanted: bytes, zero_in: int, zero_out: int) -> Fit | None:
+    stored = np.frombuffer(wanted, np.int64)
+    for margin in _MARGINS:
+        fit = _fitted(stored, zero_in, zero_out, margin)
+        if fit is not None and (computed(fit) == stored).all():
+            return fit
+    return None
+
+
+def _fitted(
+    wanted: npt.NDArray[np.int64], zero_in: int, zero_out: int, margin: float
+) -> Fit | None:
+    arguments = (np.arange(CODES) - zero_in).astype(np.float64) * _SCALE
+    goal = (wanted - zero_out).astype(np.float64)
+    low = np.where(wanted == 0, goal - _BEYOND, goal - margin)
+    high = np.where(wanted == LARGEST, goal + _BEYOND, goal + margin)
+    factors: list[tuple[float, ...]] = []
+    breaks: list[float] = []
+    begin = 0
+    while begin < CODES:
+        if len(factors) == SEGMENTS:
+            return None
+        end, polynomial = _longest(arguments, low, high, goal, begin)
+        factors.append(tuple(float(x) for x in polynomial))
+        if end < CODES:
+            breaks.append(float((arguments[end - 1] + arguments[end]) / 2))
+        begin = end
+    factors += [factors[-1]] * (SEGMENTS - len(factors))
+    breaks += [math.inf] * (SEGMENTS - 1 - len(breaks))
+    return Fit(
+        NluTable(tiles=EVERY, coefficients=tuple(factors), breakpoints=tuple(breaks)),
+        OutputStage(
+            scale=_SCALE,
+            minimum=float(arguments[0]),
+            maximum=float(arguments[-1]),
+            output_zero_point=zero_out,
+            a_zero_point=zero_in,
+            nlu=True,
+        ),
+    )
+
+
+def computed(fit: Fit) -> npt.NDArray[np.int64]:
+    """What the hardware makes of every argument, in its arithmetic: float32, Horner's scheme."""
+    stage = fit.stage
+    x = ((np.arange(CODES) - stage.a_zero_point).astype(np.float32) * np.float32(stage.scale)).clip(
+        np.float32(stage.minimum), np.float32(stage.maximum)
+    )
+    segment = np.searchsorted(np.array(fit.table.breakpoints, np.float32), x, side="right")
+    table = np.array(fit.table.coefficients, np.float32)[segment]
+    value = table[:, DEGREE]
+    for degree in reversed(range(DEGREE)):
+        value = value * x + table[:, degree]
+    stored = np.rint(value).astype(np.int64) + stage.output_zero_point
+    return np.asarray(stored.clip(0, LARGEST))
+
+
+def _longest(
+    x: Reals, low: Reals, high: Reals, goal: Reals, begin: int
+) -> tuple[int, npt.NDArray[np.float32]]:
+    """The end of the longest segment from a code on, and its polynomial."""
+    good, best = begin + 1, np.array([goal[begin], 0, 0, 0, 0], np.float32)
+    bad = len(x) + 1
+    step = len(x)
+    while bad - good > 1:
+        end = min(good + step, bad - 1)
+        found = _polynomial(x[begin:end], low[begin:end], high[begin:end], goal[begin:end])
+        if found is None:
+            bad = end
+        else:
+            good, best = end, found
+        step = max(1, (bad - good) // 2)
+    return good, best
+
+
+def _polynomial(x: Reals, low: Reals, high: Reals, goal: Reals) -> npt.NDArray[np.float32] | None:
+    """A polynomial between two bounds, evaluated in float32; by projections of least squares."""
+    centre, half = (x[0] + x[-1]) / 2, max((x[-1] - x[0]) / 2, _SCALE)
+    basis = np.polynomial.chebyshev.chebvander((x - centre) / half, DEGREE)
+    solve = np.linalg.pinv(basis)
+    target = goal.copy()
+    for _ in range(_ROUNDS):
+        factors = solve @ target
+        value = basis @ factors
+        outside = np.maximum(low - value, 0) - np.maximum(value - high, 0)
+        if not outside.any():
+            break
+        # What lies outside is aimed at further inside; what lies inside stays where it is.
+        target = np.clip(value, low, high) + outside
+    power = np.polynomial.chebyshev.cheb2poly(factors)
+    shifted = np.zeros(1)
+    for factor in power[::-1]:
+        shifted = np.polynomial.polynomial.polyadd(
+            np.polynomial.polynomial.polymul(shifted, [-centre / half, 1 / half]), [factor]
+        )
+    found = np.zeros(DEGREE + 1, np.float32)
+    kept = shifted[: DEGREE + 1]
+    found[: len(kept)] = kept
+    y = x.astype(np.float32)
+    result = np.full(len(x), found[DEGREE])
+    for degree in reversed(range(DEGREE)):
+        result = result * y + found[degree]
+    inside = (result >= low - _SLACK) & (result <= high + _SLACK)
+    inside |= np.rint(result) == goal
+    return found if inside.all() else None
+
+
+_SLACK = 0.02
+"""How far values may lie outside of the bounds, of which their verification takes care."""
+
+
+def _function(legalizer: Legalizer, call: Call) -> None:
+    node = call.node
+    for value in (call.operand(0), call.result):
+        if value.type.quantization is None or value.type.dtype not in (DType.INT8, DType.UINT8):
+            raise UnsupportedError(f"{node.op} {node.name!r}: {value.type} is not 8-bit quantized")
+    wanted = codes(call)
+    fit = fitted(wanted, unsigned_zero_point(call.type()), unsigned_zero_point(call.result.type))
+    if fit is None:
+        raise UnsupportedError(
+            f"{node.op} {node.name!r} has no table: "
+            f"{SEGMENTS} polynomials of degree {DEGREE} do not give its {CODES} results",
+            hint="quantize its result with a larger scale",
+        )
+    source = legalizer.place(node.inputs[0] or "")
+    pointwise(legalizer, node.name, source, node.outputs[0], fit.stage, table=fit.table)
+
+
+for _op in (
+    "sigmoid",
+    "tanh",
+    "hardswish",
+    "leaky_relu",
+    "elu",
+    "gelu",
+    "exp",
+    "log",
+    "sqrt",
+    "rsqrt",
+    "abs",
+    "negate",
+    "square",
+    "sin",
+    "cos",
+):
+    legalizes(_op)(_function)

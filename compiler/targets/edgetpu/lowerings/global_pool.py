@@ -1,0 +1,535 @@
+"""Means over whole images: tiles gather blocks of channels of the image and average them.
+
+Where narrow memory does not hold a whole image and all blocks of a tile beside it, they come in
+several passes, each with some words of a single block of every tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.windows import explicit_padding
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, mask_of
+from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS, WHOLE, free, once
+from fitzroy.compiler.targets.edgetpu.kernels.queues import Sending
+from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis, moves
+from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume, unpack
+from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.lowerings.pools import MOST_SUMMED, average_pool
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    LANES,
+    TILES,
+    WORD,
+    Image,
+    Interval,
+    Placed,
+    Vector,
+    split,
+)
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage, output_stage
+from fitzroy.hw_models.isa.conversion import WideToNarrow
+from fitzroy.hw_models.isa.fields import TileFlag
+from fitzroy.hw_models.isa.ring import RingConsume
+from fitzroy.hw_models.isa.tensor import TensorOp
+
+_MOST_STAGED = 384
+"""Wide rows for a gather, unless a single row of the image takes more."""
+
+_WORDS = LANES // WORD
+
+_MOST_GATHERED = 1 / 3
+"""Share of narrow memory for a pass, if there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Channels:
+    """Channels of a pass.
+
+    Attributes:
+        blocks: numbers of their blocks; those in front of them fill all tiles equally.
+        words: which words of each block, as far as the last one has them.
+    """
+
+    blocks: range
+    words: Interval
+
+    @classmethod
+    def all(cls, result: Vector) -> _Channels:
+        """All channels of a vector."""
+        return cls(range(result.blocks), (0, result.lanes(0) // WORD))
+
+    @classmethod
+    def parts(cls, result: Vector, most: int) -> list[_Channels]:
+        """All channels of a vector, at most so many words of a block of every tile at a time."""
+        found = []
+        for first in range(0, result.blocks, TILES):
+            words = result.lanes(first) // WORD
+            for begin, end in split(words, -(-words // max(1, most))):
+                blocks = range(first, min(first + TILES, result.blocks))
+                if result.lanes(blocks[-1]) <= WORD * begin:
+                    blocks = blocks[:-1]
+                found.append(cls(blocks, (begin, end)))
+        return found
+
+    @property
+    def rounds(self) -> int:
+        """Blocks of a tile, at most."""
+        return -(-len(self.blocks) // TILES)
+
+    def count(self, result: Vector, block: int) -> int:
+        """Words of one of the blocks."""
+        begin, end = self.words
+        return min(end, result.lanes(block) // WORD) - begin
+
+    def held(self, result: Vector, tile: int) -> list[int]:
+        """Those of the blocks that a tile has."""
+        return [block for block in result.held(tile) if block in self.blocks]
+
+    def address(self, result: Vector, number: int) -> int:
+        """Byte address of the first of these channels in a tile's block of that number here."""
+        block = self.blocks.start // TILES + number
+        return result.base + LANES * block + WORD * self.words[0]
+
+    def nbytes(self, image: Image, result: Vector) -> int:
+        """Bytes of one of the blocks of all of an image, gathered."""
+        positions = image.rows.extent * image.columns.extent
+        return WORD * self.count(result, self.blocks[0]) * positions
+
+    def scratch(self, image: Image, result: Vector) -> int:
+        """Bytes of all of an image, gathered on a tile."""
+        return self.nbytes(image, result) * self.rounds
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Rows of an image that tiles send at a time, all of them the same of what they own.
+
+    Attributes:
+        first: first of these rows.
+        rows: how many; fewer on tiles that own less.
+    """
+
+    first: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How blocks of the channels of an image get to the tiles that average them.
+
+    A message has the pixels of a tile block by block, each from a wide row of its own on. Tiles
+    store all rows of a message, but each so that its own first block comes to the same place.
+    Long messages come first, so that those that are alike follow each other.
+
+    Attributes:
+        image: the image.
+        result: the means.
+        channels: channels that are gathered.
+        slices: what is sent at a time.
+        spacing: wide rows of a block of a message, at most.
+    """
+
+    image: Image
+    result: Vector
+    channels: _Channels
+    slices: tuple[_Slice, ...]
+    spacing: int
+
+    @classmethod
+    def of(cls, image: Image, result: Vector, channels: _Channels) -> _Plan:
+        height = max(end - begin for begin, end in image.rows.owned)
+        width = max(end - begin for begin, end in image.columns.owned)
+        words = channels.count(result, channels.blocks[0])
+        for count in range(1, height + 1):
+            rows = -(-height // count)
+            spacing = -(-words * rows * width // LANES)
+            plan = cls(image, result, channels, _slices(height, rows), spacing)
+            if plan.staged <= _MOST_STAGED:
+                break
+        return plan
+
+    @classmethod
+    def passes(cls, image: Image, result: Vector, nbytes: int) -> list[_Plan]:
+        """A single pass if it fits narrow memory of so many bytes, else several."""
+        whole = _Channels.all(result)
+        free = nbytes - image.nbytes - result.nbytes
+        if whole.scratch(image, result) <= free:
+            return [cls.of(image, result, whole)]
+        most = min(free, int(_MOST_GATHERED * nbytes))
+        words = most // (WORD * image.rows.extent * image.columns.extent)
+        return [cls.of(image, result, part) for part in _Channels.parts(result, words)]
+
+    @property
+    def message(self) -> int:
+        """Wide rows of a message, at most."""
+        return self.spacing * len(self.channels.blocks)
+
+    @property
+    def before(self) -> int:
+        """Wide rows for first blocks that are not a tile's own."""
+        return self.spacing * (min(len(self.channels.blocks), TILES) - 1)
+
+    @property
+    def staged(self) -> int:
+        """Wide rows: two of the sender, and two slots of the receivers."""
+        return SLOTS + SLOTS * self.message + self.before
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of the gathered blocks of a tile."""
+        return self.channels.scratch(self.image, self.result)
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Bytes of a pixel of a gathered block."""
+        return WORD * self.channels.count(self.result, self.channels.blocks[0])
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a gathered block."""
+        return self.channels.nbytes(self.image, self.result)
+
+    @property
+    def first_word(self) -> int:
+        """Words of a pixel in front of the first."""
+        return _WORDS * self.channels.blocks.start + self.channels.words[0]
+
+    @property
+    def receivers(self) -> list[int]:
+        """Tiles that have some of the blocks."""
+        return [tile for tile in self.result.tiles if self.held(tile)]
+
+    def held(self, tile: int) -> list[int]:
+        """Numbers of the blocks that a tile gathers."""
+        return self.channels.held(self.result, tile)
+
+    def pixels(self, tile: int, part: _Slice) -> tuple[int, int]:
+        """Rows and columns that a tile sends."""
+        height, width = self.image.area(tile)
+        return max(0, min(part.rows, height - part.first)), width
+
+    def blocks(self, message: _Message, blocks: Sequence[int], stride: int) -> _Blocks:
+        """Loops over some blocks of a message, which are `stride` words apart."""
+        height, width = self.pixels(message.tile, message.part)
+        whole, last = (self.channels.count(self.result, blocks[end]) for end in (0, -1))
+        return _Blocks(height, width, len(blocks), whole, last, stride)
+
+    def messages(self) -> list[_Message]:
+        """What tiles send, in order."""
+        found = [
+            _Message(tile, part)
+            for part in self.slices
+            for tile in range(TILES)
+            if all(self.pixels(tile, part))
+        ]
+        return sorted(found, key=self._order)
+
+    def _order(self, message: _Message) -> tuple[int, int]:
+        """Long messages first, those of one form together."""
+        blocks = self.sent(message)
+        return -blocks.words, blocks.height
+
+    def sent(self, message: _Message) -> _Blocks:
+        """A message on the side of the sender."""
+        return self.blocks(message, self.channels.blocks, _WORDS)
+
+    def taken(self, message: _Message, receiver: int) -> _Blocks:
+        """What a tile keeps of a message."""
+        return self.blocks(message, self.held(receiver), self.block_bytes // WORD)
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """What a tile sends at a time.
+
+    Attributes:
+        tile: the tile.
+        part: which rows of what it owns.
+    """
+
+    tile: int
+    part: _Slice
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Words of a message, on the side of narrow memory and on the side of wide memory.
+
+    Attributes:
+        height: rows of pixels.
+        width: pixels of a row.
+        count: blocks.
+        whole: words of a pixel in all blocks but the last.
+        last: words of a pixel in the last block.
+        stride: words from one block to the next.
+    """
+
+    height: int
+    width: int
+    count: int
+    whole: int
+    last: int
+    stride: int
+
+    @property
+    def words(self) -> int:
+        """Words of narrow memory."""
+        return self.height * self.width * (self.whole * (self.count - 1) + self.last)
+
+    @property
+    def spacing(self) -> int:
+        """Wide rows of a block."""
+        return -(-self.whole * self.width * self.height // LANES)
+
+    @property
+    def rows(self) -> int:
+        """Wide rows of all blocks; the last one may have fewer."""
+        last = -(-self.last * self.width * self.height // LANES)
+        return self.spacing * (self.count - 1) + last
+
+    def narrow(self, base: int, pixel: int, line: int) -> Walk:
+        """Words of narrow memory, for distances of pixels and rows in words."""
+        return walk(
+            base,
+            word=(self.whole, 1),
+            pixel=(self.width, pixel),
+            line=(self.height, line),
+            block=(self.count, self.stride),
+            part=(self.last, "block"),
+        )
+
+    def wide(self, base: int, distance: int) -> Walk:
+        """Rows of wide memory, those of the blocks at some distance."""
+        last = self.rows - self.spacing * (self.count - 1)
+        return walk(
+            base,
+            row=(self.spacing, 1),
+            block=(self.count, distance),
+            part=(last, "block"),
+        )
+
+
+def _slices(height: int, rows: int) -> tuple[_Slice, ...]:
+    return tuple(_Slice(first, rows) for first in range(0, height, rows))
+
+
+def _gather(context: Context, plan: _Plan) -> None:
+    """Bring every tile the blocks of channels that it averages; a barrier must follow."""
+    builder = context.builder
+    messages = plan.messages()
+    kept = dict.fromkeys(plan.receivers, 0)
+    sent = [0] * TILES
+    for number, message in enumerate(messages):
+        builder.room(_MESSAGE_BUNDLES)
+        rows = plan.sent(message).rows
+        if not number or plan.sent(messages[number - 1]) != plan.sent(message):
+            same = sum(plan.sent(other) == plan.sent(message) for other in messages)
+            _consume(builder, plan, message, number, same, kept)
+        builder.on_tiles(
+            lambda tile, message=message, number=number: _unpack(  # type: ignore[misc]
+                context, plan, tile, message, number
+            ),
+            plan.receivers,
+        )
+        _send(builder, plan, message, sent[message.tile])
+        sent[message.tile] += rows
+        for tile in kept:
+            kept[tile] += plan.taken(message, tile).words
+
+
+_MESSAGE_BUNDLES = TILES * (4 + 3 * 7) + 4 + 7
+
+
+def _first(builder: Builder, plan: _Plan, number: int) -> int:
+    """Wide row of a tile's own first block in a message of some number."""
+    return builder.staging - SLOTS - (SLOTS - number % SLOTS) * plan.message
+
+
+def _consume(
+    builder: Builder,
+    plan: _Plan,
+    message: _Message,
+    number: int,
+    count: int,
+    kept: Mapping[int, int],
+) -> None:
+    """Tiles take messages that are alike through two slots.
+
+    Args:
+        builder: the program.
+        plan: what is gathered.
+        message: the first of the messages.
+        number: its number.
+        count: how many there are.
+        kept: words that tiles have kept of the messages before.
+    """
+    blocks = plan.sent(message)
+    first = _first(builder, plan, number)
+    other = _first(builder, plan, number + 1) - first
+
+    def make(tile: int) -> RingConsume:
+        before = plan.held(tile)[0] - plan.channels.blocks.start
+        words = plan.taken(message, tile).words
+        rows = walk(
+            first - blocks.spacing * before,
+            row=(blocks.rows, 1),
+            message=(count, 0),
+            turn=("message", other),
+        )
+        credit = free(TileFlag.WIDE_TO_NARROW, "message", before=kept[tile], step=words)
+        return consume(0, rows, publish="message", acquire=credit)
+
+    builder.on_tiles(make, plan.receivers)
+
+
+def _send(builder: Builder, plan: _Plan, message: _Message, sent: int) -> None:
+    """A tile sends a message through two slots, which it uses in turn from message to message.
+
+    Args:
+        builder: the program.
+        plan: what is gathered.
+        message: the message.
+        sent: rows that the tile has sent before.
+    """
+    image, tile, blocks = plan.image, message.tile, plan.sent(message)
+    (top, _), (left, _) = image.owned(tile)
+    start = image.address(tile, top + message.part.first, left) // WORD + plan.first_word
+    words = blocks.narrow(start, image.depth // WORD, image.pitch // WORD)
+    sending = Sending(words, blocks.rows, builder.staging - SLOTS, "block", sent)
+    builder.emit(sending.pack(1 << tile))
+    turn = builder.tokens.turn(0, 1)
+    builder.emit(sending.produce(tile, turn, mask_of(plan.receivers)))
+
+
+def _unpack(
+    context: Context, plan: _Plan, receiver: int, message: _Message, number: int
+) -> WideToNarrow:
+    """A tile takes its blocks out of a message."""
+    (top, _), (left, _) = plan.image.owned(message.tile)
+    columns = plan.image.columns.extent
+    pixel = plan.pixel_bytes // WORD
+    start = context.scratch // WORD + pixel * ((top + message.part.first) * columns + left)
+    distance = plan.sent(message).spacing * TILES
+    blocks = plan.taken(message, receiver)
+    return unpack(
+        blocks.wide(_first(context.builder, plan, number), distance),
+        blocks.narrow(start, pixel, pixel * columns),
+        row="block",
+        publish="word",
+        acquire=[once(TileFlag.RING_READ_A, WHOLE, number + 1)],
+    )
+
+
+@dataclass(eq=False, kw_only=True)
+class GlobalAverage(Layer):
+    """The mean of every channel.
+
+    Attributes:
+        stage: constants of the output stage.
+        narrow_bytes: bytes of narrow memory that the program may use.
+    """
+
+    stage: OutputStage
+    narrow_bytes: int
+
+    makes_vector = True
+
+    def _passes(self, tensors: Mapping[str, Placed]) -> list[_Plan]:
+        """The passes of an image; none of a vector."""
+        source, result = tensors[self.reads[0]], tensors[self.writes]
+        assert isinstance(result, Vector)
+        if isinstance(source, Vector):
+            return []
+        return _Plan.passes(source, result, self.narrow_bytes)
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Those of the gather."""
+        return max((plan.staged for plan in self._passes(tensors)), default=0)
+
+    def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
+        """The gathered blocks of a tile."""
+        return max((plan.scratch for plan in self._passes(tensors)), default=0)
+
+    def emit(self, context: Context) -> None:
+        """For every pass the gather, and an operation for every block of a tile."""
+        builder = context.builder
+        source, result = context.tensors[self.reads[0]], context.vector(self.writes)
+        if isinstance(source, Vector):
+            self._average(
+                context, _Channels.all(result), source.base, LANES, Axis("pixel", 1, LANES)
+            )
+        for index, plan in enumerate(self._passes(context.tensors)):
+            if index:
+                builder.room(_MESSAGE_BUNDLES)
+                builder.barrier()
+            _gather(context, plan)
+            builder.barrier()
+            positions = plan.image.rows.extent * plan.image.columns.extent
+            pixels = Axis("pixel", positions, plan.pixel_bytes)
+            self._average(context, plan.channels, context.scratch, plan.block_bytes, pixels)
+
+    def _average(
+        self, context: Context, channels: _Channels, base: int, step: int, pixels: Axis
+    ) -> None:
+        """The means of some channels, of which each tile has its blocks at distances of `step`."""
+        result = context.vector(self.writes)
+
+        def average(tile: int, number: int) -> TensorOp | None:
+            held = channels.held(result, tile)
+            if number >= len(held):
+                return None
+            return moves(
+                base + step * number,
+                channels.address(result, number),
+                context.identity,
+                [pixels],
+                [Axis("word", channels.count(result, held[number]), WORD, WORD)],
+                self.stage,
+            )
+
+        for number in range(channels.rounds):
+            context.builder.on_tiles(lambda tile, number=number: average(tile, number))  # type: ignore[misc]
+
+
+def is_global(call: Call) -> bool:
+    """Whether the window of an average pool is the whole image."""
+    attributes, image = call.attributes(PoolAttributes), call.type().shape
+    extent = (image[1], image[2])
+    pads = explicit_padding(
+        attributes.padding, extent, attributes.kernel, attributes.stride, (1, 1)
+    )
+    return attributes.kernel == extent and not any(pads)
+
+
+def global_average(legalizer: Legalizer, call: Call, stage: OutputStage) -> None:
+    """Append the mean, or the sum, of every channel of an image.
+
+    Args:
+        legalizer: the graph.
+        call: the operator.
+        stage: what makes its result of sums.
+    """
+    source = legalizer.place(call.node.inputs[0] or "")
+    legalizer.layers.append(
+        GlobalAverage(
+            name=call.node.name,
+            reads=(source,),
+            writes=call.node.outputs[0],
+            stage=stage,
+            narrow_bytes=legalizer.options.narrow_bytes,
+        )
+    )
+
+
+@legalizes("average_pool_2d")
+def _average_pool(legalizer: Legalizer, call: Call) -> None:
+    image = call.type().shape
+    if is_global(call) and image[1] * image[2] <= MOST_SUMMED:
+        global_average(legalizer, call, output_stage(call))
+    else:
+        average_pool(legalizer, call)

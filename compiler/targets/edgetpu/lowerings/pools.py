@@ -1,0 +1,487 @@
+"""Pools: means and maxima over windows.
+
+A mean sums words with the identity as matrix. A maximum compares bytes in wide memory, where
+pixels have been transposed: a lane holds a channel of four pixels, so that an address in quarters
+of a row is the number of a pixel. Windows that reach over the border have fewer elements; tensor
+operations of their own do with those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.windows import explicit_padding
+from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE
+from fitzroy.compiler.targets.edgetpu.kernels.tensor import (
+    QUARTER,
+    Axis,
+    Nest,
+    moves,
+    stage_fields,
+)
+from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill, pack
+from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Step, Window
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    COLUMNS,
+    LANES,
+    TILES,
+    WORD,
+    Image,
+    Interval,
+    Placed,
+    Reach,
+    round_up,
+    split,
+)
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis as ImageAxis
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
+    OutputStage,
+    copy_stage,
+    maximum_stage,
+    mean_stage,
+)
+from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
+    as_image,
+    image_shape,
+    keeps_bytes,
+    pointwise,
+    temporary,
+)
+from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose
+from fitzroy.hw_models.isa.fields import Opcode
+from fitzroy.hw_models.isa.mesh import Mesh
+from fitzroy.hw_models.isa.tensor import TensorOp
+
+_MOST_OPERATION_BUNDLES = 600
+"""Bundles of a tensor operation for every kind of tile, with its fences."""
+
+
+MOST_SUMMED = 1 << 14
+"""Iterations of a loop of a tensor operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped(Reach):
+    """Windows of which only what lies inside of the image is read.
+
+    Attributes:
+        extent: elements of the image.
+    """
+
+    extent: int = 0
+
+    def inside(self, index: int) -> Interval:
+        """What a window reads."""
+        begin = index * self.stride - self.before
+        return max(begin, 0), min(begin + self.kernel, self.extent)
+
+    def needs(self, interval: Interval) -> Interval:
+        """Elements that an interval of the result reads."""
+        if interval[0] == interval[1]:
+            return (0, 0)
+        return self.inside(interval[0])[0], self.inside(interval[1] - 1)[1]
+
+    def parts(self, interval: Interval) -> list[tuple[Interval, Interval]]:
+        """Runs of windows of one size at distances of the stride, and what the first reads."""
+        found: list[tuple[Interval, Interval]] = []
+        for index in range(*interval):
+            window = self.inside(index)
+            if found:
+                (begin, _), first = found[-1]
+                moved = (index - begin) * self.stride
+                if window == (first[0] + moved, first[1] + moved):
+                    found[-1] = ((begin, index + 1), first)
+                    continue
+            found.append(((index, index + 1), window))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Windows of one size.
+
+    Attributes:
+        rows: of the result.
+        columns: of the result.
+        down: rows that the first window reads.
+        across: columns that it reads.
+    """
+
+    rows: Interval
+    columns: Interval
+    down: Interval
+    across: Interval
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """Extent of the windows."""
+        return self.down[1] - self.down[0], self.across[1] - self.across[0]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many windows."""
+        return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
+
+
+@dataclass(eq=False, kw_only=True)
+class _Pool(Layer):
+    """A pool.
+
+    Attributes:
+        rows: windows along rows.
+        columns: windows along columns.
+    """
+
+    rows: Clipped
+    columns: Clipped
+
+    def windows(self, index: int) -> Window:
+        """The windows, without padding."""
+        return self.rows, self.columns
+
+    def boxes(self, result: Image, tile: int) -> list[_Box]:
+        """What a tile computes, by size of windows."""
+        rows, columns = result.owned(tile)
+        return [
+            _Box(down[0], across[0], down[1], across[1])
+            for down, across in product(self.rows.parts(rows), self.columns.parts(columns))
+        ]
+
+    def boxes_of(self, result: Image) -> dict[int, list[_Box]]:
+        """Boxes of all tiles, filled up with none to equal numbers."""
+        return {tile: self.boxes(result, tile) for tile in range(TILES) if result.active(tile)}
+
+
+@dataclass(eq=False, kw_only=True)
+class AveragePool(_Pool):
+    """Means over windows.
+
+    Attributes:
+        stages: constants of the output stage by number of elements.
+    """
+
+    stages: Mapping[int, OutputStage]
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """None but the identity."""
+        return 0
+
+    def emit(self, context: Context) -> None:
+        """A tensor operation for every size of windows."""
+        builder = context.builder
+        source, result = context.image(self.reads[0]), context.image(self.writes)
+        boxes = self.boxes_of(result)
+        for index in range(max(map(len, boxes.values()))):
+            builder.room(_MOST_OPERATION_BUNDLES)
+            tiles = [tile for tile, mine in boxes.items() if index < len(mine)]
+            builder.on_tiles(
+                lambda tile, index=index: self._operation(  # type: ignore[misc]
+                    source, result, tile, boxes[tile][index], context.identity
+                ),
+                tiles,
+            )
+
+    def _operation(
+        self, source: Image, result: Image, tile: int, box: _Box, identity: int
+    ) -> TensorOp:
+        height, width = box.kernel
+        down, across = box.counts
+        return moves(
+            source.address(tile, box.down[0], box.across[0]),
+            result.address(tile, box.rows[0], box.columns[0]),
+            identity,
+            [Axis("kx", width, source.depth), Axis("ky", height, source.pitch)],
+            [
+                Axis("word", result.depth // WORD, WORD, WORD),
+                Axis("x", across, source.depth * self.columns.stride, result.depth),
+                Axis("y", down, source.pitch * self.rows.stride, result.pitch),
+            ],
+            self.stages[width * height],
+        )
+
+
+@dataclass(eq=False, kw_only=True)
+class MaxPool(_Pool):
+    """Maxima over windows.
+
+    Attributes:
+        stage: constants of the output stage.
+    """
+
+    stage: OutputStage
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """The pixels of a window of rows, in fours, or as many as there is room for."""
+        source, result = tensors[self.reads[0]], tensors[self.writes]
+        assert isinstance(source, Image)
+        assert isinstance(result, Image)
+        return max(_rows(source, rows) for rows, _ in self._strips(source, result))
+
+    def _strips(self, source: Image, result: Image) -> list[tuple[int, int]]:
+        """Rows of the window of a strip, and rows of the result, from the top of each tile."""
+        height = max(result.area(tile)[0] for tile in range(TILES))
+        stride, kernel = self.rows.stride, self.rows.kernel
+        most = _MOST_ROWS * WORD // source.columns.most
+        rows = max(1, min(height, (most - kernel) // stride + 1))
+        return [
+            ((min(rows, height - first) - 1) * stride + kernel, first)
+            for first in range(0, height, rows)
+        ]
+
+    def emit(self, context: Context) -> None:
+        """For every strip and 64 channels: transposed pixels, then a maximum per kind of window."""
+        builder = context.builder
+        source, result = context.image(self.reads[0]), context.image(self.writes)
+        strips = self._strips(source, result)
+        first = builder.staging - max(_rows(source, rows) for rows, _ in strips)
+        height = max(result.area(tile)[0] for tile in range(TILES))
+        bounds = [start for _, start in strips] + [height]
+        builder.on_tiles(lambda tile: _gap(source, tile))
+        for (_, start), end in zip(strips, bounds[1:], strict=True):
+            boxes = {
+                tile: self._inside(result, tile, start, end)
+                for tile in range(TILES)
+                if result.active(tile)
+            }
+            boxes = {tile: mine for tile, mine in boxes.items() if mine}
+            for channel in range(0, source.depth, LANES):
+                words = min(LANES, source.depth - channel) // WORD
+                self._block(context, boxes, range(channel, channel + WORD * words, WORD), first)
+
+    def _block(
+        self, context: Context, boxes: Mapping[int, list[_Box]], channels: range, first: int
+    ) -> None:
+        """Maxima of up to 64 channels."""
+        builder = context.builder
+        source, result = context.image(self.reads[0]), context.image(self.writes)
+        spans = {tile: _span(mine, self.rows.stride) for tile, mine in boxes.items()}
+        builder.room(_MOST_OPERATION_BUNDLES)
+        builder.barrier()
+        builder.on_tiles(
+            lambda tile: _transposed(source, tile, spans[tile], channels, first), boxes
+        )
+        builder.barrier()
+        for index in range(max(map(len, boxes.values()))):
+            builder.room(_MOST_OPERATION_BUNDLES)
+            builder.on_tiles(
+                lambda tile, index=index: self._operation(  # type: ignore[misc]
+                    source, result, tile, boxes[tile][index], spans[tile], channels, first
+                ),
+                [tile for tile, mine in boxes.items() if index < len(mine)],
+            )
+
+    def _inside(self, result: Image, tile: int, start: int, end: int) -> list[_Box]:
+        """Boxes of some rows of what a tile owns."""
+        (top, bottom), columns = result.owned(tile)
+        rows = (min(top + start, bottom), min(top + end, bottom))
+        return [
+            _Box(down[0], across[0], down[1], across[1])
+            for down, across in product(self.rows.parts(rows), self.columns.parts(columns))
+        ]
+
+    def _operation(
+        self,
+        source: Image,
+        result: Image,
+        tile: int,
+        box: _Box,
+        span: Interval,
+        channels: range,
+        first: int,
+    ) -> TensorOp:
+        height, width = box.kernel
+        down, across = box.counts
+        row = source.columns.most
+        (_, _), (left, _) = source.window(tile)
+        begin = QUARTER * first + (box.down[0] - span[0]) * row + box.across[0] - left
+        stride = self.columns.stride
+        taps = [Axis("kx", width, factor=1), Axis("ky", height, factor=row)]
+        places = [
+            Axis("x", across, 0, result.depth, stride),
+            Axis("y", down, 0, result.pitch, self.rows.stride * row),
+        ]
+        nest = Nest.of([*taps, *places], taps)
+        place = result.address(tile, box.rows[0], box.columns[0], channels.start)
+        written = nest.written(place, [("lane", len(channels), WORD)])
+        return TensorOp(
+            op=Opcode.MAX,
+            b=written.bytes,
+            c=nest.factors(begin).quarters,
+            d=nest.accumulators().quarters,
+            avdata=written.each(WHOLE),
+            accumulate=True,
+            idle_multipliers=(True,) * 3,
+            lanes=WORD * len(channels),
+            lanes_last=WORD * len(channels),
+            **nest.fields([]),
+            **stage_fields(self.stage),
+        )
+
+
+_MOST_ROWS = 512
+"""Rows of wide memory for pixels, unless a single row of windows takes more."""
+
+_MOST_WINDOW_ROWS = 1_920
+"""Most rows for the pixels of a row of windows."""
+
+
+def _rows(source: Image, rows: int) -> int:
+    return -(-rows * source.columns.most // WORD)
+
+
+def _span(boxes: list[_Box], stride: int) -> Interval:
+    """Rows that some boxes read."""
+    ends = (box.down[1] + (box.counts[0] - 1) * stride for box in boxes)
+    return min(box.down[0] for box in boxes), max(ends)
+
+
+def _gap(source: Image, tile: int) -> Mesh | None:
+    """Write the columns behind a tile's window, which are transposed together with others."""
+    (top, bottom), (left, right) = source.window(tile)
+    missing = source.columns.most - (right - left)
+    if not missing or top == bottom:
+        return None
+    return fill(
+        walk(
+            source.address(tile, top, right) // WORD,
+            word=(missing * source.depth // WORD, 1),
+            line=(bottom - top, source.pitch // WORD),
+        )
+    )
+
+
+def align(steps: Iterable[Step]) -> None:
+    """Make rows of windows hold whole fours of pixels, where maxima transpose them."""
+    for step in steps:
+        if isinstance(step.layer, MaxPool):
+            source = step.tensors[step.layer.reads[0]]
+            assert isinstance(source, Image)
+            columns = source.columns
+            slack = columns.slack - columns.most % -WORD
+            source.columns = replace(columns, slack=slack)
+
+
+def _transposed(
+    source: Image, tile: int, rows: Interval, channels: range, first: int
+) -> NarrowToWide:
+    """Rows of the window, four pixels in a row of wide memory."""
+    pixels = (rows[1] - rows[0]) * source.columns.most
+    count = -(-pixels // WORD)
+    left = source.window(tile)[1][0]
+    base = source.address(tile, rows[0], left, channels.start)
+    return pack(
+        walk(
+            base // WORD,
+            pixel=(WORD, source.depth // WORD),
+            word=(len(channels), 1),
+            four=(count, source.depth),
+        ),
+        walk(first, four=(count, 1)),
+        row="four",
+        publish=WHOLE,
+        transpose=Transpose.BYTES,
+    )
+
+
+# --- rules ---------------------------------------------------------------------------------------
+
+
+def _windows(legalizer: Legalizer, call: Call, source: str) -> tuple[Clipped, Clipped]:
+    height, width, _ = image_shape(legalizer, source)
+    attributes = call.attributes(PoolAttributes)
+    (kernel_y, kernel_x), (stride_y, stride_x) = attributes.kernel, attributes.stride
+    pads = explicit_padding(
+        attributes.padding, (height, width), attributes.kernel, attributes.stride, (1, 1)
+    )
+    return (
+        Clipped(kernel_y, stride_y, before=pads[0], extent=height),
+        Clipped(kernel_x, stride_x, before=pads[2], extent=width),
+    )
+
+
+def average_pool(legalizer: Legalizer, call: Call) -> None:
+    """Add the layer of an average pool."""
+    source = as_image(legalizer, call.node.inputs[0] or "")
+    rows, columns = _windows(legalizer, call, source)
+    _, height, width, _ = call.result.type.shape
+    bounds = call.attributes(PoolAttributes).activation.bounds
+    sizes = {
+        (down[1] - down[0]) * (across[1] - across[0])
+        for (_, down), (_, across) in product(rows.parts((0, height)), columns.parts((0, width)))
+    }
+    if min(sizes) <= 0:
+        raise UnsupportedError(f"{call.node.name!r} has windows that lie in the padding")
+    if max(sizes) > MOST_SUMMED:
+        raise UnsupportedError(
+            f"{call.node.name!r} has windows of {max(sizes)} elements, {MOST_SUMMED} are summed at "
+            "most",
+            hint="pool several times with smaller windows",
+        )
+    legalizer.layers.append(
+        AveragePool(
+            name=call.node.name,
+            reads=(source,),
+            writes=call.node.outputs[0],
+            rows=rows,
+            columns=columns,
+            stages={
+                size: mean_stage(legalizer.type(source), call.result.type, size, bounds)
+                for size in sizes
+            },
+        )
+    )
+
+
+def _check_pixels(name: str, rows: Clipped, columns: Clipped, width: int) -> None:
+    """Refuse maxima of windows that wide memory cannot hold a row of.
+
+    Args:
+        name: name of the pool.
+        rows: windows along rows.
+        columns: windows along columns.
+        width: columns of the result.
+
+    Raises:
+        UnsupportedError: it cannot.
+    """
+    needs = tuple(map(columns.needs, split(width, COLUMNS)))
+    pixels = rows.kernel * round_up(ImageAxis.of(columns.extent, COLUMNS, [needs]).most, WORD)
+    if pixels > _MOST_WINDOW_ROWS * WORD:
+        raise UnsupportedError(
+            f"{name!r} needs {pixels} pixels of a tile at a time: {_MOST_WINDOW_ROWS * WORD} fit "
+            "in wide memory",
+            hint="pool several times with smaller windows",
+        )
+
+
+@legalizes("max_pool_2d")
+def _max_pool(legalizer: Legalizer, call: Call) -> None:
+    source, result = as_image(legalizer, call.node.inputs[0] or ""), call.node.outputs[0]
+    rows, columns = _windows(legalizer, call, source)
+    before, after = legalizer.type(source), call.result.type
+    _check_pixels(call.node.name, rows, columns, after.shape[2])
+    bounds = call.attributes(PoolAttributes).activation.bounds
+    pooled = result
+    if not keeps_bytes(before, after):
+        pooled = temporary(
+            legalizer, f"{result}.maximum", replace(before, shape=call.result.type.shape)
+        )
+    legalizer.layers.append(
+        MaxPool(
+            name=call.node.name,
+            reads=(source,),
+            writes=pooled,
+            rows=rows,
+            columns=columns,
+            stage=maximum_stage(before, bounds),
+        )
+    )
+    if pooled != result:
+        pointwise(legalizer, f"{result}.requantized", pooled, result, copy_stage(before, after))

@@ -1,0 +1,302 @@
+"""Products of two tensors.
+
+One operand becomes matrices, on whose diagonals its bytes lie: a first operation spreads its words,
+they go to wide memory, and a second one multiplies the other's words with them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE, free, full, once
+from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
+from fitzroy.compiler.targets.edgetpu.kernels.transfers import pack
+from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.layers.layer import (
+    POINT,
+    Context,
+    Layer,
+    Window,
+)
+from fitzroy.compiler.targets.edgetpu.layers.matrices import (
+    COVERED,
+    matrices,
+    over,
+)
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    LANES,
+    TILES,
+    WORD,
+    Cover,
+    Image,
+    Interval,
+    Placed,
+    Reach,
+    Vector,
+    covered,
+)
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
+    OutputStage,
+)
+from fitzroy.hw_models.isa.conversion import NarrowToWide
+from fitzroy.hw_models.isa.fields import Producer, TileFlag
+from fitzroy.hw_models.isa.tensor import TensorOp
+
+_SLOT_ROWS = 128
+"""Most rows of a slot of matrices, unless the words of one pixel take more."""
+
+MOST_CHANNELS = WORD * 512
+"""Most channels of images: a slot holds the matrices of a pixel at least."""
+
+_STRIP_BYTES = 48 << 10
+"""Most narrow memory that words of matrices take at a time, unless a single row takes more."""
+
+_SPREAD = tuple(
+    1 << 8 * (lane // WORD) if lane % WORD == lane // WORD else 0 for lane in range(WORD * WORD)
+)
+"""Byte l of a word becomes byte l of word l."""
+
+_MATRIX = WORD * WORD
+"""Bytes of a matrix."""
+
+_ONCE = Producer(7)
+"""Counts at the highest level, which is above all loops, however many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """Some rows of a product on a tile.
+
+    Attributes:
+        counts: words of a pixel, pixels of a row, and rows.
+        level: loops below this one share a slot.
+    """
+
+    counts: tuple[int, int, int]
+    level: int
+
+    @classmethod
+    def of(cls, counts: tuple[int, int, int]) -> _Strip:
+        rows = max(_SLOT_ROWS, counts[0])
+        level = max(k for k in range(1, len(counts) + 1) if math.prod(counts[:k]) <= rows)
+        return cls(counts, level)
+
+    @property
+    def slot(self) -> int:
+        """Matrices of a slot."""
+        return math.prod(self.counts[: self.level])
+
+    @property
+    def slots(self) -> int:
+        """How many slots."""
+        return math.prod(self.counts[self.level :])
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a tile does in a strip.
+
+    Attributes:
+        strip: the words that become matrices.
+        first: words of the first operand.
+        second: words of the second.
+        result: words of the result.
+    """
+
+    strip: _Strip
+    first: Cover
+    second: Cover
+    result: Cover
+
+
+def _shared(tensor: Image, result: Placed) -> bool:
+    """Whether an operand is the same at all positions of the result."""
+    return (
+        isinstance(result, Image)
+        and (tensor.rows.extent, tensor.columns.extent) == (1, 1)
+        and (result.rows.extent, result.columns.extent) != (1, 1)
+    )
+
+
+class Everywhere(Reach):
+    """All of an axis of one element."""
+
+    def needs(self, interval: Interval) -> Interval:
+        """The element, for any interval."""
+        return (0, 1) if interval[0] < interval[1] else (0, 0)
+
+
+@dataclass(eq=False, kw_only=True)
+class Product(Layer):
+    """Product of two tensors of one shape; the second may be the same at all positions.
+
+    Attributes:
+        stage: constants of the output stage.
+        shared: whether the second operand is the same at all positions.
+    """
+
+    stage: OutputStage
+    shared: bool = False
+
+    def windows(self, index: int) -> Window:
+        """The same element, or the only one."""
+        return (Everywhere(), Everywhere()) if self.shared and index else POINT
+
+    def _strips(self, result: Placed) -> list[tuple[int, int]]:
+        """First row and number of rows of every strip of the largest tile."""
+        groups, width, height = _counts(result)
+        if self.shared:
+            return [(0, height)]
+        if isinstance(result, Vector):
+            # Blocks may differ in length.
+            return [(block, 1) for block in range(width)]
+        rows = max(1, _STRIP_BYTES // (_MATRIX * groups * width))
+        return [(first, min(rows, height - first)) for first in range(0, height, rows)]
+
+    def _plan(self, result: Placed) -> _Strip:
+        groups, width, _ = _counts(result)
+        rows = max(count for _, count in self._strips(result))
+        single = self.shared or isinstance(result, Vector)
+        return _Strip.of((groups, 1, 1) if single else (groups, width, rows))
+
+    def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
+        """Words of matrices of a strip, and the matrix that spreads them."""
+        plan = self._plan(tensors[self.writes])
+        return _MATRIX * math.prod(plan.counts) + WORD * len(_SPREAD)
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Two slots of matrices, and the one that spreads."""
+        plan = self._plan(tensors[self.writes])
+        return 2 * plan.slot + 1
+
+    def emit(self, context: Context) -> None:
+        """Per strip: spread the second operand's words, and multiply with them as they come."""
+        builder = context.builder
+        one, other, result = (context.tensors[name] for name in (*self.reads, self.writes))
+        spread = builder.staging - 1
+        matrices(builder, [_SPREAD], spread, context.scratch)
+        builder.barrier()
+        first = spread - 2 * self._plan(result).slot
+        base = context.scratch + WORD * len(_SPREAD)
+        for index, (begin, rows) in enumerate(self._strips(result)):
+            builder.room(_MOST_STRIP_BUNDLES)
+            if index:
+                builder.barrier()
+            strips = self._works(one, other, result, begin, rows)
+            builder.on_tiles(partial(_spread, strips, spread, base, other.zero_point), strips)
+            builder.on_tiles(partial(_multiply, self, strips, first), strips)
+            builder.on_tiles(partial(_pack, strips, base, first), strips)
+
+    def _works(
+        self, one: Placed, other: Placed, result: Placed, first: int, rows: int
+    ) -> dict[int, _Work]:
+        """What every tile does in a strip; smaller tiles use the slots of the largest."""
+        level = self._plan(result).level
+        found = {}
+        for tile in range(TILES):
+            a, b, out = (
+                self._part(tensor, result, tile, first, rows) for tensor in (one, other, result)
+            )
+            if a is not None and b is not None and out is not None:
+                groups, width, height = (count for count, _ in b.dims)
+                found[tile] = _Work(_Strip((groups, width, height), level), a, b, out)
+        return found
+
+    def _part(
+        self, tensor: Placed, result: Placed, tile: int, first: int, rows: int
+    ) -> Cover | None:
+        """What a strip takes of an operand, or makes of the result."""
+        if isinstance(tensor, Vector):
+            return _block(tensor, tile, first)
+        if self.shared and isinstance(tensor, Image) and _shared(tensor, result):
+            if not result.active(tile):
+                return None
+            words = (tensor.depth // WORD, WORD)
+            return Cover(tensor.address(tile, 0, 0), (words, (1, 0), (1, 0)))
+        return _cut(covered(tensor, result, tile), first, rows)
+
+
+class VectorProduct(Product):
+    """Product of two vectors."""
+
+    makes_vector: ClassVar[bool] = True
+
+
+_MOST_STRIP_BUNDLES = 1000
+
+
+def _counts(tensor: Placed) -> tuple[int, int, int]:
+    """Most words of a pixel, pixels of a row and rows on a tile."""
+    covers = [tensor.cover(tile) for tile in range(TILES)]
+    groups, width, height = (
+        max(cover.dims[axis][0] for cover in covers if cover is not None) for axis in range(3)
+    )
+    return groups, width, height
+
+
+def _cut(cover: Cover | None, first: int, rows: int) -> Cover | None:
+    """Some rows of a cover."""
+    if cover is None:
+        return None
+    count, stride = cover.dims[2]
+    rows = min(rows, count - first)
+    if rows <= 0:
+        return None
+    return Cover(cover.base + first * stride, (*cover.dims[:2], (rows, stride)))
+
+
+def _block(vector: Vector, tile: int, number: int) -> Cover | None:
+    """A block of a vector on a tile."""
+    held = vector.held(tile)[number : number + 1]
+    if not held:
+        return None
+    words = vector.lanes(held[0]) // WORD
+    return Cover(vector.base + LANES * number, ((words, WORD), (1, 0), (1, 0)))
+
+
+def _spread(works: Mapping[int, _Work], row: int, base: int, zero: int, tile: int) -> TensorOp:
+    """Words become matrices: their bytes on the diagonal, and zero points elsewhere."""
+    source = works[tile].second
+    distance = _MATRIX
+    places = []
+    for name, (count, stride) in zip(COVERED, source.dims, strict=True):
+        places.append(Axis(name, count, stride, distance))
+        distance *= count
+    stage = OutputStage(scale=1.0, a_zero_point=zero, output_zero_point=zero)
+    operation = moves(source.base, base, row, [], places, stage, lanes=_MATRIX)
+    return replace(operation, avdata=_ONCE)
+
+
+def _pack(works: Mapping[int, _Work], base: int, first: int, tile: int) -> NarrowToWide:
+    """Matrices go to rows of wide memory, slot after slot."""
+    strip = works[tile].strip
+    return pack(
+        walk(base // WORD, word=(WORD, 1), matrix=(strip.slot * strip.slots, WORD)),
+        walk(first, matrix=(strip.slot, 1), slot=(strip.slots, 0), turn=("slot", strip.slot)),
+        row="matrix",
+        publish="slot",
+        acquire=[once(TileFlag.AVDATA, "matrix", 1), free(TileFlag.PARAMETERS, "slot")],
+    )
+
+
+def _multiply(layer: Product, works: Mapping[int, _Work], first: int, tile: int) -> TensorOp:
+    """Words times their matrices, slot after slot, or all of them again for every pixel."""
+    work = works[tile]
+    kept = 1 if layer.shared else work.strip.level
+    places, distance = over(work.first, work.result), QUARTER
+    for index, axis in enumerate(places[:kept]):
+        places[index] = replace(axis, factor=distance)
+        distance *= axis.count
+    slots: dict[str, Any] = {"acquire": [once(TileFlag.NARROW_TO_WIDE, places[0].name, 1)]}
+    if not layer.shared:
+        slot = (*[axis.name for axis in places], WHOLE)[kept]
+        slots = {
+            "acquire": [full(TileFlag.NARROW_TO_WIDE, slot)],
+            "release": slot,
+            "turn": (slot, QUARTER * work.strip.slot),
+        }
+    return moves(work.first.base, work.result.base, first, [], places, layer.stage, **slots)

@@ -1,0 +1,1 @@
+"""Where tensors and parameters lie in the memories of the tiles."""

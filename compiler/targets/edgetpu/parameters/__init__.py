@@ -1,0 +1,1 @@
+"""The parameter operands of a graph, and the constants of output stages."""

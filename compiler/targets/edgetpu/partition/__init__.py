@@ -1,0 +1,1 @@
+"""Which operators run on the chip, and on which chip."""

@@ -1,0 +1,210 @@
+"""Which part of a model the Edge TPU computes.
+
+A node goes to the chip if the code generator has a rule for it that does not object, and if moving
+its operands there does not cost more than it saves. The rest stays with the host, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.partition import HOST, Decided, Placement, Rejects, partition
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
+from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES
+from fitzroy.compiler.targets.edgetpu.partition.costs import (
+    COSTS,
+    Costs,
+    balanced,
+    gain,
+    profitable,
+)
+from fitzroy.compiler.targets.edgetpu.partition.rules import LOWERING, NAME, hint, rejects
+from fitzroy.compiler.targets.edgetpu.program.stages import kind_of
+from fitzroy.hw_models.chips.beagle import BEAGLE
+
+_COSTS = "edgetpu-transfers"
+
+
+def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Rejects]:
+    """Why the code generator cannot map nodes where they are, by the name of each such node.
+
+    The rules of the target come first and give every reason. What passes them is legalized, which
+    shows what depends on the nodes before; that gives one.
+    """
+    legalizer, found = Legalizer(graph, options), dict[str, Rejects]()
+    for node in graph.nodes():
+        call = Call.of(graph, node)
+        if reasons := tuple(dict.fromkeys(rejects(call))):
+            found[node.name] = reasons
+            continue
+        trial = legalizer.split()
+        try:
+            trial.legalize(node)
+        except UnsupportedError as error:
+            reason = error.what + (f": {error.reason}" if error.reason else "")
+            found[node.name] = (Reject(LOWERING, reason, error.hint or hint(call)),)
+        else:
+            legalizer = trial
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a graph for the chip.
+
+    Attributes:
+        graph: the part as a graph of its own.
+        nodes: its nodes in the whole graph.
+    """
+
+    graph: Graph
+    nodes: tuple[Node, ...]
+
+
+def divide(
+    graph: Graph,
+    options: Options = DEFAULT,
+    costs: Costs | None = None,
+    known: Mapping[str, Rejects] | None = None,
+) -> tuple[list[Segment], list[Placement]]:
+    """The parts of a graph that go to the chip, and all groups of nodes in order.
+
+    Args:
+        graph: the graph.
+        options: what programs may use of the chip.
+        costs: what operators and transfers cost; None to map all that can be mapped.
+        known: why nodes have to stay on the host, by name, those of `refusals` among them; None to
+            ask for these.
+    """
+    refused = dict(refusals(graph, options) if known is None else known)
+    while True:
+        rejected = dict(refused)
+        if costs is not None and refused:
+            rejected |= _unprofitable(graph, refused, costs)
+        placements = _placements(graph, rejected)
+        segments = [
+            Segment(graph.part(placement.nodes), placement.nodes)
+            for placement in placements
+            if placement.target == NAME
+        ]
+        if not refused:
+            return segments, placements
+        # What comes from the host or goes there may lie otherwise than in the whole graph.
+        found = {
+            name: reject
+            for segment in segments
+            for name, reject in refusals(segment.graph, options).items()
+        }
+        if not found:
+            return segments, placements
+        refused.update(found)
+
+
+def _placements(graph: Graph, rejected: Mapping[str, Rejects]) -> list[Placement]:
+    """All groups of nodes, given why some cannot, or shall not, be on the chip."""
+    return partition(graph, (Decided(NAME, rejected), HOST))
+
+
+def _unprofitable(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) -> dict[str, Rejects]:
+    """Nodes that the chip could compute and had better not, with the reason.
+
+    One part at least stays on the chip.
+    """
+    mappable = [node.name for node in graph.nodes() if node.name not in refused]
+    on_chip = profitable(graph, mappable, costs) or set(mappable)
+    found = {
+        name: _too_dear(graph, graph.node(name), costs) for name in mappable if name not in on_chip
+    }
+    while True:
+        parts = [
+            placement.nodes
+            for placement in _placements(graph, {**refused, **found})
+            if placement.target == NAME
+        ]
+        if len(parts) < 2:
+            return found
+        gains = [gain(graph, part, costs) for part in parts]
+        worst = min(range(len(parts)), key=lambda number: gains[number])
+        if gains[worst] >= 0:
+            return found
+        found |= {node.name: _too_dear(graph, node, costs) for node in parts[worst]}
+
+
+def _too_dear(graph: Graph, node: Node, costs: Costs) -> Rejects:
+    reject = Reject(
+        _COSTS,
+        f"{node.spelled} takes about {costs.host.time(graph, node):.0f} µs on the host; "
+        "moving its operands to the chip and back would cost more than it saves",
+        "map it all the same: --partition all",
+    )
+    return (reject,)
+
+
+def concerned(graph: Graph, refusal: Refused) -> dict[str, Rejects]:
+    """The nodes of a part that a refusal takes off the chip, with the reason.
+
+    Args:
+        graph: the part.
+        refusal: what was found when its program was made.
+    """
+    what = refusal.what + (f": {refusal.reason}" if refusal.reason else "")
+    names = {
+        node.name
+        for node in graph.nodes()
+        for name in refusal.operators
+        if node.name == name or (name in graph.inputs and name in node.inputs)
+    }
+    return {
+        node.name: (Reject(refusal.code, what, refusal.hint or hint(Call.of(graph, node))),)
+        for node in graph.nodes()
+        if node.name in names
+    }
+
+
+def layers_of(graph: Graph, options: Options = DEFAULT) -> dict[str, list[str]]:
+    """What the nodes of a part become, by their names; nothing if they are others' bytes.
+
+    Raises:
+        UnsupportedError: a node has no lowering.
+    """
+    legalizer = Legalizer(graph, options)
+    legalizer.run()
+    found: dict[str, list[str]] = {node.name: [] for node in graph.nodes()}
+    for layer in legalizer.layers:
+        found[layer.origin].append(kind_of(layer))
+    return found
+
+
+def consecutive(
+    graph: Graph,
+    count: int,
+    options: Options = DEFAULT,
+    costs: Costs = COSTS,
+    times: Mapping[str, float] | None = None,
+) -> list[Segment]:
+    """A graph cut into consecutive segments for as many chips.
+
+    Args:
+        graph: the graph.
+        count: how many.
+        options: what programs may use of each chip.
+        costs: what operators, parameters and transfers cost.
+        times: microseconds of operators of which they are known better, by name.
+
+    Raises:
+        UsageError: there are not so many operators for the chip.
+    """
+    refused = refusals(graph, options)
+    mappable = {node.name for node in graph.nodes()} - refused.keys()
+    held = TILES * WIDE_ROWS * BEAGLE.memories.wide.element_bytes
+    return [
+        Segment(graph.part(nodes), nodes)
+        for nodes in balanced(graph, count, mappable, held, costs, times)
+    ]

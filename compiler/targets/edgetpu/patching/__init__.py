@@ -1,0 +1,1 @@
+"""Other weights for compiled models."""

@@ -1,0 +1,1 @@
+"""Layers that move elements and compute nothing: copies, gathers, other shapes."""

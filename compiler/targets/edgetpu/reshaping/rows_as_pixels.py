@@ -1,0 +1,55 @@
+"""Tensors of several rows as images, a position for each, so that operators of pixels apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from fitzroy.compiler.ir import Value
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import COLUMNS, ROWS
+from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, as_vector, move
+from fitzroy.compiler.targets.edgetpu.reshaping.shapes import image_shape, temporary
+from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
+
+
+def grid(count: int) -> tuple[int, int]:
+    """Rows and columns of so many positions that leave the fewest to any tile."""
+    options = [(rows, count // rows) for rows in range(1, count + 1) if count % rows == 0]
+    return min(options, key=lambda one: (-(-one[0] // ROWS) * -(-one[1] // COLUMNS), one))
+
+
+def as_positions(legalizer: Legalizer, name: str, channels: int) -> str:
+    """The place of a value as an image whose pixels are its rows of so many elements."""
+    parts = legalizer.parts(name)
+    place = parts[0] if len(parts) == 1 else legalizer.place(name)
+    type = legalizer.type(place)
+    if not is_vector(legalizer, place) and type.shape[-1] == channels:
+        image_shape(legalizer, place)
+        return place
+    shape = (1, *grid(type.size // channels), channels)
+    result = temporary(legalizer, f"{place}.positions", replace(type, shape=shape))
+    move(legalizer, ToImage, result, as_vector(legalizer, place), result)
+    return result
+
+
+def from_positions(
+    legalizer: Legalizer, result: Value, source: str, layer: Callable[[str], Layer]
+) -> None:
+    """Add a layer of pixels, whose result is a view of what it computes.
+
+    Args:
+        legalizer: the graph.
+        result: the result, one row for each position of the operand.
+        source: place of the operand.
+        layer: the layer, of the name of what it writes.
+    """
+    height, width, _ = image_shape(legalizer, source)
+    shape = (1, height, width, result.type.shape[-1])
+    if result.type.shape == shape:
+        legalizer.layers.append(layer(result.name))
+        return
+    image = temporary(legalizer, f"{result.name}.positions", replace(result.type, shape=shape))
+    legalizer.layers.append(layer(image))
+    legalizer.views[result.name] = (image,)

@@ -1,0 +1,417 @@
+"""Rules of operators that move elements, or change their quantization."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import DType, TensorType
+from fitzroy.compiler.ir.graph import unused_name
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.elementwise import ClampAttributes
+from fitzroy.compiler.ops.resize import ResizeAttributes
+from fitzroy.compiler.ops.shape import (
+    BlockAttributes,
+    ConcatenationAttributes,
+    PadAttributes,
+    SplitAttributes,
+    StridedSliceAttributes,
+)
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.layers.matrices import (
+    Pointwise,
+    VectorPointwise,
+)
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
+    SIGNED_OFFSET,
+    OutputStage,
+    copy_stage,
+    unsigned_zero_point,
+)
+from fitzroy.compiler.targets.edgetpu.reshaping.elements import distances, take_elements
+from fitzroy.compiler.targets.edgetpu.reshaping.moves import Assembly, Run, Section, runs
+from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, ToVector
+from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
+from fitzroy.hw_models.numerics import quantized_range, resize_nearest
+
+_MOST_JOINED = 1 << 14
+"""Elements of a vector that parts of others are put together to, all on one tile."""
+
+_MOST_SECTIONS = 64
+"""Sections of an image; each is a tensor operation for every kind of tile."""
+
+
+def keeps_bytes(before: TensorType, after: TensorType) -> bool:
+    """Whether stored values are the same bytes on the chip, where all are unsigned."""
+    return (
+        before.quantization is not None
+        and after.quantization is not None
+        and before.quantization.scale == after.quantization.scale
+        and unsigned_zero_point(before) == unsigned_zero_point(after)
+    )
+
+
+def image_shape(legalizer: Legalizer, name: str) -> tuple[int, int, int]:
+    """Rows, columns and channels of a value that lies as an image.
+
+    Raises:
+        UnsupportedError: it does not.
+    """
+    shape = legalizer.type(name).shape
+    if is_vector(legalizer, name):
+        raise UnsupportedError(
+            f"{name!r} of shape {list(shape)} lies in blocks of channels, not as an image"
+        )
+    if len(shape) != 4 or shape[0] != 1:
+        raise UnsupportedError(f"{name!r} has shape {list(shape)}, not that of one image")
+    return shape[1], shape[2], shape[3]
+
+
+def result_image(call: Call, index: int = 0) -> tuple[int, int, int]:
+    """Rows, columns and channels of a result.
+
+    Raises:
+        UnsupportedError: it is not one image.
+    """
+    shape = call.outputs[index].type.shape
+    if len(shape) != 4 or shape[0] != 1:
+        raise UnsupportedError(f"{call.node.name!r} has a result of shape {list(shape)}")
+    return shape[1], shape[2], shape[3]
+
+
+def pointwise(
+    legalizer: Legalizer, name: str, source: str, result: str, stage: OutputStage, **more: object
+) -> None:
+    """Add a layer for every element by itself, of an image or a vector."""
+    kind = VectorPointwise if is_vector(legalizer, source) else Pointwise
+    if kind is Pointwise:
+        image_shape(legalizer, source)
+    legalizer.layers.append(
+        kind(name=name, reads=(source,), writes=result, stage=stage, **more)  # type: ignore[arg-type]
+    )
+
+
+def temporary(legalizer: Legalizer, stem: str, type: TensorType) -> str:
+    """A name for a value that no node of the graph makes."""
+    name = unused_name(stem, legalizer.graph.values, legalizer.types)
+    legalizer.types[name] = type
+    return name
+
+
+def assemble(
+    legalizer: Legalizer,
+    name: str,
+    result: str,
+    after: TensorType,
+    parts: Sequence[tuple[str, Section]],
+    fill: int | None = None,
+) -> None:
+    """Add a layer that makes an image of parts of others, each with its own quantization.
+
+    Parts that share words with others are requantized beforehand.
+    """
+    if len(parts) > _MOST_SECTIONS:
+        raise UnsupportedError(
+            f"{name!r} would be made of {len(parts)} parts: at most {_MOST_SECTIONS}"
+        )
+    reads, sections = [], []
+    converted: dict[str, str] = {}
+    whole = all(section.target % WORD == 0 for _, section in parts)
+    for source, section in parts:
+        image_shape(legalizer, source)
+        before = legalizer.type(source)
+        if keeps_bytes(before, after):
+            reads.append(source)
+            sections.append(section)
+        elif whole:
+            reads.append(source)
+            sections.append(replace(section, stage=copy_stage(before, after)))
+        else:
+            if source not in converted:
+                type = replace(after, shape=before.shape)
+                converted[source] = temporary(legalizer, f"{name}.operand", type)
+                pointwise(
+                    legalizer,
+                    converted[source],
+                    source,
+                    converted[source],
+                    copy_stage(before, after),
+                )
+            reads.append(converted[source])
+            sections.append(section)
+    legalizer.layers.append(
+        Assembly(name=name, reads=tuple(reads), writes=result, sections=tuple(sections), fill=fill)
+    )
+
+
+def pixel(legalizer: Legalizer, name: str) -> str:
+    """A value as an image of one pixel; vectors are copied to one."""
+    if not is_vector(legalizer, name):
+        return name
+    type = legalizer.type(name)
+    result = temporary(legalizer, f"{name}.image", replace(type, shape=(1, 1, 1, type.size)))
+    legalizer.layers.append(ToImage(name=result, reads=(name,), writes=result))
+    return result
+
+
+def as_image(legalizer: Legalizer, name: str) -> str:
+    """The place of a value, as an image if it has the shape of one."""
+    place = legalizer.place(name)
+    return pixel(legalizer, place) if len(legalizer.type(place).shape) == 4 else place
+
+
+def join(
+    legalizer: Legalizer,
+    name: str,
+    result: str,
+    after: TensorType,
+    parts: Sequence[tuple[str, int, int]],
+) -> None:
+    """Parts of vectors, from an element on, make a result one after another."""
+    if after.size > _MOST_JOINED or any(
+        legalizer.type(part).size > _MOST_JOINED for part, _, _ in parts
+    ):
+        raise UnsupportedError(
+            f"{name!r} moves vectors of more than {_MOST_JOINED} elements, "
+            "which one tile takes for that"
+        )
+    sections, target = [], 0
+    for part, begin, count in parts:
+        source = pixel(legalizer, part)
+        height, width, _ = image_shape(legalizer, source)
+        if (height, width) != (1, 1):
+            raise UnsupportedError(
+                f"{name!r} joins {part!r}, an image of {height} x {width}, to vectors",
+                hint="reshape it to a vector",
+            )
+        sections.append((source, Section(Run(1), Run(1), count, target, begin)))
+        target += count
+    if len(after.shape) == 4:
+        assemble(legalizer, name, result, after, sections)
+        return
+    type = replace(after, shape=(1, 1, 1, after.size))
+    joined = temporary(legalizer, f"{result}.image", type)
+    assemble(legalizer, joined, joined, type, sections)
+    legalizer.layers.append(ToVector(name=result, reads=(joined,), writes=result))
+
+
+@legalizes("quantize")
+@legalizes("clamp")
+@legalizes("copy")
+def _conversion(legalizer: Legalizer, call: Call) -> None:
+    source = legalizer.place(call.node.inputs[0] or "")
+    result = call.node.outputs[0]
+    clamps = isinstance(call.node.attributes, ClampAttributes)
+    if not clamps and keeps_bytes(call.type(), call.result.type):
+        legalizer.aliases[result] = source
+        return
+    bounds = (-math.inf, math.inf)
+    if isinstance(call.node.attributes, ClampAttributes):
+        bounds = (call.node.attributes.min, call.node.attributes.max)
+    stage = copy_stage(call.type(), call.result.type, bounds)
+    if keeps_bytes(call.type(), call.result.type):
+        stage = replace(stage, scale=1.0)
+    pointwise(legalizer, call.node.name, source, result, stage)
+
+
+FOLDS_PADDING = frozenset(["conv_2d", "depthwise_conv_2d"])
+"""Operators whose windows may reach further over the border for a padding in front of them."""
+
+
+@legalizes("pad")
+def _pad(legalizer: Legalizer, call: Call) -> None:
+    node, before, after = call.node, call.type(), call.result.type
+    source, result = as_image(legalizer, node.inputs[0] or ""), node.outputs[0]
+    height, width, channels = image_shape(legalizer, source)
+    amounts = call.attributes(PadAttributes)
+    top, left, front = amounts.before[1:]
+    if amounts.before[0] or amounts.after[0]:
+        raise UnsupportedError(f"padding {node.name!r} adds images")
+    quantization = before.quantization
+    if quantization is None:
+        raise UnsupportedError(f"padding {node.name!r} is not quantized")
+    stored = quantized_range(amounts.value, amounts.value, quantization, before.dtype)[0]
+    stored += SIGNED_OFFSET if before.dtype is DType.INT8 else 0
+    if not keeps_bytes(before, after):
+        raise UnsupportedError(f"padding {node.name!r} changes the quantization")
+    readers = legalizer.graph.consumers(result)
+    if (
+        not front + amounts.after[3]
+        and stored == unsigned_zero_point(after)
+        and result not in legalizer.graph.outputs
+        and {reader.op for reader in readers} <= FOLDS_PADDING
+        and all(reader.inputs.count(result) == 1 for reader in readers)
+    ):
+        legalizer.aliases[result] = source
+        legalizer.margins[result] = (top, left)
+        return
+    if front % WORD or (amounts.after[3] and channels % WORD):
+        raise UnsupportedError(
+            f"padding {node.name!r} adds {front} and {amounts.after[3]} to {channels} channels: "
+            f"words hold {WORD} channels",
+        )
+    section = Section(Run(height, target=top), Run(width, target=left), channels, target=front)
+    assemble(legalizer, node.name, result, after, [(source, section)], fill=stored)
+
+
+def concatenate(legalizer: Legalizer, call: Call) -> None:
+    """Images side by side, one below the other, or with their channels together."""
+    axis = call.attributes(ConcatenationAttributes).axis
+    height, width, channels = result_image(call)
+    parts, offset = [], [0, 0, 0, 0]
+    for index, name in enumerate(call.node.inputs):
+        source = legalizer.place(name or "")
+        if is_vector(legalizer, source):
+            source = pixel(legalizer, source)
+        height, width, channels = image_shape(legalizer, source)
+        section = Section(
+            Run(height, target=offset[1]), Run(width, target=offset[2]), channels, offset[3]
+        )
+        parts.append((source, section))
+        offset[axis] += call.type(index).shape[axis]
+    if axis == 0 and len(parts) > 1:
+        raise UnsupportedError(f"{call.node.name!r} makes several images")
+    assemble(legalizer, call.node.name, call.node.outputs[0], call.result.type, parts)
+
+
+def _box(
+    legalizer: Legalizer,
+    call: Call,
+    index: int,
+    begin: Sequence[int],
+    stride: Sequence[int],
+) -> None:
+    """Every stride-th element of a box becomes a result."""
+    source, result = legalizer.place(call.node.inputs[0] or ""), call.node.outputs[index]
+    before, after = legalizer.type(source), call.outputs[index].type
+    if before.shape == after.shape and keeps_bytes(before, after) and set(stride) == {1}:
+        legalizer.aliases[result] = source
+        return
+    if is_vector(legalizer, source):
+        # Elements follow one another if dimensions within the one that is cut are whole.
+        shape = call.type().shape
+        cut = [axis for axis, size in enumerate(shape) if after.shape[axis] != size]
+        if set(stride) != {1} or math.prod(after.shape[: max(cut, default=0)]) != 1:
+            _single(legalizer, call, index, begin, stride)
+            return
+        strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        start = sum(first * step for first, step in zip(begin, strides, strict=True))
+        name = f"{call.node.name}.{index}"
+        join(legalizer, name, result, after, [(source, start, after.size)])
+        return
+    height, width, channels = result_image(call, index)
+    image_shape(legalizer, source)
+    if stride[3] != 1:
+        _single(legalizer, call, index, begin, stride)
+        return
+    section = Section(
+        Run(height, source=begin[1], stride=stride[1]),
+        Run(width, source=begin[2], stride=stride[2]),
+        channels,
+        source=begin[3],
+    )
+    name = call.node.name if len(call.outputs) == 1 else f"{call.node.name}.{index}"
+    assemble(legalizer, name, result, after, [(source, section)])
+
+
+def _single(
+    legalizer: Legalizer, call: Call, index: int, begin: Sequence[int], stride: Sequence[int]
+) -> None:
+    """Every stride-th element of a box, where elements are not next to each other."""
+    source = legalizer.place(call.node.inputs[0] or "")
+    result = call.outputs[index]
+    if not keeps_bytes(legalizer.type(source), result.type):
+        raise UnsupportedError(f"{call.node.name!r} changes the quantization of single elements")
+    steps = distances(legalizer, source, call.type().shape)
+    take_elements(
+        legalizer,
+        call.node.name,
+        source,
+        (result.name, result.type),
+        sum(first * step for first, step in zip(begin, steps, strict=True)),
+        [step * distance for step, distance in zip(steps, stride, strict=True)],
+    )
+
+
+@legalizes("split")
+def _split(legalizer: Legalizer, call: Call) -> None:
+    attributes, begin = call.attributes(SplitAttributes), [0] * len(call.type().shape)
+    for index, size in enumerate(attributes.sizes):
+        _box(legalizer, call, index, begin, [1] * len(begin))
+        begin[attributes.axis] += size
+
+
+@legalizes("strided_slice")
+def _strided_slice(legalizer: Legalizer, call: Call) -> None:
+    attributes = call.attributes(StridedSliceAttributes)
+    _box(legalizer, call, 0, attributes.begin, attributes.stride)
+
+
+@legalizes("resize_nearest_neighbor")
+def _resize_nearest(legalizer: Legalizer, call: Call) -> None:
+    source = as_image(legalizer, call.node.inputs[0] or "")
+    height, width, channels = image_shape(legalizer, source)
+    attributes = call.attributes(ResizeAttributes)
+    numbers = np.arange(height * width).reshape(1, height, width, 1)
+    chosen = resize_nearest(numbers, attributes.size, attributes.sampling)[0, :, :, 0]
+    rows = runs((chosen[:, 0] // width).tolist())
+    columns = runs((chosen[0] % width).tolist())
+    name, result, after = call.node.name, call.node.outputs[0], call.result.type
+    if len(rows) * len(columns) > _MOST_SECTIONS:
+        # Rows first: there may be few sections along each axis.
+        before = legalizer.type(source)
+        type = replace(before, shape=(1, attributes.size[0], width, channels))
+        tall = temporary(legalizer, f"{result}.rows", type)
+        parts = [(source, Section(row, Run(width), channels)) for row in rows]
+        assemble(legalizer, tall, tall, type, parts)
+        source, rows = tall, [Run(attributes.size[0])]
+    parts = [(source, Section(row, column, channels)) for row in rows for column in columns]
+    assemble(legalizer, name, result, after, parts)
+
+
+@legalizes("space_to_depth")
+def _space_to_depth(legalizer: Legalizer, call: Call) -> None:
+    source = as_image(legalizer, call.node.inputs[0] or "")
+    height, width, channels = image_shape(legalizer, source)
+    block = call.attributes(BlockAttributes).block
+    parts = [
+        (
+            source,
+            Section(
+                Run(height // block, source=y, stride=block),
+                Run(width // block, source=x, stride=block),
+                channels,
+                target=channels * (block * y + x),
+            ),
+        )
+        for y in range(block)
+        for x in range(block)
+    ]
+    assemble(legalizer, call.node.name, call.node.outputs[0], call.result.type, parts)
+
+
+@legalizes("depth_to_space")
+def _depth_to_space(legalizer: Legalizer, call: Call) -> None:
+    source = as_image(legalizer, call.node.inputs[0] or "")
+    height, width, channels = image_shape(legalizer, source)
+    block = call.attributes(BlockAttributes).block
+    channels //= block * block
+    parts = [
+        (
+            source,
+            Section(
+                Run(height, target=y, step=block),
+                Run(width, target=x, step=block),
+                channels,
+                source=channels * (block * y + x),
+            ),
+        )
+        for y in range(block)
+        for x in range(block)
+    ]
+    assemble(legalizer, call.node.name, call.node.outputs[0], call.result.type, parts)

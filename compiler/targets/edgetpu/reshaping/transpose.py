@@ -1,0 +1,99 @@
+"""Transposition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.shape import TransposeAttributes
+from fitzroy.compiler.targets.edgetpu.layers.legalize import (
+    IMAGE_RANK,
+    RULES,
+    Legalizer,
+    legalizes,
+    several,
+)
+from fitzroy.compiler.targets.edgetpu.reshaping.elements import distances, take_elements
+from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_vector
+from fitzroy.compiler.targets.edgetpu.reshaping.shapes import keeps_bytes, temporary
+from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
+
+_MOST_IMAGES = 32
+"""Images that a result of more axes than an image has is made of, each by a gather of its own."""
+
+Axis = tuple[int, int]
+"""Extent of an axis of the result, and distance of its elements in the operand."""
+
+
+def _keeps_order(shape: Sequence[int], perm: Sequence[int]) -> bool:
+    """Whether only axes of one element change their places."""
+    moved = [axis for axis in perm if shape[axis] > 1]
+    return moved == sorted(moved)
+
+
+def _merged(axes: Sequence[Axis]) -> list[Axis]:
+    """Axes without those of one element, and with those as one that follow each other anyway."""
+    found: list[Axis] = []
+    for extent, step in axes:
+        if extent == 1:
+            continue
+        if found and found[-1][1] == extent * step:
+            found[-1] = found[-1][0] * extent, step
+        else:
+            found.append((extent, step))
+    return found
+
+
+@legalizes("transpose")
+def _transpose(legalizer: Legalizer, call: Call) -> None:
+    node, before, after = call.node, call.type(), call.result.type
+    perm = call.attributes(TransposeAttributes).perm
+    if not keeps_bytes(before, after):
+        raise UnsupportedError(f"transpose {node.name!r} changes the quantization")
+    if _keeps_order(before.shape, perm):
+        RULES["reshape"](legalizer, call)
+        return
+    source = legalizer.place(node.inputs[0] or "")
+    if not is_vector(legalizer, source) and legalizer.type(source).shape != before.shape:
+        source = as_vector(legalizer, source)
+    steps = distances(legalizer, source, before.shape)
+    strides = [steps[axis] for axis in perm]
+    if len(after.shape) <= IMAGE_RANK and not several(after):
+        take_elements(legalizer, node.name, source, (node.outputs[0], after), 0, strides)
+        return
+    _in_images(legalizer, call, source, _merged(list(zip(after.shape, strides, strict=True))))
+
+
+def _in_images(legalizer: Legalizer, call: Call, source: str, axes: Sequence[Axis]) -> None:
+    """A result of any axes as images of the last three of them, one after the other."""
+    name, after = call.result.name, call.result.type
+    inner = [(1, 0)] * (IMAGE_RANK - 1 - len(axes)) + list(axes[-(IMAGE_RANK - 1) :])
+    outer = list(axes[: -(IMAGE_RANK - 1)])
+    count = math.prod(extent for extent, _ in outer)
+    if count > _MOST_IMAGES:
+        raise UnsupportedError(
+            f"transpose {call.node.name!r} of {list(call.type().shape)} is made of {count} images "
+            f"of three axes: at most {_MOST_IMAGES}",
+            hint="transpose fewer axes at a time",
+        )
+    type = replace(after, shape=(1, *(extent for extent, _ in inner)))
+    parts = []
+    for number in range(count):
+        part = temporary(legalizer, f"{name}.{number}", type)
+        strides = [0, *(step for _, step in inner)]
+        first = _offset(outer, number)
+        take_elements(legalizer, part, source, (part, type), first, strides)
+        parts.append(part)
+    legalizer.views[name] = tuple(parts)
+
+
+def _offset(axes: Sequence[Axis], number: int) -> int:
+    """Distance of an element from the first one, by its number in the order of some axes."""
+    offset = 0
+    for extent, step in reversed(axes):
+        number, index = divmod(number, extent)
+        offset += index * step
+    return offset

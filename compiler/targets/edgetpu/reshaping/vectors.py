@@ -1,0 +1,298 @@
+"""Vectors, and linear copies of whole tensors: gathering, and changing the shape of tensors.
+
+An all-gather brings the parts of a tensor to tiles that need all of it. Every tile that owns some
+sends one message over the ring. Receivers stage messages, so that none waits for another, and put
+their words where they belong in a linear copy: rows, columns and channels in that order, channels
+filled up to words. Messages for which staging has no room go through two slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, mask_of
+from fitzroy.compiler.targets.edgetpu.instructions.sync import (
+    SLOTS,
+    WHOLE,
+    Condition,
+    full,
+    signed16,
+)
+from fitzroy.compiler.targets.edgetpu.kernels.queues import Sending
+from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume, unpack
+from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    LANES,
+    TILES,
+    WORD,
+    Image,
+    Placed,
+    Vector,
+    round_up,
+)
+from fitzroy.hw_models.isa.fields import TileFlag
+
+Loops = list[tuple[int, int]]
+"""Count and stride of loops, innermost first."""
+
+
+def linear_bytes(tensor: Placed) -> int:
+    """Bytes of a linear copy of a tensor."""
+    if isinstance(tensor, Vector):
+        return round_up(tensor.channels, WORD)
+    return tensor.rows.extent * tensor.columns.extent * tensor.depth
+
+
+# --- all-gather ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """What one tile sends.
+
+    Attributes:
+        tile: the tile.
+        base: narrow word of the first.
+        source: loops over the sender's words.
+        target: loops over the words of the linear copy.
+        offset: first word of the linear copy.
+        part: words of the last run, None if it is as long as the others.
+        words: how many words.
+    """
+
+    tile: int
+    base: int
+    source: Loops
+    target: Loops
+    offset: int
+    part: int | None
+    words: int
+
+    def walk(self, base: int, runs: Loops) -> Walk:
+        """Its words, as runs from one of them on."""
+        part = None if self.part is None else (self.part, "run")
+        word, run = runs
+        return walk(base, word=word, run=run, part=part)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the ring."""
+        return -(-self.words // LANES)
+
+    @property
+    def stays(self) -> bool:
+        """Whether published programs take such a message as a whole: a few rows, or one run."""
+        runs = [(count, stride) for count, stride in self.target if count > 1]
+        whole = all(stride == inner * step for (inner, step), (_, stride) in pairwise(runs))
+        return self.rows <= SLOTS or (whole and self.part is None)
+
+
+def _of_vector(vector: Vector, tile: int) -> _Message:
+    held = vector.held(tile)
+    whole, rest = (vector.lanes(held[end]) // WORD for end in (0, -1))
+    return _Message(
+        tile,
+        vector.base // WORD,
+        [(whole, 1), (len(held), LANES // WORD)],
+        [(whole, 1), (len(held), TILES * LANES // WORD)],
+        held[0] * LANES // WORD,
+        rest if rest != whole else None,
+        whole * (len(held) - 1) + rest,
+    )
+
+
+def _of_image(image: Image, tile: int) -> _Message:
+    height, width = image.area(tile)
+    (top, _), (left, _) = image.owned(tile)
+    words = image.depth // WORD
+    return _Message(
+        tile,
+        image.address(tile, top, left) // WORD,
+        [(words * width, 1), (height, image.pitch // WORD)],
+        [(words * width, 1), (height, words * image.columns.extent)],
+        words * (top * image.columns.extent + left),
+        None,
+        words * width * height,
+    )
+
+
+def _messages(tensor: Placed) -> list[_Message]:
+    """What tiles send, in order."""
+    if isinstance(tensor, Vector):
+        owners = [tensor.owner(block) for block in range(min(tensor.blocks, TILES))]
+        return [_of_vector(tensor, tile) for tile in owners]
+    return [_of_image(tensor, tile) for tile in range(TILES) if tensor.active(tile)]
+
+
+def _pieces(message: _Message) -> list[_Message]:
+    """A message as receivers take it: in pieces of whole rows that can stay, if there are such."""
+    if message.stays or message.part is not None:
+        return [message]
+    (run, _), (count, stride) = message.target
+    sizes = range(1, max(2, SLOTS * LANES // run + 1))
+    whole = [size for size in sizes if size * run % LANES == 0]
+    if not whole:
+        return [message]
+    size = whole[-1]
+    return [
+        replace(
+            message,
+            target=[(run, 1), (min(size, count - first), stride)],
+            offset=message.offset + first * stride,
+            words=run * min(size, count - first),
+        )
+        for first in range(0, count, size)
+    ]
+
+
+_MOST_STAGED = 96
+"""Wide rows in which messages stay until they have been taken."""
+
+
+def _taken(tensor: Placed) -> list[tuple[_Message, bool]]:
+    """Messages as receivers take them, and whether they stay in rows of their own."""
+    found, staged = list[tuple[_Message, bool]](), 0
+    for piece in chain.from_iterable(map(_pieces, _messages(tensor))):
+        stays = piece.stays and staged + piece.rows <= _MOST_STAGED
+        staged += piece.rows if stays else 0
+        found.append((piece, stays))
+    return found
+
+
+def _staged(tensor: Placed) -> int:
+    """Wide rows of messages that stay."""
+    return sum(piece.rows for piece, stays in _taken(tensor) if stays)
+
+
+def gather_rows(tensor: Placed) -> int:
+    """Wide rows that a gather takes: two slots of the sender, and those of the receivers."""
+    return 2 * SLOTS + _staged(tensor)
+
+
+def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]) -> None:
+    """Copy a whole tensor to tiles; a barrier must follow.
+
+    Args:
+        context: what layers find.
+        tensor: the tensor; a phase has begun since it was computed.
+        base: byte address of the linear copy, on all receivers.
+        receivers: tiles that get the copy.
+    """
+    builder, tiles = context.builder, mask_of(receivers)
+    for message in _messages(tensor):
+        _send(builder, message, tiles)
+    slots = builder.staging - 2 * SLOTS
+    taking = _Taking(builder, tiles, base // WORD, slots, slots - _staged(tensor))
+    for piece, stays in _taken(tensor):
+        if stays:
+            taking.stage(piece)
+        else:
+            taking.through_slots(piece)
+
+
+@dataclass(slots=True)
+class _Taking:
+    """Receivers of a gather, and what they have taken so far.
+
+    Attributes:
+        builder: the program.
+        tiles: mask of the receivers.
+        base: word of the linear copy.
+        slots: first wide row of two slots.
+        next_row: wide row of the next message that stays.
+        counted: what RING_READ_A has counted.
+        words: words of narrow memory.
+        passed: words that had been taken with the last message through slots.
+    """
+
+    builder: Builder
+    tiles: int
+    base: int
+    slots: int
+    next_row: int
+    counted: int = 0
+    words: int = 0
+    passed: int = 0
+
+    def stage(self, message: _Message) -> None:
+        """Take a message into rows of its own, and wait for nothing."""
+        # Published programs count one or two rows, or more of them as a whole.
+        few = message.rows <= SLOTS
+        rows = walk(self.next_row, row=(message.rows, 1))
+        self._take(message, rows, "row" if few else WHOLE)
+        self.next_row += message.rows
+        self.counted += message.rows if few else 1
+
+    def through_slots(self, message: _Message) -> None:
+        """Take a message through two slots."""
+        # All rows but the last one are whole.
+        taken = max(self.passed, self.words - LANES)
+        credit = Condition("row", TileFlag.WIDE_TO_NARROW, signed16(taken), LANES)
+        rows = walk(self.slots, row=(message.rows, 0), turn=("row", 1))
+        self._take(message, rows, "row", credit)
+        self.counted += message.rows
+        self.passed = self.words
+
+    def _take(
+        self, message: _Message, rows: Walk, counted: str, credit: Condition | None = None
+    ) -> None:
+        """Store a message in rows, of which an axis is counted, and take it from there."""
+        self.builder.emit(consume(0, rows, publish=counted, acquire=credit, tiles=self.tiles))
+        self.builder.emit(
+            unpack(
+                rows,
+                message.walk(self.base + message.offset, message.target),
+                publish="word",
+                acquire=[full(TileFlag.RING_READ_A, counted, before=self.counted)],
+                tiles=self.tiles,
+            )
+        )
+        self.words += message.words
+
+
+def _send(builder: Builder, message: _Message, receivers: int) -> None:
+    """The owner sends a message through two slots."""
+    words = message.walk(message.base, message.source)
+    sending = Sending(words, message.rows, builder.staging - SLOTS)
+    builder.emit(sending.pack(1 << message.tile))
+    builder.emit(sending.produce(message.tile, builder.tokens.turn(0, 1), receivers))
+
+
+# --- where vectors lie ---------------------------------------------------------------------------
+
+
+def is_vector(legalizer: Legalizer, name: str) -> bool:
+    """Whether a value lies in blocks of channels rather than as an image."""
+    place = legalizer.place(name)
+    for layer in legalizer.layers:
+        if layer.writes == place:
+            return layer.makes_vector
+    return len(legalizer.type(place).shape) != 4
+
+
+def families(layers: Sequence[Layer], tensors: Mapping[str, Placed]) -> dict[str, list[Vector]]:
+    """Vectors that begin on the same tile, by the name of each, if that may be any tile.
+
+    Operators that do not gather have their operands on the tiles of their results. What comes from
+    the infeed begins on the first tile.
+    """
+    members: dict[str, list[Vector]] = {
+        name: [tensor] for name, tensor in tensors.items() if isinstance(tensor, Vector)
+    }
+    made = {layer.writes for layer in layers if not layer.spreads}
+    pinned = {name for name in members if name not in made}
+    for layer in layers:
+        if layer.gathers:
+            continue
+        joined = [name for name in (*layer.reads, layer.writes) if name in members]
+        if layer.writes not in members:
+            pinned.update(joined)
+        together = list(dict.fromkeys(v for name in joined for v in members[name]))
+        for vector in together:
+            members[vector.name] = together
+    fixed = {vector.name for name in pinned for vector in members[name]}
+    return {name: family for name, family in members.items() if name not in fixed}

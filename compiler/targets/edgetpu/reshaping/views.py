@@ -1,0 +1,170 @@
+"""Values that are the elements of others, one after the other, without a place of their own.
+
+Reshaping, and joining vectors, moves nothing as long as nobody on the chip reads the result: the
+parts go to the host where they are, and the layout of the output gives their order. That is how
+the heads of detectors end, of several scales. Operators of single elements work on the parts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import TensorType
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.targets.edgetpu.layers.legalize import (
+    IMAGE_RANK,
+    RULES,
+    Legalizer,
+    legalizes,
+    puts_views,
+    several,
+)
+from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import copy_stage
+from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, as_vector, join_words, move
+from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
+from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
+    concatenate,
+    join,
+    keeps_bytes,
+    pointwise,
+    temporary,
+)
+from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
+
+
+@puts_views
+def put(legalizer: Legalizer, name: str) -> None:
+    """Give a view a place."""
+    parts, type = legalizer.views[name], legalizer.type(name)
+    flat = type if _lies_as_vector(type) else replace(type, shape=(1, type.size))
+    if len(parts) == 1:
+        vector = as_vector(legalizer, parts[0])
+    else:
+        vector = temporary(legalizer, f"{name}.joined", flat)
+        if not join_words(legalizer, vector, parts, vector):
+            ends = [(as_vector(legalizer, part), 0, legalizer.type(part).size) for part in parts]
+            join(legalizer, vector, vector, flat, ends)
+    if flat is type:
+        legalizer.aliases[name] = vector
+        return
+    legalizer.aliases[name] = temporary(legalizer, f"{name}.image", type)
+    move(legalizer, ToImage, legalizer.aliases[name], vector, legalizer.aliases[name])
+
+
+def _lies_as_vector(type: TensorType) -> bool:
+    return len(type.shape) != IMAGE_RANK or several(type) or math.prod(type.shape[:-1]) == 1
+
+
+def _works_on_parts(node: Node) -> bool:
+    return len(node.inputs) == 1 and OPS[node.op].elementwise
+
+
+def apply_to_parts(legalizer: Legalizer, call: Call) -> bool:
+    """Legalize an operator of single elements for each part of its operand, if that is a view."""
+    node, before, after = call.node, call.type(), call.result.type
+    parts = legalizer.views.get(node.inputs[0] or "") if node.inputs else None
+    if parts is None or not _works_on_parts(node):
+        return False
+    places = []
+    for number, part in enumerate(parts):
+        shape = legalizer.type(part).shape
+        own = temporary(legalizer, f"{node.outputs[0]}.{number}", replace(after, shape=shape))
+        single = Graph(legalizer.graph.name)
+        single.add_input(part, replace(before, shape=shape))
+        single.add_node(
+            replace(node, name=f"{node.name}.{number}", inputs=(part,), outputs=(own,)),
+            [legalizer.types[own]],
+        )
+        (only,) = single.nodes()
+        RULES[node.op](replace(legalizer, graph=single), Call.of(single, only))
+        places.append(legalizer.place(own))
+    legalizer.views[node.outputs[0]] = tuple(places)
+    return True
+
+
+@legalizes("reshape")
+def _reshape(legalizer: Legalizer, call: Call) -> None:
+    source, result = call.node.inputs[0] or "", call.node.outputs[0]
+    before, after = call.type(), call.result.type
+    if (before.dtype, before.quantization) != (after.dtype, after.quantization):
+        raise UnsupportedError(f"reshape {call.node.name!r} changes the quantization")
+    parts = legalizer.parts(source)
+    if len(parts) == 1 and _same(legalizer, parts[0], result, after):
+        legalizer.aliases[result] = parts[0]
+    else:
+        legalizer.views[result] = parts
+
+
+def _same(legalizer: Legalizer, place: str, result: str, after: TensorType) -> bool:
+    """Whether a place is that of a result of reshaping too."""
+    if is_vector(legalizer, place):
+        return _lies_as_vector(after)
+    graph = legalizer.graph
+    readers = {node.op for node in graph.consumers(result)}
+    # Fully connected layers read images in any shape.
+    anywhere = result not in graph.outputs and readers == {"fully_connected"}
+    return legalizer.type(place).shape == after.shape or (_lies_as_vector(after) and anywhere)
+
+
+@legalizes("concatenation")
+def _concatenation(legalizer: Legalizer, call: Call) -> None:
+    axis, after = call.attributes(ConcatenationAttributes).axis, call.result.type
+    names = [name or "" for name in call.node.inputs]
+    for name in names:
+        if legalizer.graph.value(name).is_constant:
+            raise UnsupportedError(f"{call.node.name!r} takes a constant, {name!r}")
+    in_order = math.prod(after.shape[:axis]) == 1
+    images = len(after.shape) == IMAGE_RANK and after.shape[0] == 1
+    if images and not (in_order and _needs_no_image(legalizer, call)):
+        concatenate(legalizer, call)
+        return
+    if not in_order:
+        _interleaved(legalizer, call, axis)
+        return
+    places = []
+    for number, part in enumerate(part for name in names for part in legalizer.parts(name)):
+        before = legalizer.type(part)
+        if not keeps_bytes(before, after):
+            own = f"{call.node.name}.{number}"
+            result = temporary(legalizer, own, replace(after, shape=before.shape))
+            pointwise(legalizer, own, part, result, copy_stage(before, after))
+            part = result
+        places.append(part)
+    legalizer.views[call.result.name] = tuple(places)
+
+
+def _interleaved(legalizer: Legalizer, call: Call, axis: int) -> None:
+    """Parts of several rows, as channels of images with a pixel for each row."""
+    rewriting, after = Rewriting.of(legalizer, call), call.result.type
+    rows = math.prod(after.shape[:axis])
+    names = [
+        rewriting.reshape(value.name, (1, *grid(rows), value.type.size // rows))
+        for value in (call.operand(index) for index in range(len(call.inputs)))
+    ]
+    type = replace(after, shape=(1, *grid(rows), after.size // rows))
+    joined = rewriting.emit("concatenation", names, type, ConcatenationAttributes(IMAGE_RANK - 1))
+    rewriting.reshape(joined, after.shape, result=call.result.name)
+    rewriting.run(legalizer)
+
+
+def _needs_no_image(legalizer: Legalizer, call: Call) -> bool:
+    """Whether images would be joined for nobody, or are vectors."""
+    graph = legalizer.graph
+
+    def goes_out(name: str) -> bool:
+        return all(
+            (_works_on_parts(node) or node.op == "reshape") and goes_out(node.outputs[0])
+            for node in graph.consumers(name)
+        )
+
+    parts = [part for name in call.node.inputs for part in legalizer.parts(name or "")]
+    return goes_out(call.result.name) or (
+        math.prod(call.result.type.shape[:-1]) == 1
+        and any(is_vector(legalizer, part) for part in parts)
+    )

@@ -1,0 +1,223 @@
+"""The scalar core and transfers with the host, measured in programs against published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from tests.compiler.edgetpu.test_convolution import chain, grow
+from tests.compiler.edgetpu.test_large import CASES
+from tests.compiler.edgetpu.test_streaming import Chain
+from tests.compiler.edgetpu.test_vectors import fully_connected
+from tests.compiler.edgetpu_models import differing_bytes, findings
+
+from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.targets.edgetpu.host import host_io, relay
+from fitzroy.compiler.targets.edgetpu.host.relay import Destination
+from fitzroy.compiler.targets.edgetpu.instructions import builder as building
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
+from fitzroy.compiler.targets.edgetpu.kernels import host_buffers
+from fitzroy.compiler.targets.edgetpu.layers import streaming
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.lowerings import softmax
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis, Image
+from fitzroy.compiler.targets.edgetpu.program.lower import lower
+from fitzroy.formats.darwinn import PackageFile
+from fitzroy.formats.object_file import SymbolKind
+from fitzroy.hw_models.edgetpu.envelope import PROPERTIES, Measured, Program, measured
+from fitzroy.hw_models.isa.program import disassemble
+from fitzroy.hw_models.isa.ring import RingProduce
+from fitzroy.hw_models.isa.stream import Outfeed
+from fitzroy.hw_models.isa.traversal import INFEED_BUFFER, Traversal, traversal
+from fitzroy.hw_models.isa.units import MOST_OUTFED, outfeed_words
+from fitzroy.linker.packages.darwinn import link
+
+I8, U8 = DType.INT8, DType.UINT8
+
+SLUGS = (
+    *("stored-word-infeed", "scalar-infeed-row", "scalar-infeed-rest", "waiting-scalar-infeeds"),
+    *("relay-fence", "push-run", "output-descriptor-place"),
+    *("output-descriptor-offset", "output-descriptor-size"),
+    *("special-unit-spacing", "special-unit-alone", "exponential-use", "reciprocal-use"),
+    *("scalar-load-alone", "store-spacing", "slot-register"),
+    *("infeed-base", "infeed-reach", "open-descriptors", "open-pops", "pop-requests"),
+    *("open-parameter-descriptors", "open-parameter-pops"),
+    *("descriptor-spacing", "descriptor-write"),
+    *("waiting-outfeeds", "waiting-infeeds", "waiting-parameter-infeeds"),
+    *("outfeed-length", "outfeed-loops"),
+)
+"""Properties of the scalar core and of transfers with the host."""
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+
+def image_of(shape: tuple[int, int, int], channels: int) -> Graph:
+    """A convolution."""
+    graph = chain(I8, shape)
+    grow(graph, "conv_2d", channels, (1, 1))
+    return graph
+
+
+def strided() -> Graph:
+    """An input that is larger than its buffer."""
+    graph = chain(U8, (430, 400, 3))
+    grow(graph, "conv_2d", 3, (2, 2), (4, 4))
+    return graph
+
+
+def softmax_of(count: int, *, inner: bool) -> Graph:
+    """A softmax, whose result goes to the host, or to a fully connected layer."""
+    graph = Graph("softmax")
+    x = graph.add_input("x", TensorType((1, count), I8, Quantization.per_tensor(0.1, 11)))
+    type = TensorType((1, count), I8, Quantization.per_tensor(1 / 256, -128))
+    y = graph.emit("softmax", [x], type, SoftmaxAttributes(1.0))
+    rng = np.random.default_rng(count)
+    graph.outputs = [fully_connected(graph, rng, y, 70, I8) if inner else y]
+    return graph
+
+
+def heads() -> Chain:
+    """Many small layers that come from the host."""
+    model = Chain((40,))
+    for channels in (70, 20, 90, 30, 64, 12, 80, 25, 66, 10):
+        model = model.dense(channels)
+    return model
+
+
+MODELS: dict[str, tuple[Callable[[], Graph], Options]] = {
+    "words": (lambda: image_of((2, 2, 3), 3), Options()),
+    "relayed": (lambda: image_of((75, 75, 4), 3), Options()),
+    "large input": (strided, Options()),
+    "strips of an input": (CASES["wide-kernel"][0], Options(narrow_bytes=CASES["wide-kernel"][1])),
+    "odd strips": (CASES["odd"][0], Options(narrow_bytes=CASES["odd"][1])),
+    "strips": (CASES["strided"][0], Options(narrow_bytes=CASES["strided"][1])),
+    "joined parts": (CASES["detector"][0], Options(narrow_bytes=CASES["detector"][1])),
+    "scratch": (CASES["unet"][0], Options(narrow_bytes=CASES["unet"][1])),
+    "long vector": (lambda: Chain((4500,)).dense(10).graph, Options()),
+    "softmax of few": (lambda: softmax_of(10, inner=False), Options()),
+    "softmax": (lambda: softmax_of(500, inner=False), Options()),
+    "softmax in portions": (lambda: softmax_of(7300, inner=False), Options()),
+    "softmax of few inside": (lambda: softmax_of(70, inner=True), Options()),
+    "softmax inside": (lambda: softmax_of(1100, inner=True), Options()),
+    "streamed": (lambda: heads().graph, Options(parameter_rows=0)),
+    "streamed in blocks": (lambda: Chain((300,)).dense(1100).graph, Options(parameter_rows=0)),
+}
+
+
+def compiled(name: str) -> PackageFile:
+    make, options = MODELS[name]
+    (package,) = link([lower(make(), options)])
+    return package
+
+
+def values(package: PackageFile) -> dict[str, Measured]:
+    """The properties of a package's main program."""
+    streams = package.main.instruction_bitstreams or ()
+    chunks = [disassemble(np.asarray(stream.bitstream).tobytes()) for stream in streams]
+    return measured(Program.of(chunks), [PROPERTIES[slug] for slug in SLUGS])
+
+
+@cache
+def known(name: str) -> dict[str, Measured]:
+    return values(compiled(name))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MODELS)
+def test_programs_stay_where_published_programs_are(name: str) -> None:
+    outside = {slug: str(item.worst) for slug, item in known(name).items() if item.outside}
+    assert outside == {}
+
+
+@pytest.mark.long
+def test_all_properties_are_measured() -> None:
+    assert {slug for name in MODELS for slug in known(name)} == set(SLUGS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MODELS)
+def test_results_are_right(name: str) -> None:
+    package = compiled(name)
+    assert differing_bytes(MODELS[name][0](), package, (1,)) == 0
+    assert [str(finding) for finding in findings(package)] == []
+
+
+# --- decisions undone ----------------------------------------------------------------------------
+
+
+def plain_infeed(memory: object, units: int, position: int) -> Traversal:
+    """An infeed that begins at its position in the stream."""
+    return traversal(position, [(units, 1)], rank=INFEED_BUFFER.rank)
+
+
+def pushed_one_by_one(
+    builder: Builder,
+    messages: Sequence[tuple[RingProduce, int]],
+    size: int,
+    destination: Destination,
+) -> None:
+    """Every piece is pushed when it has come."""
+    del size
+    for message, words in messages:
+        builder.emit(message)
+        builder.emit(Outfeed(buffer=outfeed_words(words), row_words=64))
+        relay._push(builder, words, words, destination)
+
+
+UNDONE: dict[str, tuple[str, object, str, object]] = {
+    "output-descriptor-offset": ("relayed", relay, "PART_BYTES", 8),
+    "push-run": ("words", host_io, "relay", pushed_one_by_one),
+    "relay-fence": ("words", host_io, "relay", pushed_one_by_one),
+    "infeed-base": ("large input", host_buffers, "infeed_units", plain_infeed),
+    "descriptor-spacing": ("scratch", building, "DESCRIPTOR_BUNDLES", 0),
+    "descriptor-write": ("streamed in blocks", building, "DESCRIPTOR_BUNDLES", 0),
+    "open-parameter-descriptors": ("streamed in blocks", streaming, "MOST_OPEN", 99),
+    "waiting-outfeeds": (
+        "softmax inside", building, "_OUTFEEDS", replace(building._OUTFEEDS, most=99),
+    ),
+    "waiting-infeeds": ("long vector", building, "_INFEEDS", replace(building._INFEEDS, most=99)),
+    "reciprocal-use": ("softmax", softmax, "_RECIPROCAL_BUNDLES", 2),
+    "slot-register": ("softmax", softmax, "_TAKEN", (17, 18, 19, 20)),
+    "scalar-infeed-row": ("softmax inside", softmax, "_SENT_WORDS", 16),
+}  # fmt: skip
+"""By property: a program, and a decision that is undone."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("slug", UNDONE)
+def test_decisions_that_are_undone_show(slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, owner, attribute, value = UNDONE[slug]
+    assert not known(name)[slug].outside
+    monkeypatch.setattr(owner, attribute, value)
+    assert values(compiled(name))[slug].outside
+
+
+# --- long outfeeds -------------------------------------------------------------------------------
+
+
+def test_long_pieces_are_several_outfeeds_of_whole_rows() -> None:
+    """A tile sends up to 192 KiB, more than what published outfeeds take."""
+    rows, columns, depth = 150, 150, 8
+
+    def axis(extent: int) -> Axis:
+        owned = ((0, extent), (extent, extent), (extent, extent), (extent, extent))
+        return Axis(extent, owned, owned)
+
+    image = Image("image", axis(rows), axis(columns), depth, 0, 0)
+    builder = Builder()
+    host_io.send_image(builder, image, image, Destination(SymbolKind.OUTPUT, "y", last=True))
+    taken = [item for _, _, item in builder.program if isinstance(item, Outfeed)]
+    units = [item.buffer.steps for item in taken if item.to_host]
+    assert units == [MOST_OUTFED, rows * columns * depth // 8 - MOST_OUTFED]
+    assert units[0] * 8 % 256 == 0
+    # The message is handed to its tile as soon as the first outfeed waits for it: a second one may
+    # find the queue full.
+    host = [item for item in taken if item.to_host]
+    order = [item for _, _, item in builder.program if isinstance(item, Outfeed | RingProduce)]
+    assert [type(item) for item in order[order.index(host[0]) :]] == [Outfeed, RingProduce, Outfeed]

@@ -1,0 +1,241 @@
+"""What the code generator finds out late: the host runs that operator, the chip the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.compiler.edgetpu.test_convolution import chain, grow, image
+from tests.compiler.edgetpu_models import differences
+from tests.support import corpus_path
+
+from fitzroy.base.errors import CapacityError, FormatError, InternalError
+from fitzroy.base.types import DType
+from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
+from fitzroy.compiler.frontends.tflite import export_model
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.shape import TransposeAttributes
+from fitzroy.compiler.targets.edgetpu.host import host_io
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
+from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.layers.refusal import (
+    CAPACITY,
+    ENCODING,
+    Refused,
+    refusing,
+)
+from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
+from fitzroy.compiler.targets.edgetpu.partition.divide import concerned
+from fitzroy.compiler.targets.edgetpu.program import lower
+from fitzroy.formats import tflite
+from fitzroy.hw_models.isa.fence import TileFence
+from fitzroy.hw_models.isa.traversal import BYTES
+
+I8 = DType.INT8
+
+
+def convolutions(count: int, channels: int = 24) -> Graph:
+    """Convolutions one after the other."""
+    graph = chain(I8, (12, 12, 8))
+    for number in range(count):
+        grow(graph, "conv_2d", channels, (3, 3), seed=number)
+    return graph
+
+
+def compiled(graph: Graph, tmp_path: Path, **more: Any) -> EdgeTpuCompilation:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(tflite.write_model(export_model(graph)))
+    return compile_edgetpu(path, costs=None, **more)
+
+
+def left(result: EdgeTpuCompilation) -> list[tuple[str, str]]:
+    """Results of the operators on the host, and the codes of their reasons."""
+    reasons = {reject.where: reject.code for reject in result.reasons}
+    return [
+        (node.outputs[0], next(code for where, code in reasons.items() if repr(node.name) in where))
+        for node in result.unmapped
+    ]
+
+
+def assert_right(result: EdgeTpuCompilation) -> None:
+    for part in result.segments:
+        assert not differences(part.segment.graph, part.package, 3)
+
+
+# --- where refusals come from --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CapacityError("too much", reason="2 of 1"), CAPACITY),
+        (FormatError("'9' is not a loop of 3 bits"), ENCODING),
+    ],
+)
+def test_an_operator_that_cannot_be_emitted_stays_on_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: str
+) -> None:
+    graph = convolutions(4)
+    emit, second = Convolution.emit, [node.outputs[0] for node in graph.nodes()][1]
+
+    def limited(self: Convolution, context: Context) -> None:
+        if self.writes == second:
+            raise error
+        emit(self, context)
+
+    monkeypatch.setattr(Convolution, "emit", limited)
+    result = compiled(graph, tmp_path)
+    assert left(result) == [(second, code)]
+    assert len(result.segments) == 2
+    assert_right(result)
+    assert result.data == compiled(graph, tmp_path).data
+
+
+@pytest.mark.long
+def test_an_operator_whose_instructions_do_not_encode_stays_on_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = strided()
+    plain = compiled(graph, tmp_path)
+    assert not plain.unmapped
+    assert_right(plain)
+
+    # As if loops that run once kept strides that do not fit.
+    monkeypatch.setattr(Walk, "bytes", property(lambda walk: walk.traversal(BYTES)))
+    result = compiled(graph, tmp_path)
+    assert left(result) == [(graph.outputs[0], ENCODING)]
+    (reason,) = result.reasons
+    assert "does not encode" in reason.what
+    assert "is not a loop of 18 bits" in reason.what
+
+
+def test_a_loop_that_is_too_long_stays_on_the_host(tmp_path: Path) -> None:
+    graph = convolutions(2)
+    (kept,), tall = graph.outputs, graph.add_input("tall", image((1, 70_000, 1, 3), I8))
+    added = graph.emit("add", [tall, tall], graph.type(tall), ActivationAttributes())
+    graph.outputs = [kept, added]
+    result = compiled(graph, tmp_path)
+    assert left(result) == [(added, ENCODING)]
+    assert len(result.mapped) == 2
+    assert_right(result)
+    (reason,) = result.reasons
+    assert "17500 is not a count of 1 to 16384" in reason.what
+    assert reason.hint
+
+
+def strided() -> Graph:
+    """A convolution, and another one whose stride is as large as its image."""
+    graph = chain(I8, (512, 512, 3))
+    grow(graph, "conv_2d", 4, (1, 1))
+    grow(graph, "conv_2d", 8, (1, 1), (512, 512))
+    return graph
+
+
+def test_what_belongs_to_no_operator_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(builder: Builder, row: int, words: int) -> None:
+        builder.emit(TileFence(tiles=1 << 16, idle=0))
+
+    monkeypatch.setattr(host_io, "identity", wrong)
+    with pytest.raises(InternalError, match="the program does not encode"):
+        lower.lower(convolutions(1))
+
+
+def test_an_operator_without_memory_stays_on_the_host(tmp_path: Path) -> None:
+    graph = convolutions(2)
+    (x,) = graph.outputs
+    moved = graph.emit("transpose", [x], graph.type(x).with_shape((1, 24, 12, 12)), _turned())
+    graph.outputs = [moved]
+    grow(graph, "conv_2d", 8, (3, 3))
+    # The transposition needs a copy of the whole tensor on every tile.
+    result = compiled(graph, tmp_path, generator=Options(narrow_bytes=3500))
+    assert left(result) == [(moved, CAPACITY)]
+    assert len(result.mapped) == 3
+    assert_right(result)
+    assert "of 3500 bytes of narrow memory" in result.reasons[0].what
+
+
+def _turned() -> TransposeAttributes:
+    return TransposeAttributes((0, 3, 1, 2))
+
+
+def test_the_layer_that_cannot_run_in_strips_is_refused() -> None:
+    graph = convolutions(2)
+    (x,) = graph.outputs
+    graph.outputs = [
+        graph.emit("transpose", [x], graph.type(x).with_shape((1, 24, 12, 12)), _turned())
+    ]
+    with pytest.raises(Refused) as caught:
+        lower.lower(graph, Options(narrow_bytes=3500))
+    assert caught.value.operators == (graph.nodes()[-1].name,)
+
+
+# --- division ------------------------------------------------------------------------------------
+
+
+def test_a_refusal_of_an_input_concerns_its_readers() -> None:
+    graph = convolutions(2)
+    first, second = graph.nodes()
+    assert set(concerned(graph, Refused([graph.inputs[0]], "x"))) == {first.name}
+    assert set(concerned(graph, Refused([second.name], "x", code="other"))) == {second.name}
+    assert [
+        item.rule
+        for item in concerned(graph, Refused([second.name], "x", code="other"))[second.name]
+    ] == ["other"]
+
+
+def test_refusals_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, asked = convolutions(5), []
+
+    def never(self: Builder, bundles: int) -> None:
+        asked.append(bundles)
+        raise CapacityError("no room")
+
+    monkeypatch.setattr("fitzroy.compilation.edgetpu._MOST_DIVISIONS", 3)
+    monkeypatch.setattr(Convolution, "emit", lambda self, context: never(context.builder, 1))
+    with pytest.raises(CapacityError, match="no room"):
+        compiled(graph, tmp_path)
+    assert len(asked) == 3
+
+
+def test_errors_within_become_refusals() -> None:
+    with pytest.raises(Refused) as caught, refusing("a"):
+        raise CapacityError("too much", reason="2 of 1", hint="less")
+    assert (caught.value.operators, caught.value.reason) == (("a",), "2 of 1")
+    with pytest.raises(Refused) as outer, refusing("b"):
+        raise caught.value
+    assert outer.value.operators == ("a",)
+
+
+# --- models --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "operators"),
+    [("model_stride_512x512x3", 1), ("model_padding_stride_512x256x3", 2)],
+)
+def test_models_with_large_strides(name: str, operators: int) -> None:
+    path = corpus_path().parent / f"study/models/{name}.tflite"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    result = compile_edgetpu(path)
+    assert len(result.mapped) == operators
+    assert_right(result)
+
+
+@pytest.mark.slow
+def test_a_detector_keeps_all_but_a_few_operators_on_the_chip() -> None:
+    path = corpus_path().parent / "study/models/yolov5nu_352_full_integer_quant.tflite"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    result = compile_edgetpu(path)
+    assert len(result.unmapped) <= 9
+    assert {reason.where.split()[0] for reason in result.reasons} == {
+        node.op for node in result.unmapped
+    }
+    last = result.segments[-1]
+    assert {"softmax", "mul"} <= {node.op for node in last.segment.nodes}
+    assert not differences(last.segment.graph, last.package, 3)
