@@ -254,7 +254,7 @@ def _runner(data: bytes, file: str, kind: FileKind, options: Options, stack: Exi
     if compiled or (kind is FileKind.TFLITE and options.runtime is RuntimeChoice.LITERT):
         return _interpreter_runner(file, options, compiled, stack)
     if kind in (FileKind.TFLITE, FileKind.GRAPH_TEXT):
-        return _model_runner(file, options)
+        return _model_runner(file, kind, options, stack)
     if kind is FileKind.MODULE:
         return _module_runner(file, options, stack)
     return _program_runner(data, file, kind, options, stack)
@@ -274,8 +274,10 @@ def _refuse(what: str, given: Mapping[str, object], path: str) -> None:
             raise UsageError(f"{name} has no meaning for {what}", where=path)
 
 
-def _model_runner(path: str, options: Options) -> Runner:
+def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:
+    """A model by its reference semantics; LiteRT computes operators that have none."""
     import fitzroy
+    from fitzroy.compiler.ops.opaque import opaque_nodes
     from fitzroy.hw_models.numerics import Arithmetic
 
     given = {
@@ -288,6 +290,8 @@ def _model_runner(path: str, options: Options) -> Runner:
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     arithmetic = Arithmetic[choice.name]
     graph = fitzroy.load(path)
+    if kind is FileKind.TFLITE and opaque_nodes(graph):
+        return _interpreter_runner(path, options, False, stack)
 
     def evaluate(values: Sequence[Array]) -> list[Array]:
         results = fitzroy.evaluate(graph, dict(zip(graph.inputs, values, strict=True)), arithmetic)
@@ -316,14 +320,16 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
     if options.runtime in (RuntimeChoice.EXECUTORCH, RuntimeChoice.ORACLE):
         given["--runtime"] = options.runtime
     _refuse("a model", given, path)
+    host = Host.LITERT if options.runtime is RuntimeChoice.LITERT else Host.REFERENCE
+    choice = options.arithmetic or ArithmeticChoice.XNNPACK
     how, device = _LITERT, None
     if compiled:
         device = stack.enter_context(options.device.open())
         how = device.description
     else:
         options.device.refuse(path)
-    host = Host.LITERT if options.runtime is RuntimeChoice.LITERT else Host.REFERENCE
-    choice = options.arithmetic or ArithmeticChoice.XNNPACK
+        if host is Host.REFERENCE:
+            how = f"numpy with the rounding of {_ROUNDING[choice]}, and {_LITERT}"
     interpreter = Interpreter(path, device=device, host=host, arithmetic=Arithmetic[choice.name])
     graph = interpreter.graph
 
