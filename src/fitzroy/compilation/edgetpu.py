@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ from fitzroy.compilation.loading import load
 from fitzroy.compiler.frontends.frontend import frontend_for
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.partition import HOST, Placement, Rejects, title
+from fitzroy.compiler.partition import HOST, Decided, Placement, Rejects, diagnose, title
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import CAPACITY, Refused
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS
@@ -349,6 +350,8 @@ def compile_segments(
         CapacityError: no part of a segment fits the chip.
     """
     source = _source(model)
+    if not source.quantized:
+        raise _unmappable(source, refusals(source.graph, generator))
     progress("timing the whole model")
     times = _times(source, generator) if count > 1 else {}
     segments = consecutive(source.graph, count, generator, costs or COSTS, times)
@@ -514,11 +517,7 @@ class _Draft:
         """
         draft = cls(source, generator, costs, refusals(source.graph, generator))
         if not draft.divide():
-            raise UnsupportedError(
-                "no operator can be mapped to the Edge TPU",
-                rejects=[reject for placement in draft.divided for reject in placement.rejects],
-                where=source.path,
-            )
+            raise _unmappable(source, draft.rejects)
         return draft
 
     def divide(self) -> bool:
@@ -591,6 +590,36 @@ class _Draft:
             tuple(self.placements),
             0.0,
         )
+
+
+def _unmappable(source: Source, rejected: Mapping[str, Rejects]) -> UnsupportedError:
+    """The error for a model of which nothing can be on the chip, with the reason of each operator.
+
+    Args:
+        source: the model.
+        rejected: why nodes cannot be on the chip, by name.
+    """
+    rejects = [
+        item
+        for node in source.graph.nodes()
+        for item in diagnose(source.graph, node, Decided(NAME, rejected))
+    ]
+    if source.quantized:
+        what, hint = "no operator can be mapped to the Edge TPU", ""
+    else:
+        what = "the model computes with real numbers, and the Edge TPU with integers of 8 bits"
+        hint = quantize_command(source.path)
+    return UnsupportedError(what, rejects=rejects, where=source.path, hint=hint)
+
+
+def quantize_command(path: str) -> str:
+    """What makes a model of real numbers one that the Edge TPU can compute, as a command line.
+
+    Args:
+        path: the model's file.
+    """
+    output = f"{os.path.splitext(os.path.basename(path))[0]}_quant.tflite"
+    return f"fitzroy quantize {shlex.quote(path)} --calibrate DIR -o {shlex.quote(output)}"
 
 
 _MOST_DIVISIONS = 24
