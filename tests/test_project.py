@@ -38,11 +38,26 @@ def test_every_folder_with_code_is_a_package() -> None:
             assert (module.parent / "__init__.py").exists(), module
 
 
+def test_data_files_are_packaged() -> None:
+    data = PROJECT["tool"]["setuptools"]["package-data"]
+    declared = {(package, name) for package, names in data.items() for name in names}
+    found = {("*", "py.typed")}
+    for package, folder in PROJECT["tool"]["setuptools"]["package-dir"].items():
+        for file in (ROOT / folder).rglob("*.*"):
+            parts = file.relative_to(ROOT / folder).parts[:-1]
+            if file.is_file() and file.suffix not in {".py", ".pyc", ".typed"}:
+                found.add((".".join((package, *parts)), file.name))
+    assert found == declared
+
+
 def test_links_for_static_tools_lead_to_the_folders() -> None:
-    for name in ("compiler", "driver", "hw_models", "linker"):
-        link = ROOT / "src" / "fitzroy" / name
-        assert link.is_symlink()
-        assert link.resolve() == ROOT / name
+    folders = PROJECT["tool"]["setuptools"]["package-dir"]
+    top = {name for name in folders.values() if "/" not in name}
+    assert top == {"base", "compiler", "driver", "formats", "hw_models", "linker"}
+    package = ROOT / "src" / "fitzroy"
+    assert {path.name for path in package.iterdir() if path.is_symlink()} == top
+    for name in top:
+        assert (package / name).resolve() == ROOT / name
 
 
 def test_generated_pages_are_current() -> None:
