@@ -73,11 +73,17 @@ def explain(
 ) -> None:
     """Show where every operator would run, and every reason why not on the first target.
 
-    Exits with 4 when some operator can run nowhere; the table is complete all the same.
+    For the Edge TPU, programs are made, which takes as long as to compile the model: some limits
+    show only there. Exits with 4 when some operator can run nowhere; the table is complete all the
+    same.
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs
-    from fitzroy.compilation.edgetpu import demand_uncompiled, has_quantized_activations
+    from fitzroy.compilation.edgetpu import (
+        demand_uncompiled,
+        has_quantized_activations,
+        quantize_command,
+    )
     from fitzroy.compiler.targets.edgetpu.target import EdgeTpu
     from fitzroy.compiler.targets.executorch.target import Xnnpack
     from fitzroy.compiler.targets.target import TARGETS
@@ -93,18 +99,25 @@ def explain(
     settings: dict[str, Any] = dict(option_values(option))
     if target == Xnnpack.name:
         settings = {"uint8": xnnpack.uint8, **settings}
-    legalized, placements = fitzroy.explain(graph, target=target, **settings)
+    with terminal.working("explaining") as progress:
+        legalized, placements = fitzroy.explain(graph, target=target, progress=progress, **settings)
     layers = TARGETS.get(target).parts(legalized, placements)
     rows = explain_rows(graph, legalized, placements, layers)
     error = _refusal(rows, model)
+    real = target == EdgeTpu.name and not has_quantized_activations(graph)
+    command = quantize_command(model) if real else ""
     if json:
         entries = [_entry(row) for row in rows]
         document: dict[str, Any] = {"model": model, "target": target, "operators": entries}
+        document["next"] = command or None
         if error is not None:
             document["error"] = error_document(error)
         terminal.document(document)
     else:
         _show(terminal, rows, target)
+        if command:
+            terminal.line()
+            terminal.line(f"the model computes with real numbers; next: {command}")
         if error is not None:
             terminal.line()
             terminal.error(UnsupportedError(error.what, where=error.where, hint=error.hint))

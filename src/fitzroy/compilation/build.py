@@ -11,7 +11,7 @@ from typing import Any
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.compilation.documents import forms
-from fitzroy.compilation.edgetpu import Source, compile_edgetpu
+from fitzroy.compilation.edgetpu import Source, compile_edgetpu, placed
 from fitzroy.compilation.edgetpu_options import costs_of, generator_options, link_options
 from fitzroy.compilation.loading import Model, load
 from fitzroy.compilation.log import Log
@@ -191,16 +191,28 @@ def explain(
     *,
     target: str = "xnnpack",
     outputs: Sequence[str] = (),
+    progress: Callable[[str], None] = lambda step: None,
     **settings: object,
 ) -> tuple[Graph, tuple[Placement, ...]]:
     """The legalized graph of a model and where each of its nodes would run.
 
     Unlike `compile`, this does not fail when some operator cannot be placed. For the target
-    ``edgetpu``, the graph is as it was, and the rest runs on the ``host``.
+    ``edgetpu``, the graph is as it was, and the rest runs on the ``host``; programs are made, since
+    they show limits that no rule knows.
+
+    Args:
+        model: a path, or a graph.
+        target: what it would be compiled for.
+        outputs: as for `compile`.
+        progress: as for `compile`.
+        settings: as for `compile`.
     """
     chosen = TARGETS.get(target)
     options = chosen.chosen(settings)
     legalized = run_passes(_graph(model, outputs), chosen.passes(options))
+    if isinstance(options, EdgeTpuOptions):
+        generator, costs = generator_options(options), costs_of(options)
+        return legalized, placed(legalized, generator=generator, costs=costs, progress=progress)
     return legalized, tuple(chosen.place(legalized, options))
 
 

@@ -5,42 +5,37 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from fitzroy.base.diagnostics import Diagnostic, Severity
-from fitzroy.base.errors import CapacityError, FitzroyError, UnsupportedError
+from fitzroy.base.diagnostics import Diagnostic
+from fitzroy.base.errors import CapacityError, UnsupportedError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import DType
+from fitzroy.compilation.drafts import Draft, lower_together, prefixed
 from fitzroy.compilation.loading import load
 from fitzroy.compiler.frontends.frontend import frontend_for
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.partition import HOST, Decided, Placement, Rejects, diagnose, title
+from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
-from fitzroy.compiler.targets.edgetpu.layers.refusal import CAPACITY, Refused
-from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
 from fitzroy.compiler.targets.edgetpu.partition.divide import (
     NAME,
     Segment,
-    concerned,
     consecutive,
-    divide,
-    refusals,
 )
 from fitzroy.compiler.targets.edgetpu.program.confirmation import (
     UnconfirmedError,
     refuse_unconfirmed,
 )
-from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows
 from fitzroy.compiler.targets.edgetpu.program.stages import Emitted, Form, Legalized
 from fitzroy.execution.estimate import estimate, steps
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile, write_package
 from fitzroy.formats.detect import FileKind
-from fitzroy.formats.object_file import ObjectFile, Resources
+from fitzroy.formats.object_file import ObjectFile
 from fitzroy.formats.submodel import submodel
 from fitzroy.linker.packages.darwinn import LinkOptions, link
 from fitzroy.report.forms import instructions
@@ -250,7 +245,6 @@ def compile_edgetpu(
         FormatError: the file is malformed.
         UnsupportedError: the model is compiled already, or no operator can be mapped; with the
             reason of each.
-        CapacityError: no part of the model fits the chip.
     """
     (result,) = compile_together(
         [model], options=options, generator=generator, costs=costs, progress=progress
@@ -284,7 +278,6 @@ def compile_together(
             reason of each.
         UnconfirmedError: a model needs what is neither published nor confirmed, and only that may
             be used.
-        CapacityError: no part of a model fits the chip.
     """
     start = time.perf_counter()
     sources = [_source(model) for model in models]
@@ -309,8 +302,15 @@ def _together(
     progress: Callable[[str], None],
 ) -> list[EdgeTpuCompilation]:
     """Compile models that share a chip, with the same options for all."""
-    drafts = [_Draft.of(source, generator, costs) for source in sources]
-    _lower(drafts, generator, progress)
+    drafts = [Draft.of(source.graph, source.path, generator, costs) for source in sources]
+    for source, draft in zip(sources, drafts, strict=True):
+        if not draft.parts:
+            raise _unmappable(source, draft.divided)
+    lower_together(drafts, generator, progress)
+    for source, draft in zip(sources, drafts, strict=True):
+        if not draft.segments:
+            unconfirmed = isinstance(draft.failure, UnconfirmedError)
+            raise draft.failure if unconfirmed else _unmappable(source, draft.placements)
     progress("linking")
     linked = link([item for draft in drafts for item in draft.objects], options)
     if generator.confirmed is not None:
@@ -318,7 +318,38 @@ def _together(
         every = (instruction for _, instruction in instructions(linked))
         refuse_unconfirmed(every, generator.confirmed, "the linked program")
     packages = iter(linked)
-    return [draft.finished([next(packages) for _ in draft.objects]) for draft in drafts]
+    return [
+        _finished(source, draft, [next(packages) for _ in draft.objects])
+        for source, draft in zip(sources, drafts, strict=True)
+    ]
+
+
+def placed(
+    graph: Graph,
+    *,
+    generator: Options = DEFAULT,
+    costs: Costs | None = COSTS,
+    progress: Callable[[str], None] = lambda _: None,
+) -> tuple[Placement, ...]:
+    """Where the operators of a model run, as `compile_edgetpu` finds out by making its programs.
+
+    Args:
+        graph: the model.
+        generator: as for `compile_edgetpu`.
+        costs: as for `compile_edgetpu`.
+        progress: is told what is being done.
+
+    Returns:
+        All groups of nodes in order, with the reasons of those that stay on the host.
+    """
+    draft = Draft.of(graph, graph.name, generator, costs)
+    try:
+        lower_together([draft], generator, progress)
+    except UnconfirmedError:
+        return placed(
+            graph, generator=replace(generator, conservative=True), costs=costs, progress=progress
+        )
+    return tuple(draft.placements)
 
 
 def compile_segments(
@@ -347,11 +378,10 @@ def compile_segments(
         FormatError: the file is malformed.
         UnsupportedError: the model is compiled already, or no operator of a segment can be mapped;
             with the reason of each.
-        CapacityError: no part of a segment fits the chip.
     """
     source = _source(model)
     if not source.quantized:
-        raise _unmappable(source, refusals(source.graph, generator))
+        raise _unmappable(source, Draft.of(source.graph, source.path, generator, costs).divided)
     progress("timing the whole model")
     times = _times(source, generator) if count > 1 else {}
     segments = consecutive(source.graph, count, generator, costs or COSTS, times)
@@ -361,7 +391,7 @@ def compile_segments(
             options=options,
             generator=generator,
             costs=costs,
-            progress=_prefixed(f"segment {number} of {count}", progress),
+            progress=prefixed(f"segment {number} of {count}", progress),
         )
         for number, segment in enumerate(segments)
     )
@@ -385,10 +415,6 @@ def _times(source: Source, generator: Options) -> dict[str, float]:
     return found
 
 
-def _prefixed(prefix: str, progress: Callable[[str], None]) -> Callable[[str], None]:
-    return lambda text: progress(f"{prefix}: {text}")
-
-
 def _segment_source(source: Source, segment: Segment, name: str) -> Source:
     """A segment as a model of its own."""
     graph = segment.graph
@@ -397,218 +423,27 @@ def _segment_source(source: Source, segment: Segment, name: str) -> Source:
     return Source(path, source.size, model, import_model(model, path=path))
 
 
-def _lower(drafts: Sequence[_Draft], generator: Options, progress: Callable[[str], None]) -> None:
-    """Make programs of all parts of all models, which share the rows of one chip.
-
-    Raises:
-        CapacityError: no part of a model fits.
-    """
-    least: list[int] | None = None
-    while True:
-        if least is None:
-            graphs = [part.graph for draft in drafts for part in draft.parts]
-            least = [_least_rows(graph, generator) for graph in graphs] if len(graphs) > 1 else [0]
-        chip = _Chip(generator, list(least))
-        for draft in drafts:
-            name = draft.source.path
-            said = progress if len(drafts) == 1 else _prefixed(name, progress)
-            if not draft.lower(chip, said):
-                # Its parts are others now.
-                least = None
-                break
-        else:
-            if chip.disjoint or chip.staging <= generator.staging:
-                return
-            # What a later program needs for data, an earlier one has given to parameters.
-            generator = replace(generator, staging=chip.staging)
+def _finished(source: Source, draft: Draft, packages: Sequence[PackageFile]) -> EdgeTpuCompilation:
+    """A model with the packages of its programs."""
+    parts = zip(draft.segments, draft.objects, packages, draft.forms, strict=True)
+    embedded = list(map(_embedded, draft.segments, packages))
+    return EdgeTpuCompilation(
+        tflite.write_model(custom_op.embed(source.model, embedded)),
+        source,
+        tuple(MappedSegment(*part) for part in parts),
+        tuple(draft.placements),
+        0.0,
+    )
 
 
-def _least_rows(graph: Graph, generator: Options) -> int:
-    """The fewest rows in which a program has all of its parameters; 0 if it will not fit anyhow."""
-    try:
-        return parameter_rows(graph, generator)
-    except (CapacityError, UnsupportedError):
-        return 0
-
-
-@dataclass
-class _Chip:
-    """What programs that are generated together have taken of a chip.
-
-    Attributes:
-        options: how the next program is generated.
-        least: the fewest rows that the parameters of each program to come need.
-        staging: rows at the top that some program uses for data.
-    """
-
-    options: Options
-    least: list[int]
-    staging: int = 0
-
-    @property
-    def disjoint(self) -> bool:
-        """Whether no parameters lie in rows for data."""
-        return max(self.options.taken) <= WIDE_ROWS - self.staging
-
-    def lower(self, graph: Graph, forms: list[Form]) -> ObjectFile:
-        """The program of the next graph.
-
-        It may take rows that no later program needs, and those that it needs itself before any
-        later one gets some.
-
-        Raises:
-            CapacityError: it does not fit.
-        """
-        own, options = self.least.pop(0), self.options
-        if self.least or any(options.taken):
-            budget = max(options.free_rows(options.staging) - sum(self.least), own)
-            options = replace(options, parameter_rows=budget)
-        found = lower(graph, options, forms.append)
-        self._take(found)
-        return found
-
-    def _take(self, item: ObjectFile) -> None:
-        """Rows that a program has are not for the parameters of others."""
-        taken = list(self.options.taken)
-        for operand in item.operands or ():
-            for run in operand.runs or ():
-                taken[run.tile] = max(taken[run.tile], run.row + run.words)
-        self.options = replace(self.options, taken=tuple(taken))
-        needs = item.resources or Resources()
-        self.staging = max([self.staging, *(reserved.rows for reserved in needs.staging or ())])
-
-
-@dataclass
-class _Draft:
-    """A model on its way to programs.
-
-    Attributes:
-        source: the model.
-        generator: how programs are generated.
-        costs: what decides which operators go to the chip.
-        rejects: why nodes cannot be on the chip, by name.
-        parts: parts for the chip.
-        divided: all groups of nodes.
-        divisions: how often the model has been divided.
-        placements: these, with the parts that do not fit left to the host.
-        segments: parts that fit.
-        objects: their programs.
-        forms: the forms that these took.
-    """
-
-    source: Source
-    generator: Options
-    costs: Costs | None
-    rejects: dict[str, Rejects]
-    parts: list[Segment] = field(default_factory=list)
-    divided: list[Placement] = field(default_factory=list)
-    divisions: int = 0
-    placements: list[Placement] = field(default_factory=list)
-    segments: list[Segment] = field(default_factory=list)
-    objects: list[ObjectFile] = field(default_factory=list)
-    forms: list[tuple[Form, ...]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, source: Source, generator: Options, costs: Costs | None) -> _Draft:
-        """A model divided between chip and host.
-
-        Raises:
-            UnsupportedError: no operator can be mapped.
-        """
-        draft = cls(source, generator, costs, refusals(source.graph, generator))
-        if not draft.divide():
-            raise _unmappable(source, draft.rejects)
-        return draft
-
-    def divide(self) -> bool:
-        """Divide the model between chip and host; whether there is anything for the chip."""
-        self.parts, self.divided = divide(
-            self.source.graph, self.generator, self.costs, self.rejects
-        )
-        self.divisions += 1
-        return bool(self.parts)
-
-    def leave(self, segment: Segment, refusal: Refused) -> bool:
-        """Leave the operators of a refusal to the host, and divide the model again.
-
-        Returns:
-            Whether there are such operators, others are left for the chip, and the model has not
-            been divided too often.
-        """
-        found = concerned(segment.graph, refusal)
-        if not found or self.divisions >= _MOST_DIVISIONS:
-            return False
-        self.rejects |= found
-        return self.divide()
-
-    def lower(self, chip: _Chip, progress: Callable[[str], None]) -> bool:
-        """Make programs of all parts.
-
-        Operators that turn out not to fit, and parts that do not, are left to the host.
-
-        Returns:
-            Whether there are programs of all parts; if not, the model has been divided again.
-
-        Raises:
-            CapacityError: no part fits.
-            UnconfirmedError: a program that could do with fewer forms has some that are neither
-                published nor confirmed.
-        """
-        failures: list[FitzroyError] = []
-        self.placements = list(self.divided)
-        self.segments, self.objects, self.forms = [], [], []
-        for number, segment in enumerate(self.parts, 1):
-            progress(f"part {number} of {len(self.parts)}: {len(segment.nodes)} operators")
-            forms: list[Form] = []
-            try:
-                self.objects.append(chip.lower(segment.graph, forms))
-            except (CapacityError, UnsupportedError) as error:
-                if isinstance(error, UnconfirmedError) and not self.generator.conservative:
-                    raise
-                if isinstance(error, Refused) and self.leave(segment, error):
-                    return False
-                failures.append(error)
-                self.placements = [
-                    _left(item, error) if item.nodes == segment.nodes else item
-                    for item in self.placements
-                ]
-            else:
-                self.segments.append(segment)
-                self.forms.append(tuple(forms))
-        if not self.segments:
-            raise failures[0]
-        return True
-
-    def finished(self, packages: Sequence[PackageFile]) -> EdgeTpuCompilation:
-        """The model with the packages of its programs."""
-        parts = zip(self.segments, self.objects, packages, self.forms, strict=True)
-        embedded = list(map(_embedded, self.segments, packages))
-        return EdgeTpuCompilation(
-            tflite.write_model(custom_op.embed(self.source.model, embedded)),
-            self.source,
-            tuple(MappedSegment(*part) for part in parts),
-            tuple(self.placements),
-            0.0,
-        )
-
-
-def _unmappable(source: Source, rejected: Mapping[str, Rejects]) -> UnsupportedError:
-    """The error for a model of which nothing can be on the chip, with the reason of each operator.
-
-    Args:
-        source: the model.
-        rejected: why nodes cannot be on the chip, by name.
-    """
-    rejects = [
-        item
-        for node in source.graph.nodes()
-        for item in diagnose(source.graph, node, Decided(NAME, rejected))
-    ]
-    if source.quantized:
+def _unmappable(source: Source, placements: Sequence[Placement]) -> UnsupportedError:
+    """The error for a model of which nothing is on the chip, with the reason of each operator."""
+    if source.quantized or not source.graph.nodes():
         what, hint = "no operator can be mapped to the Edge TPU", ""
     else:
         what = "the model computes with real numbers, and the Edge TPU with integers of 8 bits"
         hint = quantize_command(source.path)
+    rejects = [reject for placement in placements for reject in placement.rejects]
     return UnsupportedError(what, rejects=rejects, where=source.path, hint=hint)
 
 
@@ -620,26 +455,6 @@ def quantize_command(path: str) -> str:
     """
     output = f"{os.path.splitext(os.path.basename(path))[0]}_quant.tflite"
     return f"fitzroy quantize {shlex.quote(path)} --calibrate DIR -o {shlex.quote(output)}"
-
-
-_MOST_DIVISIONS = 24
-"""How often a model is divided before a part that is refused stays on the host as a whole."""
-
-
-def _left(placement: Placement, error: FitzroyError) -> Placement:
-    """A group of nodes that the host has to run after all."""
-    what = error.what + (f": {error.reason}" if error.reason else "")
-    rejects = tuple(
-        Diagnostic(
-            Severity.WARNING,
-            error.code if isinstance(error, Refused) else CAPACITY,
-            title(node),
-            what,
-            hint=error.hint,
-        )
-        for node in placement.nodes
-    )
-    return replace(placement, target=HOST.name, rejects=(*placement.rejects, *rejects))
 
 
 def _indices(segment: Segment) -> frozenset[int]:
