@@ -202,3 +202,55 @@ def evaluate(
     constants = {name: graph.value(name).data for name in graph.outputs}
     values.update({name: data for name, data in constants.items() if data is not None})
     return values if keep else {name: values[name] for name in graph.outputs}
+
+
+def is_static(graph: Graph, node: Node) -> bool:
+    """Whether constants, or the types of operands, say what a node gives."""
+    inputs = [graph.value(name) for name in node.inputs if name is not None]
+    known = bool(inputs) and all(value.is_constant for value in inputs)
+    return OPS[node.op].by_shape or known
+
+
+def static_results(graph: Graph, node: Node) -> dict[str, Array]:
+    """Outputs by name of a node for which `is_static` holds.
+
+    Raises:
+        CapacityError: it takes more memory than the budget has.
+        UnsupportedError: the operator has no meaning here.
+    """
+    unread = {
+        name: np.empty((), graph.type(name).dtype.numpy)
+        for name in node.inputs
+        if name is not None and not graph.value(name).is_constant
+    }
+    return evaluate_node(graph, node, unread, Arithmetic.XNNPACK)
+
+
+_KNOWN_BYTES = 1 << 28
+"""Most bytes of results that frontends compute."""
+
+
+def known_results(graph: Graph, node: Node) -> dict[str, Array] | None:
+    """Results of a node that other operators may need as parameters, or None if there are none.
+
+    These are shapes and what is computed of them, which are integers and truth values, and
+    constants that files keep in a form that no operator computes with, such as float16 and
+    sparse weights.
+
+    Args:
+        graph: the graph.
+        node: a node whose operands and results are values of the graph, and which is checked.
+
+    Raises:
+        CapacityError: it takes more memory than the budget has.
+    """
+    call = Call.of(graph, node)
+    if not is_static(graph, node) or node.op == "opaque":
+        return None
+    unpacks = node.op == "dequantize" and call.type().dtype is DType.FLOAT16
+    plain = all(
+        not value.type.is_quantized and not value.type.dtype.is_float for value in call.outputs
+    )
+    if not (unpacks or plain) or sum(value.type.nbytes for value in call.outputs) > _KNOWN_BYTES:
+        return None
+    return static_results(graph, node)

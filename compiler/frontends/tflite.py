@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,8 @@ from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.definition import Call, Operator, TypeRuleError, demand
 from fitzroy.compiler.ops.opaque import Opaque, opaque_attributes
-from fitzroy.compiler.reference import check
+from fitzroy.compiler.ops.shape import ReshapeAttributes
+from fitzroy.compiler.reference import check, known_results
 from fitzroy.formats import tflite
 from fitzroy.formats.detect import FileKind
 from fitzroy.formats.flat import ints
@@ -73,6 +74,7 @@ class _Importer:
         self.result = Graph(name)
         self.names: dict[int, str] = {}
         self.foreign: dict[int, str] = {}
+        self.added: list[str] = []
         self.rejects: list[Diagnostic] = []
 
     def graph(self) -> Graph:
@@ -167,26 +169,35 @@ class _Importer:
         outputs = tuple(self.names[index] for index in made)
         origin = Origin(self.path, self.index, number, name)
         node = Node(outputs[0], Opaque.name, inputs, outputs, NO_ATTRIBUTES, origin)
+        self.added = []
         try:
             if held:
                 raise TypeRuleError(f"its operand {self.foreign[held[0]]}")
-            node = self.known(operator, code, node)
-            # Checked before it becomes part of the graph, which holds only what is well-typed.
-            check(self.result, node)
+            self.known(operator, code, node)
         except (TypeRuleError, UnsupportedError) as error:
             reason = str(error) if isinstance(error, TypeRuleError) else error.what
             attributes = opaque_attributes(operator, code, name, reason, whole=not held)
-            node = Node(outputs[0], Opaque.name, inputs, outputs, attributes, origin)
-            for index, value in zip(made, outputs, strict=True):
-                self.result.set_value(Value(value, self.type(index)))
+            self.replace_by(replace(node, attributes=attributes), made)
+
+    def replace_by(self, node: Node, made: Sequence[int]) -> None:
+        """Add an opaque node in place of what has been added for its operator.
+
+        Args:
+            node: the node.
+            made: the tensors that it makes.
+        """
+        for name in reversed(self.added):
+            self.result.remove(name)
+        for index, value in zip(made, node.outputs, strict=True):
+            self.result.set_value(Value(value, self.type(index)))
         self.result.add_node(node)
 
     def label(self, operator: tflite.Operator) -> str:
         outputs = ints(operator.outputs)
         return repr(self.tensors[outputs[0]].name) if outputs else "no output"
 
-    def known(self, operator: tflite.Operator, code: tflite.OperatorCode, node: Node) -> Node:
-        """A node of the declared operator for one of TFLite.
+    def known(self, operator: tflite.Operator, code: tflite.OperatorCode, node: Node) -> None:
+        """Add the nodes of the declared operator for one of TFLite.
 
         Raises:
             TypeRuleError: there is none, or its operands or options are beyond it.
@@ -199,6 +210,8 @@ class _Importer:
             demand(known is not None, "a custom operator, which only its author knows")
         else:
             options, known = operator.builtin_options, TFLITE.get(name)
+            if options is None:
+                options = operator.builtin_options2
             demand(known is not None, "it is none of the operators of docs/operators.md")
             newest = VERSIONS.get(name, 1)
             demand(
@@ -206,10 +219,39 @@ class _Importer:
                 f"version {code.version}, {newest} is the newest that is known",
             )
         assert known is not None
-        return self.declared(known, name, options, node)
+        node, inner = self.declared(known, name, options, node)
+        if inner is None:
+            self.insert(node)
+            return
+        (result,) = node.outputs
+        type = self.result.type(result)
+        part = Value(self.result.fresh(f"{result}/{node.op}"), type.with_shape(inner))
+        self.result.add_value(part)
+        self.insert(replace(node, name=part.name, outputs=(part.name,)))
+        shape = ReshapeAttributes(type.shape)
+        self.insert(Node(node.name, "reshape", (part.name,), (result,), shape, node.origin))
 
-    def declared(self, known: Operator, name: str, options: Any, node: Node) -> Node:
-        """A node of a declared operator, from TFLite's operands and options.
+    def insert(self, node: Node) -> None:
+        """Add a node, or its results if shapes or constants say what they are.
+
+        Raises:
+            TypeRuleError: its operands, attributes or results do not fit.
+        """
+        graph = self.result
+        # Checked before it becomes part of the graph, which holds only what is well-typed.
+        check(graph, node)
+        found = known_results(graph, node)
+        if found is None:
+            graph.add_node(node)
+            self.added.append(node.name)
+            return
+        for name, data in found.items():
+            graph.set_value(Value(name, graph.type(name), data))
+
+    def declared(
+        self, known: Operator, name: str, options: Any, node: Node
+    ) -> tuple[Node, tuple[int, ...] | None]:
+        """A node of a declared operator, and the shape of its result if it is not the file's.
 
         Raises:
             TypeRuleError: these are beyond it.
@@ -220,7 +262,10 @@ class _Importer:
         except (AttributeError, IndexError, ValueError) as error:
             # Options of another operator's type, or parameters of the wrong length.
             raise TypeRuleError(f"options or parameters do not fit {name}: {error}") from None
-        operands = node.inputs
+        operands = tuple(
+            self.reshaped(node, item, imported.reshaped.get(index))
+            for index, item in enumerate(node.inputs)
+        )
         if imported.operands is not None:
             if max(imported.operands, default=-1) >= len(operands):
                 raise TypeRuleError(f"{len(operands)} operands are too few")
@@ -230,7 +275,23 @@ class _Importer:
         node = replace(node, op=known.name, inputs=operands, attributes=imported.attributes)
         if known.custom:
             self.settle(known, node)
-        return node
+        return node, imported.inner
+
+    def reshaped(self, node: Node, name: str | None, shape: tuple[int, ...] | None) -> str | None:
+        """An operand, with another shape if there is one."""
+        if name is None or shape is None:
+            return name
+        value, stem = self.result.value(name), f"{node.name}/operand"
+        type = value.type.with_shape(shape)
+        if value.data is not None:
+            data = value.data.reshape(shape)
+            return self.result.add_constant(stem, data, type.quantization)
+        attributes = ReshapeAttributes(shape)
+        result = self.result.emit(
+            "reshape", [name], type, attributes, stem=stem, origin=node.origin
+        )
+        self.added.append(result)
+        return result
 
     def settle(self, known: Operator, node: Node) -> None:
         """Give results the types that only the operator knows; files leave them open."""
@@ -325,13 +386,15 @@ class _Exporter:
                 outputs=outputs,
                 custom_options=np.frombuffer(raw, np.uint8) if raw else None,
             )
+        second = type(exported.options) in tflite.BUILTIN_OPTIONS_2
         is_int8 = any(v is not None and v.type.dtype is DType.INT8 for v in call.inputs)
         version = exported.version or (_INT8_VERSIONS.get(exported.builtin, 1) if is_int8 else 1)
         return tflite.Operator(
             opcode_index=self.code(exported.builtin, version),
             inputs=np.array(inputs, np.int32),
             outputs=outputs,
-            builtin_options=exported.options,
+            builtin_options=None if second else exported.options,
+            builtin_options2=exported.options if second else None,
         )
 
     def operand(self, value: Value | None) -> int:

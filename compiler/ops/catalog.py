@@ -1,9 +1,13 @@
 """All operators: importing this module registers every family."""
 
 from fitzroy.compiler.ops import (
+    arithmetic,
+    arrangement,
+    comparison,
     convolution,
     detection,
     elementwise,
+    indexing,
     matmul,
     normalization,
     opaque,
@@ -20,10 +24,14 @@ __all__ = [
     "CUSTOM",
     "OPS",
     "TFLITE",
+    "arithmetic",
+    "arrangement",
     "attributes_of",
+    "comparison",
     "convolution",
     "detection",
     "elementwise",
+    "indexing",
     "matmul",
     "normalization",
     "opaque",

@@ -9,8 +9,8 @@ targets run it is declared by them.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from fitzroy.base.errors import InternalError
@@ -118,10 +118,14 @@ class Imported:
         attributes: the attributes.
         operands: which of TFLite's operands the node keeps, in the operator's order; None keeps
             all. The others, such as a shape, have become attributes.
+        reshaped: operands of TFLite that get another shape first, by index.
+        inner: shape of the node's result, if a reshape has to make the file's of it.
     """
 
     attributes: Attributes
     operands: tuple[int, ...] | None = None
+    reshaped: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    inner: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,7 @@ class Operator:
         channel_axis: axis of output channels of the filter, operand 1; None without a filter.
         moves: whether results hold elements of the operands, so that both are quantized or neither.
         elementwise: whether outputs depend on corresponding (broadcast) elements only.
+        by_shape: whether outputs depend on the operands' types only, and not on elements.
     """
 
     name: ClassVar[str]
@@ -174,6 +179,7 @@ class Operator:
     channel_axis: ClassVar[int | None] = None
     moves: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
+    by_shape: ClassVar[bool] = False
 
     # --- meaning ---------------------------------------------------------------------------------
 

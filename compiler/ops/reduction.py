@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
     Arrays,
@@ -147,6 +147,53 @@ class ReduceMin(Extremum):
     name = "reduce_min"
     tflite = ("REDUCE_MIN",)
     function = np.amin
+
+
+@define
+class ReduceProd(Reduction):
+    """Product over axes."""
+
+    name = "reduce_prod"
+    tflite = ("REDUCE_PROD",)
+
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        return [_by_dequantizing(np.prod, call, x, self.reduction(call))]
+
+
+class TruthReduction(Reduction):
+    """Base of reductions of truth values."""
+
+    function: ClassVar[Callable[..., Array]]
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        demand(call.type().dtype is DType.BOOL, f"the operand is {call.type()}, not bool")
+        return super().infer(call)
+
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        a = self.reduction(call)
+        return [np.asarray(type(self).function(x, axis=a.axes, keepdims=a.keep_dims))]
+
+
+@define
+class ReduceAny(TruthReduction):
+    """Whether one of the elements over axes is true."""
+
+    name = "reduce_any"
+    tflite = ("REDUCE_ANY",)
+    function = np.any
+
+
+@define
+class ReduceAll(TruthReduction):
+    """Whether all elements over axes are true."""
+
+    name = "reduce_all"
+    tflite = ("REDUCE_ALL",)
+    function = np.all
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
@@ -231,10 +232,13 @@ class Pad(Mover):
 
     def to_tflite(self, call: Call) -> Exported:
         a = self._pad(call)
-        if a.value:
-            raise TypeRuleError(f"padding with {a.value} is not written")
-        amounts = np.array([a.before, a.after], np.int32).T
-        return Exported("PAD", tflite.PadOptions(), (0, np.ascontiguousarray(amounts)))
+        amounts = np.ascontiguousarray(np.array([a.before, a.after], np.int32).T)
+        if not a.value:
+            return Exported("PAD", tflite.PadOptions(), (0, amounts))
+        if call.type().is_quantized:
+            raise TypeRuleError(f"quantized padding with {a.value} is not written")
+        value = np.array([a.value], call.type().dtype.numpy)
+        return Exported("PADV2", tflite.PadV2Options(), (0, amounts, value))
 
 
 @dataclass(frozen=True)
@@ -344,35 +348,72 @@ class StridedSlice(Mover):
             )
             return Imported(StridedSliceAttributes(begin, size, (1,) * len(shape)), (0,))
         end, stride = static(call, 2, "end"), static(call, 3, "stride")
-        if options.ellipsis_mask or options.new_axis_mask:
-            raise TypeRuleError("a strided slice with an ellipsis or an added axis")
-        rows = [
-            _resolve(extent, index, begin, end, stride, options)
-            for index, extent in enumerate(shape)
-        ]
-        first, count, step = zip(*rows, strict=True)
-        return Imported(StridedSliceAttributes(first, count, step), (0,))
+        specification = list(zip(begin, end, stride, strict=True))
+        return _strided(shape, specification, options)
 
     def to_tflite(self, call: Call) -> Exported:
         a = self._slice(call)
-        if set(a.stride) > {1}:
-            raise TypeRuleError("a slice with a stride is not written")
-        sizes = np.array(a.size, np.int32)
-        return Exported("SLICE", tflite.SliceOptions(), (0, np.array(a.begin, np.int32), sizes))
+        begin = np.array(a.begin, np.int32)
+        if set(a.stride) <= {1}:
+            sizes = np.array(a.size, np.int32)
+            return Exported("SLICE", tflite.SliceOptions(), (0, begin, sizes))
+        rows = zip(a.begin, a.size, a.stride, strict=True)
+        ends = [first + count * step for first, count, step in rows]
+        # An end before the first element cannot be spelt: negative numbers count from the last.
+        mask = sum(1 << axis for axis, end in enumerate(ends) if end < 0)
+        table = tflite.StridedSliceOptions(end_mask=mask)
+        parameters = (begin, np.array(ends, np.int32), np.array(a.stride, np.int32))
+        return Exported("STRIDED_SLICE", table, (0, *parameters))
 
 
-def _resolve(
-    extent: int, index: int, begin: Shape, end: Shape, stride: Shape, options: Any
-) -> tuple[int, int, int]:
+def _strided(shape: Shape, specification: Sequence[Shape], options: Any) -> Imported:
+    """TFLite's STRIDED_SLICE: a slice, and a reshape if dimensions come or go.
+
+    Args:
+        shape: the operand's.
+        specification: begin, end and stride of every dimension that is spelt out.
+        options: masks, whose bits are the places in the specification.
+    """
+    bits = [1 << place for place in range(len(specification))]
+    added = [bool(options.new_axis_mask & bit) for bit in bits]
+    ellipses = [place for place, bit in enumerate(bits) if options.ellipsis_mask & bit]
+    demand(len(ellipses) <= 1, "a strided slice with several ellipses")
+    spelt = len(bits) - sum(added) - len(ellipses)
+    demand(spelt <= len(shape), f"{spelt} dimensions sliced of {len(shape)}")
+    rows: list[Shape] = []
+    result: list[int] = []
+
+    def whole(count: int) -> None:
+        for extent in shape[len(rows) : len(rows) + count]:
+            rows.append((0, extent, 1))
+            result.append(extent)
+
+    for place, bit in enumerate(bits):
+        if place in ellipses:
+            # An ellipsis wins over an added axis of the same place.
+            whole(len(shape) - spelt)
+        elif added[place]:
+            result.append(1)
+        else:
+            row = _resolve(shape[len(rows)], bit, specification[place], options)
+            rows.append(row)
+            if not options.shrink_axis_mask & bit:
+                result.append(row[1])
+    whole(len(shape) - len(rows))
+    first, count, step = zip(*rows, strict=True) if rows else ((), (), ())
+    inner = None if tuple(result) == count else count
+    return Imported(StridedSliceAttributes(first, count, step), (0,), inner=inner)
+
+
+def _resolve(extent: int, bit: int, specification: Shape, options: Any) -> Shape:
     """First index, count and step along one dimension of TFLite's STRIDED_SLICE."""
-    if index >= len(begin):
-        return 0, extent, 1
-    step, bit = stride[index], 1 << index
+    begin, end, step = specification
     demand(step != 0, "a stride of 0")
     if options.shrink_axis_mask & bit:
-        return begin[index] % extent if extent else 0, 1, 1
-    first = None if options.begin_mask & bit else begin[index]
-    last = None if options.end_mask & bit else end[index]
+        demand(-extent <= begin < extent, f"element {begin} of {extent}")
+        return begin % extent, 1, 1
+    first = None if options.begin_mask & bit else begin
+    last = None if options.end_mask & bit else end
     if last is not None and options.offset and first is not None:
         last += first
     chosen = range(extent)[slice(first, last, step)]
@@ -430,10 +471,11 @@ class Split(Operator):
 
     def to_tflite(self, call: Call) -> Exported:
         a = self._split(call)
-        if len(set(a.sizes)) != 1:
-            raise TypeRuleError("a split into unequal parts is not written")
-        table = tflite.SplitOptions(num_splits=len(a.sizes))
-        return Exported("SPLIT", table, (np.array(a.axis, np.int32), 0))
+        axis = np.array(a.axis, np.int32)
+        if len(set(a.sizes)) == 1:
+            return Exported("SPLIT", tflite.SplitOptions(num_splits=len(a.sizes)), (axis, 0))
+        table = tflite.SplitVOptions(num_splits=len(a.sizes))
+        return Exported("SPLIT_V", table, (0, np.array(a.sizes, np.int32), axis))
 
 
 @dataclass(frozen=True)
@@ -519,9 +561,15 @@ class Unpack(Operator):
 
 @dataclass(frozen=True)
 class GatherAttributes(Attributes):
-    """Attributes of a gather: the axis that the indices select along."""
+    """Attributes of a gather.
+
+    Attributes:
+        axis: the axis that the indices select along.
+        batch: how many leading dimensions operand and indices have in common.
+    """
 
     axis: int = 0
+    batch: int = 0
 
 
 @define
@@ -539,30 +587,52 @@ class Gather(Operator):
 
     def infer(self, call: Call) -> Sequence[Expected]:
         axis, shape = self._axis(call), call.type(0).shape
+        batch = call.attributes(GatherAttributes).batch
         demand(0 <= axis < len(shape), f"axis {axis} of {len(shape)} dimensions")
+        demand(
+            0 <= batch <= min(axis, call.type(1).rank)
+            and shape[:batch] == call.type(1).shape[:batch],
+            f"{batch} common dimensions of {list(shape)} and {list(call.type(1).shape)}",
+        )
         demand(call.type(1).dtype.is_integer, f"indices are {call.type(1).dtype.value}")
         demand(not call.type(1).is_quantized, "indices are quantized")
         indices = call.constant(1)
         if indices is not None:
             outside = [i for i in indices if not 0 <= i < shape[axis]]
             demand(not outside, f"index {outside[:1]} of {shape[axis]}")
-        result = (*shape[:axis], *call.type(1).shape, *shape[axis + 1 :])
+        result = (*shape[:axis], *call.type(1).shape[batch:], *shape[axis + 1 :])
         return [Expected(result, call.type(0).dtype)]
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         x, indices = arrays
         assert x is not None
         assert indices is not None
-        return [requantized(x.take(indices, axis=self._axis(call)), call.type(0), call.result.type)]
+        axis, batch = self._axis(call), call.attributes(GatherAttributes).batch
+        outside = indices[(indices < 0) | (indices >= x.shape[axis])]
+        if outside.size:
+            raise UsageError(f"the index {outside[0]} of {x.shape[axis]}", where=call.node.name)
+        if not batch:
+            found = x.take(indices, axis=axis)
+        else:
+            rows = math.prod(x.shape[:batch])
+            parts = zip(
+                x.reshape(rows, *x.shape[batch:]),
+                indices.reshape(rows, *indices.shape[batch:]),
+                strict=True,
+            )
+            found = np.array([part.take(places, axis=axis - batch) for part, places in parts])
+        return [requantized(found.reshape(call.result.type.shape), call.type(0), call.result.type)]
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
-        if options is not None and options.batch_dims:
-            raise TypeRuleError("a gather with batch dimensions")
-        axis = 0 if options is None else options.axis
-        return Imported(GatherAttributes(normalized_axis(axis, call.type(0).rank)))
+        if options is None:
+            return Imported(GatherAttributes())
+        axis = normalized_axis(options.axis, call.type(0).rank)
+        batch = options.batch_dims
+        return Imported(GatherAttributes(axis, batch + call.type(1).rank if batch < 0 else batch))
 
     def to_tflite(self, call: Call) -> Exported:
-        return Exported("GATHER", tflite.GatherOptions(axis=self._axis(call)))
+        batch = call.attributes(GatherAttributes).batch
+        return Exported("GATHER", tflite.GatherOptions(axis=self._axis(call), batch_dims=batch))
 
 
 @dataclass(frozen=True)

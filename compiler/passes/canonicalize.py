@@ -27,8 +27,7 @@ from fitzroy.compiler.ops.shape import (
 )
 from fitzroy.compiler.ops.windows import Activation, explicit_padding, image_extent
 from fitzroy.compiler.passes.base import Pass
-from fitzroy.compiler.reference import evaluate_node
-from fitzroy.hw_models.numerics import Arithmetic
+from fitzroy.compiler.reference import is_static, static_results
 
 LARGEST_CONSTANT = 1 << 28
 """Most bytes that folding one node may add to a program."""
@@ -36,20 +35,19 @@ LARGEST_CONSTANT = 1 << 28
 
 @dataclass(frozen=True)
 class FoldConstants(Pass):
-    """Evaluate nodes whose operands are all constant."""
+    """Evaluate nodes whose operands are all constant, or that depend on shapes only."""
 
     name = "fold-constants"
 
     def run(self, graph: Graph) -> Graph:
         """Replace such nodes by constants."""
         for node in graph.nodes():
-            inputs = [graph.value(name) for name in node.inputs if name is not None]
-            if not inputs or not all(value.is_constant for value in inputs):
+            if not is_static(graph, node):
                 continue
             if sum(graph.type(name).nbytes for name in node.outputs) > LARGEST_CONSTANT:
                 continue
             try:
-                results = evaluate_node(graph, node, {}, Arithmetic.XNNPACK)
+                results = static_results(graph, node)
             except UnsupportedError:
                 continue  # A custom operator stays a node, to be refused with its name.
             graph.remove(node.name)

@@ -13,7 +13,7 @@ from enum import Enum
 from fitzroy.base.errors import DeviceError
 from fitzroy.driver.device.registers import RegisterFile
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.chips.usb import Speed
+from fitzroy.hw_models.chips.usb import INTERRUPT_TAGS, Speed
 from fitzroy.hw_models.csr import beagle as csr
 from fitzroy.hw_models.csr.fields import (
     AxiClock,
@@ -26,8 +26,6 @@ from fitzroy.hw_models.csr.fields import (
 )
 
 _CREDITS = csr.GCBB_CREDIT0.value(bulk_clear=0xF)
-_INTERRUPTS = 0xF0
-"""Tags whose descriptors become events: interrupts only."""
 
 
 class Clocks(Enum):
@@ -53,7 +51,7 @@ class Setup:
     speed: Speed = Speed.SUPER
     clocks: Clocks = Clocks.MAX
     multiple: bool = False
-    events: int = _INTERRUPTS
+    events: int = INTERRUPT_TAGS
 
     @property
     def output_packet(self) -> int:

@@ -31,7 +31,6 @@ from fitzroy.hw_models.chips.usb import (
 from fitzroy.hw_models.csr import beagle as csr
 from fitzroy.hw_models.csr.beagle import TopLevelInterrupt
 from fitzroy.hw_models.csr.fields import HibError
-from fitzroy.hw_models.usb_device.registers import SENSOR_OFFSET, SENSOR_STEP, SENSOR_ZERO
 
 BOOT = (BEAGLE.usb.boot.vendor, BEAGLE.usb.boot.product)
 """Vendor and product id of the boot ROM."""
@@ -355,8 +354,7 @@ class Connection:
         heat = self.registers.read(csr.OMC0_DC)
         if not csr.OMC0_DC.field(heat, "enthmc"):
             return None
-        reading = int(csr.OMC0_DC.field(heat, "data"))
-        return SENSOR_OFFSET + (SENSOR_ZERO - reading) * SENSOR_STEP
+        return BEAGLE.thermometer.celsius(int(csr.OMC0_DC.field(heat, "data")))
 
     def announce(self, tags: int) -> None:
         """Choose whose descriptors become events.

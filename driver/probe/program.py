@@ -11,6 +11,9 @@ import json
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.object_file import UNIT_BYTES
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.counters import signed16
+from fitzroy.hw_models.isa.macros import AddressRegisters, add_to_address
+from fitzroy.hw_models.isa.text import instruction_lines
 from fitzroy.linker.objects.text import parse_object
 from fitzroy.linker.packages.darwinn import link
 
@@ -121,17 +124,9 @@ class Sketch:
             mov s4, s10"""
         )
         if offset:
-            # Predicate 0 is the highest bit of the lower half, predicate 1 the carry.
-            self.asm(
-                f"""
-                lt p0, s5, 0
-                ne p1, s5, s5
-                and s8, s5, 0x7fffffff
-                (p0) add s8, s8, {offset}
-                (p0) lt p1, s8, 0
-                add s5, s5, {offset}
-                (p1) add s4, s4, 1"""
-            )
+            address = AddressRegisters(low=5, high=4)
+            for bundle in add_to_address(address, address, offset, partial=8):
+                self._lines.extend(instruction_lines(bundle))
         self.issue(tag, size)
         if spaced:
             self.gap(_AFTER_ISSUE)
@@ -267,8 +262,8 @@ class Sketch:
             f"""
             ring_produce tiles={tile} token=@1 channel=1 to_outfeed
                 wide: {wide}
-                wait: ring_producer_a>={_signed(self.tokens[0] - tokens + 1)}+1*i@1
-                wait: ring_producer_b>={_signed(self.tokens[1])}+1*i@1"""
+                wait: ring_producer_a>={signed16(self.tokens[0] - tokens + 1)}+1*i@1
+                wait: ring_producer_b>={signed16(self.tokens[1])}+1*i@1"""
         )
         self.tokens[1] += tokens
 
@@ -301,7 +296,7 @@ class Sketch:
         self.asm(
             f"""
             scalar_fence set=producer_a+producer_b wait=producer_a+producer_b idle=infeed+outfeed
-                thresholds: thresholds=0,0,0,0,0,{_signed(a)},{_signed(b)}
+                thresholds: thresholds=0,0,0,0,0,{signed16(a)},{signed16(b)}
             tile_fence tiles=all set=ring_producer_a+ring_producer_b idle=all signal
             scalar_fence clear=all wait_tiles tiles=all idle=infeed+outfeed
             tile_fence tiles=all idle=all signal end=3
@@ -344,11 +339,6 @@ _RESOURCES = {
     "batch_size": 1,
     "estimated_cycles": 0,
 }
-
-
-def _signed(count: int) -> int:
-    """A count as a threshold of 16 bits."""
-    return (count + 0x8000 & 0xFFFF) - 0x8000
 
 
 def _layer(name: str, size: int, kind: str) -> dict[str, object]:

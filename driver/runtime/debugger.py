@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from fitzroy.base.bits import integer
 from fitzroy.base.errors import FormatError, SimulationError, UsageError
 from fitzroy.base.types import Array
@@ -31,6 +29,7 @@ from fitzroy.hw_models.edgetpu.scalar import (
 )
 from fitzroy.hw_models.edgetpu.state import Head, Traffic
 from fitzroy.hw_models.edgetpu.unknown import KNOWN
+from fitzroy.hw_models.isa.counters import signed16
 from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, TileFlag
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.program import bundle_count, jump_target, positions
@@ -422,7 +421,7 @@ class Debugger:
             SimulationError: a unit fails on its way there.
         """
         check_tile(tile)
-        return {flag.name.lower(): _short(self.view.flags[flag][tile]) for flag in TileFlag}
+        return {flag.name.lower(): signed16(self.view.flags[flag][tile]) for flag in TileFlag}
 
     def scalar_flags(self) -> dict[str, int]:
         """Flags of the scalar core by name, as 16 signed bits.
@@ -430,7 +429,7 @@ class Debugger:
         Raises:
             SimulationError: a unit fails on its way there.
         """
-        return {flag.name.lower(): _short(self.view.scalar_flags[flag]) for flag in ScalarFlag}
+        return {flag.name.lower(): signed16(self.view.scalar_flags[flag]) for flag in ScalarFlag}
 
     def done(self) -> list[int]:
         """Tiles whose done bits are set.
@@ -511,10 +510,6 @@ def _natural(text: str) -> int:
     if value < 0:
         raise FormatError(f"{text} is negative")
     return value
-
-
-def _short(value: int) -> int:
-    return int(np.array(value & 0xFFFF, np.uint16).view(np.int16))
 
 
 def _asks(instruction: Instruction) -> bool:

@@ -15,9 +15,9 @@ from functools import partial
 
 from fitzroy.driver.device.connection import ThermalError
 from fitzroy.driver.runtime.engine import Engine
-from fitzroy.driver.runtime.plan import INTERRUPTS_ONLY
 from fitzroy.driver.runtime.requests import Job
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.chips.usb import INTERRUPT_TAGS
 
 _WITHHELD = BEAGLE.usb.super_packet
 """Bytes that are withheld."""
@@ -128,7 +128,7 @@ class Pipeline:
 
     def _may_follow(self, job: Job) -> bool:
         lacking = self._engine.cache.lacks(job.program.main, job.program.caching)
-        return not lacking and job.plan.events == INTERRUPTS_ONLY and bool(job.plan.head)
+        return not lacking and job.plan.events == INTERRUPT_TAGS and bool(job.plan.head)
 
     def _send(self, job: Job) -> None:
         exchange = job.begin()

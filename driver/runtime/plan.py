@@ -13,7 +13,7 @@ from fitzroy.base.types import Array
 from fitzroy.driver.device.limits import Watch
 from fitzroy.driver.device.streams import Message, ProtocolError, Streams
 from fitzroy.formats.darwinn import Description, Executable, Layer
-from fitzroy.hw_models.chips.usb import Event, Tag
+from fitzroy.hw_models.chips.usb import ALL_TAGS, INTERRUPT_TAGS, Event, Tag
 from fitzroy.linker.layouts import decode_output, encode_input, output_map
 from fitzroy.linker.resolve.fields import Buffer, buffer_addresses, patched
 from fitzroy.linker.schedule import (
@@ -36,10 +36,6 @@ _PARAMETERS = Buffer(Description.BASE_ADDRESS_PARAMETER)
 
 _MOST_WAITING = 8 << 10
 """Bytes of outputs that may wait in the device: a quarter of what fits."""
-
-INTERRUPTS_ONLY = 0xF0
-EVERYTHING = 0xFF
-"""Masks of tags that become events."""
 
 
 Source = bytes | memoryview
@@ -179,7 +175,7 @@ class Plan:
         if hints is None:
             raise FormatError("the executable has no script for the host", table="dma_hints")
         script = from_hints(hints)
-        self.events = INTERRUPTS_ONLY if script.deterministic else EVERYTHING
+        self.events = INTERRUPT_TAGS if script.deterministic else ALL_TAGS
         actions: list[Action] = (
             _following([action for step in script.steps for action in self._action(step)])
             if script.deterministic
@@ -200,7 +196,7 @@ class Plan:
     def overlaps(self) -> bool:
         """Whether another program may be sent while this one is received."""
         known = all(isinstance(action, Receive | Await) for action in self.tail)
-        return known and self.events == INTERRUPTS_ONLY
+        return known and self.events == INTERRUPT_TAGS
 
     # --- requests --------------------------------------------------------------------------------
 

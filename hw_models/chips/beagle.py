@@ -13,6 +13,7 @@ from fitzroy.hw_models.chips.chip import (
     Memories,
     Memory,
     ScalarCore,
+    Thermometer,
     TileGrid,
     Timing,
 )
@@ -30,6 +31,7 @@ _TOP_LEVEL = "libedgetpu driver/beagle/beagle_top_level_handler.cc"
 _FIRMWARE = "libedgetpu driver/usb/apex_latest_single_ep.bin"
 _LOGS = "USB logs of iwatake2222/EdgeTPU_Analysis"
 _CAPTURE = "USB captures of RingCanary/coral-usb-oxidized"
+_APEX = "conversion of temperatures in the published Apex kernel driver"
 _FIT = "timing model fitted to published measurements"
 
 
@@ -128,6 +130,9 @@ BEAGLE = Chip(
         "medium": _clocks(125, 125, 500),
         "low": _clocks(_EIGHTH, 125, 250),
     },
+    thermometer=Thermometer(
+        zero=_source(662, _APEX), offset=_source(0.55, _APEX), step=_source(0.25, _APEX)
+    ),
     timing=Timing(
         op_step=_confirmed(
             1, "7 x 7 convolution: 802.8 of 816 us per layer are steps (iwatake2222)"

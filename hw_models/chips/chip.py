@@ -106,6 +106,23 @@ class Clocks(Part):
 
 
 @dataclass(frozen=True)
+class Thermometer(Part):
+    """The temperature sensor, whose readings fall as the chip becomes hot."""
+
+    zero: Quantity[int] = Quantity("reading at the offset")
+    offset: Quantity[float] = Quantity("temperature at that reading", "degree Celsius")
+    step: Quantity[float] = Quantity("temperature between two readings", "degree Celsius")
+
+    def celsius(self, reading: int) -> float:
+        """The temperature of a reading."""
+        return self.offset + (self.zero - reading) * self.step
+
+    def reading(self, celsius: float) -> int:
+        """The nearest reading of a temperature, which may be beyond those of the register."""
+        return round(self.zero - (celsius - self.offset) / self.step)
+
+
+@dataclass(frozen=True)
 class Timing(Part):
     """How long things take on the chip, in cycles of its core clock."""
 
@@ -157,6 +174,7 @@ class Chip(Part):
         scalar: the scalar core.
         limits: limits of programs.
         clocks: performance levels, fastest first.
+        thermometer: its temperature sensor.
         timing: durations on the chip.
         hosts: measured hosts.
         drivers: drivers of hosts.
@@ -170,6 +188,7 @@ class Chip(Part):
     scalar: ScalarCore
     limits: Limits
     clocks: dict[str, Clocks]
+    thermometer: Thermometer
     timing: Timing
     hosts: dict[str, Host]
     drivers: dict[str, Driver]

@@ -39,6 +39,11 @@ class Tag(IntEnum):
     INTERRUPT_3 = 7
 
 
+INTERRUPT_TAGS = 0xF0
+ALL_TAGS = 0xFF
+"""Sets of tags, one bit each: those of interrupts, and all."""
+
+
 class EndpointMode(IntEnum):
     """How data to the device is spread over endpoints; numbers of the driver's option."""
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from fitzroy.base.bits import BitSet, Choice, Flag, Record, Unsigned, bits
 from fitzroy.base.evidence import Evidence
-from fitzroy.hw_models.chips.usb import Tag
+from fitzroy.hw_models.chips.usb import ALL_TAGS, INTERRUPT_TAGS, Tag
 
 _SOURCE = Evidence.SOURCE
 
@@ -408,7 +408,7 @@ class DescriptorEvents(Record):
 
     tags: int = bits(
         0,
-        BitSet(Tag, 8, {"interrupts": 0xF0, "all": 0xFF}),
+        BitSet(Tag, 8, {"interrupts": INTERRUPT_TAGS, "all": ALL_TAGS}),
         "bit = tag of the descriptor",
         evidence=Evidence.LIKELY,
     )

@@ -54,7 +54,9 @@ from fitzroy.hw_models.edgetpu.stream import (
     StreamPlan,
     stream_plan,
 )
+from fitzroy.hw_models.edgetpu.turns import Turns
 from fitzroy.hw_models.edgetpu.unknown import KNOWN, Doubtful, Origin, by_byte, unknown
+from fitzroy.hw_models.isa.counters import distance, signed16
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
     Opcode,
@@ -265,8 +267,7 @@ class Machine:
         }
         self._stream_positions = dict.fromkeys(_STREAMS, 0)
         self._done = 0
-        self._awake: set[int] = set()
-        self._waits = [0] * len(TileEngine)
+        self._turns = Turns(len(_TURNS), self._move, self._choose)
         self._producers: dict[int, int] = {}
         self._current = 0
         self._cut = False
@@ -314,7 +315,7 @@ class Machine:
             for tile in tiles:
                 row[tile] += increment
             self._producers[flag] = self._current
-            self._wake_for(1 << flag)
+            self._turns.changed(1 << flag)
 
     def token(self, channel: int, increment: int) -> None:
         """Increment the token counters of a ring channel in all tiles and the scalar core."""
@@ -322,15 +323,15 @@ class Machine:
             flag = TileFlag.RING_PRODUCER_A + channel
             self.flags[flag] = [value + increment for value in self.flags[flag]]
             self._producers[flag] = self._current
-            self._wake_for(1 << flag)
-            self._awake.add(_Unit.DISPATCH)
+            self._turns.changed(1 << flag)
+            self._turns.awake.add(_Unit.DISPATCH)
             self.count_scalar(ScalarFlag.PRODUCER_A + channel, increment)
 
     def count_scalar(self, flag: int, increment: int) -> None:
         """Increment a flag of the scalar core."""
         if increment:
             self.scalar_flags[flag] += increment
-            self._awake.update(_STREAMS)
+            self._turns.awake.update(_STREAMS)
 
     def read_words(self, address: int, count: int) -> tuple[Array, Array]:
         """Words of the scalar core's memory, uint32[count], and their marks."""
@@ -366,12 +367,6 @@ class Machine:
                 raise doubt.error()
             self.doubts.append(doubt)
         self._output.append(data)
-
-    def _wake_for(self, flags: int) -> None:
-        """Give a turn to the engines that wait for any flag of a mask."""
-        for kind, mask in enumerate(self._waits):
-            if mask & flags:
-                self._awake.add(kind)
 
     # --- programs --------------------------------------------------------------------------------
 
@@ -434,7 +429,7 @@ class Machine:
         self.core.renew_budget()
         while not ended:
             chunk: Sequence[Instruction] = yield NextChunk(number)
-            self._settle()
+            self._turns.settle()
             self._record(ChunkStart(number))
             for event in self.core.execute(chunk, number):
                 if self.stepping:
@@ -443,7 +438,7 @@ class Machine:
                 yield from self._handle(event)
                 ended = isinstance(event, ChunkEnd) and event.end_program
             number += 1
-        self._settle()
+        self._turns.settle()
         yield from self._deliver()
         self._finish()
 
@@ -457,13 +452,13 @@ class Machine:
                 self._record(Streamed(event, plan))
                 self._await_room(lambda: self._full(self._streams[kind]), event)
                 self._streams[kind].append((event, plan))
-                self._awake.add(kind)
+                self._turns.awake.add(kind)
                 if self.core.storing:
                     # It goes ahead at once, as it would if nothing held it up.
-                    self._settle()
+                    self._turns.settle()
             case Fence():
                 self._record(event)
-                self._settle()
+                self._turns.settle()
                 self._fence(event.instruction, event)
             case Descriptor():
                 self._record(event)
@@ -472,14 +467,14 @@ class Machine:
                 if None in event.words:
                     raise SimulationError("the scalar core sends a word that has no value")
                 self._record(event)
-                self._settle()
+                self._turns.settle()
                 marks = np.array([getattr(word, "mark", KNOWN) for word in event.words], np.int16)
                 data = np.array([int(word) for word in event.words if word is not None], "<u4")
                 self.to_host(data.view(np.uint8), by_byte(marks).reshape(-1))
                 yield from self._deliver()
             case ChunkStart() | ChunkEnd():
                 self._record(event)
-                self._settle()
+                self._turns.settle()
                 # A host that has outputs to take may do so before it sends the next chunk.
                 yield from self._deliver()
 
@@ -498,7 +493,7 @@ class Machine:
         self._await_room(lambda: any(self._full(queue) for queue in queues), event)
         for queue in queues:
             queue.append(issue)
-        self._awake.add(_Unit.DISPATCH)
+        self._turns.awake.add(_Unit.DISPATCH)
 
     def _full(self, queue: deque[Any]) -> bool:
         """Whether a queue has no room for another instruction."""
@@ -511,13 +506,13 @@ class Machine:
             SimulationError: there will not be any.
         """
         while full():
-            if not self._awake:
+            if not self._turns.awake:
                 raise SimulationError(
                     "deadlock",
                     reason="; ".join(["a queue is full", *self._blocked()][:12]),
                     where=_place(event),
                 )
-            self._turn()
+            self._turns.turn()
 
     def _descriptor(self, event: Descriptor) -> Execution:
         if event.tag in (DescriptorTag.INPUT, DescriptorTag.PARAMETERS):
@@ -526,14 +521,14 @@ class Machine:
             most = self.latitude.inputs if inputs else self.latitude.parameters
             self._await_room(lambda: 0 < most <= self._pops[memory].queue.parts, event)
             # A program may ask for what it has sent to the scratch buffer before.
-            self._settle()
+            self._turns.settle()
             yield from self._deliver()
             self._pops[memory].queue.push((yield Fetch(event)))
-            self._awake.update(_STREAMS)
+            self._turns.awake.update(_STREAMS)
         elif event.tag is DescriptorTag.OUTPUT:
             self._outputs.append(event)
         else:
-            self._settle()
+            self._turns.settle()
             yield from self._deliver()
             yield Interrupt(event.tag - DescriptorTag.INTERRUPT_0)
 
@@ -549,25 +544,18 @@ class Machine:
 
     # --- turns -----------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """Let every unit move until none can."""
-        while self._awake:
-            self._turn()
-
     def _meanwhile(self) -> None:
         """With delays, let units move for a random time before the scalar core goes on."""
         if self.latitude.delays and self._rng is not None:
             for _ in range(self._rng.choice(_MEANWHILE)):
-                if self._awake:
-                    self._turn()
+                if self._turns.awake:
+                    self._turns.turn()
 
-    def _turn(self) -> None:
-        """Let one unit move that may be able to."""
-        kind = self._next()
+    def _move(self, kind: int) -> None:
+        """Let a unit move that may be able to."""
         # What published programs leave to time is done in time.
         self._prompt = kind in _TAKING and not self.latitude.any_order
         self._cut = False
-        self._awake.discard(kind)
         if kind == _Unit.DISPATCH:
             self._dispatch_turn()
         elif kind in _STREAMS:
@@ -575,18 +563,18 @@ class Machine:
         else:
             self._engine_turn(TileEngine(kind))
         if self._cut:
-            self._awake.add(kind)
+            self._turns.awake.add(kind)
 
-    def _next(self) -> int:
+    def _choose(self, awake: set[int]) -> int:
         """Whose turn it is."""
         if self._rng is None:
-            return next(kind for kind in _TURNS if kind in self._awake)
-        kind = self._rng.choice(sorted(self._awake))
+            return next(kind for kind in _TURNS if kind in awake)
+        kind = self._rng.choice(sorted(awake))
         if self.latitude.any_order:
             return kind
-        if kind in _CONSUMERS and TileEngine.WIDE_TO_NARROW in self._awake:
+        if kind in _CONSUMERS and TileEngine.WIDE_TO_NARROW in awake:
             return TileEngine.WIDE_TO_NARROW
-        if kind == TileEngine.NARROW_TO_WIDE and TileEngine.RING_PRODUCE in self._awake:
+        if kind == TileEngine.NARROW_TO_WIDE and TileEngine.RING_PRODUCE in awake:
             return TileEngine.RING_PRODUCE
         return kind
 
@@ -624,17 +612,17 @@ class Machine:
                         queues[tile].popleft()
                         positions[tile] = unit_start(engine)
                 if done:
-                    self._awake.add(_Unit.DISPATCH)
-            self._waits[engine] = waits
+                    self._turns.awake.add(_Unit.DISPATCH)
+            self._turns.wait(engine, waits)
             if not moved:
                 return
             if engine is TileEngine.RING_PRODUCE:
-                self._awake.update(_CONSUMERS)
+                self._turns.awake.update(_CONSUMERS)
                 if self._ring.outfeed:
-                    self._awake.add(_Unit.OUTFEED)
+                    self._turns.awake.add(_Unit.OUTFEED)
             if engine in _TAKEN or self._rng is not None:
                 # Whoever takes these rows goes first.
-                self._awake.add(engine)
+                self._turns.awake.add(engine)
                 return
 
     def _stream_turn(self, kind: int) -> None:
@@ -654,7 +642,7 @@ class Machine:
                     f"{event.chunk}",
                 ) from (None if found is error else error)
             if place > position and kind == _Unit.INFEED:
-                self._awake.update(_CONSUMERS)
+                self._turns.awake.update(_CONSUMERS)
             self._stream_positions[kind] = place
             if place < len(plan.addresses):
                 return
@@ -675,7 +663,7 @@ class Machine:
                     if self._full(self._queues[engine][tile]):
                         break
                     self._queues[engine][tile].append(issue)
-                    self._awake.add(engine)
+                    self._turns.awake.add(engine)
                 queue.popleft()
 
     def _fence_open(self, fence: TileFence, tile: int) -> bool:
@@ -691,14 +679,14 @@ class Machine:
     def _below(self, value: int, threshold: int) -> bool:
         """Whether a 16-bit counter is below a threshold that a fence waits for."""
         if self.latitude.plain_counters:
-            return _signed(value) < _signed(threshold)
-        return _signed(value - threshold) < 0
+            return signed16(value) < signed16(threshold)
+        return distance(value, threshold) < 0
 
     def _pass_fence(self, fence: TileFence, tile: int) -> None:
         for flag, values in enumerate(self.flags):
             if fence.set >> flag & 1:
                 values[tile] = fence.value
-        self._wake_for(fence.set)
+        self._turns.changed(fence.set)
         if fence.signal:
             self._done |= 1 << tile
 
@@ -716,7 +704,7 @@ class Machine:
         for flag in ScalarFlag:
             if fence.set >> flag & 1:
                 self.scalar_flags[flag] = fence.value
-        self._awake.update(_STREAMS)
+        self._turns.awake.update(_STREAMS)
 
     def _missing(self, fence: ScalarFence) -> Iterator[str]:
         """What the scalar core waits for and will not get."""
@@ -812,7 +800,7 @@ class Machine:
             copy = deepcopy(self, {id(item): item for item in shared if item is not None})
         finally:
             self.recording = recording
-        copy._settle()
+        copy._turns.settle()
         return copy
 
     @property
@@ -998,11 +986,6 @@ def _stream_kind(instruction: Pop | Infeed | Outfeed) -> int:
             return _Unit.INFEED
         case Outfeed():
             return _Unit.OUTFEED
-
-
-def _signed(value: int) -> int:
-    """The low 16 bits of a number as a signed one."""
-    return (value + 0x8000 & 0xFFFF) - 0x8000
 
 
 def _place(event: Event) -> str:

@@ -41,6 +41,14 @@ class Direction:
     received: TileFlag
     sent: TileFlag
 
+    def neighbour(self, tile: int) -> int | None:
+        """The tile that a tile sends to; None over the edge of the grid."""
+        columns = BEAGLE.tiles.columns
+        row, column = tile // columns + self.rows, tile % columns + self.columns
+        if not (0 <= row < BEAGLE.tiles.rows and 0 <= column < columns):
+            return None
+        return row * columns + column
+
 
 DIRECTIONS = {
     Opcode.MESH_SOUTHWARD: Direction(1, 0, TileFlag.MESH_NORTH_IN, TileFlag.MESH_SOUTH_OUT),
@@ -85,7 +93,7 @@ class MeshUnit:
         self.direction = DIRECTIONS[opcode]
         self.links: list[deque[tuple[Array, Array]]] = [deque() for _ in range(TILES)]
         self.waiting = [0] * TILES
-        self._neighbours = [self._neighbour(tile) for tile in range(TILES)]
+        self._neighbours = [self.direction.neighbour(tile) for tile in range(TILES)]
 
     def plan(self, issue: Issue) -> MeshPlan:
         """The element order of both halves.
@@ -161,14 +169,6 @@ class MeshUnit:
             self.waiting[neighbour] += end - position
         self._core.count(tiles, self.direction.sent, passed(plan.ends, position, end))
         return tiles, end
-
-    def _neighbour(self, tile: int) -> int | None:
-        columns = BEAGLE.tiles.columns
-        row = tile // columns + self.direction.rows
-        column = tile % columns + self.direction.columns
-        if not (0 <= row < BEAGLE.tiles.rows and 0 <= column < columns):
-            return None
-        return row * columns + column
 
     def _receive(
         self, instruction: Mesh, plan: HalfPlan, tiles: list[int], position: int

@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 
 from fitzroy.base.types import Array
+from fitzroy.hw_models.isa.counters import distance
 from fitzroy.hw_models.isa.fields import Watcher
 from fitzroy.hw_models.isa.traversal import Dim, Prefix, Traversal
 
@@ -138,11 +139,11 @@ class Gate:
         if index >= len(begins):
             return self._end
         increment = watcher.increment
-        distance = ((value - watcher.threshold - increment * index + 0x8000) & 0xFFFF) - 0x8000
-        if distance < 0:
+        ahead = distance(value, watcher.threshold + increment * index)
+        if ahead < 0:
             return begins[index]
         if increment > 0:
-            index += distance // increment + 1
+            index += ahead // increment + 1
         elif increment < 0:
             index += 1
         else:

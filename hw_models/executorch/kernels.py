@@ -208,6 +208,7 @@ for _name, _dtypes, _function in _ARITHMETIC:
 define("aten::div.out_mode", REAL)(_divide_mode)
 define("aten::div.Scalar_mode_out", REAL)(_divide_mode)
 define("aten::floor_divide.out", REAL)(_binary(lambda a, b: np.asarray(np.floor_divide(a, b))))
+define("aten::atan2.out", ALL)(_binary(lambda a, b: np.asarray(np.arctan2(_float(a), _float(b)))))
 define("aten::maximum.out", ALL)(_binary(_maximum))
 define("aten::minimum.out", ALL)(_binary(_minimum))
 for _name, _logical in (

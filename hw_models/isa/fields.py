@@ -10,6 +10,7 @@ from typing import NamedTuple
 from fitzroy.base.bits import BitSet, integer, misfit
 from fitzroy.base.errors import FormatError
 from fitzroy.base.evidence import Evidence
+from fitzroy.hw_models.isa.counters import signed16
 
 
 class Opcode(IntEnum):
@@ -331,8 +332,8 @@ class WatcherCodec:
         return Watcher(
             number,
             raw >> flag & (1 << level) - 1,
-            ((raw >> at & 0xFFFF) ^ 0x8000) - 0x8000,
-            ((raw >> at + 16 & 0xFFFF) ^ 0x8000) - 0x8000,
+            signed16(raw >> at),
+            signed16(raw >> at + 16),
             bool(raw >> at + 32 & 1),
             Side(raw >> at + 33),
         )

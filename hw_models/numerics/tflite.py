@@ -26,6 +26,7 @@ from fitzroy.hw_models.numerics.requantization import (
 from fitzroy.hw_models.numerics.unary import through_table
 
 _LEFT_SHIFT = 20
+_COMPARED_BITS = 8
 
 
 def add(
@@ -81,6 +82,12 @@ def requantize(x: Array, x_type: TensorType, out_type: TensorType) -> Array:
     """Change of quantization, or between int8 and uint8."""
     before, after = _parameters(x_type), _parameters(out_type)
     return _stored(_scaled(_centred(x, before), before.scale[0] / after.scale[0]), out_type)
+
+
+def comparable(x: Array, type: TensorType) -> Array:
+    """Real numbers in units of 1/256, which is what comparisons of quantized tensors compare."""
+    parameters = _parameters(type)
+    return _scaled(_centred(x, parameters) << _COMPARED_BITS, parameters.scale[0])
 
 
 def mean(

@@ -28,11 +28,6 @@ _TILE_ENGINES = {register.address: register for register in csr.TILE_RUN_CONTROL
 RUN_CONTROLS = frozenset(register.address for register in _ENGINES) | _TILE_ENGINES.keys()
 """Addresses of all run controls."""
 
-SENSOR_ZERO = 662
-SENSOR_OFFSET = 0.55
-SENSOR_STEP = 0.25
-"""A reading is 662 at 0.55 degrees, one less for every quarter (published Apex kernel driver)."""
-
 _THERMAL = {
     TopLevelInterrupt.THERMAL_WARNING: (csr.OMC0_D4, "thm_warn_en", "thm_warn1", "warn_o"),
     TopLevelInterrupt.THERMAL_SHUTDOWN: (csr.OMC0_D8, "sd_en", "thm_warn2", "sd_o"),
@@ -208,8 +203,7 @@ class Registers:
 
     def measure(self, celsius: float) -> tuple[TopLevelInterrupt, ...]:
         """Take a temperature: what its thresholds say. A threshold of 0 is never reached."""
-        reading = round(SENSOR_ZERO - (celsius - SENSOR_OFFSET) / SENSOR_STEP)
-        reading = min(max(reading, 0), 1023)
+        reading = min(max(BEAGLE.thermometer.reading(celsius), 0), 1023)
         self._change(csr.OMC0_DC, enthmc=True, data=reading)
         reached = []
         for interrupt, (register, _, threshold, _) in _THERMAL.items():

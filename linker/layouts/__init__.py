@@ -1,10 +1,11 @@
 """Where elements of inputs and outputs lie in the host's buffers.
 
 `relayout` turns the bytes that tiles send into tensors and back, `host` adds padding and the bias
-of signed types; `hw_models.ownership` makes the tables of outputs from what each tile computes.
+of signed types; `hw_models.edgetpu.output_layouts` makes the tables of outputs from what each tile
+computes.
 """
 
-from fitzroy.hw_models.ownership import (
+from fitzroy.hw_models.edgetpu.output_layouts import (
     Ownership,
     default_ownership,
     output_layout,

@@ -41,6 +41,7 @@ from fitzroy.formats.object_file import (
     check,
 )
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.output_layouts import output_layout
 from fitzroy.hw_models.edgetpu.scalar import STEP_BUDGET
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, BUNDLE_BYTES
 from fitzroy.hw_models.isa.program import (
@@ -56,7 +57,6 @@ from fitzroy.hw_models.isa.program import (
     renumbered,
 )
 from fitzroy.hw_models.isa.scalar import Halt, Scalar
-from fitzroy.hw_models.ownership import output_layout
 from fitzroy.linker.objects.symbols import Reference, field_of
 from fitzroy.linker.resolve.caching import (
     CachingProgram,

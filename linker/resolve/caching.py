@@ -22,6 +22,7 @@ import numpy as np
 from fitzroy.base.errors import FormatError, LinkError, UnsupportedError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import Description, Position
+from fitzroy.hw_models.isa.counters import nearest, signed16
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
     SCALAR_FLAGS,
@@ -35,6 +36,7 @@ from fitzroy.hw_models.isa.fields import (
 )
 from fitzroy.hw_models.isa.fields import TILES as TILE_SETS
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction
+from fitzroy.hw_models.isa.macros import AddressRegisters, add_to_address, with_immediate
 from fitzroy.hw_models.isa.program import NOPS_AFTER_HALT, chunk, positions, renumbered
 from fitzroy.hw_models.isa.ring import RingConsume
 from fitzroy.hw_models.isa.scalar import (
@@ -248,21 +250,13 @@ def _groups(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
     yield group
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """Registers of a 64-bit address."""
-
-    low: int
-    high: int
+_BASE = AddressRegisters(1, 0)
+_SCRATCH = AddressRegisters(3, 2)
 
 
-_BASE = _Pair(1, 0)
-_SCRATCH = _Pair(3, 2)
-
-
-def _made(style: _Style) -> _Pair:
+def _made(style: _Style) -> AddressRegisters:
     """Where addresses are made before they are copied for their descriptor."""
-    return _Pair(style.first_register + 1, style.first_register)
+    return AddressRegisters(style.first_register + 1, style.first_register)
 
 
 def _addresses(style: _Style) -> dict[int, tuple[Description, Position]]:
@@ -306,16 +300,13 @@ def _opening(style: _Style) -> list[Instruction]:
     ]
 
 
-def _with(alu: Alu, to: int, a: int, value: int = 0) -> Scalar:
-    """A bundle that computes with an immediate operand."""
-    return Scalar(alu=alu, immediate_b=True, to=to, a=a, immediate=value)
-
-
 def _move(to: int, value: int) -> Scalar:
-    return _with(Alu.MOV, to, 0, value)
+    return with_immediate(Alu.MOV, to, 0, value)
 
 
-def _copy_address(source: _Pair, to: _Pair, partial: int, style: _Style) -> list[Instruction]:
+def _copy_address(
+    source: AddressRegisters, to: AddressRegisters, partial: int, style: _Style
+) -> list[Instruction]:
     """An address in other registers.
 
     Args:
@@ -330,24 +321,15 @@ def _copy_address(source: _Pair, to: _Pair, partial: int, style: _Style) -> list
             Scalar(alu=Alu.MOV, to=to.low, immediate=low),
             Scalar(alu=Alu.MOV, to=to.high, immediate=high),
         ]
-    # p0: the highest bit of the low word is set; p1: the sum of the low words carries.
-    guarded = style.older_fences
-    return [
-        _with(Alu.LT, 0, low),
-        Scalar(predicated=guarded, alu=Alu.NE, to=1, a=low, immediate=low),
-        replace(_with(Alu.AND, partial, low, 0x7FFFFFFF), predicated=guarded, sense=guarded),
-        replace(_with(Alu.ADD, partial, partial), predicated=True, sense=True),
-        replace(_with(Alu.LT, 1, partial), predicated=True, sense=True),
-        _with(Alu.ADD, to.low, low),
-        _with(Alu.ADD, to.high, high),
-        replace(_with(Alu.ADD, to.high, to.high, 1), predicated=True, predicate=1, sense=True),
-    ]
+    return [*add_to_address(source, to, 0, partial=partial, guarded=style.older_fences)]
 
 
 def _issue(size: int, tag: DescriptorTag, style: _Style) -> list[Instruction]:
     """Issue a descriptor for the address made."""
     first = style.first_register + 2
-    address = _Pair(first + DescriptorSlot.ADDRESS_LOW, first + DescriptorSlot.ADDRESS_HIGH)
+    address = AddressRegisters(
+        first + DescriptorSlot.ADDRESS_LOW, first + DescriptorSlot.ADDRESS_HIGH
+    )
     values: dict[int, int] = {DescriptorSlot.SIZE: size, DescriptorSlot.TAG: tag}
     stores = []
     for slot in DescriptorSlot:
@@ -412,7 +394,7 @@ def _infeed(segment: Segment, style: _Style) -> Infeed:
         memory=InfeedMemory.PARAMETER,
         buffer=infeed_units(InfeedMemory.PARAMETER, segment.units, segment.position, style.units),
         infed=Producer(0),
-        wait=(Watcher(ScalarFlag.PARAMETER_POP, 0, _signed16(segment.position + 1), 1), None),
+        wait=(Watcher(ScalarFlag.PARAMETER_POP, 0, signed16(segment.position + 1), 1), None),
         destination=1 << segment.tile,
         row_words=segment.lanes,
     )
@@ -435,11 +417,6 @@ def _closing(style: _Style) -> list[Instruction]:
         Halt(end_program=True),
         *[Scalar()] * NOPS_AFTER_HALT,
     ]
-
-
-def _signed16(value: int) -> int:
-    """The number that a 16-bit counter compares as, modulo 65,536."""
-    return ((value & 0xFFFF) ^ 0x8000) - 0x8000
 
 
 _MOST_UNITS = 1 << 16
@@ -536,7 +513,7 @@ def _position(infeed: Infeed, expected: int) -> int:
     credit = infeed.wait[0]
     if credit is None or credit.flag != ScalarFlag.PARAMETER_POP:
         raise FormatError("an infeed of parameters that does not wait for its units")
-    first = expected + _signed16(credit.threshold - 1 - expected)
+    first = nearest(credit.threshold - 1, expected)
     read = infeed.buffer.addresses(limit=_MOST_UNITS) % PARAMETER_BUFFER.units
     if first < 0 or not np.array_equal(
         read, np.arange(first, first + len(read)) % PARAMETER_BUFFER.units

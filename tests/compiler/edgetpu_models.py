@@ -51,7 +51,8 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme, output_extent
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
-from fitzroy.compiler.targets.edgetpu.partition.divide import NAME, divide
+from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.darwinn import PackageFile

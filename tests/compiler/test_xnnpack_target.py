@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from tests.compiler.zoo import random_inputs, zoo
+from tests.compiler.zoo_plain import zoo_plain
 from tests.support import need_executorch
 
 import fitzroy
@@ -37,7 +38,8 @@ def runtime() -> Iterator[ExecuTorchRuntime]:
 
 def test_the_zoo_has_every_operator() -> None:
     # Custom operators are refused, see test_post_processing.
-    assert {name.partition("-")[0] for name in ZOO} == OPS.keys() - {
+    plain = {graph.name for graph in zoo_plain().values()}
+    assert {name.partition("-")[0] for name in ZOO} | plain == OPS.keys() - {
         "opaque",
         *(operator.name for operator in CUSTOM.values()),
     }

@@ -713,7 +713,7 @@ def _short_queue(patch: Patch) -> None:
                     if len(self._queues[engine][tile]) >= 64:
                         break
                     self._queues[engine][tile].append(queue[0])
-                    self._awake.add(engine)
+                    self._turns.awake.add(engine)
                 queue.popleft()
 
     patch.setattr(Machine, "_dispatch_turn", turn)
@@ -1077,7 +1077,7 @@ def _busy_descriptor(patch: Patch) -> None:
 def _few_outfeeds(patch: Patch) -> None:
     def before(self: Any, event: Any, memory: dict[str, Any]) -> Any:
         if isinstance(event, Stream) and isinstance(event.instruction, Outfeed):
-            self._settle()
+            self._turns.settle()
             if len(self._streams[machine._Unit.OUTFEED]) >= 64:
                 return None
         return event

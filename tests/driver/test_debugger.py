@@ -102,7 +102,7 @@ def test_what_is_seen_at_a_fence_is_what_the_program_finds() -> None:
         seen = {name: debugger.memory(name) for name in MEMORIES}
         flags = [debugger.flags(tile) for tile in range(16)]
         # Settling is what the fence does first.
-        debugger.run.machine._settle()
+        debugger.run.machine._turns.settle()
         debugger._view = debugger.run.machine
         for name, (words, known) in seen.items():
             now, sure = debugger.memory(name)

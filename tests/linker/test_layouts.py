@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import corpus_models, corpus_params
 
-from fitzroy.base.errors import CapacityError, FormatError, LinkError
+from fitzroy.base.errors import CapacityError, FormatError
 from fitzroy.base.types import Array
 from fitzroy.formats import custom_op, darwinn, flat, tflite
 from fitzroy.formats.darwinn import (
@@ -103,10 +103,10 @@ def by_formula(layer: Layer, data: Array) -> Array:
 
 
 def test_split() -> None:
-    assert split(10) == (0, 0, 0, 1, 1, 2, 2, 2, 3, 3)
-    assert split(2) == (0, 2)
-    assert split(1) == (0,)
-    assert [Counter(split(19))[part] for part in range(4)] == [5, 5, 5, 4]
+    assert split(10, 4) == (0, 0, 0, 1, 1, 2, 2, 2, 3, 3)
+    assert split(2, 4) == (0, 2)
+    assert split(1, 4) == (0,)
+    assert [Counter(split(19, 4))[part] for part in range(4)] == [5, 5, 5, 4]
 
 
 def test_layout_of_an_image() -> None:
@@ -140,7 +140,7 @@ def test_layout_of_vectors() -> None:
 def test_several_passes() -> None:
     # Two passes over the rows, and the second one leaves the last row of tiles idle.
     rows = (0, 4, 4, 8, 12, 16, 20, 24)
-    ownership = Ownership(rows, split(4), 32)
+    ownership = Ownership(rows, split(4, 4), 32)
     layout, size = output_layout((8, 4, 4), 1, ownership)
     # The second pass begins at a multiple of 32 bytes.
     assert tables(layout)[2][12:29:4] == [64, 96, 112, 128, 144]
@@ -164,14 +164,14 @@ def test_several_passes() -> None:
     ],
 )
 def test_faulty_ownership(match: str, extent: Extent, ownership: Ownership) -> None:
-    with pytest.raises(LinkError, match=match):
+    with pytest.raises(FormatError, match=match):
         output_layout(extent, 1, ownership)
 
 
 def test_slices_need_adjacent_rows() -> None:
     ownership = Ownership((0, 4, 0), (0,))
     output_layout((3, 1, 4), 1, ownership)
-    with pytest.raises(LinkError, match="slices of rows 0 and 2"):
+    with pytest.raises(FormatError, match="slices of rows 0 and 2"):
         output_shape_info((3, 1, 4), 1, ownership)
 
 

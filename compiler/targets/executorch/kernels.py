@@ -202,6 +202,8 @@ def _gather_rejects(call: Call) -> Iterator[Reject]:
         yield Reject("portable-index-type", f"indices are {call.type(1).dtype.value}")
     if call.type(1).rank != 1:
         yield Reject("portable-gather-rank", f"indices have rank {call.type(1).rank}, not 1")
+    if call.attributes(GatherAttributes).batch:
+        yield Reject("portable-gather-batch", "every image of the batch has indices of its own")
 
 
 @kernel("gather", _gather_rejects)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.partition import Placement
-from fitzroy.compiler.targets.executorch.kernels import KERNELS
+from fitzroy.compiler.targets.executorch.catalog import KERNELS
 from fitzroy.compiler.targets.executorch.portable import PortableEmitter
 from fitzroy.compiler.targets.xnnpack.emitter import Subgraph, SubgraphEmitter
 from fitzroy.compiler.targets.xnnpack.nodes import NODES

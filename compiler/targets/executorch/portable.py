@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fitzroy.base.types import DType, TensorType
+from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph, Value
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.formats import method as m
@@ -102,6 +102,19 @@ class PortableEmitter:
     def call_indexed(self, name: str, overload: str, args: Sequence[int], out: int) -> None:
         """Append a kernel call whose arguments are indices of values already."""
         self.calls.append(m.KernelCall(name, overload, (*args, out, out)))
+
+    def call_several(
+        self, name: str, overload: str, args: Sequence[int], outs: Sequence[int]
+    ) -> None:
+        """Append a kernel call with several out tensors, which come back as a list."""
+        self.values.append(m.TensorList(tuple(outs)))
+        self.calls.append(m.KernelCall(name, overload, (*args, *outs, len(self.values) - 1)))
+
+    def constant(self, data: Array) -> int:
+        """Index of a constant that only kernel calls see."""
+        type = TensorType(data.shape, DType.of(data))
+        self.values.append(m.TensorValue("", type, data))
+        return len(self.values) - 1
 
     def cast(self, source: str | int, target: str | int) -> None:
         """Convert elements to the target's type."""

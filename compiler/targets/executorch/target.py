@@ -11,7 +11,7 @@ from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.pipeline import portable, xnnpack
-from fitzroy.compiler.targets.executorch.kernels import KERNELS
+from fitzroy.compiler.targets.executorch.catalog import KERNELS
 from fitzroy.compiler.targets.executorch.lower import PORTABLE, XNNPACK, Lowered, lower
 from fitzroy.compiler.targets.target import Lowering, Target
 from fitzroy.compiler.targets.xnnpack.legalize import RULES

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.envelope.program import Place, Program, Value
 from fitzroy.hw_models.edgetpu.scalar import Descriptor, Fence, Stream
+from fitzroy.hw_models.isa.counters import nearest
 from fitzroy.hw_models.isa.fence import ScalarFence
 from fitzroy.hw_models.isa.fields import ScalarFlag, StreamEngine, Watcher
 from fitzroy.hw_models.isa.scalar import DescriptorTag
@@ -149,8 +150,7 @@ class _Open:
     def _position(self, flag: ScalarFlag, value: int) -> int:
         """Position at which a counter of 16 bits has a value; the one nearest to what is fed."""
         origin = self.origins.get(flag, 0)
-        near = self.fed - origin
-        return origin + near + ((value - near + 0x8000) & 0xFFFF) - 0x8000
+        return origin + nearest(value, self.fed - origin)
 
     def fence(self, fence: ScalarFence) -> None:
         """What the scalar core knows after a fence."""

@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fitzroy.hw_models.edgetpu.sequence import Gate
-
-_HALF = 0x8000
-_WRAP = 0xFFFF
+from fitzroy.hw_models.isa.counters import distance
 
 NOBODY = -1
 """Maker of what nothing has made: the value that a flag had from the start."""
@@ -111,17 +109,17 @@ class History:
         watcher = gate.watcher
         threshold, increment = watcher.threshold, watcher.increment
         value = len(self._times) + self._base
-        distance = ((value - threshold - increment * first + _HALF) & _WRAP) - _HALF
-        if distance < 0:
+        ahead = distance(value, threshold + increment * first)
+        if ahead < 0:
             return [], begins[first]
         if increment > 0:
-            known = first + distance // increment + 1
+            known = first + ahead // increment + 1
         else:
             # All iterations wait for the same value, or each for less than the one before.
             known = first + 1 if increment else last
         if known < last:
             last, end = known, begins[known]
-        index = value - distance - self._base - 1
+        index = value - ahead - self._base - 1
         if not increment:
             last = first + 1
         elif last - first > _FEW and self._times:

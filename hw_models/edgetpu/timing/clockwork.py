@@ -49,6 +49,8 @@ from fitzroy.hw_models.edgetpu.timing.work import (
     tile_work,
     unit_bytes,
 )
+from fitzroy.hw_models.edgetpu.turns import Turns
+from fitzroy.hw_models.isa.counters import distance
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, StreamEngine, TileEngine, TileFlag
 from fitzroy.hw_models.isa.instruction import Instruction
@@ -121,8 +123,7 @@ class Clockwork:
         self._reading: list[tuple[float, int]] = []
         self._sender: list[tuple[TileEngine | str, int] | None] = [None] * CHANNELS
         self._feed = Feed()
-        self._awake: set[int] = set()
-        self._waits = [0] * (_CHANNEL + CHANNELS)
+        self._turns = Turns(_CHANNEL + CHANNELS, self._move)
         self._turn = 0
         self._done: dict[int, Signal] = {}
         self._time = 0.0
@@ -154,16 +155,16 @@ class Clockwork:
                     job = self._job(event.instruction, event.chunk, event.bundle, 0, work)
                     name = _stream_name(event.instruction)
                     self._streams[name].append(Queued(job, self._time, self._core))
-                    self._awake.update(_STREAM_TURNS[name])
+                    self._turns.awake.update(_STREAM_TURNS[name])
                     if name == "parameter_pop":
                         self.laps[-1].streamed += len(plan.addresses) * unit_bytes(
                             event.instruction
                         )
                 case Fence(_, _, instruction):
-                    self._settle()
+                    self._turns.settle()
                     self._fence(instruction)
                 case ChunkStart(number) if number:
-                    self._settle()
+                    self._turns.settle()
                     arrival = self.wire.chunk(number)
                     if arrival is None:
                         raise self._stuck(f"chunk {number} of the instructions")
@@ -171,7 +172,7 @@ class Clockwork:
                         self._time = arrival
                         self._core = self._node("host", 0, None, arrival, "instructions", NOBODY)
                 case HostWords(words):
-                    self._settle()
+                    self._turns.settle()
                     outfeed = self._stream_places["outfeed"]
                     if outfeed.free > self._time:
                         self._time = outfeed.free
@@ -183,7 +184,7 @@ class Clockwork:
                     self.outputs.append(Output("output", entry.size))
                 case Descriptor() if entry.tag >= DescriptorTag.INTERRUPT_0:
                     self.outputs.append(Output("interrupt", 0, self._time, self._time))
-        self._settle()
+        self._turns.settle()
         left = [name for name, queue in self._streams.items() if queue]
         left += [engine.name.lower() for engine in TileEngine if any(self._queues[engine])]
         if left:
@@ -236,7 +237,7 @@ class Clockwork:
         for tile in _ALL:
             if tiles >> tile & 1:
                 self._dispatch[tile].append((self._time, self._core, item))
-        self._awake.add(_DISPATCH)
+        self._turns.awake.add(_DISPATCH)
 
     def _fence(self, fence: ScalarFence) -> None:
         """Wait until everything that a fence asks for has happened."""
@@ -258,10 +259,10 @@ class Clockwork:
         for flag in ScalarFlag:
             if fence.wait >> flag & 1:
                 history = self._scalar_flags[flag][0]
-                short = (history.value - fence.thresholds[flag] + 0x8000 & 0xFFFF) - 0x8000
-                if short < 0:
+                ahead = distance(history.value, fence.thresholds[flag])
+                if ahead < 0:
                     raise self._stuck(flag.name.lower())
-                reached, who = history.reached(history.value - short)
+                reached, who = history.reached(history.value - ahead)
                 if reached > time:
                     time, maker, cause = reached, who, flag.name.lower()
         for tile in _ALL:
@@ -277,7 +278,7 @@ class Clockwork:
         for flag in ScalarFlag:
             if fence.set >> flag & 1:
                 self._scalar_flags[flag].set(0, fence.value, self._time, self._core)
-                self._wake(_SCALAR + flag)
+                self._turns.changed(1 << _SCALAR + flag)
 
     def _node(
         self, what: str, tiles: int, issue: int | None, begin: float, cause: str, maker: int
@@ -287,45 +288,36 @@ class Clockwork:
 
     # --- everything else -------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """Go on until nothing more can be known."""
-        awake = self._awake
-        while awake:
-            turn = min(awake)
-            awake.discard(turn)
-            self._turn = turn
-            self._waits[turn] = 0
-            if turn in _PLAIN:
-                while self._plain(TileEngine(turn)):
-                    pass
-            elif turn in _MESH:
-                while self._mesh(TileEngine(turn)):
-                    pass
-            elif turn == _DISPATCH:
-                self._dispatchers()
-            elif turn == _FEED:
-                self._read_units()
-            elif turn in _POPS:
-                while self._pop(_POPS[turn]):
-                    pass
-            else:
-                while self._ring(turn - _CHANNEL):
-                    pass
+    def _move(self, turn: int) -> None:
+        """Find out as much as can be known of what a unit does."""
+        self._turn = turn
+        self._turns.wait(turn, 0)
+        if turn in _PLAIN:
+            while self._plain(TileEngine(turn)):
+                pass
+        elif turn in _MESH:
+            while self._mesh(TileEngine(turn)):
+                pass
+        elif turn == _DISPATCH:
+            self._dispatchers()
+        elif turn == _FEED:
+            self._read_units()
+        elif turn in _POPS:
+            while self._pop(_POPS[turn]):
+                pass
+        else:
+            while self._ring(turn - _CHANNEL):
+                pass
 
     def _extend(self, flag: int, tiles: Sequence[int], times: Sequence[float], node: int) -> None:
         """A flag of tiles counts."""
         self._flags[flag].extend(tiles, times, node)
-        self._wake(flag)
+        self._turns.changed(1 << flag)
 
     def _extend_scalar(self, flag: int, times: Sequence[float], node: int) -> None:
         """A flag of the scalar core counts."""
         self._scalar_flags[flag].extend((0,), times, node)
-        self._wake(_SCALAR + flag)
-
-    def _wake(self, flag: int) -> None:
-        for turn, mask in enumerate(self._waits):
-            if mask >> flag & 1:
-                self._awake.add(turn)
+        self._turns.changed(1 << _SCALAR + flag)
 
     def _dispatchers(self) -> None:
         for tile, queue in enumerate(self._dispatch):
@@ -345,7 +337,7 @@ class Clockwork:
                 else:
                     engine = ENGINE_OF[item.instruction.op]
                     self._queues[engine][tile].append(Queued(item, clock, last))
-                    self._awake.update(_ON_RING.get(engine, (engine,)))
+                    self._turns.awake.update(_ON_RING.get(engine, (engine,)))
                 self._dispatched[tile] = (clock, last)
                 queue.popleft()
 
@@ -365,11 +357,11 @@ class Clockwork:
         ):
             if wanted:
                 history = self._flags[flag][tile]
-                short = (history.value - fence.ring_threshold + 0x8000 & 0xFFFF) - 0x8000
-                if short < 0:
-                    self._waits[_DISPATCH] |= 1 << flag
+                ahead = distance(history.value, fence.ring_threshold)
+                if ahead < 0:
+                    self._turns.wait_also(_DISPATCH, flag)
                     return None
-                reached, who = history.reached(history.value - short)
+                reached, who = history.reached(history.value - ahead)
                 if reached > time:
                     time, maker = reached, who
         if fence.idle:
@@ -377,7 +369,7 @@ class Clockwork:
         for flag in TileFlag:
             if fence.set >> flag & 1:
                 self._flags[flag].set(tile, fence.value, time, maker)
-                self._wake(flag)
+                self._turns.changed(1 << flag)
         if fence.signal:
             self._done[tile] = Signal(time, maker)
         return time, maker
@@ -435,7 +427,7 @@ class Clockwork:
             )
             if stop < end:
                 end = stop
-                self._waits[self._turn] |= 1 << (flag if tile else _SCALAR + flag)
+                self._turns.wait_also(self._turn, flag if tile else _SCALAR + flag)
             holds += some
         return holds, end
 
@@ -479,10 +471,10 @@ class Clockwork:
         place.last, place.node = place.node, NOBODY
         for tile in tiles:
             self._queues[engine][tile].popleft()
-        self._awake.add(_DISPATCH)
+        self._turns.awake.add(_DISPATCH)
         if engine is TileEngine.RING_PRODUCE:
             # The next message may be one for the other channel.
-            self._awake.update(_CHANNELS)
+            self._turns.awake.update(_CHANNELS)
 
     def _plain(self, engine: TileEngine) -> bool:
         """Let an engine go on; returns whether some tile has another instruction at its head."""
@@ -559,11 +551,11 @@ class Clockwork:
         return True
 
     def _send(self, engine: TileEngine, tiles: list[int], stretch: Stretch) -> None:
-        columns = BEAGLE.tiles.columns
         direction = DIRECTIONS[Opcode[engine.name]]
         for tile in tiles:
-            row, column = tile // columns + direction.rows, tile % columns + direction.columns
-            self._links[engine][row * columns + column].append(stretch)
+            receiver = direction.neighbour(tile)
+            assert receiver is not None, "the simulator refuses what leaves the grid"
+            self._links[engine][receiver].append(stretch)
 
     def _linked(self, engine: TileEngine, tiles: list[int]) -> Iterable[list[int]]:
         """Tiles whose neighbours send in step."""
@@ -672,7 +664,7 @@ class Clockwork:
             self._extend_scalar(ScalarFlag.PRODUCER_A + channel, times, place.node)
         if unit == "infeed":
             self._feed.sent += chain.done(range(position + 1, end + 1))
-            self._awake.add(_FEED)
+            self._turns.awake.add(_FEED)
         place.position = (end, end)
         place.clock = (chain.finish, chain.finish)
         side.waits += chain.waits
@@ -743,9 +735,9 @@ class Clockwork:
                 for number in range(had + 1, whole + 1)
             ]
             feed.ready += chain.done(last)
-            self._awake.update(_CHANNELS)
+            self._turns.awake.update(_CHANNELS)
         feed.position, feed.clock = end, chain.finish
-        self._awake.add(_FEED)
+        self._turns.awake.add(_FEED)
 
     def _senders(self, channel: int) -> list[tuple[Any, int]]:
         """Who could send the next message on a channel, whoever is ready first in front."""
@@ -922,7 +914,7 @@ class Clockwork:
         if len(late):
             side.waits.append((float(arrivals[late[-1]]), for_host, NOBODY, "host"))
         side.end = finish
-        self._awake.update(_POPS)
+        self._turns.awake.update(_POPS)
         place.position = (end, end)
         place.clock = (finish, finish)
         if end == work.elements:

@@ -23,9 +23,7 @@ import numpy as np
 from fitzroy.base.types import Array
 from fitzroy.hw_models.edgetpu.sequence import Gate
 from fitzroy.hw_models.edgetpu.verifier.parts import Part
-
-_HALF = 0x8000
-_WRAP = 0xFFFF
+from fitzroy.hw_models.isa.counters import HALF, nearest
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -474,7 +472,7 @@ class Cluster:
             known = len(marks)
             sure = bisect_right(marks, int(self._clocks[thread][counter]))
             wanted = watcher.threshold + watcher.increment * first
-            need = sure + ((wanted - era.value - sure + _HALF) & _WRAP) - _HALF
+            need = nearest(wanted - era.value, sure)
             if need <= known:
                 break
             lasts = era.closed is None or self._finished[counter] < era.closed
@@ -543,7 +541,7 @@ class Cluster:
         channel = tokens.flags[gate.flag]
         watcher = gate.watcher
         value = tokens.totals[channel] - tokens.origin[channel]
-        wanted = value + ((watcher.threshold - value + _HALF) & _WRAP) - _HALF
+        wanted = nearest(watcher.threshold, value)
         iterations = np.arange(first, len(gate.begins))
         rows = np.zeros((len(iterations), self.width), np.int64)
         rows[:, self.dispatcher + 1 + channel] = np.maximum(
@@ -590,7 +588,7 @@ class Cluster:
                 count, watcher = len(gate.begins), gate.watcher
                 ends = np.array([0, count - 1]) * watcher.increment + watcher.threshold
                 span = int(ends.max() - ends.min()) + len(era.marks) + abs(int(ends[0]) - era.value)
-                if span < _HALF:
+                if span < HALF:
                     continue
                 worst = self._furthest(instance, gate, era, thread, counter)
                 if worst is not None:
@@ -609,7 +607,7 @@ class Cluster:
             side="right",
         )
         wanted = watcher.threshold + watcher.increment * np.arange(len(begins))
-        need = sure[0] + ((wanted[0] - era.value - sure[0] + _HALF) & _WRAP) - _HALF
+        need = nearest(wanted[0] - era.value, sure[0])
         needs = need + wanted - wanted[0]
         line = self.timelines[counter]
         knows = np.maximum.accumulate(line.rows[:, thread])
@@ -618,4 +616,4 @@ class Cluster:
         most = marks.searchsorted(limit, side="right")
         distance = np.maximum(most - needs, needs - sure - 1)
         worst = int(distance.max())
-        return worst if worst >= _HALF else None
+        return worst if worst >= HALF else None

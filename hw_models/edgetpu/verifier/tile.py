@@ -20,6 +20,7 @@ from fitzroy.hw_models.edgetpu.verifier.parts import (
     Part,
 )
 from fitzroy.hw_models.edgetpu.verifier.walk import Turn, Walked
+from fitzroy.hw_models.isa.counters import distance
 from fitzroy.hw_models.isa.fence import TileFence
 from fitzroy.hw_models.isa.fields import Opcode, TileEngine, TileFlag
 from fitzroy.hw_models.isa.ring import RingProduce
@@ -189,7 +190,6 @@ def _barrier(issue: Issue, fence: TileFence, turn: Turn | None) -> Barrier:
     if turn is not None:
         for wait, channel in ((fence.wait_ring_a, 0), (fence.wait_ring_b, 1)):
             if wait:
-                value = turn.values[channel]
-                short = ((fence.ring_threshold - value + 0x8000) & 0xFFFF) - 0x8000
-                tokens.append((channel, turn.totals[channel] + short))
+                missing = distance(fence.ring_threshold, turn.values[channel])
+                tokens.append((channel, turn.totals[channel] + missing))
     return Barrier(issue, tuple(idle), sets, tuple(tokens))

@@ -25,9 +25,11 @@ from fitzroy.hw_models.edgetpu.scalar import Stream as StreamEvent
 from fitzroy.hw_models.edgetpu.sequence import Gate, passed
 from fitzroy.hw_models.edgetpu.stream import StreamPlan
 from fitzroy.hw_models.edgetpu.timing.work import row_bytes, unit_bytes
+from fitzroy.hw_models.edgetpu.turns import Turns
 from fitzroy.hw_models.edgetpu.verifier.parts import ENGINES, MESH, Part
 from fitzroy.hw_models.edgetpu.verifier.rules import Finding
 from fitzroy.hw_models.edgetpu.verifier.text import issue_name, stream_name, tiles_text
+from fitzroy.hw_models.isa.counters import distance
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, StreamEngine, TileEngine, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
@@ -56,7 +58,6 @@ _INFEED_FLAGS = {
     InfeedMemory.SCALAR: ScalarFlag.SCALAR_INFEED,
 }
 _ALL = range(TILES)
-_COLUMNS = BEAGLE.tiles.columns
 _BUFFER_UNITS = {
     StreamEngine.AVDATA_POP: BEAGLE.memories.activation_buffer.elements,
     StreamEngine.PARAMETER_POP: BEAGLE.memories.parameter_buffer.elements,
@@ -162,19 +163,6 @@ class _DeadlockError(Exception):
         self.what, self.where = what, where
 
 
-def _distance(value: int, wanted: int) -> int:
-    return ((value - wanted + 0x8000) & 0xFFFF) - 0x8000
-
-
-def neighbour(engine: int, tile: int) -> int | None:
-    """The tile that a mesh engine sends to, None over the edge of the grid."""
-    direction = DIRECTIONS[Opcode[TileEngine(engine).name]]
-    row, column = tile // _COLUMNS + direction.rows, tile % _COLUMNS + direction.columns
-    if not (0 <= row < BEAGLE.tiles.rows and 0 <= column < _COLUMNS):
-        return None
-    return row * _COLUMNS + column
-
-
 class Walk:
     """One execution.
 
@@ -205,7 +193,7 @@ class Walk:
         self._order: dict[Issue, int] = {}
         self._done = 0
         self._signals: dict[int, Issue] = {}
-        self._awake: set[int] = set()
+        self._turns = Turns(_CHANNEL + CHANNELS, self._move)
         self._reported: set[tuple[str, object]] = set()
 
     # --- the scalar core -------------------------------------------------------------------------
@@ -222,17 +210,17 @@ class Walk:
                     case Streamed(event, plan):
                         self._stream(event, plan)
                     case Fence(chunk, bundle, instruction):
-                        self._settle()
+                        self._turns.settle()
                         self._scalar_fence(instruction, chunk, bundle)
                     case Descriptor(tag=DescriptorTag.INPUT):
                         self._host[StreamEngine.AVDATA_POP] += entry.size
-                        self._awake.add(_AVDATA_POP)
+                        self._turns.awake.add(_AVDATA_POP)
                     case Descriptor(tag=DescriptorTag.PARAMETERS):
                         self._host[StreamEngine.PARAMETER_POP] += entry.size
-                        self._awake.add(_PARAMETER_POP)
+                        self._turns.awake.add(_PARAMETER_POP)
                     case HostWords() | ChunkStart() | ChunkEnd():
-                        self._settle()
-            self._settle()
+                        self._turns.settle()
+            self._turns.settle()
         except _DeadlockError as stuck:
             chain_text = "; ".join(list(self._blocked())[:12])
             self._find("deadlock", stuck.where, stuck.what, reason=chain_text, key=None)
@@ -259,7 +247,7 @@ class Walk:
         members = [tile for tile in _ALL if tiles >> tile & 1]
         waiting = self._waiting
         if any(waiting[tile] is not None for tile in members):
-            self._settle()
+            self._turns.settle()
             late = [tile for tile in members if waiting[tile] is not None]
             if late:
                 raise _DeadlockError(
@@ -267,18 +255,18 @@ class Walk:
                 )
         for tile in members:
             waiting[tile] = issue
-        self._awake.add(_DISPATCH)
+        self._turns.awake.add(_DISPATCH)
 
     def _stream(self, event: StreamEvent, plan: StreamPlan) -> None:
         unit = stream_unit(event)
         if self._streams[unit] is not None:
-            self._settle()
+            self._turns.settle()
         if self._streams[unit] is not None:
             raise _DeadlockError(
                 f"the scalar core cannot hand it to the {unit.name.lower()}", stream_name(event)
             )
         self._streams[unit] = _Streaming(event, plan, self._place)
-        self._awake.update(_STREAM_TURNS[unit])
+        self._turns.awake.update(_STREAM_TURNS[unit])
 
     def _scalar_fence(self, fence: ScalarFence, chunk: int, bundle: int) -> None:
         missing = []
@@ -291,7 +279,7 @@ class Walk:
         for flag in ScalarFlag:
             if fence.wait >> flag & 1:
                 has, wants = self._scalar[flag], fence.thresholds[flag]
-                if _distance(has, wants) < 0:
+                if distance(has, wants) < 0:
                     missing.append(f"{flag.name.lower()} >= {wants}, which is {has}")
         where = f"scalar_fence at bundle {bundle} of chunk {chunk}"
         if missing:
@@ -319,7 +307,7 @@ class Walk:
         for flag in ScalarFlag:
             if fence.set >> flag & 1:
                 self._scalar[flag] = fence.value
-        self._awake.update((_AVDATA_POP, _PARAMETER_POP, *_CHANNELS))
+        self._turns.awake.update((_AVDATA_POP, _PARAMETER_POP, *_CHANNELS))
 
     def _learn(self, fence: ScalarFence) -> None:
         """The scalar core knows that messages are complete."""
@@ -331,32 +319,29 @@ class Walk:
             counted = (
                 message.counted
                 and fence.wait >> flag & 1
-                and _distance(self._scalar[flag], fence.thresholds[flag]) == 0
+                and distance(self._scalar[flag], fence.thresholds[flag]) == 0
             )
             if heard or fed or out or counted:
                 message.core = self._place
 
     # --- units -----------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        awake = self._awake
-        while awake:
-            turn = min(awake)
-            awake.discard(turn)
-            if turn in _PLAIN:
-                while self._plain(turn):
-                    pass
-            elif turn in MESH:
-                while self._mesh(turn):
-                    pass
-            elif turn == _DISPATCH:
-                self._dispatchers()
-            elif turn in _POPS:
-                while self._pop(_POPS[turn]):
-                    pass
-            elif turn >= _CHANNEL:
-                while self._ring(turn - _CHANNEL):
-                    pass
+    def _move(self, turn: int) -> None:
+        """Let a unit go as far as it can."""
+        if turn in _PLAIN:
+            while self._plain(turn):
+                pass
+        elif turn in MESH:
+            while self._mesh(turn):
+                pass
+        elif turn == _DISPATCH:
+            self._dispatchers()
+        elif turn in _POPS:
+            while self._pop(_POPS[turn]):
+                pass
+        elif turn >= _CHANNEL:
+            while self._ring(turn - _CHANNEL):
+                pass
 
     def _count(self, tile: int, marks: tuple[tuple[int, list[int]], ...], at: int, to: int) -> None:
         for flag, ends in marks:
@@ -366,7 +351,7 @@ class Walk:
                 self._wake_tiles()
 
     def _wake_tiles(self) -> None:
-        self._awake.update((*_PLAIN, *MESH, *_CHANNELS))
+        self._turns.awake.update((*_PLAIN, *MESH, *_CHANNELS))
 
     def _token(self, channel: int, count: int) -> None:
         if count:
@@ -374,7 +359,7 @@ class Walk:
             self._flags[flag] = [value + count for value in self._flags[flag]]
             self._scalar[ScalarFlag.PRODUCER_A + channel] += count
             self._totals[channel] += count
-            self._awake.update((_DISPATCH, *_CHANNELS))
+            self._turns.awake.update((_DISPATCH, *_CHANNELS))
 
     def _limit(self, part: Part, tile: int, position: int) -> int:
         end = part.total
@@ -409,7 +394,7 @@ class Walk:
     def _retire(self, engine: int, tile: int) -> None:
         self._heads[engine][tile] = None
         self._positions[engine][tile] = [0, 0]
-        self._awake.add(_DISPATCH)
+        self._turns.awake.add(_DISPATCH)
 
     def _mesh(self, engine: int) -> bool:
         heads, positions = self._heads[engine], self._positions[engine]
@@ -433,7 +418,7 @@ class Walk:
         return moved
 
     def _send(self, engine: int, tile: int, issue: Issue, send: Part) -> bool:
-        other = neighbour(engine, tile)
+        other = DIRECTIONS[Opcode[TileEngine(engine).name]].neighbour(tile)
         if other is None:
             raise _DeadlockError(f"tile {tile} sends over the edge of the grid", issue_name(issue))
         taker = self._heads[engine][other]
@@ -536,7 +521,7 @@ class Walk:
         flag = TileFlag.RING_PRODUCER_A + channel
         has = self._flags[flag][tile]
         waits = [gate.wanted(0) for gate in part.gates if gate.flag == flag]
-        exact = any(_distance(want, has) == 0 for want in waits)
+        exact = any(distance(want, has) == 0 for want in waits)
         wants = f"waits for {max(waits)}" if waits else "does not wait"
         instruction = _produced(issue)
         self._after_last(
@@ -555,7 +540,7 @@ class Walk:
     def _ever(self, gate: Gate, tile: int) -> int:
         """Tokens produced ever by the time that a watcher opens."""
         channel = gate.flag - TileFlag.RING_PRODUCER_A
-        return self._totals[channel] + _distance(gate.wanted(0), self._flags[gate.flag][tile])
+        return self._totals[channel] + distance(gate.wanted(0), self._flags[gate.flag][tile])
 
     def _after_last(
         self,
@@ -660,12 +645,12 @@ class Walk:
         out.position = end
         if out.rows == out.total_rows:
             self._streams[StreamEngine.OUTFEED] = None
-        self._awake.update(_CHANNELS)
+        self._turns.awake.update(_CHANNELS)
 
     def _count_scalar(self, flag: int, count: int) -> None:
         if count:
             self._scalar[flag] += count
-            self._awake.update((_AVDATA_POP, _PARAMETER_POP, *_CHANNELS))
+            self._turns.awake.update((_AVDATA_POP, _PARAMETER_POP, *_CHANNELS))
 
     def _feed_rows(self, channel: int) -> bool:
         """The infeed reads units and sends the rows that they fill."""
@@ -706,7 +691,7 @@ class Walk:
             target = instruction.destination
             self._end_message(_Message(channel, order, TILES, name, target, False, counted))
             self._streams[StreamEngine.INFEED] = None
-        self._awake.update(_CHANNELS)
+        self._turns.awake.update(_CHANNELS)
         return True
 
     def _begin_feed(self, feed: _Streaming, channel: int) -> None:
@@ -716,11 +701,11 @@ class Walk:
         flag = ScalarFlag.PRODUCER_A + channel
         has = self._scalar[flag]
         waits = [gate.wanted(0) for gate in feed.plan.gates if gate.flag == flag]
-        exact = any(_distance(want, has) == 0 for want in waits)
+        exact = any(distance(want, has) == 0 for want in waits)
         if instruction.memory is InfeedMemory.SCALAR and self._fifo is not None:
             # The producer that feeds it waits until the last message has at least begun to end.
             waits.append(self._fifo)
-            exact = exact or 0 <= _distance(has, self._fifo) <= 1
+            exact = exact or 0 <= distance(has, self._fifo) <= 1
         wants = f"waits for {max(waits)}" if waits else "does not wait"
         self._after_last(
             channel,
@@ -766,16 +751,16 @@ class Walk:
                 if self._heads[engine][tile] is not None:
                     continue
                 self._heads[engine][tile] = issue
-                self._awake.add(engine)
+                self._turns.awake.add(engine)
                 if engine in (*_CONSUMERS, TileEngine.RING_PRODUCE):
-                    self._awake.update(_CHANNELS)
+                    self._turns.awake.update(_CHANNELS)
             self._waiting[tile] = None
 
     def _fence_open(self, fence: TileFence, tile: int) -> bool:
         if any(fence.idle >> engine & 1 and self._heads[engine][tile] for engine in TileEngine):
             return False
         return all(
-            not wait or _distance(self._flags[flag][tile], fence.ring_threshold) >= 0
+            not wait or distance(self._flags[flag][tile], fence.ring_threshold) >= 0
             for wait, flag in (
                 (fence.wait_ring_a, TileFlag.RING_PRODUCER_A),
                 (fence.wait_ring_b, TileFlag.RING_PRODUCER_B),
@@ -799,7 +784,7 @@ class Walk:
             counted = (
                 message.counted
                 and waits
-                and _distance(self._flags[counter][tile], fence.ring_threshold) == 0
+                and distance(self._flags[counter][tile], fence.ring_threshold) == 0
             )
             if got or sent or counted:
                 message.fenced.setdefault(tile, self._order[issue])

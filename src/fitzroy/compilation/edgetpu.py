@@ -22,10 +22,10 @@ from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
 from fitzroy.compiler.targets.edgetpu.partition.divide import (
-    NAME,
     Segment,
     consecutive,
 )
+from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 from fitzroy.compiler.targets.edgetpu.program.confirmation import (
     UnconfirmedError,
     refuse_unconfirmed,

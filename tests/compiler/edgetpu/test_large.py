@@ -30,11 +30,11 @@ from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program import lower as lowering
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
 from fitzroy.formats.darwinn import OutputLayer, OutputLayout, PackageFile
+from fitzroy.hw_models.edgetpu.output_layouts import ownership_of
 from fitzroy.hw_models.edgetpu.scalar import Descriptor, ScalarCore
 from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.hw_models.numerics import Sampling
-from fitzroy.hw_models.ownership import ownership_of
 from fitzroy.linker.packages.darwinn import link
 from fitzroy.linker.schedule import Fence, SendInput, SendScratch
 from fitzroy.linker.schedule.derive import derive_executable

@@ -22,7 +22,8 @@ from fitzroy.compiler.targets.edgetpu.partition.costs import (
     gain,
     profitable,
 )
-from fitzroy.compiler.targets.edgetpu.partition.divide import NAME, consecutive, divide
+from fitzroy.compiler.targets.edgetpu.partition.divide import consecutive, divide
+from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 
 I8 = DType.INT8
 F32 = DType.FLOAT32

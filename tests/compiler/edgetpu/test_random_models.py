@@ -36,7 +36,8 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
-from fitzroy.compiler.targets.edgetpu.partition.divide import NAME, divide
+from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 
 Step = tuple[str, tuple[int, ...], Attributes, tuple[tuple[int, ...], ...]]
 """Operator, shape of its result, attributes, and shapes of its constants."""

@@ -42,7 +42,7 @@ from fitzroy.formats.darwinn import (
     Layer as Port,
 )
 from fitzroy.formats.object_file import SymbolKind
-from fitzroy.hw_models.ownership import (
+from fitzroy.hw_models.edgetpu.output_layouts import (
     PART_BYTES,
     Ownership,
     element_offsets,

@@ -9,13 +9,13 @@ from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import LANES, WORD, round_up
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.output_layouts import PART_BYTES
 from fitzroy.hw_models.isa.fence import ScalarFence
 from fitzroy.hw_models.isa.fields import StreamEngine
 from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.scalar import Alu, Indexed, Load, Loop, Scalar, Store
 from fitzroy.hw_models.isa.stream import Outfeed
 from fitzroy.hw_models.isa.units import outfeed_words
-from fitzroy.hw_models.ownership import PART_BYTES
 
 UNIT = BEAGLE.memories.activation_buffer.element_bytes
 """Bytes of a unit of inputs and outputs."""

@@ -11,13 +11,15 @@ import numpy as np
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.instructions.counters import Counters
 from fitzroy.compiler.targets.edgetpu.instructions.encoding import spelled
-from fitzroy.compiler.targets.edgetpu.instructions.sync import Tokens, signed16
+from fitzroy.compiler.targets.edgetpu.instructions.sync import Tokens
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY, TILES
 from fitzroy.formats.object_file import Condition, Fixup, Part, Symbol, SymbolKind, Text
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.counters import signed16
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import ScalarFlag, StreamEngine, TileEngine, TileFlag
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction, TileInstruction
+from fitzroy.hw_models.isa.macros import AddressRegisters, add_to_address
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.program import NOPS_AFTER_HALT, assemble
 from fitzroy.hw_models.isa.scalar import (
@@ -55,7 +57,7 @@ _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 """Bundles of a chunk, with room for its end."""
 
 
-_LOW, _HIGH = 5, 4
+_ADDRESS = AddressRegisters(low=5, high=4)
 """Registers of the two words of an address."""
 
 DESCRIPTOR_BUNDLES = 18
@@ -336,18 +338,20 @@ class Builder:
             offset: bytes behind the address.
             operand: a streamed operand from whose first byte on the offset counts.
         """
-        moves = _added(offset) if offset or operand else []
+        moves = []
+        if offset or operand:
+            moves = add_to_address(_ADDRESS, _ADDRESS, offset, partial=8)
         stored = self._bundles + 2 + len(moves)
         self.emit_all([Scalar()] * (self._issued - 1 + DESCRIPTOR_BUNDLES - stored))
-        for register, part in ((_LOW, Part.LOW), (_HIGH, Part.HIGH)):
+        for register, part in ((_ADDRESS.low, Part.LOW), (_ADDRESS.high, Part.HIGH)):
             references = () if kind is None else (Reference("immediate", kind, name, part),)
             self.emit(Scalar(alu=Alu.MOV, immediate_b=True, to=register), *references)
         place = Reference("immediate", SymbolKind.OPERAND, operand, Part.OFFSET, offset)
         for item in moves:
-            moved = operand and item.alu is Alu.ADD and item.to != _HIGH
+            moved = operand and item.alu is Alu.ADD and item.to != _ADDRESS.high
             self.emit(item, *([place] if moved else []))
-        self.emit(_store(DescriptorSlot.ADDRESS_LOW, _LOW))
-        self.emit(_move(8, size, DescriptorSlot.ADDRESS_HIGH, _HIGH))
+        self.emit(_store(DescriptorSlot.ADDRESS_LOW, _ADDRESS.low))
+        self.emit(_move(8, size, DescriptorSlot.ADDRESS_HIGH, _ADDRESS.high))
         self.emit(_move(9, tag, DescriptorSlot.SIZE, 8))
         self.emit(_store(DescriptorSlot.TAG, 9))
         self.emit(Scalar(store=Store.ISSUE))
@@ -484,29 +488,6 @@ def _begins_phase(fence: TileFence) -> bool:
 
 def _store(slot: DescriptorSlot, register: int) -> Scalar:
     return Scalar(store=Store.DESCRIPTOR, store_address=slot, store_from=register)
-
-
-def _with(alu: Alu, to: int, a: int, value: int) -> Scalar:
-    """A bundle that computes with an immediate."""
-    return Scalar(alu=alu, immediate_b=True, to=to, a=a, immediate=value)
-
-
-def _added(offset: int) -> list[Scalar]:
-    """Add an offset of less than 31 bits to an address, as compiled programs do.
-
-    Predicate 0 is the highest bit of the low word, predicate 1 the carry, which needs that bit and
-    one out of the others.
-    """
-    partial, carries = 8, 1
-    return [
-        _with(Alu.LT, 0, _LOW, 0),
-        Scalar(alu=Alu.NE, to=carries, a=_LOW, immediate=_LOW),
-        _with(Alu.AND, partial, _LOW, 0x7FFF_FFFF),
-        replace(_with(Alu.ADD, partial, partial, offset), predicated=True, sense=True),
-        replace(_with(Alu.LT, carries, partial, 0), predicated=True, sense=True),
-        _with(Alu.ADD, _LOW, _LOW, offset),
-        replace(_with(Alu.ADD, _HIGH, _HIGH, 1), predicated=True, predicate=carries, sense=True),
-    ]
 
 
 def _move(to: int, value: int, slot: DescriptorSlot, register: int) -> Scalar:

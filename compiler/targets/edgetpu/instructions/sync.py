@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.counters import signed16
 from fitzroy.hw_models.isa.fields import ScalarFlag, Side, TileFlag, Watcher
 
 SLOTS = 2
@@ -149,8 +150,3 @@ class Tokens:
             Condition(axis, TileFlag.RING_PRODUCER_A, signed16(before_a - 1), 1),
             Condition(axis, TileFlag.RING_PRODUCER_B, signed16(before_b), 1),
         )
-
-
-def signed16(value: int) -> int:
-    """A count as the thresholds hold it: 16 bits, signed."""
-    return (value + 0x8000 & 0xFFFF) - 0x8000

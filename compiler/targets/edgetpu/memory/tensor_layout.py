@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.output_layouts import even_parts
 
 ROWS = BEAGLE.tiles.rows
 COLUMNS = BEAGLE.tiles.columns
@@ -30,9 +30,8 @@ def round_up(value: int, unit: int) -> int:
 
 
 def split(extent: int, parts: int) -> tuple[Interval, ...]:
-    """Parts of an axis: part k begins at ceil(extent * k / parts)."""
-    cuts = [-(-extent * part // parts) for part in range(parts + 1)]
-    return tuple(pairwise(cuts))
+    """Parts of an axis that is split evenly over rows or columns of tiles."""
+    return even_parts(extent, parts)
 
 
 def hull(intervals: Iterable[Interval]) -> Interval:

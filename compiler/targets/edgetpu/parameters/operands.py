@@ -34,6 +34,7 @@ from fitzroy.compiler.ops.recurrent import (
     LstmAttributes,
 )
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, SplitAttributes
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import SIGNED_OFFSET
 from fitzroy.hw_models.parameters import (
     BLOB_ALIGNMENT,
     BLOCK_CHANNELS,
@@ -63,9 +64,6 @@ from fitzroy.hw_models.parameters import (
 )
 
 Bytes = npt.NDArray[np.uint8]
-
-SIGNED_OFFSET = 128
-"""What is added to int8 weights and zero points: the blob holds them as uint8."""
 
 STATE_SUFFIX = "_variable_output"
 """What compilers append to the name of a state tensor for the output that carries it on."""

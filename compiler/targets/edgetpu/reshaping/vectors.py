@@ -18,7 +18,6 @@ from fitzroy.compiler.targets.edgetpu.instructions.sync import (
     WHOLE,
     Condition,
     full,
-    signed16,
 )
 from fitzroy.compiler.targets.edgetpu.kernels.queues import Sending
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume, unpack
@@ -34,6 +33,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Vector,
     round_up,
 )
+from fitzroy.hw_models.isa.counters import signed16
 from fitzroy.hw_models.isa.fields import TileFlag
 
 Loops = list[tuple[int, int]]

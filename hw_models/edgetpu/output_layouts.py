@@ -15,18 +15,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from fitzroy.base.errors import FormatError, LinkError
+from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import OutputLayout, OutputShapeInfo, TensorLayout, TensorShape
 from fitzroy.hw_models.chips.beagle import BEAGLE
-
-GRID = 4
-"""Tiles are a grid of 4 x 4."""
-
-TILES = GRID * GRID
+from fitzroy.hw_models.edgetpu.memory import TILES
 
 _WORD_BYTES = BEAGLE.memories.narrow.element_bytes
 _UNIT_BYTES = BEAGLE.limits.host_output_unit
@@ -54,15 +51,22 @@ class Ownership:
     tiles: int = TILES
 
 
-def split(extent: int, parts: int = GRID) -> tuple[int, ...]:
-    """Number of the part that owns each index, if part k begins at ceil(extent * k / parts)."""
-    begins = [-(-extent * part // parts) for part in range(parts + 1)]
-    return tuple([part for part in range(parts) for _ in range(begins[part], begins[part + 1])])
+def even_parts(extent: int, parts: int) -> tuple[tuple[int, int], ...]:
+    """Begin and end of each part of an axis that is split evenly: at ceil(extent * k / parts)."""
+    return tuple(pairwise([-(-extent * part // parts) for part in range(parts + 1)]))
+
+
+def split(extent: int, parts: int) -> tuple[int, ...]:
+    """Number of the part that owns each index of an axis that is split evenly."""
+    owned = enumerate(even_parts(extent, parts))
+    return tuple([part for part, (begin, end) in owned for _ in range(begin, end)])
 
 
 def default_ownership(y: int, x: int) -> Ownership:
     """The usual ownership of an output of y rows and x columns: both are split evenly."""
-    return Ownership(tuple([GRID * row for row in split(y)]), split(x))
+    grid = BEAGLE.tiles
+    rows = [grid.columns * row for row in split(y, grid.rows)]
+    return Ownership(tuple(rows), split(x, grid.columns))
 
 
 def output_layout(
@@ -80,7 +84,7 @@ def output_layout(
         The tables, and the `size_bytes` of the layer.
 
     Raises:
-        LinkError: the ownership does not fit the extent, or gives two parts to one id.
+        FormatError: the ownership does not fit the extent, or gives two parts to one id.
     """
     parts = _Parts.of(extent, itemsize, ownership)
     ids = parts.ownership
@@ -103,7 +107,7 @@ def output_shape_info(
     Slices have the dimensions batch, y, x and z, and strides in elements; offsets are in bytes.
 
     Raises:
-        LinkError: as `output_layout`, or a tile owns rows or columns that are not adjacent.
+        FormatError: as `output_layout`, or a tile owns rows or columns that are not adjacent.
     """
     parts = _Parts.of(extent, itemsize, ownership)
     starts = parts.starts.tolist()
@@ -125,7 +129,7 @@ def element_offsets(
     """Where the elements of an output begin: int64[y, x] in elements, and the size of its buffer.
 
     Raises:
-        LinkError: as `output_layout`.
+        FormatError: as `output_layout`.
     """
     parts = _Parts.of(extent, itemsize, ownership)
     rows, columns = np.array(parts.ownership.rows), np.array(parts.ownership.columns)
@@ -211,9 +215,9 @@ class _Parts:
         if vector and ids.tiles > 1:
             first = ids.rows[0] + ids.columns[0]
             if first + blocks > ids.tiles:
-                raise LinkError(
-                    f"a vector of {z} channels",
-                    reason=f"{blocks} blocks of {_LANES} from tile {first}, of {ids.tiles} tiles",
+                raise _misfit(
+                    f"a vector of {z} channels takes {blocks} blocks of {_LANES} from tile "
+                    f"{first} on, of {ids.tiles} tiles"
                 )
             sizes[first : first + blocks] = _LANES
             sizes[first + blocks - 1] = pitch - _LANES * (blocks - 1)
@@ -222,7 +226,7 @@ class _Parts:
             for row, height in heights.items():
                 for column, width in widths.items():
                     if sizes[row + column]:
-                        raise LinkError(f"two parts of an output on linear tile {row + column}")
+                        raise _misfit(f"two parts of an output on linear tile {row + column}")
                     sizes[row + column] = height * width * pitch
             row_sizes = np.array([widths[column] * pitch for column in ids.columns])
         starts, size = _starts(sizes, itemsize)
@@ -269,22 +273,26 @@ def _elements(nbytes: int, itemsize: int) -> int:
     return nbytes // math.gcd(itemsize, nbytes)
 
 
+def _misfit(what: str) -> FormatError:
+    return FormatError(what, table="OutputLayout")
+
+
 def _up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
 def _check(ids: Ownership, extent: tuple[int, int, int]) -> None:
     if (len(ids.rows), len(ids.columns)) != extent[:2] or extent[2] < 1:
-        raise LinkError(
-            f"the ownership of {len(ids.rows)} rows and {len(ids.columns)} columns",
-            reason=f"the output is {list(extent)}",
+        raise _misfit(
+            f"the ownership of {len(ids.rows)} rows and {len(ids.columns)} columns "
+            f"for an output of {list(extent)}"
         )
     if not ids.rows or not ids.columns:
-        raise LinkError(f"an output of extent {list(extent)}")
+        raise _misfit(f"an output of extent {list(extent)}")
     low = min(min(ids.rows), min(ids.columns))
     high = max(ids.rows) + max(ids.columns)
     if low < 0 or high >= ids.tiles:
-        raise LinkError(f"linear tile {low if low < 0 else high}", reason=f"of {ids.tiles}")
+        raise _misfit(f"linear tile {low if low < 0 else high}, of {ids.tiles}")
 
 
 def _ranks(owners: Sequence[int]) -> tuple[Array, dict[int, int]]:
@@ -303,6 +311,6 @@ def _runs(owners: Sequence[int], what: str) -> dict[int, tuple[int, int]]:
     for index, owner in enumerate(owners):
         first, last = runs.get(owner, (index, index - 1))
         if last != index - 1:
-            raise LinkError(f"slices of {what} {last} and {index}, which are not adjacent")
+            raise _misfit(f"slices of {what} {last} and {index}, which are not adjacent")
         runs[owner] = first, index
     return runs
