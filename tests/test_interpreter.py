@@ -18,7 +18,8 @@ from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.driver.runtime.devices import DirectSimulator
 from fitzroy.driver.runtime.simulator import PackageOutputs, SimulatedDevice
-from fitzroy.execution.interpreter import DevicePart, Host, HostPart, Interpreter
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.parts import DevicePart, Host, HostPart
 from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.formats import tflite
 from fitzroy.formats.darwinn import PackageFile

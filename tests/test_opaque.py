@@ -16,7 +16,8 @@ from fitzroy.compiler.ops.catalog import TFLITE
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, LeakyReluAttributes
 from fitzroy.compiler.ops.opaque import OpaqueAttributes, opaque_nodes
 from fitzroy.compiler.ops.windows import Activation
-from fitzroy.execution.interpreter import DevicePart, HostPart, Interpreter
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.parts import DevicePart, HostPart
 from fitzroy.formats import tflite
 from fitzroy.pycoral.utils.edgetpu import make_interpreter
 

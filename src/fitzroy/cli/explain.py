@@ -141,12 +141,16 @@ def explain_rows(
     """
     from fitzroy.compiler.partition import title
 
-    rows, by_key = [], {}
+    rows: list[Row] = []
+    by_key: dict[object, Row] = {}
     used = {node.name for node in graph.cut(graph.outputs).nodes()}
     for number, node in enumerate(graph.nodes()):
         index = number if node.origin is None else node.origin.index
         row = _row(graph, node, index)
         row.used = node.name in used
+        if node.origin is not None and _key(node) in by_key:
+            # Of the nodes of one operator, the last one has its results.
+            rows.remove(by_key[_key(node)])
         rows.append(row)
         by_key[_key(node)] = row
         by_key.setdefault(node.outputs[0], row)

@@ -313,7 +313,8 @@ def ports(graph: Graph, names: Sequence[str]) -> tuple[Port, ...]:
 
 def _interpreter_runner(path: str, options: Options, compiled: bool, stack: ExitStack) -> Runner:
     """A model on the Edge TPU as far as it is compiled for that, and on the host."""
-    from fitzroy.execution.interpreter import Host, Interpreter
+    from fitzroy.execution.interpreter import Interpreter
+    from fitzroy.execution.parts import Host
     from fitzroy.hw_models.numerics import Arithmetic
 
     given = {"--threads": options.threads, "--method": options.method}

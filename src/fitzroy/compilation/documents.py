@@ -63,7 +63,7 @@ def document(
         "files": [],
         "log": None,
         "target": "edgetpu",
-        "operators": len(result.graph.nodes()),
+        "operators": len(result.operators),
         "mapped": len(result.mapped),
         "subgraphs": parts,
         "cached_bytes": cached,
@@ -201,7 +201,7 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
             "layers": layers.get(node.name, []) if node.name in places else [],
             "reasons": reasons.get(title(node), []) if node.name not in places else [],
         }
-        for number, node in enumerate(result.graph.nodes())
+        for number, node in enumerate(result.operators)
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -169,6 +169,14 @@ def form(part: MappedSegment, kind: type[F]) -> F:
     return next(item for item in part.forms if isinstance(item, kind))
 
 
+def _operators(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """The last node of every operator of a file."""
+    found: dict[object, Node] = {}
+    for node in nodes:
+        found[node.name if node.origin is None else node.origin] = node
+    return tuple(found.values())
+
+
 @dataclass(frozen=True, repr=False)
 class EdgeTpuCompilation:
     """A model compiled for the Edge TPU.
@@ -200,14 +208,21 @@ class EdgeTpuCompilation:
         return self.source.graph
 
     @property
+    def operators(self) -> tuple[Node, ...]:
+        """All operators that are computed: the last node of each."""
+        return _operators(self.graph.nodes())
+
+    @property
     def mapped(self) -> tuple[Node, ...]:
-        """Nodes on the chip."""
-        return tuple(node for item in self.segments for node in item.segment.nodes)
+        """Operators on the chip: the last node of each."""
+        return _operators(node for item in self.segments for node in item.segment.nodes)
 
     @property
     def unmapped(self) -> tuple[Node, ...]:
-        """Nodes that stay on the host."""
-        return tuple(node for item in self.placements if item.target != NAME for node in item.nodes)
+        """Operators that stay on the host: the last node of each."""
+        return _operators(
+            node for item in self.placements if item.target != NAME for node in item.nodes
+        )
 
     @property
     def reasons(self) -> tuple[Diagnostic, ...]:
@@ -309,8 +324,9 @@ def _together(
     lower_together(drafts, generator, progress)
     for source, draft in zip(sources, drafts, strict=True):
         if not draft.segments:
-            unconfirmed = isinstance(draft.failure, UnconfirmedError)
-            raise draft.failure if unconfirmed else _unmappable(source, draft.placements)
+            if isinstance(draft.failure, UnconfirmedError):
+                raise draft.failure
+            raise _unmappable(source, draft.placements)
     progress("linking")
     linked = link([item for draft in drafts for item in draft.objects], options)
     if generator.confirmed is not None:

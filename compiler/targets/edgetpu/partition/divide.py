@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.definition import Call, Reject
-from fitzroy.compiler.partition import HOST, Decided, Placement, Rejects, partition
+from fitzroy.compiler.partition import (
+    HOST,
+    Decided,
+    Placement,
+    Rejects,
+    families_of,
+    partition,
+)
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
@@ -108,8 +115,16 @@ def divide(
 
 
 def _placements(graph: Graph, rejected: Mapping[str, Rejects]) -> list[Placement]:
-    """All groups of nodes, given why some cannot, or shall not, be on the chip."""
-    return partition(graph, (Decided(NAME, rejected), HOST))
+    """All groups of nodes, given why some cannot, or shall not, be on the chip.
+
+    The file is cut between operators, so that one of them is on the chip as a whole or not at all.
+    """
+    families, shared = families_of(graph), dict(rejected)
+    for nodes in families:
+        every = dict.fromkeys(item for node in nodes for item in rejected.get(node.name, ()))
+        if every:
+            shared |= dict.fromkeys((node.name for node in nodes), tuple(every))
+    return partition(graph, (Decided(NAME, shared), HOST), families)
 
 
 def _unprofitable(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) -> dict[str, Rejects]:
