@@ -450,7 +450,7 @@ def bits(
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Declared:
     fields: tuple[Field, ...]
     by_name: dict[str, Field]
     decoders: tuple[tuple[int, int, Any], ...]
@@ -473,12 +473,12 @@ class Record:
 
     __slots__ = ()
     width: ClassVar[int]
-    _plan: ClassVar[_Plan]
+    _declared: ClassVar[_Declared]
 
     @classmethod
-    def plan(cls) -> _Plan:
+    def declared(cls) -> _Declared:
         """The compiled declaration, made on first use."""
-        if "_plan" not in cls.__dict__:
+        if "_declared" not in cls.__dict__:
             fields = tuple(
                 dataclasses.replace(field.metadata["bits"], name=field.name)
                 for field in dataclasses.fields(cast(Any, cls))
@@ -489,7 +489,7 @@ class Record:
                 if owned & mine or mine >> cls.width:
                     raise TypeError(f"{cls.__name__}.{field.name} overlaps or exceeds the record")
                 owned |= mine
-            cls._plan = _Plan(
+            cls._declared = _Declared(
                 fields,
                 {field.name: field for field in fields},
                 tuple(
@@ -503,17 +503,17 @@ class Record:
                 tuple((f.name, f.first, f.codec.encode) for f in fields),
                 owned,
             )
-        return cls._plan
+        return cls._declared
 
     @classmethod
     def fields(cls) -> tuple[Field, ...]:
         """The fields in order of declaration."""
-        return cls.plan().fields
+        return cls.declared().fields
 
     @classmethod
     def field(cls, name: str) -> Field:
         """A field by name."""
-        return cls.plan().by_name[name]
+        return cls.declared().by_name[name]
 
     @classmethod
     def unpack(cls, raw: int) -> Self:
@@ -522,9 +522,9 @@ class Record:
         Raises:
             FormatError: reserved bits are set, or a field holds a number without a meaning.
         """
-        plan = cls.plan()
-        if raw & ~plan.owned:
-            stray = raw & ~plan.owned
+        declared = cls.declared()
+        if raw & ~declared.owned:
+            stray = raw & ~declared.owned
             numbers = [bit for bit in range(stray.bit_length()) if stray >> bit & 1][:8]
             raise FormatError(
                 f"reserved bits are set: {', '.join(map(str, numbers))}", table=cls.__name__
@@ -533,7 +533,7 @@ class Record:
             return cls(
                 *[
                     raw >> first & mask if decode is None else decode(raw >> first & mask)
-                    for first, mask, decode in plan.decoders
+                    for first, mask, decode in declared.decoders
                 ]
             )
         except FormatError as error:
@@ -546,7 +546,7 @@ class Record:
             FormatError: a value does not fit its field.
         """
         raw = 0
-        for name, first, encode in self.plan().encoders:
+        for name, first, encode in self.declared().encoders:
             try:
                 raw |= encode(getattr(self, name)) << first
             except FormatError as error:
@@ -629,7 +629,7 @@ def parse_fields(cls: type[Record], tokens: list[str]) -> dict[str, Any]:
     Raises:
         FormatError: an unknown or repeated name, or a value that does not parse.
     """
-    by_name = cls.plan().by_name
+    by_name = cls.declared().by_name
     values: dict[str, Any] = {}
     for token in tokens:
         name, equals, text = token.partition("=")

@@ -181,7 +181,7 @@ class InterruptHint(Table):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class FenceHint(Table):
-    """Hints behind it wait for those in front."""
+    """Hints after it wait for those in front."""
 
 
 AnyHint = DmaDescriptorHint | InstructionHint | InterruptHint | FenceHint
@@ -820,7 +820,7 @@ def _check_layout(layer: Layer, output: OutputLayer, place: _Place, below: str) 
             raise place.fail("an output of more than one dimension needs a layout", below)
         return
     y_tile, x_tile, tile, x_byte, y_row, row_size = (
-        _coordinates(layout, name, place, below) for _, name, _kind in layout.plan().fields
+        _coordinates(layout, name, place, below) for _, name, _kind in layout.declared().fields
     )
     counts: Sequence[tuple[str, int, int]] = (
         ("y", len(y_tile), layer.y_dim), ("y", len(y_row), layer.y_dim),

@@ -188,7 +188,7 @@ def skipped(slots: int = 1) -> Any:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Declared:
     """What the codec needs to know of one table class."""
 
     fields: tuple[tuple[int, str, _Kind], ...]
@@ -199,12 +199,12 @@ class Table:
     """Base of all tables; subclasses are dataclasses with ``eq=False, kw_only=True``."""
 
     __slots__ = ()
-    _plan: ClassVar[_Plan | None] = None
+    _declared: ClassVar[_Declared | None] = None
 
     @classmethod
-    def plan(cls) -> _Plan:
+    def declared(cls) -> _Declared:
         """Slots of this table's fields, computed once."""
-        if "_plan" not in cls.__dict__:
+        if "_declared" not in cls.__dict__:
             slot, fields = 0, []
             for field in dataclasses.fields(cast(Any, cls)):
                 kind: _Kind = field.metadata["flat"]
@@ -213,13 +213,13 @@ class Table:
                     continue
                 fields.append((slot, field.name, kind))
                 slot += 2 if isinstance(kind, _Union) else 1
-            cls._plan = _Plan(tuple(fields), slot)
-        return cast(_Plan, cls._plan)
+            cls._declared = _Declared(tuple(fields), slot)
+        return cast(_Declared, cls._declared)
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return False
-        names = (name for _, name, _ in self.plan().fields)
+        names = (name for _, name, _ in self.declared().fields)
         return all(_same(getattr(self, name), getattr(other, name)) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
@@ -255,7 +255,7 @@ def as_dict(value: object) -> object:
     """A table as plain dicts and lists for JSON; byte vectors are given by their length."""
     if isinstance(value, Table):
         result: dict[str, object] = {}
-        for _, name, _kind in value.plan().fields:
+        for _, name, _kind in value.declared().fields:
             item = getattr(value, name)
             if item is not None:
                 result[name] = as_dict(item)
@@ -278,7 +278,7 @@ def from_dict(cls: type[T], value: object) -> T:
     name = cls.__name__
     if not isinstance(value, Mapping):
         raise FormatError(f"{name} is written as an object with names and values")
-    fields = {field: kind for _, field, kind in cls.plan().fields}
+    fields = {field: kind for _, field, kind in cls.declared().fields}
     unions = {field + "_type" for field, kind in fields.items() if isinstance(kind, _Union)}
     for key in value:
         if key not in fields and key not in unions:
@@ -350,7 +350,7 @@ def diff(a: object, b: object, path: str = "") -> list[str]:
     if isinstance(a, Table) and type(a) is type(b):
         return [
             line
-            for _, name, _kind in a.plan().fields
+            for _, name, _kind in a.declared().fields
             for line in diff(getattr(a, name), getattr(b, name), f"{path}.{name}".lstrip("."))
         ]
     if isinstance(a, list) and isinstance(b, list):
@@ -421,8 +421,8 @@ class _Reader:
 
     def table(self, cls: type[T], offset: int) -> T:
         name = cls.__name__
-        plan = cls.plan()
-        self.charge(_TABLE_COST + _FIELD_COST * len(plan.fields), offset, name)
+        declared = cls.declared()
+        self.charge(_TABLE_COST + _FIELD_COST * len(declared.fields), offset, name)
         self.check(offset, 4, name)
         vtable = offset - _I32.unpack_from(self.data, offset)[0]
         self.check(vtable, 4, name)
@@ -431,10 +431,10 @@ class _Reader:
             raise self.fail(f"a vtable of {vtable_size} bytes", vtable, name)
         self.check(vtable, vtable_size, name)
         # Slots that the schema here does not know are ignored, however many there are.
-        count = min((vtable_size - 4) // 2, plan.slots)
+        count = min((vtable_size - 4) // 2, declared.slots)
         where = struct.unpack_from(f"<{count}H", self.data, vtable + 4)
         values: dict[str, object] = {}
-        for slot, field, kind in plan.fields:
+        for slot, field, kind in declared.fields:
             at = where[slot] if slot < count else 0
             if isinstance(kind, _Union):
                 other = where[slot + 1] if slot + 1 < count else 0
@@ -563,7 +563,7 @@ def encode(root: Table, *, identifier: bytes | None = None) -> bytes:
 
 def _payload(value: Table) -> Iterator[int]:
     """Sizes of the scalar vectors below a table, to reserve the buffer in one piece."""
-    for _, name, _kind in value.plan().fields:
+    for _, name, _kind in value.declared().fields:
         item = getattr(value, name)
         if isinstance(item, Table):
             yield from _payload(item)
@@ -579,9 +579,9 @@ def _payload(value: Table) -> Iterator[int]:
 
 
 def _write_table(builder: Any, value: Table) -> int:
-    plan = value.plan()
+    declared = value.declared()
     offsets: dict[int, int] = {}
-    for slot, name, kind in plan.fields:
+    for slot, name, kind in declared.fields:
         item = getattr(value, name)
         if item is None or isinstance(kind, _Scalar):
             continue
@@ -591,8 +591,8 @@ def _write_table(builder: Any, value: Table) -> int:
             offsets[slot + 1] = _write_table(builder, item)
         else:
             offsets[slot] = _write_reference(builder, kind, item)
-    builder.StartObject(plan.slots)
-    for slot, name, kind in plan.fields:
+    builder.StartObject(declared.slots)
+    for slot, name, kind in declared.fields:
         item = getattr(value, name)
         if isinstance(kind, _Scalar):
             getattr(builder, _PREPEND[kind.code])(slot, item, kind.default)
@@ -626,7 +626,7 @@ def _write_reference(builder: Any, kind: _Kind, item: Any) -> int:
 
 def _write_blob(builder: Any, item: Array, align: int) -> int:
     values = _exact(item, _BYTE)
-    # The terminating zero lies behind the bytes, which are what has to be aligned.
+    # The terminating zero lies after the bytes, which are what has to be aligned.
     builder.StartVector(1, values.size + 1, align)
     builder.Place(0, flatbuffers.number_types.Uint8Flags)
     _place(builder, values)

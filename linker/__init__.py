@@ -1,1 +1,1 @@
-"""From objects to packages: memory plans, segments, containers."""
+"""From objects to packages: memory layout, segments, containers."""

@@ -59,7 +59,7 @@ def test_the_tables_of_objects_are_listed_with_their_fields() -> None:
     rows = re.findall(r"^\| `([A-Z]\w+)` \| ([^|]+) \|", page, re.MULTILINE)
     listed = {name: re.findall(r"`(\w+)`", fields) for name, fields in rows}
     declared = {
-        name: [field for _, field, _kind in table.plan().fields]
+        name: [field for _, field, _kind in table.declared().fields]
         for name, table in vars(object_file).items()
         if isinstance(table, type)
         and issubclass(table, flat.Table)

@@ -188,7 +188,7 @@ class EdgeTpu:
         program = self._engine.program(package)
         limits = self.connection.limits
         watch = limits.watch(limits.request if timeout is None else timeout)
-        return Job(program, program.plan.encoded(inputs), watch)
+        return Job(program, program.prepared.encoded(inputs), watch)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -12,7 +12,7 @@ from fitzroy.driver.device.connection import Connection, ThermalError
 from fitzroy.driver.device.limits import ENDED, DeadlineError, Watch
 from fitzroy.driver.device.recovery import HOPELESS, recover
 from fitzroy.driver.runtime.caching import ParameterCache
-from fitzroy.driver.runtime.plan import Exchange, Plan
+from fitzroy.driver.runtime.prepared import Exchange, PreparedExecutable
 from fitzroy.driver.runtime.requests import Job, Outputs, Program
 from fitzroy.formats.darwinn import Executable, PackageFile
 
@@ -48,7 +48,7 @@ class Engine:
         self.loads = 0
         self._turn = threading.Lock()
         self._programs: dict[int, Program] = {}
-        self._plans: dict[int, Plan] = {}
+        self._prepared_by_id: dict[int, PreparedExecutable] = {}
         self._plans_lock = threading.Lock()
         self._fault: DeviceError | None = None
 
@@ -62,17 +62,17 @@ class Engine:
         found = self._programs.get(id(package))
         if found is None:
             main = package.main
-            found = Program(package, main, package.caching, self._plan(main))
+            found = Program(package, main, package.caching, self._prepared(main))
             with self._plans_lock:
                 _keep(self._programs, id(package), found)
         return found
 
-    def _plan(self, executable: Executable) -> Plan:
-        found = self._plans.get(id(executable))
+    def _prepared(self, executable: Executable) -> PreparedExecutable:
+        found = self._prepared_by_id.get(id(executable))
         if found is None:
-            found = Plan(executable)
+            found = PreparedExecutable(executable)
             with self._plans_lock:
-                _keep(self._plans, id(executable), found)
+                _keep(self._prepared_by_id, id(executable), found)
         return found
 
     @contextmanager
@@ -143,7 +143,7 @@ class Engine:
         try:
             exchange = job.begin()
             self.prepare(job)
-            self._carry_out(job.plan, exchange, job.watch)
+            self._carry_out(job.prepared, exchange, job.watch)
         except BaseException as error:
             self.fail(error)
             raise
@@ -159,18 +159,18 @@ class Engine:
         lacking = self.cache.lacks(job.program.main, caching)
         self.cache.enter(job.program.main)
         if lacking and caching is not None:
-            plan = self._plan(caching)
-            self.connection.announce(plan.events)
-            self._carry_out(plan, plan.exchange(plan.encoded({})), job.watch)
+            prepared = self._prepared(caching)
+            self.connection.announce(prepared.events)
+            self._carry_out(prepared, prepared.exchange(prepared.encoded({})), job.watch)
             self.cache.add(caching)
             self.loads += 1
-        self.connection.announce(job.plan.events)
+        self.connection.announce(job.prepared.events)
 
-    def _carry_out(self, plan: Plan, exchange: Exchange, watch: Watch) -> None:
+    def _carry_out(self, prepared: PreparedExecutable, exchange: Exchange, watch: Watch) -> None:
         streams = self.connection.streams
-        for send in plan.head:
+        for send in prepared.head:
             send(exchange, streams, watch)
-        for action in plan.tail:
+        for action in prepared.tail:
             action(exchange, streams, watch)
         streams.finish()
 

@@ -116,7 +116,7 @@ class Pipeline:
 
     def _following(self, job: Job) -> Job | None:
         """The next job, if it can be sent while this one is received."""
-        if not job.plan.overlaps:
+        if not job.prepared.overlaps:
             return None
         with self._changed:
             while self._jobs and self._may_follow(self._jobs[0]):
@@ -128,18 +128,18 @@ class Pipeline:
 
     def _may_follow(self, job: Job) -> bool:
         lacking = self._engine.cache.lacks(job.program.main, job.program.caching)
-        return not lacking and job.plan.events == INTERRUPT_TAGS and bool(job.plan.head)
+        return not lacking and job.prepared.events == INTERRUPT_TAGS and bool(job.prepared.head)
 
     def _send(self, job: Job) -> None:
         exchange = job.begin()
         self._engine.prepare(job)
-        for action in job.plan.head:
+        for action in job.prepared.head:
             action(exchange, self._engine.connection.streams, job.watch)
 
     def _receive(self, job: Job) -> None:
         streams, exchange = self._engine.connection.streams, job.exchange
         if exchange is not None:
-            for action in job.plan.tail:
+            for action in job.prepared.tail:
                 action(exchange, streams, job.watch)
             streams.finish()
 
@@ -149,7 +149,7 @@ class Pipeline:
         try:
             exchange = following.begin()
             self._engine.prepare(following)
-            *first, last = following.plan.head
+            *first, last = following.prepared.head
             for action in first:
                 action(exchange, streams, watch)
             early, late = last.of(exchange).divided(_WITHHELD)

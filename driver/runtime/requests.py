@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fitzroy.base.types import Array
 from fitzroy.driver.device.limits import Watch
-from fitzroy.driver.runtime.plan import Exchange, Plan, Source
+from fitzroy.driver.runtime.prepared import Exchange, PreparedExecutable, Source
 from fitzroy.formats.darwinn import Executable, PackageFile
 
 
@@ -16,7 +16,7 @@ class Outputs:
     """What a package computed.
 
     Args:
-        plan: plan of the executable that did.
+        prepared: the executable that did.
         exchange: what came.
         attempts: how often the request was tried.
 
@@ -25,16 +25,16 @@ class Outputs:
         attempts: as given.
     """
 
-    def __init__(self, plan: Plan, exchange: Exchange, attempts: int) -> None:
-        self.tensors: Mapping[str, Array] = plan.tensors(exchange)
+    def __init__(self, prepared: PreparedExecutable, exchange: Exchange, attempts: int) -> None:
+        self.tensors: Mapping[str, Array] = prepared.tensors(exchange)
         self.attempts = attempts
-        self._plan = plan
+        self._prepared = prepared
         self._exchange = exchange
 
     @property
     def buffers(self) -> Mapping[str, Array]:
         """Bytes of every output as the device sends them, by layer name."""
-        return self._plan.buffers(self._exchange)
+        return self._prepared.buffers(self._exchange)
 
     @property
     def stream(self) -> bytes:
@@ -75,13 +75,13 @@ class Program:
         package: the package.
         main: the executable that computes.
         caching: the one that loads its parameters, None if nothing has to be loaded.
-        plan: that of `main`.
+        prepared: `main`.
     """
 
     package: PackageFile
     main: Executable
     caching: Executable | None
-    plan: Plan
+    prepared: PreparedExecutable
 
 
 class Job:
@@ -94,18 +94,18 @@ class Job:
 
     Attributes:
         program: as given.
-        plan: that of the executable that computes.
+        prepared: the executable that computes.
         watch: as given.
         request: what its owner holds.
         exchange: data of the attempt under way, None before the first one.
         attempts: how many there were.
     """
 
-    __slots__ = ("_inputs", "attempts", "exchange", "plan", "program", "request", "watch")
+    __slots__ = ("_inputs", "attempts", "exchange", "prepared", "program", "request", "watch")
 
     def __init__(self, program: Program, inputs: Sequence[Source], watch: Watch) -> None:
         self.program = program
-        self.plan = program.plan
+        self.prepared = program.prepared
         self.watch = watch
         self.request: Request | None = None
         self.exchange: Exchange | None = None
@@ -115,12 +115,12 @@ class Job:
     def begin(self) -> Exchange:
         """The data of another attempt."""
         self.attempts += 1
-        self.exchange = exchange = self.plan.exchange(self._inputs)
+        self.exchange = exchange = self.prepared.exchange(self._inputs)
         return exchange
 
     def outputs(self, exchange: Exchange) -> Outputs:
         """What came of an attempt."""
-        return Outputs(self.plan, exchange, self.attempts)
+        return Outputs(self.prepared, exchange, self.attempts)
 
     def start(self) -> bool:
         """Whether its owner still wants it."""

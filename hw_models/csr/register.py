@@ -115,7 +115,7 @@ class Register:
         )
 
     def _mask(self, name: str) -> int:
-        spec = self.layout.plan().by_name.get(name)
+        spec = self.layout.declared().by_name.get(name)
         if spec is None:
             raise FormatError(
                 f"register {self.name} has no field {name!r}",

@@ -573,7 +573,7 @@ class OpUnit:
             plan: the operation.
             tiles: its tiles.
             begin: first step.
-            end: behind the last step.
+            end: one past the last step.
             x: elements of A of these steps.
             factors: weights that all runs share, or those of each run.
             count: number of runs.
@@ -657,7 +657,7 @@ class OpUnit:
             plan: the operation.
             tiles: its tiles.
             begin: first step.
-            end: behind the last step.
+            end: one past the last step.
             known: marks of the lanes, int16[tiles, steps, lanes].
         """
         if known.min() == KNOWN:

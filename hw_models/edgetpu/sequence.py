@@ -49,7 +49,7 @@ class Sequence:
         return self.main[first] - np.where(np.isin(first, runs), self.words, 0)
 
     def ends(self, level: int) -> Array:
-        """Position behind the last element of each iteration of a level."""
+        """Position after the last element of each iteration of a level."""
         last = _iterations(self.traversal, level, self.partial_dim)[1:]
         return last if self.main is None else self.main[last - 1] + 1
 
@@ -127,7 +127,7 @@ class Gate:
         self._step = step if regular else 0
 
     def _index(self, position: int) -> int:
-        """Number of the first iteration that begins at a position or behind it."""
+        """Number of the first iteration that begins at a position or after it."""
         if self._step:
             return -(-position // self._step)
         return bisect_left(self._begins, position)
@@ -170,7 +170,7 @@ def places(ends: Array | None) -> list[int] | None:
 
 
 def passed(ends: list[int] | None, before: int, after: int) -> int:
-    """How many iterations end behind `before`, up to `after`."""
+    """How many iterations end after `before`, up to `after`."""
     if ends is None:
         return 0
     return bisect_right(ends, after) - bisect_right(ends, before)

@@ -1,7 +1,7 @@
 """Links objects into DarwiNN packages.
 
 For each object: parameters get rows of wide memory (`resolve.rows`), sections are selected and cut
-into chunks, fixups are resolved or left to the driver as field offsets, the host's script is
+into chunks, fixups are allocated or left to the driver as field offsets, the host's script is
 derived by executing the scalar program (`schedule.derive`), and a PARAMETER_CACHING program is
 generated for what stays on the chip (`resolve.caching`). Models that are linked together share
 the chip's memory and one caching token.
@@ -134,16 +134,18 @@ def link(objects: Sequence[ObjectFile], options: LinkOptions | None = None) -> l
             )
         _check_narrow(obj)
     allocations = allocate(objects)
-    plans = [_Plan(obj, allocation) for obj, allocation in zip(objects, allocations, strict=True)]
+    all_allocated = [
+        _Allocated(obj, allocation) for obj, allocation in zip(objects, allocations, strict=True)
+    ]
     token = options.token
     if token is not None and not 0 < token < 1 << 64:
         raise UsageError(
             f"caching token {token}", reason="tokens are numbers of 64 bits other than 0"
         )
     if token is None:
-        blobs = [blob for plan in plans if len(blob := plan.blob(cached=True))]
+        blobs = [blob for allocated in all_allocated if len(blob := allocated.blob(cached=True))]
         token = caching_token(blobs) if blobs else 0
-    return [_package(plan, token, options) for plan in plans]
+    return [_package(allocated, token, options) for allocated in all_allocated]
 
 
 def _check_narrow(obj: ObjectFile) -> None:
@@ -159,7 +161,7 @@ def _check_narrow(obj: ObjectFile) -> None:
 
 
 @dataclass
-class _Plan:
+class _Allocated:
     """An object and what was decided for it."""
 
     object: ObjectFile
@@ -251,14 +253,14 @@ class _Chunk:
     fields: list[tuple[int, Reference]] = field(default_factory=list)
 
 
-def _chunks(plan: _Plan) -> Iterator[_Chunk]:
+def _chunks(allocated: _Allocated) -> Iterator[_Chunk]:
     """Chunks of the program, cut where a section ends one or the next would be too long."""
     most = (BEAGLE.limits.chunk_bundles - 2) * BUNDLE_BYTES
     halt = assemble([Halt(), *[Scalar()] * NOPS_AFTER_HALT])
-    texts = [text for text in plan.object.text or () if plan.selected(text)]
+    texts = [text for text in allocated.object.text or () if allocated.selected(text)]
     current = _Chunk()
     for number, text in enumerate(texts):
-        section = _resolved(plan, text)
+        section = _resolved(allocated, text)
         # What is not the end of a chunk needs room for one.
         tail = 0 if text.ends_chunk or number == len(texts) - 1 else len(halt)
         if len(section.code) + tail > most:
@@ -266,7 +268,7 @@ def _chunks(plan: _Plan) -> Iterator[_Chunk]:
                 f"section {number} is longer than the instruction memory",
                 reason=f"{(len(section.code) + tail) // BUNDLE_BYTES} bundles, a chunk has at most "
                 f"{most // BUNDLE_BYTES}",
-                where=plan.object.name or "",
+                where=allocated.object.name or "",
                 hint="split it where the program may continue in another chunk",
             )
         if current.code and len(current.code) + len(section.code) + tail > most:
@@ -283,7 +285,7 @@ def _chunks(plan: _Plan) -> Iterator[_Chunk]:
         yield current
 
 
-def _resolved(plan: _Plan, text: Text) -> _Chunk:
+def _resolved(allocated: _Allocated, text: Text) -> _Chunk:
     """A section with the values that the linker knows.
 
     Raises:
@@ -299,9 +301,9 @@ def _resolved(plan: _Plan, text: Text) -> _Chunk:
             raise LinkError(
                 f"{instruction.op.name.lower()} at bundle {bundle} of a section leaves it",
                 reason=f"its target is {target}, the section has {size} bundles",
-                where=plan.object.name or "",
+                where=allocated.object.name or "",
             )
-    symbols = plan.object.symbols or []
+    symbols = allocated.object.symbols or []
     for fixup in text.fixups or ():
         part = Part(fixup.part)
         symbol = symbols[fixup.symbol]
@@ -311,51 +313,51 @@ def _resolved(plan: _Plan, text: Text) -> _Chunk:
                 (fixup.bit, Reference(part, kind, symbol.name or "", symbol.batch))
             )
             continue
-        value = plan.value(fixup.symbol, part) + fixup.addend
+        value = allocated.value(fixup.symbol, part) + fixup.addend
         if value >> fixup.width:
             raise LinkError(
                 f"{part.name.lower()} {value} of {symbol.name} does not fit its field",
                 reason=f"it has {fixup.width} bits",
-                where=plan.object.name or "",
+                where=allocated.object.name or "",
             )
         put_bits(result.code, fixup.bit, fixup.width, value)
     return result
 
 
-def _package(plan: _Plan, token: int, options: LinkOptions) -> PackageFile:
-    segments = list(plan.segments())
+def _package(allocated: _Allocated, token: int, options: LinkOptions) -> PackageFile:
+    segments = list(allocated.segments())
     kind = ExecutableType.EXECUTION_ONLY if segments else ExecutableType.STAND_ALONE
     streams = []
     first = 0
-    for part in _chunks(plan):
+    for part in _chunks(allocated):
         body = list(renumbered(disassemble(part.code), first))
         first = next_seq(first, sum(isinstance(item, NUMBERED) for item in body))
-        # Fields of a chunk are counted from behind START.
+        # Fields of a chunk are counted from after START.
         fields = [field_of(reference, BUNDLE_BITS + bit) for bit, reference in part.fields]
         streams.append(bitstream(chunk(body), fields))
     if not streams:
-        raise LinkError("the program is empty", where=plan.object.name or "")
-    needs = plan.object.resources or Resources()
-    streamed = plan.blob(cached=False)
+        raise LinkError("the program is empty", where=allocated.object.name or "")
+    needs = allocated.object.resources or Resources()
+    streamed = allocated.blob(cached=False)
     main = Executable(
-        name=plan.object.name,
-        chip=plan.object.chip,
+        name=allocated.object.name,
+        chip=allocated.object.chip,
         batch_size=needs.batch_size,
         scratch_size_bytes=needs.scratch_bytes,
         instruction_bitstreams=streams,
         parameters=streamed if len(streamed) else None,
-        input_layers=list(plan.object.inputs or ()),
-        output_layers=[_laid_out(layer) for layer in plan.object.outputs or ()],
+        input_layers=list(allocated.object.inputs or ()),
+        output_layers=[_laid_out(layer) for layer in allocated.object.outputs or ()],
         used_narrow_memory_bytes_per_tile=needs.narrow_bytes,
         estimated_cycles_64bit=needs.estimated_cycles,
         type=int(kind),
         parameter_caching_token=token,
     )
-    main.dma_hints = to_hints(_script(main, plan.object.name or "", options.budget))
+    main.dma_hints = to_hints(_script(main, allocated.object.name or "", options.budget))
     executables = [main]
     if segments:
         program = caching_program(segments, generation=options.generation)
-        executables.append(_caching(plan, program, token))
+        executables.append(_caching(allocated, program, token))
     package = Package(
         min_runtime_version=int(options.generation),
         compiler_version=PRODUCER,
@@ -426,17 +428,17 @@ def _room(layer: Layer) -> int:
     return layer.size_bytes * layer.execution_count_per_inference
 
 
-def _caching(plan: _Plan, program: CachingProgram, token: int) -> Executable:
+def _caching(allocated: _Allocated, program: CachingProgram, token: int) -> Executable:
     """The executable that loads the parameters of a model."""
-    needs = plan.object.resources or Resources()
+    needs = allocated.object.resources or Resources()
     result = Executable(
-        name=plan.object.name,
-        chip=plan.object.chip,
+        name=allocated.object.name,
+        chip=allocated.object.chip,
         batch_size=needs.batch_size,
         instruction_bitstreams=[bitstream(program.instructions, program.fields)],
-        parameters=plan.blob(cached=True),
+        parameters=allocated.blob(cached=True),
         type=int(ExecutableType.PARAMETER_CACHING),
         parameter_caching_token=token,
     )
-    result.dma_hints = to_hints(_script(result, plan.object.name or "", STEP_BUDGET))
+    result.dma_hints = to_hints(_script(result, allocated.object.name or "", STEP_BUDGET))
     return result

@@ -3,7 +3,7 @@
 The linker plans memory, gathers constants and delegate data in segments, and writes the tables.
 The layout follows what released runtimes were found to need: the table of constants is always
 present, inputs and outputs are always planned, and every buffer ends with slack, because XNNPACK
-may read up to 16 bytes behind a tensor.
+may read up to 16 bytes after a tensor.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from fitzroy.formats.method import (
     TensorValue,
     Value,
 )
-from fitzroy.linker.packages.memory import Lifetime, plan_memory
+from fitzroy.linker.packages.memory import Lifetime, lay_out_buffer
 
 SLACK = 64
-"""Bytes behind the last tensor of a buffer or of the segment of constants."""
+"""Bytes after the last tensor of a buffer or of the segment of constants."""
 
 _ARENA = 1  # buffer 0 of a method is reserved
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -119,7 +119,7 @@ class _MethodLinker:
         method = self.method
         if not method.calls:
             raise self.fault("nothing to run", hint="a method needs at least one call")
-        allocations, arena = self.plan()
+        allocations, arena = self.allocate()
         if arena not in _INT64:
             raise LinkError(f"method {self.method.name!r} needs {arena} bytes of memory")
         values = self.values(allocations)
@@ -211,7 +211,7 @@ class _MethodLinker:
             return [index]
         return []
 
-    def plan(self) -> tuple[dict[int, int], int]:
+    def allocate(self) -> tuple[dict[int, int], int]:
         """Offsets of all tensors that are no constants, and the size of the buffer."""
         method = self.method
         # A caller writes inputs before the first call and reads outputs after the last one.
@@ -239,8 +239,8 @@ class _MethodLinker:
             value = method.values[index]
             assert isinstance(value, TensorValue)
             requests.append(Lifetime(value.type.nbytes, *spans[index]))
-        plan = plan_memory(requests, alignment=et.TENSOR_ALIGNMENT)
-        return dict(zip(order, plan.offsets, strict=True)), plan.size + SLACK
+        layout = lay_out_buffer(requests, alignment=et.TENSOR_ALIGNMENT)
+        return dict(zip(order, layout.offsets, strict=True)), layout.size + SLACK
 
     def values(self, allocations: dict[int, int]) -> list[et.EValue]:
         """The table of values: the method's own, then the items of its integer lists."""

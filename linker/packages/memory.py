@@ -1,4 +1,4 @@
-"""Static memory plans: places for values that live for a part of a method."""
+"""Static memory layout: places for values that live for a part of a method."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Lifetime:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryPlan:
+class BufferLayout:
     """Places in one buffer.
 
     Attributes:
@@ -38,12 +38,12 @@ class MemoryPlan:
     size: int
 
 
-def plan_memory(requests: Sequence[Lifetime], *, alignment: int = 16) -> MemoryPlan:
+def lay_out_buffer(requests: Sequence[Lifetime], *, alignment: int = 16) -> BufferLayout:
     """Place requests in one buffer so that none overlaps another while both matter.
 
     Greedy by size: the biggest request first, each into the smallest gap that holds it, or else
-    behind everything that lives at the same time. Ties keep the order of the requests, so that
-    equal requests give equal plans.
+    after everything that lives at the same time. Ties keep the order of the requests, so that
+    equal requests give equal layouts.
 
     Args:
         requests: what to place.
@@ -60,7 +60,7 @@ def plan_memory(requests: Sequence[Lifetime], *, alignment: int = 16) -> MemoryP
         size = max(size, offset + request.size)
         placed.append((offset, index))
         placed.sort()
-    return MemoryPlan(tuple(offsets), size)
+    return BufferLayout(tuple(offsets), size)
 
 
 def _best_gap(

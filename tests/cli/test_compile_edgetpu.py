@@ -152,7 +152,7 @@ def test_what_does_not_fit_stays_on_the_host(
             raise CapacityError("tensor 'x' takes too many bytes", reason="192 KiB are there")
         return lower(graph, *rest)
 
-    monkeypatch.setattr("fitzroy.compilation.drafts.lower", limited)
+    monkeypatch.setattr("fitzroy.compiler.targets.edgetpu.chip.lower", limited)
     document = fitzroy("compile", path, "--json").json
     assert len(document["subgraphs"]) == 1
     assert any("192 KiB" in item["status"] for item in document["operations"])

@@ -22,7 +22,7 @@ from tests.driver.hostile_device import EVENT, CountedDevice, Lie
 
 from fitzroy.driver.device.limits import Watch
 from fitzroy.driver.device.streams import Streams
-from fitzroy.driver.runtime.plan import Plan
+from fitzroy.driver.runtime.prepared import PreparedExecutable
 from fitzroy.hw_models.usb_device.faults import Fault, FaultKind
 
 SAMPLE = 4
@@ -71,7 +71,7 @@ LOST_EVENT = Fault(FaultKind.LOSE, 2, endpoint=EVENT)
     ("owner", "name", "broken", "case", "ending"),
     [
         (
-            Plan, "_missing", lambda *_: "",
+            PreparedExecutable, "_missing", lambda *_: "",
             Case(0, (), (LOST_EVENT,), (Work.FOLLOWED,), booted=True), Ending.WRONG,
         ),
         (

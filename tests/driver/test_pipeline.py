@@ -18,7 +18,7 @@ from fitzroy.base.errors import FormatError
 from fitzroy.driver.device.limits import Limits, Watch
 from fitzroy.driver.device.streams import ENDPOINTS, Message, Streams
 from fitzroy.driver.runtime.devices import SIMULATED, DeviceOptions, virtual_device
-from fitzroy.driver.runtime.plan import Action, Plan
+from fitzroy.driver.runtime.prepared import Action, PreparedExecutable
 from fitzroy.driver.transports.transport import Attached, Payload
 from fitzroy.formats.darwinn import Executable
 from fitzroy.hw_models.chips.usb import Event, StreamHeader, Tag, to_bytes
@@ -93,7 +93,7 @@ class Loop:
         return part
 
 
-def carry_out(plan: Plan, loop: Any, inputs: dict[str, Any]) -> Any:
+def carry_out(plan: PreparedExecutable, loop: Any, inputs: dict[str, Any]) -> Any:
     streams = Streams(loop, Limits(), False, lambda: None)
     exchange = plan.exchange(plan.encoded(inputs))
     actions: tuple[Action, ...] = (*plan.head, *plan.tail)
@@ -107,7 +107,7 @@ def test_batches() -> None:
     steps: list[Step] = [SendInstructions(0)]
     steps += [SendInput("x", n, 0, SIZE) for n in range(2)]
     steps += [ReceiveOutput("y", n, 0, SIZE) for n in range(2)] + [AwaitInterrupt(0)]
-    plan = Plan(with_script(*steps, batch=2))
+    plan = PreparedExecutable(with_script(*steps, batch=2))
     loop = Loop(bytes(range(256)) * 2)
     both = np.concatenate([ROW, ROW + 1])
     exchange = carry_out(plan, loop, {"x": both})
@@ -118,7 +118,7 @@ def test_batches() -> None:
 
 
 def test_parts_of_buffers_and_scratch() -> None:
-    plan = Plan(
+    plan = PreparedExecutable(
         with_script(
             SendInstructions(0),
             SendInput("x", 0, 0, 192),
@@ -158,7 +158,7 @@ def test_parts_of_buffers_and_scratch() -> None:
 )
 def test_scripts_that_do_not_fit(steps: list[Step], what: str) -> None:
     with pytest.raises(FormatError, match=what):
-        Plan(with_script(*steps))
+        PreparedExecutable(with_script(*steps))
 
 
 def test_messages_are_cut() -> None:

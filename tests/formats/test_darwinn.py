@@ -207,7 +207,7 @@ def test_every_field_of_the_schema_is_filled_by_the_samples_or_written_from_a_de
     empty = Executable()
     same = {
         name
-        for _, name, _kind in Executable.plan().fields
+        for _, name, _kind in Executable.declared().fields
         if flat.diff(getattr(run, name), getattr(empty, name)) == []
         and flat.diff(getattr(load, name), getattr(empty, name)) == []
     }
@@ -225,17 +225,17 @@ SLOTS = {
 
 @pytest.mark.parametrize(("cls", "slots"), SLOTS.items(), ids=lambda item: str(item))
 def test_tables_have_the_slots_of_the_schema(cls: type[flat.Table], slots: int) -> None:
-    assert cls.plan().slots == slots
+    assert cls.declared().slots == slots
 
 
 def test_places_of_fields_are_those_of_the_schema() -> None:
-    slots = {name: slot for slot, name, _kind in Executable.plan().fields}
+    slots = {name: slot for slot, name, _kind in Executable.declared().fields}
     assert (slots["parameters"], slots["type"], slots["estimated_cycles_64bit"]) == (6, 13, 16)
-    slots = {name: slot for slot, name, _kind in Layer.plan().fields}
+    slots = {name: slot for slot, name, _kind in Layer.declared().fields}
     assert (slots["any_layer"], slots["execution_count_per_inference"], slots["shape"]) == (
         7, 9, 11,
     )  # fmt: skip
-    slots = {name: slot for slot, name, _kind in DmaHint.plan().fields}
+    slots = {name: slot for slot, name, _kind in DmaHint.declared().fields}
     assert slots == {"any_hint": 0, "direction": 2}
 
 

@@ -349,7 +349,7 @@ def test_of_a_huge_shared_vtable_only_known_slots_are_read(
     branches = decode(bytes(data)).branches
     assert branches is not None
     assert len(branches) == count
-    assert 0 < slots <= count * Branch.plan().slots + Root.plan().slots
+    assert 0 < slots <= count * Branch.declared().slots + Root.declared().slots
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def affine(scale: list[float], zero_point: list[int], axis: int = 0) -> Quantiza
 
 
 def model() -> Model:
-    """A fully connected layer of 4 inputs and 2 outputs, and a custom operator behind it."""
+    """A fully connected layer of 4 inputs and 2 outputs, and a custom operator after it."""
     tensors = [
         Tensor(name="in", shape=np.array([1, 4]), type=9, quantization=affine([0.5], [3])),
         Tensor(
@@ -283,7 +283,7 @@ def test_unknown_options_are_read_but_not_written() -> None:
 
 
 def behind(size: int) -> tuple[bytes, int]:
-    """A model whose weights and custom options lie behind the flatbuffer, and where they start."""
+    """A model whose weights and custom options lie after the flatbuffer, and where they start."""
     sample = model()
     assert sample.buffers is not None
     # Sizes do not depend on the values, so that a first pass can find the end of the flatbuffer.
@@ -344,7 +344,7 @@ def test_fields_are_where_litert_reads_them(cls: type[Table]) -> None:
 
     values: dict[str, Any] = {}
     numbers = itertools.count(3)
-    for _, name, kind in cls.plan().fields:
+    for _, name, kind in cls.declared().fields:
         if isinstance(kind, flat._Scalar):
             default = getattr(cls(), name)
             values[name] = not default if kind.code == "?" else type(default)(next(numbers))
@@ -366,7 +366,7 @@ def test_fields_are_where_litert_reads_them(cls: type[Table]) -> None:
     def read(name: str, suffix: str = "", *arguments: int) -> Any:
         return getattr(theirs, accessors[(name.replace("_", "") + suffix).lower()])(*arguments)
 
-    for _, name, kind in cls.plan().fields:
+    for _, name, kind in cls.declared().fields:
         ours = values[name]
         if isinstance(kind, flat._Scalar):
             assert read(name) == ours

@@ -105,7 +105,7 @@ def test_bare_flatbuffers_are_read(identifier: bytes) -> None:
 @pytest.mark.parametrize("cls", xnnpack.NODE_TYPES, ids=lambda item: item.__name__)
 def test_every_node_survives(cls: type[xnnpack.NodeTable]) -> None:
     fields: dict[str, int | float | Array] = {}
-    for slot, name, kind in cls.plan().fields:
+    for slot, name, kind in cls.declared().fields:
         if isinstance(kind, flat._Vector):
             fields[name] = np.arange(slot + 1, dtype=np.uint32)
         else:

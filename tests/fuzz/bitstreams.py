@@ -38,7 +38,7 @@ def any_instruction(rng: random.Random) -> Instruction | None:
     for field in cls.fields():
         if rng.random() < 0.4:
             raw |= _value(rng, field.width) << field.first
-    return _unpacked(cls, raw & cls.plan().owned & ~(0x3F << 6) | rng.choice(opcodes(cls)) << 6)
+    return _unpacked(cls, raw & cls.declared().owned & ~(0x3F << 6) | rng.choice(opcodes(cls)) << 6)
 
 
 def _unpacked(cls: type[Instruction], raw: int) -> Instruction | None:

@@ -27,7 +27,7 @@ def walk(value: object) -> Iterator[Table]:
     """A table, and the tables in it."""
     if isinstance(value, Table):
         yield value
-        for _, name, _kind in value.plan().fields:
+        for _, name, _kind in value.declared().fields:
             yield from walk(getattr(value, name))
     elif isinstance(value, list):
         for item in value:
@@ -36,7 +36,7 @@ def walk(value: object) -> Iterator[Table]:
 
 def spoil(rng: random.Random, table: Table) -> None:
     """Change one field of a table."""
-    names = [name for _, name, _kind in table.plan().fields]
+    names = [name for _, name, _kind in table.declared().fields]
     if not names:
         return
     name = rng.choice(names)
@@ -121,7 +121,7 @@ def wrapped_mutant(rng: random.Random, seed: bytes) -> bytes:
                 index = rng.randrange(len(ops))
                 package = package_mutant(rng, bytes(ops[index].package))
                 return tflite.write_model(custom_op.replace(model, index, package))
-        # The fields of a flexbuffer are at its end, behind the package.
+        # The fields of a flexbuffer are at its end, after the package.
         tail = rng.choice((16, 48, 96))
         changed = content[:-tail] + mutant(rng, [content[-tail:]])
         operator.custom_options = np.frombuffer(changed, np.uint8)

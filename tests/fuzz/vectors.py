@@ -74,7 +74,7 @@ def _fields(tables: list[Table], kind: Callable[[object], bool]) -> list[tuple[T
     """Fields of a kind: the table, the name, and the place in a list or -1."""
     found = []
     for table in tables:
-        for _, name, _kind in table.plan().fields:
+        for _, name, _kind in table.declared().fields:
             held = getattr(table, name)
             if kind(held):
                 found.append((table, name, -1))

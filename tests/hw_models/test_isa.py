@@ -58,7 +58,7 @@ def random_instruction(rng: random.Random, cls: type[Instruction]) -> Instructio
             bits &= rng.getrandbits(field.width) & rng.getrandbits(field.width)
         raw |= (0 if rng.random() < 0.3 else bits) << field.first
     opcode = rng.choice(opcodes(cls))
-    raw = raw & cls.plan().owned & ~(0x3F << 6) | opcode << 6
+    raw = raw & cls.declared().owned & ~(0x3F << 6) | opcode << 6
     try:
         return cls.unpack(raw)
     except FormatError:
@@ -85,7 +85,7 @@ def test_random_instructions_survive_bits_and_text(cls: type[Instruction]) -> No
 def test_every_bit_without_a_field_is_refused(cls: type[Instruction]) -> None:
     base = cls(op=opcodes(cls)[0]).pack()
     for bit in range(cls.width):
-        if not cls.plan().owned >> bit & 1:
+        if not cls.declared().owned >> bit & 1:
             with pytest.raises(FormatError, match=rf"reserved bits are set: {bit}$"):
                 cls.unpack(base | 1 << bit)
 
@@ -111,7 +111,7 @@ def test_fields_agree_with_the_published_tables() -> None:
         owned = 0
         for _, first, width, _ in table["fields"]:
             owned |= (1 << width) - 1 << first
-        assert cls.plan().owned == owned, table["name"]
+        assert cls.declared().owned == owned, table["name"]
     assert {int(number, 16) for number in tables} == set(BY_OPCODE)
 
 

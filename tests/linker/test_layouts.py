@@ -310,7 +310,7 @@ def test_offsets_that_overflow() -> None:
 
 
 def test_tables_of_the_wrong_length() -> None:
-    for _, name, _ in OutputLayout.plan().fields:
+    for _, name, _ in OutputLayout.declared().fields:
         for values in (None, np.zeros(0, "i4"), np.zeros(7, "i4"), np.zeros(9, "i4")):
             layer = layer_of((8, 8, 3))
             output = layer.any_layer
@@ -402,7 +402,7 @@ def test_mutated_layouts_never_leave_the_buffer(data: st.DataObject) -> None:
     assert isinstance(output, OutputLayer)
     assert output.layout is not None
     for _ in range(data.draw(st.integers(1, 3))):
-        name = data.draw(st.sampled_from([field[1] for field in OutputLayout.plan().fields]))
+        name = data.draw(st.sampled_from([field[1] for field in OutputLayout.declared().fields]))
         values = getattr(output.layout, name)
         values[data.draw(st.integers(0, len(values) - 1))] = data.draw(
             st.one_of(st.integers(-4, 200), st.integers(-(2**31), 2**31 - 1))

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fitzroy.linker.packages.memory import Lifetime, plan_memory
+from fitzroy.linker.packages.memory import Lifetime, lay_out_buffer
 
 REQUESTS = st.lists(
     st.builds(
@@ -18,7 +18,7 @@ REQUESTS = st.lists(
 
 @given(REQUESTS, st.sampled_from([1, 16, 64]))
 def test_living_requests_never_overlap(requests: list[Lifetime], alignment: int) -> None:
-    plan = plan_memory(requests, alignment=alignment)
+    plan = lay_out_buffer(requests, alignment=alignment)
     placed = list(zip(requests, plan.offsets, strict=True))
     assert plan.size == max((offset + r.size for r, offset in placed), default=0)
     assert all(offset % alignment == 0 for offset in plan.offsets)
@@ -30,20 +30,20 @@ def test_living_requests_never_overlap(requests: list[Lifetime], alignment: int)
 
 def test_memory_is_reused() -> None:
     chain = [Lifetime(100, step, step + 1) for step in range(10)]
-    assert plan_memory(chain, alignment=4).size == 200
+    assert lay_out_buffer(chain, alignment=4).size == 200
 
 
 def test_tightest_gap_is_taken() -> None:
     requests = [
         Lifetime(64, 0, 9),  # at 0
-        Lifetime(48, 0, 4),  # at 64: leaves a gap of 48 behind step 4
+        Lifetime(48, 0, 4),  # at 64: leaves a gap of 48 after step 4
         Lifetime(40, 0, 9),  # at 112
         Lifetime(32, 0, 4),  # at 160: leaves a gap of 32
         Lifetime(24, 0, 9),  # at 192
         Lifetime(20, 5, 9),  # fits both gaps, the second one better
     ]
-    assert plan_memory(requests).offsets == (0, 64, 112, 160, 192, 160)
+    assert lay_out_buffer(requests).offsets == (0, 64, 112, 160, 192, 160)
 
 
 def test_empty_plan() -> None:
-    assert plan_memory([]).size == 0
+    assert lay_out_buffer([]).size == 0

@@ -11,7 +11,7 @@ from fitzroy.hw_models.edgetpu.stream import FIFO_WORDS, StreamPlan
 from fitzroy.hw_models.edgetpu.verifier.hazards import Comparer, Conflict
 from fitzroy.hw_models.edgetpu.verifier.order import Barrier, Cluster, Job, Reset, Tokens, Wrap
 from fitzroy.hw_models.edgetpu.verifier.parts import AVDATA, PARAMETERS, WORDS, Access, Part
-from fitzroy.hw_models.edgetpu.verifier.walk import Walked, stream_unit
+from fitzroy.hw_models.edgetpu.verifier.sync_walk import Walked, stream_unit
 from fitzroy.hw_models.isa.fields import ScalarFlag, StreamEngine
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 

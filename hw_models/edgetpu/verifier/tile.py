@@ -19,7 +19,7 @@ from fitzroy.hw_models.edgetpu.verifier.parts import (
     THREADS,
     Part,
 )
-from fitzroy.hw_models.edgetpu.verifier.walk import Turn, Walked
+from fitzroy.hw_models.edgetpu.verifier.sync_walk import Turn, Walked
 from fitzroy.hw_models.isa.counters import distance
 from fitzroy.hw_models.isa.fence import TileFence
 from fitzroy.hw_models.isa.fields import Opcode, TileEngine, TileFlag

@@ -14,8 +14,8 @@ from fitzroy.hw_models.edgetpu.verifier.hazards import Comparer, Conflict, merge
 from fitzroy.hw_models.edgetpu.verifier.order import Reset, Wrap
 from fitzroy.hw_models.edgetpu.verifier.parts import MEMORY_NAMES, accesses_of, parts_of
 from fitzroy.hw_models.edgetpu.verifier.rules import Finding
+from fitzroy.hw_models.edgetpu.verifier.sync_walk import SyncWalk
 from fitzroy.hw_models.edgetpu.verifier.text import issue_name, stream_name, tiles_text
-from fitzroy.hw_models.edgetpu.verifier.walk import Walk
 from fitzroy.hw_models.isa.fence import TileFence
 from fitzroy.hw_models.isa.fields import ScalarFlag, TileFlag
 from fitzroy.hw_models.isa.instruction import Instruction
@@ -47,7 +47,7 @@ def verify(
         for _, entry in recording.entries
         if isinstance(entry, Dispatched) and not isinstance(entry.issue.instruction, TileFence)
     }
-    walked = Walk(recording, parts).run()
+    walked = SyncWalk(recording, parts).run()
     findings += walked.findings
     if not walked.complete:
         return tuple(findings)

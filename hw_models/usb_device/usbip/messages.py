@@ -192,7 +192,7 @@ def wire(codec: Codec[Any], doc: str, default: Any = 0) -> Any:
     return dataclasses.field(default=default, metadata={"wire": codec, "doc": doc})
 
 
-_Plan = tuple[struct.Struct, tuple[tuple[str, Codec[Any]], ...]]
+_Declared = tuple[struct.Struct, tuple[tuple[str, Codec[Any]], ...]]
 
 
 class Message:
@@ -204,10 +204,10 @@ class Message:
 
     __slots__ = ()
     SIZE: ClassVar[int]
-    _made: ClassVar[_Plan]
+    _made: ClassVar[_Declared]
 
     @classmethod
-    def _plan(cls) -> _Plan:
+    def _declared(cls) -> _Declared:
         """Layout and codecs of the fields, made on first use."""
         if "_made" not in cls.__dict__:
             fields = tuple(
@@ -225,7 +225,7 @@ class Message:
         Raises:
             FormatError: a value does not fit its field.
         """
-        layout, fields = self._plan()
+        layout, fields = self._declared()
         try:
             return layout.pack(*[codec.encode(getattr(self, name)) for name, codec in fields])
         except struct.error as error:
@@ -238,7 +238,7 @@ class Message:
         Raises:
             FormatError: a number has no meaning.
         """
-        layout, fields = cls._plan()
+        layout, fields = cls._declared()
         values = []
         for raw, (name, codec) in zip(layout.unpack(data), fields, strict=True):
             try:

@@ -11,6 +11,7 @@ import typer
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.cli.help import Json, OptionTexts, Outputs, TargetName, Verb, option_values
+from fitzroy.cli.models import Importing
 from fitzroy.cli.terminal import Column, Terminal, count, error_document
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
@@ -63,8 +64,10 @@ class Row:
 
 def explain(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A .tflite model or a graph in text form.")
+        str,
+        typer.Argument(metavar="MODEL", help="A .tflite or .onnx model, or a graph in text form."),
     ],
+    importing: Importing,
     xnnpack: XnnpackOptions,
     target: TargetName = None,
     option: OptionTexts = None,
@@ -79,8 +82,8 @@ def explain(
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs
-    from fitzroy.compilation.edgetpu import (
-        demand_uncompiled,
+    from fitzroy.compilation.source import demand_uncompiled
+    from fitzroy.compiler.targets.edgetpu.partition.rules import (
         has_quantized_activations,
         quantize_command,
     )
@@ -90,7 +93,7 @@ def explain(
 
     terminal = Terminal(json=json)
     check_model(model)
-    graph = fitzroy.load(model)
+    graph = fitzroy.load(model, importing.how)
     if outputs:
         graph = graph.cut(resolve_outputs(graph, outputs))
     demand_uncompiled(graph, model)
@@ -99,8 +102,8 @@ def explain(
     settings: dict[str, Any] = dict(option_values(option))
     if target == Xnnpack.name:
         settings = {"uint8": xnnpack.uint8, **settings}
-    with terminal.working("explaining") as progress:
-        legalized, placements = fitzroy.explain(graph, target=target, progress=progress, **settings)
+    with terminal.working("explaining"):
+        legalized, placements = fitzroy.explain(graph, target=target, **settings)
     layers = TARGETS.get(target).parts(legalized, placements)
     rows = explain_rows(graph, legalized, placements, layers)
     error = _refusal(rows, model)

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import CapacityError, UnsupportedError
-from fitzroy.base.files import read_file
-from fitzroy.base.types import DType
-from fitzroy.compilation.drafts import Draft, lower_together, prefixed
-from fitzroy.compilation.loading import load
-from fitzroy.compiler.frontends.frontend import frontend_for
-from fitzroy.compiler.frontends.tflite import export_model, import_model
+from fitzroy.compilation.source import Source, demand_uncompiled
+from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.partition import Placement
-from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
-from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
-from fitzroy.compiler.targets.edgetpu.partition.divide import (
-    Segment,
-    consecutive,
+from fitzroy.compiler.targets.edgetpu.chip import (
+    Divided,
+    OnChip,
+    Part,
+    Progress,
+    demand_parts,
+    lower_together,
+    prefixed,
 )
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
+from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
+from fitzroy.compiler.targets.edgetpu.partition.divide import Segment, consecutive, divide
 from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 from fitzroy.compiler.targets.edgetpu.program.confirmation import (
     UnconfirmedError,
@@ -34,79 +36,13 @@ from fitzroy.compiler.targets.edgetpu.program.stages import Emitted, Form, Legal
 from fitzroy.execution.estimate import estimate, steps
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile, write_package
-from fitzroy.formats.detect import FileKind
 from fitzroy.formats.object_file import ObjectFile
 from fitzroy.formats.submodel import submodel
 from fitzroy.linker.packages.darwinn import LinkOptions, link
+from fitzroy.linker.resolve.caching import Generation
 from fitzroy.report.forms import instructions
 
 F = TypeVar("F", bound=Form)
-
-
-def has_quantized_activations(graph: Graph) -> bool:
-    """Whether operators of a graph compute numbers of 8 bits."""
-    types = [graph.type(output) for node in graph.nodes() for output in node.outputs]
-    return any(
-        type.quantization is not None and type.dtype in (DType.UINT8, DType.INT8) for type in types
-    )
-
-
-@dataclass(frozen=True, repr=False)
-class Source:
-    """A model that has been read.
-
-    Attributes:
-        path: its file.
-        size: bytes of the file.
-        model: the model as TFLite.
-        graph: the model as a graph.
-    """
-
-    path: str
-    size: int
-    model: tflite.Model
-    graph: Graph
-
-    def __repr__(self) -> str:
-        return f"<Source {self.path}: {self.size:,} bytes, {len(self.graph.nodes())} operators>"
-
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Source:
-        """Read a model of any frontend.
-
-        Raises:
-            UsageError: the file cannot be read, or is no model.
-            FormatError: it is malformed.
-            UnsupportedError: it has operators without counterpart.
-        """
-        name, data = os.fspath(path), read_file(path)
-        if frontend_for(data, name).kind is FileKind.TFLITE:
-            model = tflite.read_model(data, name)
-        else:
-            model = export_model(load(path))
-        return cls(name, len(data), model, import_model(model, path=name))
-
-    @classmethod
-    def of(cls, graph: Graph) -> Source:
-        """A graph as a model.
-
-        Raises:
-            UnsupportedError: TFLite cannot express it.
-        """
-        model = export_model(graph)
-        size = len(tflite.write_model(model))
-        return cls(graph.name, size, model, import_model(model, path=graph.name))
-
-    @property
-    def quantized(self) -> bool:
-        """Whether the model has activations of 8 bits."""
-        return has_quantized_activations(self.graph)
-
-    @property
-    def compiled(self) -> bool:
-        """Whether the model has Edge TPU operators already."""
-        return _is_compiled(self.graph)
-
 
 Model = str | os.PathLike[str] | Source
 
@@ -122,26 +58,6 @@ def _source(model: Model) -> Source:
     source = model if isinstance(model, Source) else Source.read(model)
     demand_uncompiled(source.graph, source.path)
     return source
-
-
-def _is_compiled(graph: Graph) -> bool:
-    return any(
-        getattr(node.attributes, "code", None) == custom_op.CUSTOM_CODE for node in graph.nodes()
-    )
-
-
-def demand_uncompiled(graph: Graph, path: str) -> None:
-    """Refuse a model that has Edge TPU operators.
-
-    Raises:
-        UnsupportedError: it has.
-    """
-    if _is_compiled(graph):
-        raise UnsupportedError(
-            "the model is compiled for the Edge TPU already",
-            where=path,
-            hint="take the model that it was made of",
-        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -241,7 +157,7 @@ def compile_edgetpu(
     options: LinkOptions | None = None,
     generator: Options = DEFAULT,
     costs: Costs | None = COSTS,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> EdgeTpuCompilation:
     """Compile a quantized model for the Edge TPU.
 
@@ -273,7 +189,7 @@ def compile_together(
     options: LinkOptions | None = None,
     generator: Options = DEFAULT,
     costs: Costs | None = COSTS,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> tuple[EdgeTpuCompilation, ...]:
     """Compile models that share a chip: it keeps the parameters of all while they take turns.
 
@@ -314,58 +230,77 @@ def _together(
     options: LinkOptions | None,
     generator: Options,
     costs: Costs | None,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> list[EdgeTpuCompilation]:
     """Compile models that share a chip, with the same options for all."""
-    drafts = [Draft.of(source.graph, source.path, generator, costs) for source in sources]
-    for source, draft in zip(sources, drafts, strict=True):
-        if not draft.parts:
-            raise _unmappable(source, draft.divided)
-    lower_together(drafts, generator, progress)
-    for source, draft in zip(sources, drafts, strict=True):
-        if not draft.segments:
-            if isinstance(draft.failure, UnconfirmedError):
-                raise draft.failure
-            raise _unmappable(source, draft.placements)
+    models = [_divided(source, generator, costs) for source in sources]
+    lowered = lower_together(models, generator, costs, progress)
     progress("linking")
-    linked = link([item for draft in drafts for item in draft.objects], options)
-    if generator.confirmed is not None:
+    return linked_models(list(zip(sources, lowered, strict=True)), options, generator.confirmed)
+
+
+def _divided(source: Source, generator: Options, costs: Costs | None) -> Divided:
+    """A model, divided between chip and host by the rules of its operators."""
+    placements = divide(source.graph, generator, costs)[1]
+    return Divided(source.graph, source.path, tuple(placements))
+
+
+def link_options(options: EdgeTpuOptions) -> LinkOptions:
+    """How packages are linked.
+
+    Raises:
+        UsageError: there is no such runtime version.
+    """
+    return LinkOptions(generation=Generation.for_runtime(options.min_runtime_version))
+
+
+def linked_models(
+    models: Sequence[tuple[Source, OnChip]],
+    options: LinkOptions | None = None,
+    confirmed: frozenset[str] | None = None,
+) -> list[EdgeTpuCompilation]:
+    """The models of programs that share a chip.
+
+    Args:
+        models: models that have been read, and their programs.
+        options: how the packages are linked.
+        confirmed: forms that may be used beside published ones; None for all.
+
+    Raises:
+        LinkError: the programs cannot share a chip.
+        UnconfirmedError: what the linker adds is neither published nor confirmed.
+    """
+    packages = link([part.object for _, lowered in models for part in lowered.parts], options)
+    if confirmed is not None:
         # The linker adds the programs that load parameters.
-        every = (instruction for _, instruction in instructions(linked))
-        refuse_unconfirmed(every, generator.confirmed, "the linked program")
-    packages = iter(linked)
+        every = (instruction for _, instruction in instructions(packages))
+        refuse_unconfirmed(every, confirmed, "the linked program")
+    rest = iter(packages)
     return [
-        _finished(source, draft, [next(packages) for _ in draft.objects])
-        for source, draft in zip(sources, drafts, strict=True)
+        _finished(source, lowered, [next(rest) for _ in lowered.parts])
+        for source, lowered in models
     ]
 
 
-def placed(
-    graph: Graph,
-    *,
-    generator: Options = DEFAULT,
-    costs: Costs | None = COSTS,
-    progress: Callable[[str], None] = lambda _: None,
-) -> tuple[Placement, ...]:
-    """Where the operators of a model run, as `compile_edgetpu` finds out by making its programs.
+def _finished(
+    source: Source, lowered: OnChip, packages: Sequence[PackageFile]
+) -> EdgeTpuCompilation:
+    """A model with the packages of its programs."""
+    embedded = [
+        _embedded(part.segment, package)
+        for part, package in zip(lowered.parts, packages, strict=True)
+    ]
+    return EdgeTpuCompilation(
+        tflite.write_model(custom_op.embed(source.model, embedded)),
+        source,
+        tuple(map(_mapped, lowered.parts, packages)),
+        lowered.placements,
+        0.0,
+    )
 
-    Args:
-        graph: the model.
-        generator: as for `compile_edgetpu`.
-        costs: as for `compile_edgetpu`.
-        progress: is told what is being done.
 
-    Returns:
-        All groups of nodes in order, with the reasons of those that stay on the host.
-    """
-    draft = Draft.of(graph, graph.name, generator, costs)
-    try:
-        lower_together([draft], generator, progress)
-    except UnconfirmedError:
-        return placed(
-            graph, generator=replace(generator, conservative=True), costs=costs, progress=progress
-        )
-    return tuple(draft.placements)
+def _mapped(part: Part, package: PackageFile) -> MappedSegment:
+    return MappedSegment(part.segment, part.object, package, part.forms)
 
 
 def compile_segments(
@@ -375,7 +310,7 @@ def compile_segments(
     options: LinkOptions | None = None,
     generator: Options = DEFAULT,
     costs: Costs | None = COSTS,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> tuple[EdgeTpuCompilation, ...]:
     """Cut a model into consecutive segments and compile each for a chip of its own.
 
@@ -396,8 +331,7 @@ def compile_segments(
             with the reason of each.
     """
     source = _source(model)
-    if not source.quantized:
-        raise _unmappable(source, Draft.of(source.graph, source.path, generator, costs).divided)
+    demand_parts(_divided(source, generator, costs))
     progress("timing the whole model")
     times = _times(source, generator) if count > 1 else {}
     segments = consecutive(source.graph, count, generator, costs or COSTS, times)
@@ -437,40 +371,6 @@ def _segment_source(source: Source, segment: Segment, name: str) -> Source:
     model = submodel(source.model, _indices(segment), graph.inputs, graph.outputs)
     path = f"{source.path}, {name}"
     return Source(path, source.size, model, import_model(model, path=path))
-
-
-def _finished(source: Source, draft: Draft, packages: Sequence[PackageFile]) -> EdgeTpuCompilation:
-    """A model with the packages of its programs."""
-    parts = zip(draft.segments, draft.objects, packages, draft.forms, strict=True)
-    embedded = list(map(_embedded, draft.segments, packages))
-    return EdgeTpuCompilation(
-        tflite.write_model(custom_op.embed(source.model, embedded)),
-        source,
-        tuple(MappedSegment(*part) for part in parts),
-        tuple(draft.placements),
-        0.0,
-    )
-
-
-def _unmappable(source: Source, placements: Sequence[Placement]) -> UnsupportedError:
-    """The error for a model of which nothing is on the chip, with the reason of each operator."""
-    if source.quantized or not source.graph.nodes():
-        what, hint = "no operator can be mapped to the Edge TPU", ""
-    else:
-        what = "the model computes with real numbers, and the Edge TPU with integers of 8 bits"
-        hint = quantize_command(source.path)
-    rejects = [reject for placement in placements for reject in placement.rejects]
-    return UnsupportedError(what, rejects=rejects, where=source.path, hint=hint)
-
-
-def quantize_command(path: str) -> str:
-    """What makes a model of real numbers one that the Edge TPU can compute, as a command line.
-
-    Args:
-        path: the model's file.
-    """
-    output = f"{os.path.splitext(os.path.basename(path))[0]}_quant.tflite"
-    return f"fitzroy quantize {shlex.quote(path)} --calibrate DIR -o {shlex.quote(output)}"
 
 
 def _indices(segment: Segment) -> frozenset[int]:

@@ -195,7 +195,7 @@ def test_refusals_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         asked.append(bundles)
         raise CapacityError("no room")
 
-    monkeypatch.setattr("fitzroy.compilation.drafts.MOST_DIVISIONS", 3)
+    monkeypatch.setattr("fitzroy.compiler.targets.edgetpu.chip._MOST_DIVISIONS", 3)
     monkeypatch.setattr(Convolution, "emit", lambda self, context: never(context.builder, 1))
     with pytest.raises(UnsupportedError, match="no operator can be mapped") as caught:
         compiled(graph, tmp_path)

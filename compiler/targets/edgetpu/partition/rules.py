@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from fitzroy.base.types import DType
+from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.opaque import Opaque, opaque_reject
@@ -75,6 +78,24 @@ def _rules(op: str) -> Callable[[Call], Iterator[Reject]]:
     if op in _OF_OTHER_TYPES:
         return lambda call: iter(())
     return eight_bits if OPS[op].channel_axis is None else constant_weights
+
+
+def has_quantized_activations(graph: Graph) -> bool:
+    """Whether operators of a graph compute numbers of 8 bits."""
+    types = [graph.type(output) for node in graph.nodes() for output in node.outputs]
+    return any(
+        type.quantization is not None and type.dtype in (DType.UINT8, DType.INT8) for type in types
+    )
+
+
+def quantize_command(path: str) -> str:
+    """What makes a model of real numbers one that the Edge TPU can compute, as a command line.
+
+    Args:
+        path: the model's file.
+    """
+    output = f"{os.path.splitext(os.path.basename(path))[0]}_quant.tflite"
+    return f"fitzroy quantize {shlex.quote(path)} --calibrate DIR -o {shlex.quote(output)}"
 
 
 @cache

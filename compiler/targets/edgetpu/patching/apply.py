@@ -21,8 +21,14 @@ from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import LinkError, UnsupportedError
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.targets.edgetpu.parameters.operands import (
-    mapped_nodes,
+from fitzroy.compiler.targets.edgetpu.parameters.operands import mapped_nodes
+from fitzroy.compiler.targets.edgetpu.patching.alone import changes_alone
+from fitzroy.compiler.targets.edgetpu.patching.changes import (
+    ORIGINAL,
+    RECOMPILE,
+    Changes,
+    Task,
+    changes_from,
 )
 from fitzroy.compiler.targets.edgetpu.patching.matching import (
     ADJUSTABLE,
@@ -30,17 +36,7 @@ from fitzroy.compiler.targets.edgetpu.patching.matching import (
     sites,
     tensor_operations,
 )
-from fitzroy.compiler.targets.edgetpu.patching.plan import (
-    FREEZE,
-    ORIGINAL,
-    RECOMPILE,
-    Plan,
-    Task,
-    check_layers,
-    correspondence,
-    plan_alone,
-    plan_from,
-)
+from fitzroy.compiler.targets.edgetpu.patching.structure import FREEZE, check_layers, correspondence
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile, caching_token, write_package
 from fitzroy.formats.flat import ints
@@ -157,20 +153,20 @@ def _patch(
     check_layers(main, retrained, None if names is None else names.values)
     found = tensor_operations(main)
     task = Task(package, retrained, pairs, found, sites(found))
-    plan = plan_alone(task) if original is None else plan_from(task, original, nodes)
-    if plan.rejects:
+    changes = changes_alone(task) if original is None else changes_from(task, original, nodes)
+    if changes.rejects:
         raise UnsupportedError(
-            f"{len(plan.rejects)} operators need another program",
-            rejects=plan.rejects,
+            f"{len(changes.rejects)} operators need another program",
+            rejects=changes.rejects,
             where=package.path,
         )
-    return _spliced(task, plan)
+    return _spliced(task, changes)
 
 
 # --- carrying it out -----------------------------------------------------------------------------
 
 
-def _spliced(task: Task, plan: Plan) -> tuple[PackageFile, PatchReport]:
+def _spliced(task: Task, changes: Changes) -> tuple[PackageFile, PatchReport]:
     """The package with the planned bytes and constants."""
     blobs = [blob.copy() for blob in task.blobs]
     main, package = task.package.main, task.package
@@ -178,15 +174,15 @@ def _spliced(task: Task, plan: Plan) -> tuple[PackageFile, PatchReport]:
         bytearray() if stream.bitstream is None else bytearray(stream.bitstream.tobytes())
         for stream in main.instruction_bitstreams or ()
     ]
-    constants, counts = _rewrite(task, plan, chunks)
+    constants, counts = _rewrite(task, changes, chunks)
     patched = []
-    for placement, layout in plan.parts:
-        data = placement.operand.pack(layout)
-        held = blobs[placement.blob][placement.offset : placement.end]
-        name = placement.operand.node.name
+    for location, layout in changes.parts:
+        data = location.operand.pack(layout)
+        held = blobs[location.blob][location.offset : location.end]
+        name = location.operand.node.name
         patched.append(
             PatchedOperand(
-                placement.operand.name, placement.blob, placement.offset, data.size,
+                location.operand.name, location.blob, location.offset, data.size,
                 int((held != data).sum()), layout, counts.get(name, 0), constants.get(name, ()),
             )
         )  # fmt: skip
@@ -204,7 +200,9 @@ def _spliced(task: Task, plan: Plan) -> tuple[PackageFile, PatchReport]:
             copy.instruction_bitstreams = streams
         executables.append(copy)
     token = main.parameter_caching_token
-    report = PatchReport(tuple(patched), (token, token), tuple(plan.checked), tuple(plan.notes))
+    report = PatchReport(
+        tuple(patched), (token, token), tuple(changes.checked), tuple(changes.notes)
+    )
     return dataclasses.replace(package, executables=executables, offsets=()), report
 
 
@@ -212,7 +210,7 @@ _Constants = tuple[tuple[str, float, float], ...]
 
 
 def _rewrite(
-    task: Task, plan: Plan, chunks: Sequence[bytearray]
+    task: Task, changes: Changes, chunks: Sequence[bytearray]
 ) -> tuple[dict[str, _Constants], dict[str, int]]:
     """Write the adjustable constants of instructions.
 
@@ -221,7 +219,7 @@ def _rewrite(
     """
     constants: dict[str, _Constants] = {}
     counts: dict[str, int] = {}
-    for name, (stage, number) in plan.stages.items():
+    for name, (stage, number) in changes.stages.items():
         site = task.sites[number]
         names = [n for n in differences(stage, site.first) if n in ADJUSTABLE]
         if not names:

@@ -44,7 +44,7 @@ Source = bytes | memoryview
 
 @dataclass(eq=False, slots=True)
 class Exchange:
-    """The data of one request while it is under way; buffers are numbered by its plan.
+    """The data of one request while it is under way; buffers are numbered by its executable.
 
     Attributes:
         sources: what goes to the device.
@@ -117,7 +117,8 @@ class Receive:
             exchange.targets[self.target] = data
         else:
             target = exchange.targets[self.target]
-            # Buffers that are not received as a whole are made writable by `Plan.exchange`.
+            # Buffers that are not received as a whole are made writable
+            # by `PreparedExecutable.exchange`.
             memoryview(target)[self.offset : self.offset + self.size] = data
 
 
@@ -137,7 +138,7 @@ class Await:
             )
 
 
-class Plan:
+class PreparedExecutable:
     """An executable, made ready.
 
     Args:
@@ -389,7 +390,7 @@ class Plan:
 
 
 def _following(actions: Sequence[Action]) -> list[Action]:
-    """The same actions; receipts know how much comes directly behind them."""
+    """The same actions; receipts know how much comes directly after them."""
     found: list[Action] = []
     more = 0
     for action in reversed(actions):
