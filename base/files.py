@@ -8,25 +8,31 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fitzroy.base import budget
-from fitzroy.base.errors import UsageError
+from fitzroy.base.errors import CapacityError, UsageError
 
 _PART_BYTES = 1 << 20
 
+PIPE_BYTES = 64 << 20
+"""Most bytes of a pipe, which does not say how long it is and may have no end."""
+
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Bytes of a file.
+    """Bytes of a file, or of a pipe.
 
     Raises:
-        UsageError: it is missing, a directory, or cannot be read.
-        CapacityError: it has more bytes than the budget.
+        UsageError: it is missing, a directory or a device, or cannot be read.
+        CapacityError: it has more bytes than the budget, or than are taken from a pipe.
     """
     where = os.fspath(path)
     try:
         with Path(path).open("rb") as file:
-            budget.demand(os.fstat(file.fileno()).st_size, "the file", where=where)
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode):
+                budget.demand(status.st_size, "the file", where=where)
                 return file.read()
-            return _stream(file, where)
+            if not stat.S_ISFIFO(status.st_mode):
+                raise UsageError("a file or a pipe is wanted, this is a device", where=where)
+            return _piped(file, where)
     except FileNotFoundError:
         raise UsageError("no such file", where=where) from None
     except IsADirectoryError:
@@ -38,12 +44,23 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         raise UsageError("no usable file name", reason=str(error), where=where) from None
 
 
-def _stream(file: BinaryIO, where: str) -> bytes:
-    """All that a pipe or a device gives; it may have no end."""
+def _piped(file: BinaryIO, where: str) -> bytes:
+    """All that a pipe gives; it may have no end.
+
+    Raises:
+        CapacityError: it is more than `PIPE_BYTES`, or than the budget.
+    """
     data = bytearray()
     while part := file.read(_PART_BYTES):
         data += part
-        budget.demand(len(data), "what is read", where=where)
+        budget.demand(len(data), "what comes from the pipe", where=where)
+        if len(data) > PIPE_BYTES:
+            raise CapacityError(
+                "too much comes from the pipe",
+                reason=f"{len(data)} bytes so far, at most {PIPE_BYTES} are taken",
+                where=where,
+                hint="write it to a file, and give the file",
+            )
     return bytes(data)
 
 

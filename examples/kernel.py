@@ -67,7 +67,7 @@ def outside(threshold: int) -> NluTable:
     return table([yes, no, yes], [0.5 - threshold, threshold - 0.5])
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Motion(Layer):
     """Marks where two images differ.
 

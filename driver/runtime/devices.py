@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
+from fitzroy.base.clock import SYSTEM_CLOCK, Clock
 from fitzroy.base.closing import Closing
 from fitzroy.base.errors import DeviceError, UsageError
 from fitzroy.base.types import Array
@@ -199,9 +200,9 @@ _FIRST = "1-1"
 """Path of the first virtual device."""
 
 
-def virtual_bus(devices: Sequence[UsbDevice]) -> UsbBus:
-    """Virtual devices on the ports of a bus."""
-    backend = VirtualBackend(devices)
+def virtual_bus(devices: Sequence[UsbDevice], clock: Clock = SYSTEM_CLOCK) -> UsbBus:
+    """Virtual devices on the ports of a bus, whose time limits go by a clock."""
+    backend = VirtualBackend(devices, clock)
     return UsbBus(lambda: backend, "sim", "virtual devices")
 
 
@@ -245,7 +246,9 @@ def virtual_device(
         device: the accelerator, None for one that was just plugged in.
     """
     options = options or DeviceOptions()
-    bus = virtual_bus([device or VirtualDevice(options.speed, seed=options.seed)])
+    clock = (options.limits or SIMULATED).clock
+    device = device or VirtualDevice(options.speed, seed=options.seed, clock=clock)
+    bus = virtual_bus([device], clock)
     text = "the virtual accelerator with a simulated chip"
     return _edgetpu(bus, _FIRST, text, options, SIMULATED, lambda: NO_FIRMWARE)
 

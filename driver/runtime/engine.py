@@ -15,6 +15,7 @@ from fitzroy.driver.runtime.caching import ParameterCache
 from fitzroy.driver.runtime.prepared import Exchange, PreparedExecutable
 from fitzroy.driver.runtime.requests import Job, Outputs, Program
 from fitzroy.formats.darwinn import Executable, PackageFile
+from fitzroy.linker.schedule.check import demand_script
 
 T = TypeVar("T")
 
@@ -56,13 +57,16 @@ class Engine:
         """A package, made ready.
 
         Raises:
-            FormatError: the package, or its script, makes no sense.
+            FormatError: the package makes no sense, or its script is not that of its program.
         """
         # Whatever is kept holds what its key is the id of, so that nothing else gets that id.
         found = self._programs.get(id(package))
         if found is None:
-            main = package.main
-            found = Program(package, main, package.caching, self._prepared(main))
+            main, caching = package.main, package.caching
+            if caching is not None:
+                # A fault in it is found before anything is sent.
+                self._prepared(caching)
+            found = Program(package, main, caching, self._prepared(main))
             with self._plans_lock:
                 _keep(self._programs, id(package), found)
         return found
@@ -71,6 +75,9 @@ class Engine:
         found = self._prepared_by_id.get(id(executable))
         if found is None:
             found = PreparedExecutable(executable)
+            # Afterwards, because it says more of a script that makes no sense at all.
+            if found.goes_by_hints:
+                demand_script(executable)
             with self._plans_lock:
                 _keep(self._prepared_by_id, id(executable), found)
         return found

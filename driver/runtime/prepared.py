@@ -194,10 +194,15 @@ class PreparedExecutable:
             self._check_complete(receipts)
 
     @property
+    def goes_by_hints(self) -> bool:
+        """Whether the host goes by the hints, and not by what the device announces."""
+        return self.events == INTERRUPT_TAGS
+
+    @property
     def overlaps(self) -> bool:
         """Whether another program may be sent while this one is received."""
         known = all(isinstance(action, Receive | Await) for action in self.tail)
-        return known and self.events == INTERRUPT_TAGS
+        return known and self.goes_by_hints
 
     # --- requests --------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from fitzroy.formats.darwinn import Description, Executable, ExecutableType, Pac
 from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
 from fitzroy.hw_models.edgetpu.machine import Doubt, Machine
 from fitzroy.hw_models.edgetpu.recording import Recording
-from fitzroy.hw_models.edgetpu.scalar import Descriptor, Event
+from fitzroy.hw_models.edgetpu.scalar import STEP_BUDGET, Descriptor, Event
 from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES, Instruction
 from fitzroy.hw_models.isa.program import bundle_count, disassemble
 from fitzroy.hw_models.isa.scalar import DescriptorTag
@@ -96,13 +96,21 @@ class SimulatedDevice:
     Args:
         seed: randomize the order of engines and what memories hold at first.
         latitude: how late, how short and how irregular its units are.
+        steps: most steps of the scalar core in an executable, and as many to follow it before.
 
     Raises:
         UsageError: the latitude has delays, and there is no seed.
     """
 
-    def __init__(self, *, seed: int | None = None, latitude: Latitude = NONE) -> None:
+    def __init__(
+        self,
+        *,
+        seed: int | None = None,
+        latitude: Latitude = NONE,
+        steps: int = STEP_BUDGET,
+    ) -> None:
         self.machine = Machine(seed=seed, latitude=latitude)
+        self.machine.core.budget = self._steps = steps
         self._cache = ParameterCache()
         # By identity: tables are compared by their fields.
         self._followed = WeakValueDictionary[int, Executable]()
@@ -167,7 +175,7 @@ class SimulatedDevice:
         """Refuse hints that are not those of the program, once per executable: it takes a while."""
         for executable in executables:
             if id(executable) not in self._followed:
-                demand_script(executable)
+                demand_script(executable, self._steps)
                 self._followed[id(executable)] = executable
 
     def _pauses(
@@ -227,7 +235,7 @@ class SimulatedDevice:
         for seed in _CONFIRMING_SEEDS:
             if seed == self._seed:
                 continue
-            other = SimulatedDevice(seed=seed)
+            other = SimulatedDevice(seed=seed, steps=self._steps)
             other._confirms = False
             other.machine.memory.trust()
             if other.run(package, inputs).stream != stream:

@@ -22,7 +22,15 @@ from fitzroy.hw_models.edgetpu.memory import (
     crossing,
     selection,
 )
-from fitzroy.hw_models.edgetpu.sequence import Gate, Sequence, passed, places, sequence, stretch
+from fitzroy.hw_models.edgetpu.sequence import (
+    Gate,
+    Numbers,
+    Sequence,
+    passed,
+    places,
+    sequence,
+    stretch,
+)
 from fitzroy.hw_models.edgetpu.unknown import KNOWN, WORD_BYTES, by_byte, by_word
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
 from fitzroy.hw_models.isa.fields import Side, TileFlag
@@ -49,7 +57,7 @@ class ConversionPlan:
     starts: Array
     bounds: list[int]
     gates: tuple[Gate, ...]
-    ends: list[int] | None
+    ends: Numbers | None
     cells: Array
 
 

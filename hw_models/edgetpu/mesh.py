@@ -18,7 +18,15 @@ from fitzroy.hw_models.edgetpu.memory import (
     crossing,
     selection,
 )
-from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence, stretch
+from fitzroy.hw_models.edgetpu.sequence import (
+    Gate,
+    Numbers,
+    gates,
+    passed,
+    places,
+    sequence,
+    stretch,
+)
 from fitzroy.hw_models.edgetpu.unknown import KNOWN
 from fitzroy.hw_models.isa.fields import Opcode, Side, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
@@ -74,7 +82,7 @@ class HalfPlan:
 
     words: Array
     gates: tuple[Gate, ...]
-    ends: list[int] | None
+    ends: Numbers | None
 
 
 @dataclass(eq=False, slots=True)

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from fitzroy.base import budget
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.edgetpu.memory import (
@@ -32,6 +33,7 @@ from fitzroy.hw_models.edgetpu.memory import (
 from fitzroy.hw_models.edgetpu.rounding import rounded
 from fitzroy.hw_models.edgetpu.sequence import (
     Gate,
+    Numbers,
     Sequence,
     gates,
     loops,
@@ -62,6 +64,9 @@ _FEW_RUNS = 64
 
 _TOLD_APART = 3
 """Origins of unknown elements in a burst that are told apart; all others count as the last."""
+
+_STEP_BYTES = 64
+"""Bytes of a step while an operation is planned and computed: 8 for each operand, and copies."""
 
 _BURST_BYTES = 1 << 20
 """Bytes of A, C or sums that are computed with at a time: what a processor's caches hold."""
@@ -100,8 +105,8 @@ class OpPlan:
     last: Array
     words: Array
     b: Array
-    avdata: list[int] | None
-    parameters: list[int] | None
+    avdata: Numbers | None
+    parameters: Numbers | None
 
     @cached_property
     def nearest(self) -> int | None:
@@ -231,8 +236,12 @@ def plan(op: TensorOp) -> OpPlan:
 
     Raises:
         SimulationError: operands whose steps are not those of the loops.
+        CapacityError: the budget has no room for so many steps.
     """
     space = loops(op.loops, op.loop_part, op.loop_part_dim)
+    budget.demand(
+        space.steps * _STEP_BYTES, f"the order of a tensor operation of {space.steps} steps"
+    )
     walk = sequence(space)
     steps = len(walk)
     c = _operand(op, "c", steps)
@@ -340,11 +349,11 @@ def _operand(op: TensorOp, name: str, steps: int) -> Array:
     return found if len(found) == steps else np.full(steps, found[0])
 
 
-def _ends(walk: Sequence | None, level: int) -> list[int] | None:
+def _ends(walk: Sequence | None, level: int) -> Numbers | None:
     return None if walk is None else places(walk.ends(level))
 
 
-def _parameter_ends(op: TensorOp, walk: Sequence) -> list[int] | None:
+def _parameter_ends(op: TensorOp, walk: Sequence) -> Numbers | None:
     if op.parameters is None or not op.parameters.valid:
         return None
     own = walk if op.c is None else sequence(op.c)

@@ -17,7 +17,15 @@ from fitzroy.hw_models.edgetpu.memory import (
     crossing,
     selection,
 )
-from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence, stretch
+from fitzroy.hw_models.edgetpu.sequence import (
+    Gate,
+    Numbers,
+    gates,
+    passed,
+    places,
+    sequence,
+    stretch,
+)
 from fitzroy.hw_models.edgetpu.unknown import KNOWN
 from fitzroy.hw_models.isa.fields import Opcode, TileFlag
 from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
@@ -84,8 +92,8 @@ class RingPlan:
 
     rows: Array
     gates: tuple[Gate, ...]
-    ends: list[int] | None
-    tokens: list[int] | None = None
+    ends: Numbers | None
+    tokens: Numbers | None = None
 
 
 class RingProduceUnit:

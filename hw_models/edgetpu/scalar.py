@@ -56,8 +56,9 @@ REGISTERS = BEAGLE.scalar.registers
 PREDICATES = BEAGLE.scalar.predicates
 MEMORY_WORDS = BEAGLE.memories.scalar.elements
 
-STEP_BUDGET = 20_000_000
-"""Most steps of a program unless told otherwise: several seconds, far beyond real programs."""
+STEP_BUDGET = 10_000_000
+"""Most steps of a program unless told otherwise: a second or two, 180 times what any published one
+takes. Who follows a program before it executes it may take as many for either."""
 
 _MOST_PUSHED = 1 << 20
 """Most words for the host between two events."""

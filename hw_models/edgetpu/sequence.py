@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
+from collections import abc
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import cast
 
 import numpy as np
 
+from fitzroy.base.kept import kept
 from fitzroy.base.types import Array
 from fitzroy.hw_models.isa.counters import distance
 from fitzroy.hw_models.isa.fields import Watcher
 from fitzroy.hw_models.isa.traversal import Dim, Prefix, Traversal
+
+_KEPT_BYTES = 16 << 20
+"""Most bytes of element orders, and of bounds of iterations, that are kept for the next program."""
+
+Numbers = abc.Sequence[int]
+"""Positions in rising order."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,27 +46,36 @@ class Sequence:
     def __len__(self) -> int:
         return len(self.addresses)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        return self.addresses.nbytes + (0 if self.main is None else self.main.nbytes)
+
     def begins(self, level: int) -> Array:
         """Where each iteration of a level begins, with the prefix that belongs to it."""
-        first = _iterations(self.traversal, level, self.partial_dim)[:-1]
+        first: Array = _iterations(self.traversal, level, self.partial_dim)[:-1]
         if self.main is None:
             return first
         # A prefix stands before the first element of a run.
         runs = _iterations(self.traversal, self.level + 1, self.partial_dim)[:-1]
-        return self.main[first] - np.where(np.isin(first, runs), self.words, 0)
+        begins: Array = self.main[first] - np.where(np.isin(first, runs), self.words, 0)
+        return begins
 
     def ends(self, level: int) -> Array:
         """Position after the last element of each iteration of a level."""
-        last = _iterations(self.traversal, level, self.partial_dim)[1:]
-        return last if self.main is None else self.main[last - 1] + 1
+        last: Array = _iterations(self.traversal, level, self.partial_dim)[1:]
+        if self.main is not None:
+            last = self.main[last - 1] + 1
+        return last
 
 
-@lru_cache(512)
+@kept(_KEPT_BYTES, lambda found: found.nbytes)
 def sequence(traversal: Traversal, prefix: Prefix | None = None, partial_dim: int = 0) -> Sequence:
     """The elements of a traversal, with a prefix where there is one.
 
     Raises:
         FormatError: an absurd number of elements.
+        CapacityError: more of them than the budget has room for.
     """
     if prefix is None or not prefix.enabled:
         return Sequence(
@@ -76,7 +92,7 @@ def loops(counts: tuple[int, ...], part: int, part_dim: int) -> Traversal:
     return Traversal(0, tuple(Dim(count, 0) for count in counts), 0, 0, 0, part, part_dim, 0)
 
 
-@lru_cache(2048)
+@kept(_KEPT_BYTES, lambda bounds: bounds.nbytes)
 def _iterations(traversal: Traversal, level: int, partial_dim: int) -> Array:
     """Bounds of the iterations of a level, among the elements that are not prefix."""
     counts = [dim.count for dim in traversal.dims]
@@ -120,11 +136,11 @@ class Gate:
         self.begins = begins
         self.flag = watcher.flag
         self._end = end
-        self._begins: list[int] = begins.tolist()
-        step = self._begins[1] if len(self._begins) > 1 else end
-        regular = step > 0 and self._begins == list(range(0, step * len(self._begins), step))
-        # Most iterations have one size, so that no search is needed.
-        self._step = step if regular else 0
+        self._begins = numbers(begins)
+        self._step = 0
+        if isinstance(self._begins, range) and self._begins.start == 0:
+            # Most iterations have one size, so that no search is needed.
+            self._step = self._begins.step if len(begins) > 1 else end
 
     def _index(self, position: int) -> int:
         """Number of the first iteration that begins at a position or after it."""
@@ -164,12 +180,22 @@ def gates(watchers: Iterable[tuple[Watcher | None, Sequence]]) -> tuple[Gate, ..
     )
 
 
-def places(ends: Array | None) -> list[int] | None:
+def numbers(positions: Array) -> Numbers:
+    """Rising positions for `bisect`, 8 bytes each; those that rise evenly take no memory."""
+    count = len(positions)
+    first = int(positions[0]) if count else 0
+    step = int(positions[1]) - first if count > 1 else 1
+    if step > 0 and (np.diff(positions) == step).all():
+        return range(first, first + step * count, step)
+    return array("q", positions.astype(np.int64, copy=False).tobytes())
+
+
+def places(ends: Array | None) -> Numbers | None:
     """Positions at which a flag counts, as numbers."""
-    return None if ends is None else cast(list[int], ends.tolist())
+    return None if ends is None else numbers(ends)
 
 
-def passed(ends: list[int] | None, before: int, after: int) -> int:
+def passed(ends: Numbers | None, before: int, after: int) -> int:
     """How many iterations end after `before`, up to `after`."""
     if ends is None:
         return 0

@@ -14,7 +14,7 @@ from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.latitude import Latitude
 from fitzroy.hw_models.edgetpu.ring import Ring
-from fitzroy.hw_models.edgetpu.sequence import Gate, gates, passed, places, sequence
+from fitzroy.hw_models.edgetpu.sequence import Gate, Numbers, gates, passed, places, sequence
 from fitzroy.hw_models.edgetpu.unknown import KNOWN, by_byte, by_word
 from fitzroy.hw_models.isa.fields import ScalarFlag
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
@@ -99,8 +99,8 @@ class StreamPlan:
 
     addresses: Array
     gates: tuple[Gate, ...]
-    ends: list[int] | None
-    tokens: list[int] | None = None
+    ends: Numbers | None
+    tokens: Numbers | None = None
 
     def limit(self, flags: list[int], position: int) -> int:
         """How far the unit may go as far as flags are concerned."""
@@ -110,7 +110,7 @@ class StreamPlan:
         return end
 
 
-MOST_UNITS = 1 << 20
+MOST_UNITS = 1 << 19
 """Most units of a stream instruction; the longest of compiled models, of 8 MB, has 114,688."""
 
 

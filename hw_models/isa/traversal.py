@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fitzroy.base import budget
 from fitzroy.base.bits import integer, misfit
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
@@ -190,6 +191,10 @@ class Traversal:
         return factors
 
 
+_STEP_BYTES = 32
+"""Bytes of an element while the order is made: addresses, an index, and two copies."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Grid:
     """The elements of a traversal as a box of indices, some of which may be left out.
@@ -208,6 +213,7 @@ class _Grid:
 
         Raises:
             FormatError: there are more than `limit`.
+            CapacityError: the budget has no room for them.
         """
         spans = [dim.count for dim in value.dims]
         part, axis = value.part_count, value.part_dim
@@ -215,8 +221,10 @@ class _Grid:
         if axis:
             # The last chunk may also be longer than the others.
             spans[partial_dim] = max(count, part)
-        if math.prod(spans) > limit:
-            raise FormatError(f"a traversal of {math.prod(spans)} steps, more than {limit}")
+        steps = math.prod(spans)
+        if steps > limit:
+            raise FormatError(f"a traversal of {steps} steps, more than {limit}")
+        budget.demand(steps * _STEP_BYTES, f"the order of a traversal of {steps} steps")
         whole = cls(tuple(spans), None)
         if not axis:
             return whole

@@ -6,14 +6,15 @@ from itertools import zip_longest
 
 from fitzroy.base.errors import FormatError, LinkError
 from fitzroy.formats.darwinn import Executable
-from fitzroy.linker.schedule.derive import derive_executable
+from fitzroy.hw_models.edgetpu.scalar import STEP_BUDGET
+from fitzroy.linker.schedule.derive import followed
 from fitzroy.linker.schedule.hints import from_hints
 from fitzroy.linker.schedule.steps import Fence, Script, Step, joined
 
 _TABLE = "dma_hints"
 
 
-def demand_script(executable: Executable) -> None:
+def demand_script(executable: Executable, budget: int = STEP_BUDGET) -> None:
     """Refuse a script after which the host and the chip would wait for each other.
 
     The chip takes and gives bytes in the order in which its program asks for them; the host goes
@@ -21,6 +22,10 @@ def demand_script(executable: Executable) -> None:
     Fences only order the host's own steps, and are left out of account, as is how adjacent
     transfers are divided. A program that cannot be followed has no script to compare with; what
     executes it says what is wrong with it.
+
+    Args:
+        executable: the executable.
+        budget: most steps of the scalar core in which the program is followed.
 
     Raises:
         FormatError: the first step that differs, as the hints and as the program have it.
@@ -30,7 +35,7 @@ def demand_script(executable: Executable) -> None:
         return
     stored = from_hints(hints)
     try:
-        derived = derive_executable(executable)
+        derived = followed(executable, budget)
     except LinkError:
         return
     found, wanted = _plain(stored), _plain(derived)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.cli.support import Run
 
-from fitzroy.base import budget
+from fitzroy.base import budget, files
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.cli.argv import budget_first
 from fitzroy.cli.arrays import load_labels
@@ -62,10 +64,35 @@ def test_the_budget_goes_before_the_verb() -> None:
     assert budget_first(["run", "x", "--memory"]) == ["--memory", "run", "x"]
 
 
-def test_files_without_end(fitzroy: Run) -> None:
-    result = fitzroy("inspect", "/dev/zero", "--memory", "3MiB")
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
+def test_devices_are_no_files(fitzroy: Run, device: str) -> None:
+    result = fitzroy("inspect", device)
+    assert result.code == 2
+    assert f"this is a device\n  where: {device}" in result.err
+
+
+@pytest.mark.parametrize(
+    ("most", "budget", "what"),
+    [(10_000, "1GiB", "at most 10000 are taken"), (1 << 30, "3MiB", "the budget is 3 MiB")],
+)
+def test_pipes_without_end(
+    fitzroy: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, budget: str, what: str
+) -> None:
+    monkeypatch.setattr(files, "PIPE_BYTES", most)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+
+    def flood() -> None:
+        with suppress(BrokenPipeError), fifo.open("wb") as pipe:
+            while True:
+                pipe.write(bytes(1 << 16))
+
+    writer = threading.Thread(target=flood)
+    writer.start()
+    result = fitzroy("inspect", fifo, "--memory", budget)
+    writer.join()
     assert result.code == 5
-    assert "/dev/zero" in result.err
+    assert what in result.err
 
 
 def test_allocations_that_fail(fitzroy: Run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.driver.edgetpu_programs import POP, SIZE, echo
+from tests.driver.edgetpu_programs import POP, SIZE, cached, echo, followed
 from tests.end_to_end.test_simulator import facts, fnv, packages, pattern
 from tests.support import corpus, corpus_models
 
@@ -27,7 +27,7 @@ from fitzroy.driver.device.connection import ChipError, Connection, ThermalError
 from fitzroy.driver.device.firmware import Firmware
 from fitzroy.driver.device.limits import DeadlineError, RequestCancelledError
 from fitzroy.driver.device.streams import ProtocolError
-from fitzroy.driver.runtime import devices
+from fitzroy.driver.runtime import devices, engine
 from fitzroy.driver.runtime.devices import SIMULATED, DeviceOptions, open_device, virtual_device
 from fitzroy.driver.runtime.edgetpu import EdgeTpu
 from fitzroy.driver.runtime.simulator import SimulatedDevice
@@ -40,7 +40,7 @@ from fitzroy.driver.transports.transport import (
 )
 from fitzroy.driver.transports.usb import UsbBus, UsbTransport
 from fitzroy.driver.transports.virtual import VirtualBackend
-from fitzroy.formats.darwinn import PackageFile
+from fitzroy.formats.darwinn import Executable, PackageFile
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.usb import Speed
 from fitzroy.hw_models.csr.beagle import TopLevelInterrupt
@@ -48,6 +48,7 @@ from fitzroy.hw_models.csr.fields import CoreClock
 from fitzroy.hw_models.usb_device.device import Mode, VirtualDevice
 from fitzroy.hw_models.usb_device.faults import Fault, FaultKind
 from fitzroy.linker.packages.darwinn import link
+from fitzroy.linker.schedule import ReceiveOutput, Script, from_hints, to_hints
 
 QUICK = replace(
     SIMULATED, request=5.0, slice=0.02, silence=2.0, idle=2.0, control=0.05, poll=0.1, replug=0.5
@@ -471,16 +472,72 @@ def with_steps(order: slice) -> PackageFile:
 
 
 @pytest.mark.parametrize("order", [slice(1, None), slice(None, None, -1)], ids=["first", "all"])
-def test_hosts_and_chips_that_wait_for_each_other(order: slice) -> None:
+def test_hosts_and_chips_that_wait_for_each_other(
+    order: slice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A wait that is counted ends it, not the silence after which a chip that computes is given up.
 
     The device is well afterwards.
     """
+    # As for programs that cannot be followed.
+    monkeypatch.setattr(engine, "demand_script", lambda executable: None)
     with opened(silence=900.0, request=900.0, idle=0.06) as host:
         with pytest.raises(IdleTimeoutError, match="the host for the chip") as caught:
             host.run(with_steps(order), {"x": ROW})
         assert "fitzroy sim" in caught.value.hint
         assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
+
+
+@pytest.mark.parametrize("order", [slice(1, None), slice(None, None, -1)], ids=["first", "all"])
+def test_scripts_that_are_not_those_of_the_program_are_refused(order: slice) -> None:
+    """Nothing is sent, in the foreground or in the background, and the device is not opened."""
+    host = virtual_device(DeviceOptions(limits=QUICK))
+    package = with_steps(order)
+    for run in (host.run, host.submit):
+        with pytest.raises(FormatError, match="not that of the program: at step 0"):
+            run(package, {"x": ROW})
+    assert not host.connection.opened
+
+
+def test_scripts_that_give_outputs_the_wrong_places_are_refused() -> None:
+    """The chip could run it, and the host could not tell: both halves are 128 bytes long."""
+    package = echo()
+    (main,) = package.executables
+    assert main.dma_hints is not None
+    script = from_hints(main.dma_hints)
+    half = SIZE // 2
+    take = [ReceiveOutput("y", 0, half, half), ReceiveOutput("y", 0, 0, half)]
+    steps = [
+        part
+        for step in script.steps
+        for part in (take if isinstance(step, ReceiveOutput) else [step])
+    ]
+    hints = to_hints(Script(tuple(steps), deterministic=True))
+    package = replace(package, executables=[replace(main, dma_hints=hints)])
+    host = virtual_device(DeviceOptions(limits=QUICK))
+    with pytest.raises(FormatError, match=r"ReceiveOutput.*offset=128.*ReceiveOutput.*offset=0"):
+        host.run(package, {"x": ROW})
+
+
+def test_scripts_are_compared_once_for_each_executable(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = list[Executable]()
+    monkeypatch.setattr(engine, "demand_script", compared.append)
+    package, other = cached(), echo()
+    with opened() as host:
+        for one in (package, other, package):
+            host.run(one, {"x": ROW})
+    assert package.caching is not None
+    assert [id(one) for one in compared] == [
+        id(one) for one in (package.caching, package.main, other.main)
+    ]
+
+
+def test_hosts_that_ask_the_device_need_no_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = list[Executable]()
+    monkeypatch.setattr(engine, "demand_script", compared.append)
+    with opened() as host:
+        assert (host.run(followed(), {"x": ROW}).tensors["y"] == ROW).all()
+    assert not compared
 
 
 def test_chips_that_compute_are_waited_for() -> None:

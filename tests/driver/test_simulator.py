@@ -146,7 +146,7 @@ def test_parameters_stay_on_the_chip() -> None:
 
 def test_hints_are_compared_once_for_each_executable(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = list[Executable]()
-    monkeypatch.setattr(simulator, "demand_script", compared.append)
+    monkeypatch.setattr(simulator, "demand_script", lambda one, steps: compared.append(one))
     device, package, other = SimulatedDevice(), echo(), echo()
     for one in (package, other, package):
         device.run(one, {"x": COUNTING})

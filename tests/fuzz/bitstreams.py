@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from functools import lru_cache
 
 from fitzroy.base.errors import FormatError
 from fitzroy.hw_models.isa.catalog import INSTRUCTIONS, opcodes
 from fitzroy.hw_models.isa.fields import Piece
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.program import assemble, disassemble
+
+_Code = tuple[Instruction, ...]
 
 
 def _value(rng: random.Random, width: int) -> int:
@@ -48,12 +52,20 @@ def _unpacked(cls: type[Instruction], raw: int) -> Instruction | None:
         return None
 
 
+@lru_cache(64)
+def _read(seed: bytes) -> tuple[_Code, Mapping[int, bytes]]:
+    """The instructions of a seed, and the bytes of each one by its identity."""
+    code = tuple(disassemble(seed))
+    return code, {id(item): assemble([item]) for item in code}
+
+
 MOST_BYTES = 64 << 10
 
 
 def bitstream_mutant(rng: random.Random, seed: bytes, seeds: list[bytes]) -> bytes:
     """A bitstream after one to six changes of instructions; refused bits in some."""
-    code = disassemble(seed)
+    read, known = _read(seed)
+    code = list(read)
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 6))):
         at = rng.randrange(len(code)) if code else 0
         kind = rng.random()
@@ -74,7 +86,7 @@ def bitstream_mutant(rng: random.Random, seed: bytes, seeds: list[bytes]) -> byt
         elif kind < 0.95 and code:
             code.insert(rng.randint(0, len(code) - 1), code.pop(at))
         else:
-            other = disassemble(rng.choice(seeds))
+            other = _read(rng.choice(seeds))[0]
             start = rng.randint(0, len(other))
             code[at:at] = other[start : start + 16]
-    return assemble(code)
+    return b"".join([known.get(id(item)) or assemble([item]) for item in code])

@@ -9,6 +9,7 @@ from tests.fuzz import (
     graphs,
     seeds,
     sessions,
+    stages,
     targets,
     usb_host,
     vectors,
@@ -165,8 +166,9 @@ SUBJECTS: dict[str, Subject] = {
     "graph_text": Subject(
         graphs.files, graphs.target, graphs.parse, (FileKind.GRAPH_TEXT,), graphs.text_mutant
     ),
+    "stages": Subject(stages.files, stages.target, stages.read, change=listing_mutant, sample=200),
     "simulator": Subject(
-        chip.packages,
+        chip.simulated,
         chip.simulate,
         chip.read,
         (FileKind.DARWINN,),

@@ -21,7 +21,7 @@ from fitzroy.hw_models.edgetpu.mesh import HalfPlan, MeshPlan, MeshUnit
 from fitzroy.hw_models.edgetpu.op import OpPlan, plan
 from fitzroy.hw_models.edgetpu.resize import ResizePlan, resize_plan
 from fitzroy.hw_models.edgetpu.ring import Ring, RingConsumeUnit, RingPlan, RingProduceUnit
-from fitzroy.hw_models.edgetpu.sequence import Gate
+from fitzroy.hw_models.edgetpu.sequence import Gate, Numbers
 from fitzroy.hw_models.edgetpu.timing.work import tile_work
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
 from fitzroy.hw_models.isa.fields import TileEngine, TileFlag
@@ -96,8 +96,8 @@ class Part:
     thread: int
     total: int
     gates: tuple[Gate, ...]
-    marks: tuple[tuple[int, list[int]], ...]
-    tokens: tuple[int, list[int]] | None = None
+    marks: tuple[tuple[int, Numbers], ...]
+    tokens: tuple[int, Numbers] | None = None
     bounds: list[int] | None = None
 
 

@@ -22,7 +22,7 @@ from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording, Streamed
 from fitzroy.hw_models.edgetpu.ring import CHANNELS
 from fitzroy.hw_models.edgetpu.scalar import ChunkEnd, ChunkStart, Descriptor, Fence, HostWords
 from fitzroy.hw_models.edgetpu.scalar import Stream as StreamEvent
-from fitzroy.hw_models.edgetpu.sequence import Gate, passed
+from fitzroy.hw_models.edgetpu.sequence import Gate, Numbers, passed
 from fitzroy.hw_models.edgetpu.stream import StreamPlan
 from fitzroy.hw_models.edgetpu.timing.work import row_bytes, unit_bytes
 from fitzroy.hw_models.edgetpu.turns import Turns
@@ -343,7 +343,7 @@ class SyncWalk:
             while self._ring(turn - _CHANNEL):
                 pass
 
-    def _count(self, tile: int, marks: tuple[tuple[int, list[int]], ...], at: int, to: int) -> None:
+    def _count(self, tile: int, marks: tuple[tuple[int, Numbers], ...], at: int, to: int) -> None:
         for flag, ends in marks:
             done = passed(ends, at, to)
             if done:

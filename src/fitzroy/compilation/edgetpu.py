@@ -32,7 +32,8 @@ from fitzroy.compiler.targets.edgetpu.program.confirmation import (
     UnconfirmedError,
     refuse_unconfirmed,
 )
-from fitzroy.compiler.targets.edgetpu.program.stages import Emitted, Form, Legalized
+from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
+from fitzroy.compiler.targets.edgetpu.program.stages import Form, Legalized
 from fitzroy.execution.estimate import estimate, steps
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile, write_package

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -207,7 +208,7 @@ def test_plan_takes_few_rows_and_covers_all_weights(depth: int) -> None:
     legalizer.run()
     (layer,) = legalizer.layers
     assert isinstance(layer, Convolution)
-    layer.staging = Staging.MANY
+    layer = replace(layer, staging=Staging.MANY)
     axis = Axis.of(14, 4, [])
     plan = Plan.of(layer, Image("y", axis, axis, 128, 0))
     assert plan.chunk * plan.chunks * 4 == depth

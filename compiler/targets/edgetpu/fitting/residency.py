@@ -15,7 +15,7 @@ import numpy as np
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refusing
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece, WideRows
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import LANES, Placed, Vector
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import LANES, Placed
 from fitzroy.compiler.targets.edgetpu.reshaping import vectors
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.isa.units import PARAMETER_BUFFER
@@ -61,16 +61,18 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class Residency:
     """Where parameters lie.
 
     Attributes:
         pieces: rows of weights that stay on the chip, by name.
         weights: weights of every layer, divided into what stays and what does not.
+        firsts: tiles where vectors begin whose blocks have weights in place, by name.
     """
 
     pieces: Mapping[str, list[Piece]]
     weights: Mapping[Layer, tuple[Weights, ...]]
+    firsts: Mapping[str, int]
 
     @property
     def complete(self) -> bool:
@@ -78,7 +80,7 @@ class Placement:
         return all(item.name in self.pieces for some in self.weights.values() for item in some)
 
 
-def place_all(layers: Sequence[Layer], tensors: Mapping[str, Placed], free: WideRows) -> Placement:
+def place_all(layers: Sequence[Layer], tensors: Mapping[str, Placed], free: WideRows) -> Residency:
     """Rows for all weights of layers, and with them the tiles where vectors begin.
 
     Raises:
@@ -89,16 +91,16 @@ def place_all(layers: Sequence[Layer], tensors: Mapping[str, Placed], free: Wide
     return _placed(demands, held, {}, tensors, free)
 
 
-def demands_of(layers: Sequence[Layer], runs: Mapping[int, int] | None = None) -> list[Demand]:
+def demands_of(layers: Sequence[Layer], runs: Mapping[Layer, int] | None = None) -> list[Demand]:
     """What layers need, each weights once.
 
     Args:
         layers: the layers.
-        runs: how often each runs, by id; None for once.
+        runs: how often each runs; None for once.
     """
     found: dict[int, Demand] = {}
     for layer in layers:
-        count = 1 if runs is None else runs[id(layer)]
+        count = 1 if runs is None else runs[layer]
         key = id(layer.weights[0]) if layer.weights else id(layer)
         first = found.get(key)
         found[key] = (
@@ -111,7 +113,7 @@ def demands_of(layers: Sequence[Layer], runs: Mapping[int, int] | None = None) -
 
 def place_some(
     demands: Sequence[Demand], tensors: Mapping[str, Placed], free: WideRows, rows: int
-) -> Placement:
+) -> Residency:
     """Rows for weights of layers, so that the host has to send as little as possible of the others.
 
     Args:
@@ -210,14 +212,14 @@ def _placed(
     others: Parts,
     tensors: Mapping[str, Placed],
     rows: WideRows,
-) -> Placement:
+) -> Residency:
     """Rows for the weights that stay on the chip, and which these are of every layer.
 
     Raises:
         Refused: they do not fit.
     """
     pieces: dict[str, list[Piece]] = {}
-    found = Parts()
+    found, firsts = Parts(), dict[str, int]()
     every = [*held, *(layer for demand in demands for layer in demand.shared)]
     families = vectors.families(every, tensors)
     # Blocks of a pass need the same rows on all of their tiles: they come first.
@@ -230,10 +232,9 @@ def _placed(
             family = families.pop(layer.writes, [])
             origin = rows.origin(item.blocks)
             for vector in family:
-                vector.first = origin
+                firsts[vector.name] = origin
                 families.pop(vector.name, None)
-            result = tensors[layer.writes]
-            origin = result.first if isinstance(result, Vector) else 0
+            origin = firsts.get(layer.writes, 0)
             try:
                 with refusing(layer.origin):
                     pieces[item.name] = rows.blocks(item.words // item.blocks, item.blocks, origin)
@@ -258,7 +259,7 @@ def _placed(
     for demand in demands:
         for layer in demand.shared:
             found[layer] = found[demand.layer]
-    return Placement(pieces, found)
+    return Residency(pieces, found, firsts)
 
 
 def _most_rows(item: Weights) -> int:

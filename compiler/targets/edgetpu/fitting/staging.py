@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fitzroy.compiler.targets.edgetpu.layers.layer import Step
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Step
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution, Staging
 from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import TransposedConvolution
 from fitzroy.hw_models.isa.forms import form, published
@@ -33,8 +33,10 @@ class _Way:
     novel: int
 
 
-def choose_staging(steps: Sequence[Step], cost: float, cycles: float, top: int, room: int) -> None:
-    """Choose how convolutions stage their weights.
+def choose_staging(
+    steps: Sequence[Step], cost: float, cycles: float, top: int, room: int
+) -> dict[Layer, Layer]:
+    """Layers whose convolutions stage their weights as is best for the program.
 
     Args:
         steps: all steps of the program, whose tensors have addresses.
@@ -62,8 +64,16 @@ def choose_staging(steps: Sequence[Step], cost: float, cycles: float, top: int, 
         _, _, layer, way = min(moves, key=lambda move: move[:2])
         budget -= max(0.0, way.cycles - chosen[layer].cycles)
         chosen[layer] = way
-    for layer, way in chosen.items():
-        layer.staging = way.staging
+    staged = {layer: replace(layer, staging=way.staging) for layer, way in chosen.items()}
+    found: dict[Layer, Layer] = {}
+    for step in steps:
+        match step.layer:
+            case Convolution():
+                found[step.layer] = staged[step.layer]
+            case TransposedConvolution():
+                parts = tuple(staged[part] for part in step.layer.parts)
+                found.setdefault(step.layer, replace(step.layer, parts=parts))
+    return found
 
 
 def _convolutions(step: Step) -> Iterable[Convolution]:
@@ -80,15 +90,15 @@ def _ways(layer: Convolution, steps: Sequence[Step], top: int, room: int) -> lis
     """The ways that fit and differ."""
     found: dict[object, _Way] = {}
     for staging in Staging:
-        layer.staging = staging
-        rows = max(layer.staging_rows(step.tensors) for step in steps)
-        plans = tuple(layer.plan(step.tensors[layer.writes]) for step in steps)
+        staged = replace(layer, staging=staging)
+        rows = max(staged.staging_rows(step.tensors) for step in steps)
+        plans = tuple(staged.plan(step.tensors[layer.writes]) for step in steps)
         if plans in found or (staging is Staging.WHOLE and rows > room):
             continue
         novel = sum(
             form(instruction) not in published()
             for step in steps
-            for instruction in layer.consumers(step.tensors, top)
+            for instruction in staged.consumers(step.tensors, top)
         )
         found[plans] = _Way(staging, sum(plan.cycles for plan in plans), novel)
     return list(found.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fitzroy.compiler.targets.edgetpu.host.relay import PIPELINE, UNIT, Destination, relay
@@ -36,6 +36,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     WORD,
     Image,
     Interval,
+    Kept,
     Placed,
     Vector,
     round_up,
@@ -534,7 +535,7 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
 
     builder.on_tiles(lambda tile: sending(tile).pack(), tiles)
     words = {tile: _words(sent, tile) for tile in tiles}
-    size = destination.size(WORD * sum(words.values()))
+    size = destination.size(sent_bytes(sent))
     fill = size // WORD - sum(words.values())
     # The outfeed sends units of 8 bytes, but pieces follow each other without gaps. What fills up
     # the part is behind the words of the last row.
@@ -553,15 +554,17 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
         builder.tokens.outfed += 1 + len(others)
 
 
+def sent_bytes(sent: Image) -> int:
+    """Bytes of what tiles send of an image, without what fills up the last unit."""
+    return WORD * sum(_words(sent, tile) for tile in range(TILES))
+
+
 def _split(count: int, most: int) -> list[int]:
     """So many in portions of which only the last may be smaller than the most."""
     return [min(most, count - first) for first in range(0, count, most)]
 
 
 # --- the host's scratch buffer -------------------------------------------------------------------
-
-Kept = Sequence[tuple[Image, int]]
-"""Parts of an image that tiles have sent to the scratch buffer, and where each part begins."""
 
 FETCHED_ROWS = SLOTS
 """Wide rows that an image takes on its way back."""

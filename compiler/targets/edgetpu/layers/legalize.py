@@ -131,8 +131,9 @@ class Legalizer:
         call, before = Call.of(self.graph, node), len(self.layers)
         if not any(attempt(self, call) for attempt in _FIRST):
             RULES[node.op](self, call)
-        for layer in self.layers:
-            layer.origin = layer.origin or origin
+        self.layers[:] = [
+            layer if layer.origin else replace(layer, origin=origin) for layer in self.layers
+        ]
         self._check_images(node, before)
 
     def _check_images(self, node: Node, first: int) -> None:

@@ -126,7 +126,7 @@ COVERED = ("word", "x", "y")
 # --- pointwise -----------------------------------------------------------------------------------
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Pointwise(Layer):
     """Every element of a tensor by itself: requantized, clamped, scaled, or through a table.
 
@@ -141,6 +141,12 @@ class Pointwise(Layer):
     rows: tuple[Row, ...] = ()
     wide_factors: bool = False
     table: NluTable | None = None
+
+    strips = True
+    exact = True
+    reading = True
+    by_name = True
+    word_steps = 1
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Matrices on their way."""

@@ -52,7 +52,7 @@ def _counted(rows: int) -> str:
     return "row" if rows <= SLOTS else WHOLE
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Constant(Layer):
     """A tensor whose elements are parameters: its owners send each tile its part."""
 

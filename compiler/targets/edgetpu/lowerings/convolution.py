@@ -16,7 +16,13 @@ from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import Vectors, WeightStream, send
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Window
+from fitzroy.compiler.targets.edgetpu.layers.layer import (
+    PHASE_CYCLES,
+    Context,
+    Layer,
+    Weights,
+    Window,
+)
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
@@ -65,7 +71,7 @@ class Staging(Enum):
     WHOLE = auto()
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Convolution(Layer):
     """A convolution of any kernel, stride, dilation and padding.
 
@@ -75,7 +81,7 @@ class Convolution(Layer):
         rows: what it reads along rows.
         columns: what it reads along columns.
         stage: constants of the output stage.
-        staging: how its weights are staged; `published.choose_staging` chooses.
+        staging: how its weights are staged; `staging.choose_staging` chooses.
     """
 
     layout: ConvolutionLayout
@@ -86,6 +92,10 @@ class Convolution(Layer):
     staging: Staging = Staging.PAIR
 
     streams: ClassVar[bool] = True
+    strips: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    reading: ClassVar[bool] = True
+    by_name: ClassVar[bool] = True
 
     def windows(self, index: int) -> Window:
         """The kernel."""
@@ -106,6 +116,13 @@ class Convolution(Layer):
         """Number of these windows, down and across."""
         (top, bottom), (left, right) = self.positions(result, tile)
         return bottom - top, right - left
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """A step for every word of weights and position."""
+        # A tile takes as long to write a word as to add one up.
+        words = sum(item.words for item in self.weights)
+        steps = math.prod(area) * max(words, -(-self.channels // WORD))
+        return max(steps, BEAGLE.timing.ring_row * words) + PHASE_CYCLES
 
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
         """Blocks of 64 channels, unless only some are computed in the last phase."""

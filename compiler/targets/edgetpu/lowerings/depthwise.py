@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
 from typing import ClassVar
 
 import numpy as np
 
-from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.errors import InternalError, UnsupportedError
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call
@@ -32,6 +32,7 @@ from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import Vectors, WeightStream
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
+    PHASE_CYCLES,
     Context,
     Layer,
     Step,
@@ -206,7 +207,7 @@ class Patch:
         return -(-words // (LANES // _FIFO_LANES)) if self.packed else words
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Depthwise(Layer):
     """A depthwise convolution of any kernel, stride, dilation, padding and multiplier.
 
@@ -219,8 +220,7 @@ class Depthwise(Layer):
         rows: what it reads along rows.
         columns: what it reads along columns.
         stage: constants of the output stage.
-        patch: what lanes compute; chosen by `choose_patches`.
-        fewest_rows: rows of wide memory that parameters take with any patch, at least.
+        choice: what lanes compute; None until `choose_patches` has chosen.
     """
 
     in_channels: int
@@ -231,25 +231,53 @@ class Depthwise(Layer):
     rows: Reach
     columns: Reach
     stage: OutputStage
-    patch: Patch = field(init=False)
-    fewest_rows: int = field(init=False)
+    choice: Patch | None = None
 
     streams: ClassVar[bool] = True
+    strips: ClassVar[bool] = True
+    reading: ClassVar[bool] = True
+    by_name: ClassVar[bool] = True
 
     def windows(self, index: int) -> Window:
         """The kernel."""
         return self.rows, self.columns
 
     @property
-    def compact(self) -> bool:
-        """Whether no patch takes fewer rows of wide memory."""
-        rows = self.patch.parameter_rows(self.in_channels, len(self.vectors))
-        return rows <= self.fewest_rows
+    def patch(self) -> Patch:
+        """What lanes compute.
+
+        Raises:
+            InternalError: nobody has chosen it.
+        """
+        if self.choice is None:
+            raise InternalError(f"no patch of {self.name!r} has been chosen")
+        return self.choice
 
     @property
     def multiplier(self) -> int:
         """Output channels for each input channel."""
         return self.channels // self.in_channels
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Lanes are positions, and one group of channels comes after the other."""
+        return self._patch_cycles(area, LANES // WORD, groups)
+
+    def _patch_cycles(self, area: tuple[int, int], positions: int, words: int) -> float:
+        """Estimated cycles of any patch: which one it will be shows when memory is known.
+
+        Args:
+            area: rows and columns of the tile that has most.
+            positions: positions of a patch, at most.
+            words: words that a position reads of each tap.
+        """
+        height, width = area
+        tall = min(height, math.isqrt(positions))
+        wide = min(width, positions // max(tall, 1))
+        patches = -(-height // max(tall, 1)) * -(-width // max(wide, 1))
+        taps = ((tall - 1) * self.rows.stride + self.rows.kernel) * (
+            (wide - 1) * self.columns.stride + self.columns.kernel
+        )
+        return max(patches, BEAGLE.timing.ring_row) * (taps * words) + PHASE_CYCLES
 
     def patches(self, areas: Sequence[tuple[int, int]]) -> tuple[_Option, ...]:
         """All patches that it may use for results of which tiles own so much."""
@@ -285,7 +313,9 @@ class Depthwise(Layer):
         return self.staging_rows(tensors) + REST_ROWS
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """What patches read behind the operand for positions that do not count."""
+        """What patches read after the operand for positions that do not count."""
+        if self.choice is None:
+            return 0
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(source, Image)
         assert isinstance(result, Image)
@@ -341,12 +371,17 @@ class Depthwise(Layer):
         )
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Dense(Depthwise):
     """A convolution of few output channels, all of them for several positions at a time.
 
     Its `kernel` is uint8[channels, rows, columns, input channels].
     """
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Lanes are positions and all groups of channels."""
+        positions = max(1, LANES // WORD // groups)
+        return self._patch_cycles(area, positions, -(-self.in_channels // WORD))
 
     def patches(self, areas: Sequence[tuple[int, int]]) -> tuple[_Option, ...]:
         """All patches that it may use for results of which tiles own so much."""
@@ -517,13 +552,28 @@ class Overlap(IntEnum):
     NONE = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """What lanes of depthwise convolutions compute.
+
+    Attributes:
+        layers: every layer with its patch.
+        cycles: estimated cycles of all of them.
+        compact: whether no other patches take fewer rows of wide memory.
+    """
+
+    layers: Mapping[Layer, Layer]
+    cycles: float
+    compact: bool
+
+
 def choose_patches(
     steps: Iterable[Step],
     staging: int,
     overlap: Overlap = Overlap.ALL,
     options: Options = DEFAULT,
-) -> float:
-    """Choose the patches of all depthwise convolutions, and make room around their results.
+) -> Patches:
+    """Choose the patches of all depthwise convolutions.
 
     Larger patches have fewer steps and more weights. Every layer starts with the fewest rows of
     weights, and those that save most cycles per row get more, until wide memory is full.
@@ -533,9 +583,6 @@ def choose_patches(
         staging: rows at the top of wide memory that others use for data.
         overlap: whose patches may reach beyond what tiles own.
         options: what the program may use of the chip.
-
-    Returns:
-        Estimated cycles of the depthwise convolutions.
     """
     results: dict[Depthwise, list[Image]] = {}
     others = dict[Layer, None]()
@@ -553,7 +600,7 @@ def choose_patches(
     items = {id(item): item.words for layer in others for item in layer.weights}
     taken = sum(items.values())
     if not wanted:
-        return 0.0
+        return Patches({}, 0.0, compact=True)
     # The weights of a layer that runs several times are sent as often.
     choices = [
         [
@@ -563,9 +610,6 @@ def choose_patches(
         for layer, images in results.items()
     ]
     cycles += sum(min(one.cycles for one in some) for some in choices)
-    fewest = {
-        layer: min(one.rows for one in some) for layer, some in zip(wanted, choices, strict=True)
-    }
     found: list[tuple[float, list[_Option], list[list[_Option]]]] = []
     for most in _MOST_ROWS:
         fitting = [
@@ -583,12 +627,17 @@ def choose_patches(
     _, best, fitting = min(found, key=lambda item: item[0])
     # Convolutions may spend the other half.
     best = _paired(best, fitting, options.recipes.cost * cycles / 2)
-    for layer, option in zip(wanted, best, strict=True):
-        layer.patch = option.patch
-        layer.fewest_rows = fewest[layer]
-        for image in results[layer]:
-            _make_room(layer, image)
-    return sum(option.cycles for option in best)
+    return Patches(
+        {
+            layer: replace(layer, choice=option.patch)
+            for layer, option in zip(wanted, best, strict=True)
+        },
+        sum(option.cycles for option in best),
+        compact=all(
+            option.rows <= min(one.rows for one in some)
+            for option, some in zip(best, choices, strict=True)
+        ),
+    )
 
 
 def _paired(
@@ -615,11 +664,13 @@ def _paired(
     return result
 
 
-def pack_weights(patches: Mapping[Depthwise, Patch]) -> None:
-    """Make the parameters of depthwise convolutions for their patches."""
-    for layer, patch in patches.items():
-        layer.patch = patch
-        layer.weights = (_weights(layer),)
+def packed(layers: Iterable[Layer]) -> dict[Layer, Layer]:
+    """Depthwise convolutions with the parameters for their patches."""
+    return {
+        layer: replace(layer, weights=(_weights(layer),))
+        for layer in layers
+        if isinstance(layer, Depthwise)
+    }
 
 
 def _allowed(
@@ -747,10 +798,19 @@ def _knapsack(options: Sequence[Sequence[_Option]], room: int) -> list[_Option]:
         chosen[index] = one
 
 
-def _make_room(layer: Depthwise, result: Image) -> None:
-    """Let the window of the result hold the positions that patches compute beyond what is owned."""
-    result.rows = _with_slack(result.rows, layer.patch.rows)
-    result.columns = _with_slack(result.columns, layer.patch.columns)
+def with_room(steps: Iterable[Step]) -> dict[Placed, Placed]:
+    """Results whose windows hold the positions that patches compute beyond what is owned."""
+    found: dict[Placed, Placed] = {}
+    for step in steps:
+        layer, result = step.layer, step.result
+        if isinstance(layer, Depthwise):
+            assert isinstance(result, Image)
+            found[result] = replace(
+                result,
+                rows=_with_slack(result.rows, layer.patch.rows),
+                columns=_with_slack(result.columns, layer.patch.columns),
+            )
+    return found
 
 
 def _with_slack(axis: ImageAxis, strip: Strip) -> ImageAxis:

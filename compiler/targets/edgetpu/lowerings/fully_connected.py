@@ -48,7 +48,7 @@ from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.parameters import ConvolutionLayout, WordOrder, pack
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FullyConnected(Layer):
     """A product of a matrix with all values of a tensor.
 

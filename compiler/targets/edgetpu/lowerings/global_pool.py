@@ -425,7 +425,7 @@ def _unpack(
     )
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class GlobalAverage(Layer):
     """The mean of every channel.
 

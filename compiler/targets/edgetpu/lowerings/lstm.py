@@ -75,7 +75,7 @@ _MOST_VALUES = WORD << 14
 """Values of a sequence that can be moved at a time."""
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Lstm(Layer):
     """A long short-term memory over a sequence, with hidden states of all steps as the result.
 

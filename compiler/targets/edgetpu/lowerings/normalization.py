@@ -160,7 +160,7 @@ LENGTHS = Recipe(
 """Reciprocals of lengths."""
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Normalization(Layer):
     """Pixels times factors that all of their elements decide on, as the reciprocal of the length.
 
@@ -171,6 +171,9 @@ class Normalization(Layer):
 
     stage: OutputStage
     recipe: Recipe = LENGTHS
+
+    strips = True
+    word_steps = 13
 
     @property
     def _kinds(self) -> int:

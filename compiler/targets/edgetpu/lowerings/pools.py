@@ -26,7 +26,13 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import (
 )
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill, pack
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Step, Window
+from fitzroy.compiler.targets.edgetpu.layers.layer import (
+    Context,
+    Layer,
+    Step,
+    Window,
+    word_cycles,
+)
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
@@ -130,7 +136,7 @@ class _Box:
         return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Pool(Layer):
     """A pool.
 
@@ -142,9 +148,16 @@ class _Pool(Layer):
     rows: Clipped
     columns: Clipped
 
+    strips = True
+    by_name = True
+
     def windows(self, index: int) -> Window:
         """The windows, without padding."""
         return self.rows, self.columns
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """A step for every element of a window."""
+        return word_cycles(area, groups, self.rows.kernel * self.columns.kernel)
 
     def boxes(self, result: Image, tile: int) -> list[_Box]:
         """What a tile computes, by size of windows."""
@@ -159,7 +172,7 @@ class _Pool(Layer):
         return {tile: self.boxes(result, tile) for tile in range(TILES) if result.active(tile)}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AveragePool(_Pool):
     """Means over windows.
 
@@ -207,7 +220,7 @@ class AveragePool(_Pool):
         )
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class MaxPool(_Pool):
     """Maxima over windows.
 
@@ -357,15 +370,17 @@ def _gap(source: Image, tile: int) -> Mesh | None:
     )
 
 
-def align(steps: Iterable[Step]) -> None:
-    """Make rows of windows hold whole fours of pixels, where maxima transpose them."""
+def aligned(steps: Iterable[Step]) -> dict[Placed, Placed]:
+    """Operands of maxima, which transpose them, with rows of windows of whole fours of pixels."""
+    found: dict[Placed, Placed] = {}
     for step in steps:
         if isinstance(step.layer, MaxPool):
             source = step.tensors[step.layer.reads[0]]
             assert isinstance(source, Image)
             columns = source.columns
             slack = columns.slack - columns.most % -WORD
-            source.columns = replace(columns, slack=slack)
+            found[source] = replace(source, columns=replace(columns, slack=slack))
+    return found
 
 
 def _transposed(

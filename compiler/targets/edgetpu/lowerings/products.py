@@ -130,7 +130,7 @@ class Everywhere(Reach):
         return (0, 1) if interval[0] < interval[1] else (0, 0)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Product(Layer):
     """Product of two tensors of one shape; the second may be the same at all positions.
 
@@ -141,6 +141,10 @@ class Product(Layer):
 
     stage: OutputStage
     shared: bool = False
+
+    strips = True
+    by_name = True
+    word_steps = 6
 
     def windows(self, index: int) -> Window:
         """The same element, or the only one."""

@@ -233,7 +233,7 @@ class _Neighbours(Reach):
         return (0, 0) if self.scaling is None else self.scaling.needs(interval)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Bilinear(Layer):
     """A bilinear resize that keeps the quantization.
 
@@ -244,6 +244,9 @@ class Bilinear(Layer):
 
     rows: Scaling
     columns: Scaling
+
+    strips = True
+    by_name = True
 
     def windows(self, index: int) -> Window:
         """The neighbours."""
@@ -309,6 +312,8 @@ def _axes(name: str, piece: _Piece, read: int, write: int, factor: int) -> list[
 class Direct(Bilinear):
     """A resize with matrices for all four neighbours."""
 
+    word_steps = 4
+
     def interpolate(self, context: Context, first: int) -> None:
         """A tensor operation for every two pieces."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
@@ -348,6 +353,8 @@ _SUM = 2
 
 class Separable(Bilinear):
     """A resize of rows, whose sums of 16 bits are exact, and then of columns."""
+
+    word_steps = 3
 
     def _line(self, result: Image) -> int:
         """Bytes of a row of sums."""

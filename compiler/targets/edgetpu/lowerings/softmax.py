@@ -122,7 +122,7 @@ _BITS = 8
 _LOG2_E = math.log2(math.e)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Softmax(Layer):
     """Exponentials of values, divided by their sum.
 
@@ -141,6 +141,11 @@ class Softmax(Layer):
     makes_vector = True
     gathers = True
     spreads = True
+
+    @property
+    def sends_result(self) -> bool:
+        """Whether nobody else needs it."""
+        return self.output
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of the vector on its way."""
@@ -194,7 +199,6 @@ class Softmax(Layer):
         if self.output:
             for blocks in portions:
                 _push(builder, self.writes, take(blocks), words)
-            result.sent = True
             return
         for blocks in portions:
             count = take(blocks)

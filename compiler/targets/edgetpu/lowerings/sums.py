@@ -79,7 +79,7 @@ def factors(value: int, background: int, *, halfwords: bool) -> tuple[Row, ...]:
     )
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Sum(Layer):
     """Sum or difference of two tensors of one shape, which lie with the same distances.
 
@@ -92,6 +92,12 @@ class Sum(Layer):
     stage: OutputStage
     weights_of: tuple[int, int]
     background: int = 0
+
+    strips = True
+    exact = True
+    reading = True
+    by_name = True
+    word_steps = 2
 
     @property
     def _halves(self) -> bool:
@@ -138,27 +144,36 @@ class VectorSum(Sum):
     makes_vector: ClassVar[bool] = True
 
 
-def align(steps: Iterable[Step]) -> None:
-    """Give operands of sums windows of equal width, so that their words lie at equal distances."""
+def aligned(steps: Iterable[Step]) -> dict[Placed, Placed]:
+    """Operands of sums with windows of equal width, so that their words lie at equal distances."""
     pairs = [
         [image for name in step.layer.reads if isinstance(image := step.tensors[name], Image)]
         for step in steps
         if isinstance(step.layer, Sum)
     ]
-    changed = True
-    while changed:
-        changed = False
+    widths = {image: image.columns.most for pair in pairs for image in pair}
+    before: dict[Image, int] = {}
+    # An image that several sums read passes its width on.
+    while widths != before:
+        before = dict(widths)
         for pair in pairs:
-            most = max((image.columns.most for image in pair), default=0)
-            for image in pair:
-                if image.columns.most < most:
-                    slack = image.columns.slack + most - image.columns.most
-                    image.columns = replace(image.columns, slack=slack)
-                    changed = True
+            most = max((widths[image] for image in pair), default=0)
+            widths |= dict.fromkeys(pair, most)
+    return {image: _as_wide(image, width) for image, width in widths.items()}
+
+
+def _as_wide(image: Image, width: int) -> Image:
+    """An image whose windows have so many columns."""
+    columns = image.columns
+    slack = columns.slack + width - columns.most
+    return replace(image, columns=replace(columns, slack=slack))
 
 
 class Channels(Layer):
     """An image of one channel, with many of the same."""
+
+    strips = True
+    word_steps = 1
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """The matrix on its way."""

@@ -8,7 +8,7 @@ all phases run one after the other, and write to positions that interleave.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
 
@@ -47,7 +47,7 @@ class Together(Reach):
         return hull(part.needs(interval) for part in self.parts)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TransposedConvolution(Layer):
     """Convolutions that write one image, at positions that interleave.
 
@@ -58,6 +58,7 @@ class TransposedConvolution(Layer):
     parts: tuple[Convolution, ...]
 
     streams: ClassVar[bool] = True
+    strips: ClassVar[bool] = True
 
     def windows(self, index: int) -> Window:
         """What any of them reads."""
@@ -74,6 +75,14 @@ class TransposedConvolution(Layer):
         """Those of the convolution that takes most."""
         return max(part.streaming_rows(tensors) for part in self.parts)
 
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Those of all convolutions, each of which computes some of the positions."""
+        height, width = area
+        return sum(
+            part.cycles((-(-height // part.rows.phases), -(-width // part.columns.phases)), groups)
+            for part in self.parts
+        )
+
     def emit(self, context: Context) -> None:
         """The convolutions one after the other, each with its blocks of the weights."""
         items = iter(self.weights)
@@ -84,8 +93,7 @@ class TransposedConvolution(Layer):
             own: list[Weights] = []
             while sum(item.blocks for item in own) < part.layout.blocks:
                 own.append(next(items))
-            part.weights = tuple(own)
-            part.emit(context)
+            replace(part, weights=tuple(own)).emit(context)
 
 
 @dataclass(frozen=True, slots=True)

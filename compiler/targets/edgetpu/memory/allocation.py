@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,18 +22,36 @@ NARROW_BYTES = BEAGLE.memories.narrow.size - _UNUSED_BYTES
 WIDE_ROWS = BEAGLE.memories.wide.elements
 
 
-class NoRoom(CapacityError):
+@dataclass(frozen=True, slots=True)
+class NoRoom:
     """A tensor for which narrow memory has no room.
 
-    Args:
+    Attributes:
         tensor: the tensor.
-        reason: bytes that are free, and how many there are.
+        free: bytes where it could begin.
+        nbytes: bytes of narrow memory.
     """
 
-    def __init__(self, tensor: Placed, reason: str) -> None:
-        what = f"tensor {tensor.name!r} takes {tensor.nbytes} bytes of every tile"
-        super().__init__(what, reason=reason)
-        self.tensor = tensor
+    tensor: Placed
+    free: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where tensors lie in narrow memory.
+
+    Attributes:
+        bases: byte address of every tensor.
+        used: bytes used from the bottom.
+    """
+
+    bases: Mapping[Placed, int]
+    used: int
+
+    def changes(self) -> dict[Placed, Placed]:
+        """The tensors with their addresses."""
+        return {tensor: replace(tensor, base=base) for tensor, base in self.bases.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +74,7 @@ class Live:
     """A tensor and the steps in which it is in narrow memory.
 
     Attributes:
-        tensor: the tensor, without address.
+        tensor: the tensor.
         begin: step that writes it.
         end: last step that reads it.
         overlap: a tensor that it may lie over.
@@ -67,9 +85,13 @@ class Live:
     end: int
     overlap: Overlap | None = None
 
-    def refuses(self, other: Live) -> tuple[int, int]:
-        """Between which addresses another tensor must not begin; it may begin at both of them."""
-        base = self.tensor.base
+    def refuses(self, other: Live, base: int) -> tuple[int, int]:
+        """Between which addresses another tensor must not begin; it may begin at both of them.
+
+        Args:
+            other: the other tensor.
+            base: where this one begins.
+        """
         low, high = base - other.tensor.nbytes, base + self.tensor.nbytes
         if self.begin > other.end or other.begin > self.end:
             return base, base
@@ -82,8 +104,8 @@ class Live:
 
 def allocate_narrow(
     lives: Iterable[Live], *, reserved: Sequence[int] = (), nbytes: int = NARROW_BYTES
-) -> int:
-    """Give tensors addresses, one after the other, each the lowest that is free while it lives.
+) -> Addresses | NoRoom:
+    """Addresses of tensors, one after the other, each the lowest that is free while it lives.
 
     Some orders are tried until all tensors fit. In each, what does not fit comes first the next
     time, for a while.
@@ -94,24 +116,22 @@ def allocate_narrow(
         nbytes: bytes of narrow memory.
 
     Returns:
-        Bytes used from the bottom.
-
-    Raises:
-        NoRoom: they do not fit.
+        What did not fit the first time if they never do.
     """
     items = list(lives)
     first: NoRoom | None = None
     for order in _ORDERS:
         queue = sorted(items, key=order)
         for _ in range(_RETRIES):
-            left = _allocated(queue, reserved, nbytes)
-            if left is None:
-                return max((live.tensor.base + live.tensor.nbytes for live in items), default=0)
-            first = first or left.error
-            queue.remove(left.live)
-            queue.insert(0, left.live)
+            found = _allocated(queue, reserved, nbytes)
+            if isinstance(found, Addresses):
+                return found
+            left, error = found
+            first = first or error
+            queue.remove(left)
+            queue.insert(0, left)
     assert first is not None
-    raise first
+    return first
 
 
 _RETRIES = 8
@@ -125,37 +145,31 @@ _ORDERS: tuple[Callable[[Live], tuple[int, int]], ...] = (
 """The largest first; those that live longest; those that are written first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
-    """A tensor for which there is no room, and how to say so."""
-
-    live: Live
-    error: NoRoom
-
-
-def _allocated(lives: Sequence[Live], reserved: Sequence[int], nbytes: int) -> _Left | None:
-    """Give tensors addresses, in order; what does not fit, if anything."""
-    # First and last step, first byte and byte behind the last one of what has been placed.
+def _allocated(
+    lives: Sequence[Live], reserved: Sequence[int], nbytes: int
+) -> Addresses | tuple[Live, NoRoom]:
+    """Addresses of tensors, in order; the first one that does not fit, if any."""
+    # First and last step, first byte and the one after the last of what has been placed.
     placed = np.empty((4, len(lives)), np.int64)
-    places: dict[int, int] = {}
-    relatives = _relatives(lives)
+    numbers: dict[Placed, int] = {}
+    bases: dict[Placed, int] = {}
+    used, relatives = 0, _relatives(lives)
     for number, live in enumerate(lives):
-        size = live.tensor.nbytes
-        begin, end, first, behind = placed[:, :number]
-        low, high = first - size, behind.copy()
-        for other in relatives.get(id(live.tensor), ()):
-            place = places.get(id(other.tensor))
+        tensor, size = live.tensor, live.tensor.nbytes
+        begin, end, first, after = placed[:, :number]
+        low, high = first - size, after.copy()
+        for other in relatives.get(tensor, ()):
+            place = numbers.get(other.tensor)
             if place is not None:
-                low[place], high[place] = other.refuses(live)
+                low[place], high[place] = other.refuses(live, bases[other.tensor])
         there = (begin <= live.end) & (live.begin <= end)
         base = _lowest(low[there], high[there])
         limit = nbytes - max(reserved[live.begin : live.end + 1], default=0)
         if base + size > limit:
-            return _Left(live, NoRoom(live.tensor, f"{limit - base} of {nbytes} are free"))
-        live.tensor.base = base
-        places[id(live.tensor)] = number
+            return live, NoRoom(tensor, limit - base, nbytes)
+        bases[tensor], numbers[tensor], used = base, number, max(used, base + size)
         placed[:, number] = live.begin, live.end, base, base + size
-    return None
+    return Addresses(bases, used)
 
 
 def _lowest(low: Array, high: Array) -> int:
@@ -167,16 +181,16 @@ def _lowest(low: Array, high: Array) -> int:
     return int(bases[free[0]] if len(free) else bases[-1])
 
 
-def _relatives(lives: Iterable[Live]) -> dict[int, list[Live]]:
+def _relatives(lives: Iterable[Live]) -> dict[Placed, list[Live]]:
     """For tensors that may overlap others, which these are."""
     items = list(lives)
-    of = {id(live.tensor): live for live in items}
-    found: dict[int, list[Live]] = {}
+    of = {live.tensor: live for live in items}
+    found: dict[Placed, list[Live]] = {}
     for live in items:
         if live.overlap is not None:
-            other = of[id(live.overlap.tensor)]
-            found.setdefault(id(live.tensor), []).append(other)
-            found.setdefault(id(other.tensor), []).append(live)
+            other = of[live.overlap.tensor]
+            found.setdefault(live.tensor, []).append(other)
+            found.setdefault(other.tensor, []).append(live)
     return found
 
 

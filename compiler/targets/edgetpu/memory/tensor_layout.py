@@ -7,8 +7,8 @@ to words. Vectors, 1 x 1 x C, are split into blocks of 64 channels on consecutiv
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.output_layouts import even_parts
@@ -105,7 +105,7 @@ class Axis:
     @property
     def most(self) -> int:
         """Extent of the largest window, with the slack."""
-        return max(end - begin for begin, end in self.window) + self.slack
+        return max([end - begin for begin, end in self.window]) + self.slack
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Cover:
         return self.dims[0][0] * self.dims[1][0] * self.dims[2][0]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Image:
     """A tensor of rows, columns and channels in narrow memory.
 
@@ -136,7 +136,7 @@ class Image:
         columns: along its columns.
         channels: channels.
         zero_point: stored value of zero, unsigned.
-        base: byte address of the window's first element, on every tile.
+        base: byte address of the window's first element, on every tile; -1 before it has one.
     """
 
     name: str
@@ -144,7 +144,7 @@ class Image:
     columns: Axis
     channels: int
     zero_point: int
-    base: int = field(default=-1)
+    base: int = -1
 
     @property
     def depth(self) -> int:
@@ -206,7 +206,7 @@ class Remote(Image):
         return 0
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Vector:
     """A tensor of channels only, in blocks on consecutive tiles.
 
@@ -214,17 +214,15 @@ class Vector:
         name: name of the tensor.
         channels: channels.
         zero_point: stored value of zero, unsigned.
-        base: byte address of a tile's first block.
+        base: byte address of a tile's first block; -1 before it has one.
         first: tile that has the first block.
-        sent: whether the layer that makes it has sent it to the host.
     """
 
     name: str
     channels: int
     zero_point: int
-    base: int = field(default=-1)
-    first: int = field(default=0)
-    sent: bool = field(default=False)
+    base: int = -1
+    first: int = 0
 
     @property
     def blocks(self) -> int:
@@ -267,6 +265,12 @@ class Vector:
 
 
 Placed = Image | Vector
+
+Changes = Mapping[Placed, Placed]
+"""What tensors become."""
+
+Kept = Sequence[tuple[Image, int]]
+"""Parts of an image that tiles have sent to the scratch buffer, and where each part begins."""
 
 
 def covered(tensor: Placed, result: Placed, tile: int) -> Cover | None:

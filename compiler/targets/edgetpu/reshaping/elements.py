@@ -35,7 +35,7 @@ _MOST_BYTES = 96 << 10
 _IMAGE_RANK = 4
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Elements(Layer):
     """An image whose elements are anywhere in another tensor, at regular distances.
 

@@ -186,7 +186,7 @@ def _parts(section: Section) -> list[_Part]:
 _SAME = (IDENTITY,)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Assembly(Layer):
     """An image of parts of other images, and of a constant elsewhere.
 
@@ -197,6 +197,10 @@ class Assembly(Layer):
 
     sections: tuple[Section, ...]
     fill: int | None = None
+
+    strips = True
+    by_name = True
+    word_steps = 1
 
     def windows(self, index: int) -> Window:
         """What a section reads."""
