@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.base.types import Array
@@ -124,7 +124,8 @@ def opaque_attributes(
 def _calls(operator: tflite.Operator) -> bool:
     """Whether options refer to other subgraphs of a file."""
     every = (operator.builtin_options, operator.builtin_options2)
-    return any("subgraph" in item.name for one in every if one is not None for item in fields(one))
+    names = (name for item in every if item is not None for _, name, _ in item.declared().fields)
+    return any("subgraph" in name for name in names)
 
 
 def opaque_reject(call: Call, hint: str = "") -> Reject:
