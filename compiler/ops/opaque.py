@@ -39,6 +39,7 @@ class OpaqueAttributes(Attributes):
         reason: why it is opaque.
         whole: whether the node has all that the file says of the operator. Operands of types that
             graphs do not have stay in the file.
+        hint: what can be done about it.
     """
 
     code: str = ""
@@ -47,6 +48,7 @@ class OpaqueAttributes(Attributes):
     builtin: int = tflite.BuiltinOperator.CUSTOM
     reason: str = ""
     whole: bool = True
+    hint: str = ""
 
     @property
     def why(self) -> str:
@@ -59,7 +61,7 @@ class Opaque(Operator):
     """A TFLite operator that has no class here, carried with its bytes; LiteRT computes it."""
 
     name = "opaque"
-    operands = ("inputs*",)
+    operands = ("inputs?*",)
     attributes = OpaqueAttributes
     results = None
 
@@ -131,7 +133,7 @@ def _calls(operator: tflite.Operator) -> bool:
 def opaque_reject(call: Call, hint: str = "") -> Reject:
     """Why a target that computes operators itself does not run an opaque one."""
     a = call.attributes(OpaqueAttributes)
-    return Reject(RULE, f"{a.code} is opaque: {a.why}", hint or cut_hint(call))
+    return Reject(RULE, f"{a.code} is opaque: {a.why}", a.hint or hint or cut_hint(call))
 
 
 def opaque_nodes(graph: Graph) -> list[Node]:

@@ -12,7 +12,7 @@ from itertools import groupby
 
 import numpy as np
 
-from fitzroy.base.errors import DeviceError, UsageError
+from fitzroy.base.errors import DeviceError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
@@ -134,6 +134,7 @@ def parts_of(
 
     Raises:
         UsageError: LiteRT is not installed, and some operator needs it.
+        UnsupportedError: an opaque operator is in a subgraph that another operator calls.
         DeviceError: LiteRT has no kernel for an operator.
     """
     programs = _programs(model, data, path)
@@ -141,12 +142,12 @@ def parts_of(
 
     def place(node: Node) -> int | Host:
         """The operator of a package, or what computes it on the host."""
-        index = -1 if node.origin is None else node.origin.index
+        index = _index(node)
         if index in programs:
             return index
         if node.op == Opaque.name:
             return Host.LITERT
-        return host if _has_litert(node) else Host.REFERENCE
+        return host if _has_litert(node) and index >= 0 else Host.REFERENCE
 
     parts: list[Part] = []
     for where, members in groupby(_in_order(graph), place):
@@ -165,17 +166,24 @@ def parts_of(
     return tuple(parts)
 
 
+def _index(node: Node) -> int:
+    """The operator of the main subgraph that a node is of; -1 if there is none."""
+    origin = node.origin
+    return -1 if origin is None or origin.subgraph else origin.index
+
+
 def _demand_litert(graph: Graph, programs: Mapping[int, EdgeTpuProgram], path: str) -> None:
     """Refuse opaque operators where LiteRT is not installed.
 
     Raises:
         UsageError: there are some, and it is not.
     """
-    opaque = [
-        node
-        for node in opaque_nodes(graph)
-        if node.origin is None or node.origin.index not in programs
-    ]
+    opaque = [node for node in opaque_nodes(graph) if _index(node) not in programs]
+    inner = next((node for node in opaque if _index(node) < 0), None)
+    if inner is not None:
+        raise UnsupportedError(
+            f"{inner.spelled} is opaque, and in a subgraph that another operator calls", where=path
+        )
     if opaque and not litert.available():
         names = dict.fromkeys(node.spelled for node in opaque)
         raise UsageError(
@@ -293,7 +301,7 @@ def _operators(
     """
     operators = (model.subgraphs or [])[0].operators or []
     makers = {index: n for n, item in enumerate(operators) for index in ints(item.outputs)}
-    found = {node.origin.index for node in nodes if node.origin is not None}
+    found = {_index(node) for node in nodes}
     waiting = list(found)
     while waiting:
         read = [index for index in ints(operators[waiting.pop()].inputs) if index not in given]
@@ -329,7 +337,8 @@ def _tensors(model: tflite.Model, graph: Graph) -> dict[str, int]:
     numbers = dict(zip(graph.inputs, dict.fromkeys(ints(main.inputs)), strict=True))
     operators = main.operators or []
     # Of the nodes of an operator, the last one has its results.
-    made = {node.origin.index: node.outputs for node in graph.nodes() if node.origin is not None}
+    made = {_index(node): node.outputs for node in graph.nodes()}
+    made.pop(-1, None)
     for index, outputs in made.items():
         numbers |= zip(outputs, ints(operators[index].outputs), strict=True)
     return numbers

@@ -92,15 +92,15 @@ def _ways(layer: Convolution, steps: Sequence[Step], top: int, room: int) -> lis
     for staging in Staging:
         staged = replace(layer, staging=staging)
         rows = max(staged.staging_rows(step.tensors) for step in steps)
-        plans = tuple(staged.plan(step.tensors[layer.writes]) for step in steps)
-        if plans in found or (staging is Staging.WHOLE and rows > room):
+        blockings = tuple(staged.blocking(step.tensors[layer.writes]) for step in steps)
+        if blockings in found or (staging is Staging.WHOLE and rows > room):
             continue
         novel = sum(
             form(instruction) not in published()
             for step in steps
             for instruction in staged.consumers(step.tensors, top)
         )
-        found[plans] = _Way(staging, sum(plan.cycles for plan in plans), novel)
+        found[blockings] = _Way(staging, sum(blocking.cycles for blocking in blockings), novel)
     return list(found.values())
 
 

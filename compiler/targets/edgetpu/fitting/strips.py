@@ -21,12 +21,12 @@ from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     ROWS,
-    Axis,
     Changes,
     Image,
     Interval,
     Placed,
-    Reach,
+    TiledAxis,
+    Window,
     hull,
     split,
 )
@@ -191,8 +191,8 @@ _NOTHING: Intervals = ((0, 0),) * max(ROWS, COLUMNS)
 
 
 @lru_cache(maxsize=1 << 16)
-def _needs(reach: Reach, owned: Intervals) -> Intervals:
-    return tuple(map(reach.needs, owned))
+def _needs(window: Window, owned: Intervals) -> Intervals:
+    return tuple(map(window.needs, owned))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -428,7 +428,7 @@ def _strips(layered: Layered, segment: Segment, tensors: Mapping[str, Placed]) -
 
 def _relayed(image: Image) -> Image:
     """An image that comes back in whole rows, of which tiles hand columns on."""
-    fetched = Axis.of(image.columns.extent, COLUMNS, [image.columns.window])
+    fetched = TiledAxis.of(image.columns.extent, COLUMNS, [image.columns.window])
     return replace(image, columns=relayed(fetched))
 
 
@@ -439,8 +439,8 @@ def part_of_image(layered: Layered, name: str, region: Region) -> Image:
     rows, columns = _inside(layered, name, region)
     return Image(
         name,
-        Axis(height, rows, region[0]),
-        Axis(width, columns, region[1]),
+        TiledAxis(height, rows, region[0]),
+        TiledAxis(width, columns, region[1]),
         channels,
         unsigned_zero_point(type),
     )

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import CapacityError
+from fitzroy.compiler.targets.edgetpu.fitting import patch_choice
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.residency import (
     Residency,
@@ -24,7 +25,6 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refusing
-from fitzroy.compiler.targets.edgetpu.lowerings import depthwise
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, WideRows
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Placed, Vector
 
@@ -97,7 +97,7 @@ class _Staged:
 def _staged(arrangement: Arrangement, options: Options) -> _Staged:
     """Choose how convolutions stage their weights; staging takes no rows that parameters need."""
     schedule = arrangement.schedule
-    schedule = schedule.with_layers(depthwise.packed(schedule.layered.layers))
+    schedule = schedule.with_layers(patch_choice.packed(schedule.layered.layers))
     needed = _words(schedule.layered.layers) / _PARAMETER_SHARE
     room = next((rows for rows in _STAGING_ROWS if needed <= options.free_rows(rows)), 0)
     patches = arrangement.patches
@@ -175,7 +175,7 @@ def fewest_rows(layered: Layered) -> int:
         Refused: narrow memory is too small.
     """
     layers = arranged(layered).schedule.layered.layers
-    packed = depthwise.packed(layers)
+    packed = patch_choice.packed(layers)
     return _words(packed.get(layer, layer) for layer in layers)
 
 

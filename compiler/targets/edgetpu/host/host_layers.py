@@ -17,7 +17,7 @@ import numpy as np
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ir.graph import unused_name
-from fitzroy.compiler.targets.edgetpu.host import host_io
+from fitzroy.compiler.targets.edgetpu.host import inputs, outputs, scratch
 from fitzroy.compiler.targets.edgetpu.host.relay import UNIT, Destination
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Context,
@@ -32,11 +32,11 @@ from fitzroy.compiler.targets.edgetpu.layers.matrices import Pointwise, VectorPo
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     TILES,
-    Axis,
     Image,
     Interval,
     Kept,
     Placed,
+    TiledAxis,
     round_up,
     split,
 )
@@ -86,16 +86,16 @@ class Receive(Layer):
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows on their way."""
-        return host_io.staging_rows(tensors[self.writes])
+        return inputs.staging_rows(tensors[self.writes])
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Rows on their way."""
-        return host_io.buffer_bytes(tensors[self.writes])
+        return inputs.buffer_bytes(tensors[self.writes])
 
     def emit(self, context: Context) -> None:
         """Take what tiles own of it."""
         image = context.image(self.writes)
-        host_io.receive_image(context.builder, image, self.input, context.identity, context.scratch)
+        inputs.receive_image(context.builder, image, self.input, context.identity, context.scratch)
 
 
 class ReceiveVector(Receive):
@@ -106,7 +106,7 @@ class ReceiveVector(Receive):
 
     def emit(self, context: Context) -> None:
         """Take all of it."""
-        host_io.receive_vector(context, context.vector(self.writes))
+        inputs.receive_vector(context, context.vector(self.writes))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -132,12 +132,12 @@ class Send(Layer):
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows on their way."""
-        return host_io.SENT_ROWS
+        return outputs.SENT_ROWS
 
     def emit(self, context: Context) -> None:
         """Send what tiles own of it."""
         image, sent = context.image(self.reads[0]), context.image(self.writes)
-        host_io.send_image(context.builder, image, sent, self._destination(context))
+        outputs.send_image(context.builder, image, sent, self._destination(context))
 
     def _destination(self, context: Context) -> Destination:
         return Destination(SymbolKind.OUTPUT, self.output, context.last)
@@ -159,7 +159,7 @@ class SendVector(Send):
         """Send all of it, unless the layer that made it has done so."""
         if not self.sent:
             vector = context.vector(self.reads[0])
-            host_io.send_vector(context.builder, vector, self._destination(context))
+            outputs.send_vector(context.builder, vector, self._destination(context))
 
 
 class Keep(Layer):
@@ -175,12 +175,12 @@ class Keep(Layer):
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows on their way."""
-        return host_io.SENT_ROWS
+        return outputs.SENT_ROWS
 
     def emit(self, context: Context) -> None:
         """Send what tiles own of it."""
         image, sent = context.image(self.reads[0]), context.image(self.writes)
-        host_io.send_image(context.builder, image, sent, _SCRATCH)
+        outputs.send_image(context.builder, image, sent, _SCRATCH)
 
 
 def kept_images(steps: Iterable[Step]) -> dict[str, Kept]:
@@ -191,7 +191,7 @@ def kept_images(steps: Iterable[Step]) -> dict[str, Kept]:
         if isinstance(step.layer, Keep):
             assert isinstance(step.result, Image)
             found.setdefault(step.layer.writes, []).append((step.result, offset))
-            offset += _SCRATCH.size(host_io.sent_bytes(step.result))
+            offset += _SCRATCH.size(outputs.sent_bytes(step.result))
     return dict(found)
 
 
@@ -214,11 +214,11 @@ class Fetch(Layer):
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows on their way."""
-        return host_io.FETCHED_ROWS
+        return scratch.FETCHED_ROWS
 
     def emit(self, context: Context) -> None:
         """Take what tiles own of it."""
-        host_io.fetch_image(context.builder, context.image(self.writes), context.kept[self.source])
+        scratch.fetch_image(context.builder, context.image(self.writes), context.kept[self.source])
 
 
 _MOVED = 80
@@ -401,7 +401,7 @@ class _Sent:
         return (pixels.reshape(-1, 1) + np.arange(0, self.extent[2], unit)).reshape(-1), size
 
 
-def _ids(passes: Sequence[Axis], step: int, distance: int) -> tuple[int, ...]:
+def _ids(passes: Sequence[TiledAxis], step: int, distance: int) -> tuple[int, ...]:
     """What each place along an axis adds to the linear tile id of its owner.
 
     Args:

@@ -32,7 +32,7 @@ from fitzroy.compiler.targets.edgetpu.instructions.nests import (
     NESTS,
     Level,
     Loops,
-    Nest,
+    NestFields,
     cut_above,
     cut_of,
     has_blocks,
@@ -82,7 +82,7 @@ def encoded(instruction: T, counters: Counters | None = None) -> T:
     return instruction
 
 
-def _resolved(instruction: T, nests: Sequence[Nest]) -> T:
+def _resolved(instruction: T, nests: Sequence[NestFields]) -> T:
     """The instruction with traversals in their plainest form."""
     if isinstance(instruction, NarrowToWide) and instruction.transpose is not Transpose.NONE:
         # There a partial chunk shortens another dimension.
@@ -206,14 +206,14 @@ class _Own:
     """
 
     instruction: Instruction
-    nests: tuple[Nest, ...]
+    nests: tuple[NestFields, ...]
     modes: Modes
     loops: tuple[Loops | None, ...]
     counters: Counters | None
 
     @classmethod
     def of(
-        cls, instruction: Instruction, nests: tuple[Nest, ...], counters: Counters | None
+        cls, instruction: Instruction, nests: tuple[NestFields, ...], counters: Counters | None
     ) -> _Own:
         modes = _modes(type(instruction), instruction.op.name.lower(), shapes(instruction))
         if not isinstance(instruction, TileInstruction):
@@ -343,7 +343,7 @@ class _Own:
         return fields
 
     def _counted(
-        self, nest: Nest, loops: Loops | None, choice: Choice, levels: list[Level]
+        self, nest: NestFields, loops: Loops | None, choice: Choice, levels: list[Level]
     ) -> dict[str, Any] | None:
         """Fields with a level of a nest, which are added to its levels; None if they do not fit."""
         fields: dict[str, Any] = {}
@@ -369,7 +369,7 @@ class _Own:
                 levels.append((alike, cut_of(fields[name])))
         return fields
 
-    def _packed_alike(self, nest: Nest, loops: Loops, below: int) -> Set[int]:
+    def _packed_alike(self, nest: NestFields, loops: Loops, below: int) -> Set[int]:
         """How many loops may be below the level that ends rows.
 
         Where the loops below a level fill whole rows, the levels above it end none of their own.

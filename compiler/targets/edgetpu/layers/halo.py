@@ -13,16 +13,16 @@ from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     WORD,
-    Axis,
     Image,
     Interval,
+    TiledAxis,
     hull,
 )
 from fitzroy.hw_models.isa.fields import Opcode, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
 
 
-def relayed(axis: Axis) -> Axis:
+def relayed(axis: TiledAxis) -> TiledAxis:
     """An axis whose windows hold what lies on the way to windows further on."""
     windows = list(axis.window)
     parts = len(windows)
@@ -36,15 +36,15 @@ def relayed(axis: Axis) -> Axis:
             continue
         wanted = _inside((axis.owned[part][1], windows[part][1]), axis)
         windows[part + 1] = hull([windows[part + 1], wanted])
-    return Axis(axis.extent, axis.owned, tuple(windows))
+    return TiledAxis(axis.extent, axis.owned, tuple(windows))
 
 
-def _inside(interval: Interval, axis: Axis) -> Interval:
+def _inside(interval: Interval, axis: TiledAxis) -> Interval:
     begin, end = max(interval[0], 0), min(interval[1], axis.extent)
     return (begin, end) if begin < end else (0, 0)
 
 
-def _before(axis: Axis, part: int) -> Interval:
+def _before(axis: TiledAxis, part: int) -> Interval:
     """What a tile gets from the one before it: of its window, in front of what it owns."""
     window, owned = axis.window[part], axis.owned[part]
     if window[0] == window[1]:
@@ -52,7 +52,7 @@ def _before(axis: Axis, part: int) -> Interval:
     return _inside((window[0], min(owned[0], window[1])), axis)
 
 
-def _behind(axis: Axis, part: int) -> Interval:
+def _behind(axis: TiledAxis, part: int) -> Interval:
     window, owned = axis.window[part], axis.owned[part]
     if window[0] == window[1]:
         return (0, 0)
@@ -144,7 +144,7 @@ class _Sweep:
     blocks: Blocks | None
 
     @property
-    def axis(self) -> Axis:
+    def axis(self) -> TiledAxis:
         """The axis."""
         return self.image.rows if self.vertical else self.image.columns
 
@@ -155,7 +155,7 @@ class _Sweep:
 
     @property
     def each(self) -> str:
-        """Axis of words at which a transfer waits and counts, once for each block."""
+        """TiledAxis of words at which a transfer waits and counts, once for each block."""
         return WHOLE if self.blocks is None else "block"
 
     def place(self, tile: int) -> int:

@@ -25,15 +25,15 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Interval,
     Kept,
     Placed,
-    Reach,
     Vector,
+    Window,
 )
 from fitzroy.formats.object_file import UNIT_BYTES, OperandKind
 
-Window = tuple[Reach, Reach]
+Windows = tuple[Window, Window]
 """What an operator reads along rows and along columns."""
 
-POINT: Window = (Reach(), Reach())
+POINT: Windows = (Window(), Window())
 """The same element."""
 
 PHASE_CYCLES = 700
@@ -192,7 +192,7 @@ class Layer(ABC):
         name = type(self).__name__.strip("_")
         return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
 
-    def windows(self, index: int) -> Window:
+    def windows(self, index: int) -> Windows:
         """What an element of the result needs of an operand."""
         return POINT
 

@@ -186,3 +186,27 @@ class VectorPointwise(Pointwise):
     """Every element of a vector by itself."""
 
     makes_vector: ClassVar[bool] = True
+
+
+def put_identity(builder: Builder, row: int, words: int) -> None:
+    """Put the 4 x 4 identity matrix into a row of every tile.
+
+    Args:
+        builder: the program.
+        row: wide row.
+        words: narrow words that may be overwritten, four of them.
+    """
+    for lane in range(WORD):
+        last = lane == WORD - 1
+        word = walk(words + lane, word=(1, 1))
+        builder.emit(fill(word, 1 << 8 * lane, publish=WHOLE if last else None, tiles=EVERY))
+    builder.emit(
+        pack(
+            walk(words, word=(WORD, 1)),
+            walk(row, row=(1, 1)),
+            publish=WHOLE,
+            acquire=[once(TileFlag.MESH_SOUTH_IN, WHOLE, 1)],
+            tiles=EVERY,
+        )
+    )
+    builder.barrier()

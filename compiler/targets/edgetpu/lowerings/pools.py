@@ -30,7 +30,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Context,
     Layer,
     Step,
-    Window,
+    Windows,
     word_cycles,
 )
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
@@ -42,11 +42,11 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Interval,
     Placed,
-    Reach,
+    TiledAxis,
+    Window,
     round_up,
     split,
 )
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis as ImageAxis
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     OutputStage,
     copy_stage,
@@ -74,7 +74,7 @@ MOST_SUMMED = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Clipped(Reach):
+class Clipped(Window):
     """Windows of which only what lies inside of the image is read.
 
     Attributes:
@@ -151,7 +151,7 @@ class _Pool(Layer):
     strips = True
     by_name = True
 
-    def windows(self, index: int) -> Window:
+    def windows(self, index: int) -> Windows:
         """The windows, without padding."""
         return self.rows, self.columns
 
@@ -467,7 +467,7 @@ def _check_pixels(name: str, rows: Clipped, columns: Clipped, width: int) -> Non
         UnsupportedError: it cannot.
     """
     needs = tuple(map(columns.needs, split(width, COLUMNS)))
-    pixels = rows.kernel * round_up(ImageAxis.of(columns.extent, COLUMNS, [needs]).most, WORD)
+    pixels = rows.kernel * round_up(TiledAxis.of(columns.extent, COLUMNS, [needs]).most, WORD)
     if pixels > _MOST_WINDOW_ROWS * WORD:
         raise UnsupportedError(
             f"{name!r} needs {pixels} pixels of a tile at a time: {_MOST_WINDOW_ROWS * WORD} fit "

@@ -28,7 +28,7 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import send
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Window, filled
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Windows, filled
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import Row, diagonal
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -37,7 +37,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Interval,
     Placed,
-    Reach,
+    Window,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage, copy_stage
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
@@ -219,7 +219,7 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True)
-class _Neighbours(Reach):
+class _Neighbours(Window):
     """What a scaling reads.
 
     Attributes:
@@ -248,7 +248,7 @@ class Bilinear(Layer):
     strips = True
     by_name = True
 
-    def windows(self, index: int) -> Window:
+    def windows(self, index: int) -> Windows:
         """The neighbours."""
         return _Neighbours(scaling=self.rows), _Neighbours(scaling=self.columns)
 

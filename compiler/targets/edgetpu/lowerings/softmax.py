@@ -23,11 +23,8 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
-from fitzroy.compiler.targets.edgetpu.host.host_io import (
-    ROW_BLOCKS,
-    SPREAD_ROWS,
-    collect,
-)
+from fitzroy.compiler.targets.edgetpu.host.inputs import ROW_BLOCKS, SPREAD_ROWS
+from fitzroy.compiler.targets.edgetpu.host.outputs import collect
 from fitzroy.compiler.targets.edgetpu.host.relay import PIPELINE, UNIT
 from fitzroy.compiler.targets.edgetpu.instructions.builder import RING_STREAMS, Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE

@@ -43,7 +43,7 @@ def hull(intervals: Iterable[Interval]) -> Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Window:
     """What an operator reads along one axis to compute an interval of its result.
 
     Attributes:
@@ -77,7 +77,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class TiledAxis:
     """One axis of an image on the tiles along it.
 
     Attributes:
@@ -93,7 +93,7 @@ class Axis:
     slack: int = 0
 
     @classmethod
-    def of(cls, extent: int, parts: int, needs: Iterable[tuple[Interval, ...]]) -> Axis:
+    def of(cls, extent: int, parts: int, needs: Iterable[tuple[Interval, ...]]) -> TiledAxis:
         """An axis that is split evenly, with windows for what consumers need on each tile."""
         owned = split(extent, parts)
         wanted = list(needs)
@@ -140,8 +140,8 @@ class Image:
     """
 
     name: str
-    rows: Axis
-    columns: Axis
+    rows: TiledAxis
+    columns: TiledAxis
     channels: int
     zero_point: int
     base: int = -1

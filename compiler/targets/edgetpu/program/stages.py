@@ -21,7 +21,13 @@ from fitzroy.compiler.targets.edgetpu.fitting.wide import Assignment
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Step, Weights
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Live, Piece
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Axis, Image, Placed, Reach
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    TILES,
+    Image,
+    Placed,
+    TiledAxis,
+    Window,
+)
 from fitzroy.compiler.targets.edgetpu.program.records import (
     Numbers,
     Ranges,
@@ -153,7 +159,7 @@ class LayerLine(Record):
             layer.name,
             layer.origin,
             tuple(
-                Read(name, _reach(rows), _reach(columns))
+                Read(name, _window(rows), _window(columns))
                 for name, (rows, columns) in zip(layer.reads, windows, strict=True)
             ),
             (Written(layer.writes, _shape(layer)),),
@@ -167,16 +173,15 @@ def _shape(layer: Layer) -> Words:
     return Words("image of the host" if layer.remote else "image")
 
 
-def _reach(reach: Reach) -> Words:
+def _window(window: Window) -> Words:
     """What an operator reads along an axis, in words; more than windows have a name."""
-    window = (
-        f"{reach.kernel} at stride {reach.stride}, dilation {reach.dilation}, {reach.before} before"
-    )
-    if type(reach) is Reach:
-        return Words("same element" if reach == Reach() else window)
-    name = type(reach).__name__.strip("_").lower()
-    plain = (reach.kernel, reach.stride, reach.dilation, reach.before) == (1, 1, 1, 0)
-    return Words(name if plain else f"{name} {window}")
+    size, stride, dilation = window.kernel, window.stride, window.dilation
+    text = f"{size} at stride {stride}, dilation {dilation}, {window.before} before"
+    if type(window) is Window:
+        return Words("same element" if window == Window() else text)
+    name = type(window).__name__.strip("_").lower()
+    plain = (size, stride, dilation, window.before) == (1, 1, 1, 0)
+    return Words(name if plain else f"{name} {text}")
 
 
 @dataclass(frozen=True)
@@ -275,7 +280,7 @@ class AxisLine(Record):
     slack: int
 
     @classmethod
-    def of(cls, name: str, axis: Axis) -> AxisLine:
+    def of(cls, name: str, axis: TiledAxis) -> AxisLine:
         """What the text says of an axis."""
         return cls(Words(name), axis.extent, axis.owned, axis.window, axis.slack)
 

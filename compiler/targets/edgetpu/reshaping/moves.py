@@ -13,7 +13,7 @@ from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import PLAIN, QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Window
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Windows
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     IDENTITY,
     Row,
@@ -27,7 +27,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Interval,
     Placed,
-    Reach,
+    Window,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
 from fitzroy.hw_models.isa.fields import Opcode
@@ -63,7 +63,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class RunReach(Reach):
+class Runs(Window):
     """What a run reads.
 
     Attributes:
@@ -202,10 +202,10 @@ class Assembly(Layer):
     by_name = True
     word_steps = 1
 
-    def windows(self, index: int) -> Window:
+    def windows(self, index: int) -> Windows:
         """What a section reads."""
         section = self.sections[index]
-        return RunReach(run=section.rows), RunReach(run=section.columns)
+        return Runs(run=section.rows), Runs(run=section.columns)
 
     def _matrices(self) -> dict[tuple[Row, ...], int]:
         """Sets of matrices beside the identity, and where each begins."""
