@@ -218,7 +218,7 @@ def run(
     kind = detect(data, file)
     options = Options(how.runtime, how.arithmetic, how.threads, how.method, device)
     if kind in _BUNDLES and not given.inputs:
-        others = {"--output": written.output, "--labels": written.labels}
+        others: dict[str, object] = {"--output": written.output, "--labels": written.labels}
         others |= {"--mean": given.mean, "--std": given.std, "--float": how.real or None}
         _refuse("checking a bundled program", others, file)
         device.refuse(file)
