@@ -504,7 +504,8 @@ class Binary(Operator):
     options: ClassVar[str | None] = None
 
     def infer(self, call: Call) -> Sequence[Expected]:
-        demand(call.type(0).dtype is not DType.BOOL, "operands are booleans")
+        for none in (DType.BOOL, DType.COMPLEX64):
+            demand(call.type(0).dtype is not none, f"operands are {none.value}")
         if self.kernel not in _PLAIN:
             real(call.type(0))
         demand(

@@ -80,7 +80,7 @@ _PACKED = 4
 
 
 def rows_of(operand: FilterOperand) -> tuple[ConvolutionLayout, Parameters]:
-    """The layout of a convolution's weights with a row for each word, and what it holds."""
+    """The layout of the weights with a row of wide memory for each word, and its parameters."""
     layout, parameters = operand.layout, operand.parameters
     assert isinstance(layout, ConvolutionLayout)
     layout = replace(layout, order=WordOrder.IC_OUTER)

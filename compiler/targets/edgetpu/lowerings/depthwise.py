@@ -122,7 +122,7 @@ class Depthwise(Layer):
     by_name: ClassVar[bool] = True
 
     def windows(self, index: int) -> Windows:
-        """The kernel."""
+        """The window of the kernel."""
         return self.rows, self.columns
 
     @property
@@ -212,12 +212,12 @@ class Depthwise(Layer):
         return max(0, round_up(base + WORD - source.nbytes, WORD))
 
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
-        """Blocks of its patch, unless patches write over windows, or read those of the result."""
+        """Blocks of the patch; None if patches write over windows, or read those they write."""
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(result, Image)
-        behind = source.base + source.nbytes
-        end = behind + self.scratch_bytes(tensors)
-        if result.base < end and behind < result.base + result.nbytes:
+        above = source.base + source.nbytes
+        end = above + self.scratch_bytes(tensors)
+        if result.base < end and above < result.base + result.nbytes:
             return None
         for axis, strip in ((result.rows, self.patch.rows), (result.columns, self.patch.columns)):
             for begin, end in axis.owned:
@@ -303,7 +303,7 @@ def _start(layer: Depthwise, source: Image, result: Image, tile: int) -> int:
 
 
 def _taps(layer: Depthwise, source: Image) -> list[Axis]:
-    """What is summed over."""
+    """The axes that are summed over, innermost first."""
     patch = layer.patch
     taps = [
         Axis("word", patch.words, WORD),

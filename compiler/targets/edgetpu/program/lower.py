@@ -31,14 +31,10 @@ from fitzroy.compiler.targets.edgetpu.lowerings import (
 )
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
+from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.confirmation import refuse_unproven
 from fitzroy.compiler.targets.edgetpu.program.emission import emitted
-from fitzroy.compiler.targets.edgetpu.program.stages import (
-    Allocated,
-    Legalized,
-    Observer,
-    Parameters,
-)
+from fitzroy.compiler.targets.edgetpu.program.stages import Legalized, Observer, Parameters
 from fitzroy.compiler.targets.edgetpu.reshaping import (
     rows_as_pixels,
     shapes,
