@@ -155,7 +155,9 @@ def _tflite(data: bytes, path: str) -> Document:
                 "bytes": len(tflite.buffer_bytes(model, entry.buffer, path)),
             }
             for entry in model.metadata or ()
+            if entry.buffer < max(len(model.buffers or ()), 1)
         ],
+        "stale metadata": tflite.stale_metadata(model),
     }
 
 

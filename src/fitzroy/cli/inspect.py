@@ -172,6 +172,8 @@ def _model(terminal: Terminal, document: Document) -> None:
         )
     if document.get("signatures"):
         terminal.line(f"signatures: {', '.join(document['signatures'])}")
+    for text in document.get("stale metadata", ()):
+        terminal.warn(f"stale metadata: {text}")
     for entry in document.get("metadata", ()):
         terminal.line(f"metadata: {entry['name']}, {size(entry['bytes'])}")
 

@@ -82,7 +82,7 @@ def novel(steps: list[Step]) -> int:
 
 
 def cycles(steps: list[Step]) -> float:
-    return sum(layer.plan(step.result).cycles for layer, step in layers(steps))
+    return sum(layer.blocking(step.result).cycles for layer, step in layers(steps))
 
 
 @pytest.mark.parametrize("cost", [0.0, 0.03, 0.2, math.inf])

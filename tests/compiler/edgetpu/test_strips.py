@@ -36,7 +36,7 @@ from fitzroy.compiler.targets.edgetpu.memory.allocation import (
     Overlap,
     allocate_narrow,
 )
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis, Image, hull
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, TiledAxis, hull
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
 from fitzroy.driver.runtime.simulator import SimulatedDevice
@@ -403,7 +403,7 @@ def test_what_cannot_fit_is_refused() -> None:
 
 
 def _image(name: str, rows: int) -> Image:
-    return Image(name, Axis.of(4 * rows, 4, []), Axis.of(4, 4, []), 4, 0)
+    return Image(name, TiledAxis.of(4 * rows, 4, []), TiledAxis.of(4, 4, []), 4, 0)
 
 
 def test_tensors_may_lie_where_other_steps_have_scratch() -> None:

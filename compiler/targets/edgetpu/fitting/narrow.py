@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fitzroy.compiler.targets.edgetpu.fitting import spilling, strips
+from fitzroy.compiler.targets.edgetpu.fitting import patch_choice, spilling, strips
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strip_search import Search, capacities
 from fitzroy.compiler.targets.edgetpu.fitting.strips import Segment
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
-from fitzroy.compiler.targets.edgetpu.lowerings import depthwise, pools, sums
+from fitzroy.compiler.targets.edgetpu.lowerings import pools, sums
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Addresses, NoRoom, allocate_narrow
 
 
@@ -34,7 +34,7 @@ class Arrangement:
 
     layered: Layered
     schedule: Schedule
-    patches: depthwise.Patches
+    patches: patch_choice.Patches
     used: int
     cycles: float
 
@@ -65,7 +65,7 @@ def _cheapest(layered: Layered) -> Arrangement | Refused:
     """Addresses for all tensors with the cheapest strips and patches, or what does not fit."""
     finder = Search.of(Schedule.of(layered))
     refusals: list[Refused] = []
-    found: dict[depthwise.Overlap, Arrangement] = {}
+    found: dict[patch_choice.Overlap, Arrangement] = {}
     tried: list[Segment] | None = None
     for capacity in capacities(layered.options.narrow_bytes):
         segments = finder.choose(capacity)
@@ -81,7 +81,7 @@ def _cheapest(layered: Layered) -> Arrangement | Refused:
         else:
             overlap, arrangement = one
             found[overlap] = arrangement
-        if depthwise.Overlap.ALL in found:
+        if patch_choice.Overlap.ALL in found:
             break
     if not found:
         return refusals[0]
@@ -89,8 +89,8 @@ def _cheapest(layered: Layered) -> Arrangement | Refused:
 
 
 def _allocated(
-    schedule: Schedule, known: Collection[depthwise.Overlap]
-) -> tuple[depthwise.Overlap, Arrangement] | Refused:
+    schedule: Schedule, known: Collection[patch_choice.Overlap]
+) -> tuple[patch_choice.Overlap, Arrangement] | Refused:
     """Addresses with the patches that may take most narrow memory of those that fit.
 
     Args:
@@ -102,7 +102,7 @@ def _allocated(
     if isinstance(without, Refused):
         return without
     first: Refused | None = None
-    for overlap in depthwise.Overlap:
+    for overlap in patch_choice.Overlap:
         if overlap not in known:
             found = _patched(schedule, overlap)
             if isinstance(found, Arrangement):
@@ -112,12 +112,18 @@ def _allocated(
     return first
 
 
-def _patched(schedule: Schedule, overlap: depthwise.Overlap) -> Arrangement | Refused:
+def _patched(schedule: Schedule, overlap: patch_choice.Overlap) -> Arrangement | Refused:
     """Addresses with patches that may reach beyond what tiles own, or not."""
     layered, unpatched = schedule.layered, schedule.steps
-    patches = depthwise.choose_patches(unpatched, 0, overlap, layered.options)
+    patches = patch_choice.choose_patches(unpatched, 0, overlap, layered.options)
     schedule = schedule.with_layers(patches.layers)
-    for change in (depthwise.with_room, strips.widened, pools.aligned, sums.aligned, strips.bound):
+    for change in (
+        patch_choice.with_room,
+        strips.widened,
+        pools.aligned,
+        sums.aligned,
+        strips.bound,
+    ):
         schedule = schedule.changed(change(schedule.steps))
     addresses = _addresses(schedule)
     if isinstance(addresses, Refused):

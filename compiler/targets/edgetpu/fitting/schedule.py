@@ -19,11 +19,11 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     ROWS,
     WORD,
-    Axis,
     Changes,
     Image,
     Placed,
     Remote,
+    TiledAxis,
     Vector,
     split,
 )
@@ -178,13 +178,13 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
             if reader.makes_vector or reader in stripped:
                 continue
             result = layered.type(reader.writes).shape
-            reach = reader.windows(index)
-            rows.append(tuple(map(reach[0].needs, split(result[1], ROWS))))
-            columns.append(tuple(map(reach[1].needs, split(result[2], COLUMNS))))
+            windows = reader.windows(index)
+            rows.append(tuple(map(windows[0].needs, split(result[1], ROWS))))
+            columns.append(tuple(map(windows[1].needs, split(result[2], COLUMNS))))
         found[name] = (Remote if layer.remote else Image)(
             name,
-            halo.relayed(Axis.of(height, ROWS, rows)),
-            halo.relayed(Axis.of(width, COLUMNS, columns)),
+            halo.relayed(TiledAxis.of(height, ROWS, rows)),
+            halo.relayed(TiledAxis.of(width, COLUMNS, columns)),
             channels,
             zero,
         )

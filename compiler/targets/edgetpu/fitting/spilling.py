@@ -1,7 +1,7 @@
 """Images that wait in the host's memory until they are read again.
 
 Skip connections over many layers, as those of U-Net, are too large to stay. They go to the host's
-scratch buffer when they are computed, and come back in front of the first layer behind the gap;
+scratch buffer when they are computed, and come back in front of the first layer after the gap;
 inputs are just taken from the host again.
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from fitzroy.compiler.targets.edgetpu.host import host_io
+from fitzroy.compiler.targets.edgetpu.host import scratch
 from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Receive
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import COLUMNS, ROWS, Axis, Image
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import COLUMNS, ROWS, Image, TiledAxis
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class _Gap:
         name: the image.
         maker: number of the layer that computes it.
         before: number of the last layer in front of the gap that uses it.
-        reader: number of the first layer behind the gap that reads it.
+        reader: number of the first layer after the gap that reads it.
         nbytes: bytes of every tile.
     """
 
@@ -126,11 +126,13 @@ def _gaps(layered: Layered) -> Iterator[_Gap]:
                 uses[name].append(number)
     for name, numbers in uses.items():
         _, height, width, channels = layered.type(name).shape
-        image = Image(name, Axis.of(height, ROWS, []), Axis.of(width, COLUMNS, []), channels, 0)
+        image = Image(
+            name, TiledAxis.of(height, ROWS, []), TiledAxis.of(width, COLUMNS, []), channels, 0
+        )
         maker = layered.layers[numbers[0]]
         for before, after in pairwise(numbers):
             later = [layered.layers[number] for number in numbers if number >= after]
-            if (maker.received or host_io.kept_whole(image)) and all(
+            if (maker.received or scratch.kept_whole(image)) and all(
                 layer.by_name for layer in later
             ):
                 yield _Gap(name, numbers[0], before, after, image.nbytes)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from fitzroy.base.errors import CapacityError
+from fitzroy.compiler.targets.edgetpu.fitting import patch_choice
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.residency import (
     Residency,
@@ -24,12 +23,11 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refusing
-from fitzroy.compiler.targets.edgetpu.lowerings import depthwise
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, WideRows
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Placed, Vector
 
 IDENTITY = WIDE_ROWS - 1
-"""Row of wide memory with the identity matrix, behind those for other data."""
+"""Row of wide memory with the identity matrix, after those for other data."""
 
 _STAGING_ROWS = (1024, 768, 512, 384, 256, 192)
 """Rows of wide memory that convolutions may take for data, the first that parameters leave free."""
@@ -67,7 +65,6 @@ def assigned(layered: Layered) -> Assignment:
 
     Raises:
         Refused: the chip's memories are too small for an operator.
-        CapacityError: they are too small for all of them together.
     """
     options, arrangement = layered.options, arranged(layered)
     staged = _staged(arrangement, options)
@@ -97,7 +94,7 @@ class _Staged:
 def _staged(arrangement: Arrangement, options: Options) -> _Staged:
     """Choose how convolutions stage their weights; staging takes no rows that parameters need."""
     schedule = arrangement.schedule
-    schedule = schedule.with_layers(depthwise.packed(schedule.layered.layers))
+    schedule = schedule.with_layers(patch_choice.packed(schedule.layered.layers))
     needed = _words(schedule.layered.layers) / _PARAMETER_SHARE
     room = next((rows for rows in _STAGING_ROWS if needed <= options.free_rows(rows)), 0)
     patches = arrangement.patches
@@ -128,19 +125,23 @@ def _parameters(schedule: Schedule, options: Options) -> tuple[Residency, int]:
     """Rows of wide memory for parameters that stay on the chip, and how many are for data.
 
     Raises:
-        CapacityError: parameters that cannot come from the host do not fit.
+        Refused: parameters that cannot come from the host do not fit.
     """
     layers, tensors = schedule.layered.layers, schedule.tensors
     shared = options.parameter_rows is not None
     staging = max(_staging(schedule), options.staging)
     if _words(layers) <= options.free_rows(staging):
-        with suppress(CapacityError):
-            rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
-            return place_all(layers, tensors, rows), staging
+        rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
+        found = place_all(layers, tensors, rows)
+        if isinstance(found, Residency):
+            return found, staging
     staging = max(_staging(schedule, streaming=True), options.staging)
-    rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
+    rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
     demands = demands_of(layers, Counter(step.layer for step in schedule.steps))
-    return place_some(demands, tensors, rows, options.free_rows(staging)), staging
+    found = place_some(demands, tensors, rows, options.free_rows(staging))
+    if isinstance(found, Refused):
+        raise found
+    return found, staging
 
 
 def _staging(schedule: Schedule, *, streaming: bool = False) -> int:
@@ -175,7 +176,7 @@ def fewest_rows(layered: Layered) -> int:
         Refused: narrow memory is too small.
     """
     layers = arranged(layered).schedule.layered.layers
-    packed = depthwise.packed(layers)
+    packed = patch_choice.packed(layers)
     return _words(packed.get(layer, layer) for layer in layers)
 
 

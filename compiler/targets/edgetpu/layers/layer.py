@@ -25,15 +25,15 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Interval,
     Kept,
     Placed,
-    Reach,
     Vector,
+    Window,
 )
 from fitzroy.formats.object_file import UNIT_BYTES, OperandKind
 
-Window = tuple[Reach, Reach]
+Windows = tuple[Window, Window]
 """What an operator reads along rows and along columns."""
 
-POINT: Window = (Reach(), Reach())
+POINT: Windows = (Window(), Window())
 """The same element."""
 
 PHASE_CYCLES = 700
@@ -65,7 +65,7 @@ class Weights:
 
     @property
     def units(self) -> int:
-        """Units of the data."""
+        """Units of 64 bytes that the data takes."""
         return len(self.data) // UNIT_BYTES
 
     def divided(self, count: int) -> tuple[Weights, Weights]:
@@ -117,13 +117,13 @@ class Context:
         return name not in self.pieces
 
     def image(self, name: str) -> Image:
-        """The place of an image."""
+        """The layout of an image, by name."""
         found = self.tensors[name]
         assert isinstance(found, Image)
         return found
 
     def vector(self, name: str) -> Vector:
-        """The place of a vector."""
+        """The layout of a vector, by name."""
         found = self.tensors[name]
         assert isinstance(found, Vector)
         return found
@@ -188,11 +188,11 @@ class Layer(ABC):
 
     @property
     def kind(self) -> str:
-        """What it is, in words."""
+        """The kind of the layer in words, for logs and texts."""
         name = type(self).__name__.strip("_")
         return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
 
-    def windows(self, index: int) -> Window:
+    def windows(self, index: int) -> Windows:
         """What an element of the result needs of an operand."""
         return POINT
 
@@ -284,7 +284,7 @@ class Step:
 
     @property
     def result(self) -> Placed:
-        """What it computes."""
+        """The layout of what the step computes."""
         return self.tensors[self.layer.writes]
 
     @property

@@ -41,13 +41,13 @@ _PUT: list[Callable[[Legalizer, str], None]] = []
 def legalizes_first(
     attempt: Callable[[Legalizer, Call], bool],
 ) -> Callable[[Legalizer, Call], bool]:
-    """Declare what is asked before the rule of any operator; true if it has legalized the call."""
+    """Declare what is tried before the rules; it returns whether it legalized the call."""
     _FIRST.append(attempt)
     return attempt
 
 
 def puts_views(put: Callable[[Legalizer, str], None]) -> Callable[[Legalizer, str], None]:
-    """Declare what gives a view a place of its own when an operator needs one."""
+    """Declare what makes a tensor of a view, for operators that cannot read its parts."""
     _PUT.append(put)
     return put
 
@@ -179,7 +179,7 @@ class Legalizer:
         return self.views.get(name) or (self.place(name),)
 
     def split(self) -> Legalizer:
-        """A copy that goes another way."""
+        """A copy, to try a rule that may be refused."""
         return replace(
             self,
             layers=list(self.layers),

@@ -13,10 +13,10 @@ from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.windows import Activation, explicit_padding
 from fitzroy.compiler.targets.edgetpu.layers.conditions import WEIGHTS, hint, refused, requires
-from fitzroy.compiler.targets.edgetpu.layers.layer import Weights, Window
+from fitzroy.compiler.targets.edgetpu.layers.layer import Weights, Windows
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, filter_operand
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Reach
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Window
 from fitzroy.compiler.targets.edgetpu.parameters.operands import FilterOperand
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import output_stage
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import pixel
@@ -54,9 +54,9 @@ def _biases(call: Call) -> Iterator[Reject]:
         yield Reject(WEIGHTS, what, hint(call))
 
 
-def reach(
+def windows_of(
     call: Call, kernel: tuple[int, int], margin: tuple[int, int] = (0, 0)
-) -> tuple[Reach, Reach]:
+) -> tuple[Window, Window]:
     """What a convolution reads along rows and columns.
 
     Args:
@@ -70,8 +70,8 @@ def reach(
         attributes.padding, (image[1], image[2]), kernel, attributes.stride, attributes.dilation
     )
     return (
-        Reach(kernel[0], attributes.stride[0], attributes.dilation[0], pads[0] + margin[0]),
-        Reach(kernel[1], attributes.stride[1], attributes.dilation[1], pads[2] + margin[1]),
+        Window(kernel[0], attributes.stride[0], attributes.dilation[0], pads[0] + margin[0]),
+        Window(kernel[1], attributes.stride[1], attributes.dilation[1], pads[2] + margin[1]),
     )
 
 
@@ -80,7 +80,7 @@ _PACKED = 4
 
 
 def rows_of(operand: FilterOperand) -> tuple[ConvolutionLayout, Parameters]:
-    """The layout of a convolution's weights with a row for each word, and what it holds."""
+    """The layout of the weights with a row of wide memory for each word, and its parameters."""
     layout, parameters = operand.layout, operand.parameters
     assert isinstance(layout, ConvolutionLayout)
     layout = replace(layout, order=WordOrder.IC_OUTER)
@@ -155,7 +155,7 @@ def as_convolution(
 
 
 def convolution_of(
-    legalizer: Legalizer, call: Call, source: str, result: str, window: Window
+    legalizer: Legalizer, call: Call, source: str, result: str, window: Windows
 ) -> Convolution:
     """The layer of a convolution.
 
@@ -198,6 +198,6 @@ def plain_convolution(legalizer: Legalizer, call: Call) -> None:
         return
     _, height, width, _ = call.type(1).shape
     margin = legalizer.padding_of(call.node.inputs[0] or "")
-    window = reach(call, (height, width), margin)
+    window = windows_of(call, (height, width), margin)
     source = image_operand(legalizer, call)
     legalizer.layers.append(convolution_of(legalizer, call, source, call.node.outputs[0], window))

@@ -21,7 +21,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Context,
     Layer,
     Weights,
-    Window,
+    Windows,
 )
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -31,7 +31,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Interval,
     Placed,
-    Reach,
+    Window,
     round_up,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
@@ -86,8 +86,8 @@ class Convolution(Layer):
 
     layout: ConvolutionLayout
     channels: int
-    rows: Reach
-    columns: Reach
+    rows: Window
+    columns: Window
     stage: OutputStage
     staging: Staging = Staging.PAIR
 
@@ -97,15 +97,15 @@ class Convolution(Layer):
     reading: ClassVar[bool] = True
     by_name: ClassVar[bool] = True
 
-    def windows(self, index: int) -> Window:
-        """The kernel."""
+    def windows(self, index: int) -> Windows:
+        """The window of the kernel."""
         return self.rows, self.columns
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Two slots of weights and of vectors, and partial sums."""
         result = tensors[self.writes]
         assert isinstance(result, Image)
-        return Plan.of(self, result).rows
+        return Blocking.of(self, result).rows
 
     def positions(self, result: Image, tile: int) -> tuple[Interval, Interval]:
         """Numbers of the windows down and across whose results a tile owns."""
@@ -133,7 +133,7 @@ class Convolution(Layer):
 
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
-        whole, first = Plan.of(self, context.image(self.writes)), 0
+        whole, first = Blocking.of(self, context.image(self.writes)), 0
         if len(self.weights) == 1:
             self._emit(context, whole, self.weights[0], first)
             return
@@ -142,37 +142,37 @@ class Convolution(Layer):
                 context.builder.barrier()
             last = whole.last if first + item.blocks == whole.blocks else whole.lanes
             lanes = whole.lanes if item.blocks > 1 else last
-            plan = replace(whole, blocks=item.blocks, lanes=lanes, last=last)
-            self._emit(context, plan, item, first)
+            blocking = replace(whole, blocks=item.blocks, lanes=lanes, last=last)
+            self._emit(context, blocking, item, first)
             first += item.blocks
 
-    def _emit(self, context: Context, plan: Plan, weights: Weights, first: int) -> None:
+    def _emit(self, context: Context, blocking: Blocking, weights: Weights, first: int) -> None:
         """The blocks from one on of which there are weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
         channel = 0 if context.streamed(weights.name) else 1
-        stream = self._stream(plan, context.builder.staging, channel)
+        stream = self._stream(blocking, context.builder.staging, channel)
         convolve(
             context,
             weights,
             result,
             stream,
-            lambda tile: _operation(self, source, result, tile, plan, stream, first),
+            lambda tile: _operation(self, source, result, tile, blocking, stream, first),
         )
 
-    def _stream(self, plan: Plan, top: int, channel: int = 1) -> WeightStream:
+    def _stream(self, blocking: Blocking, top: int, channel: int = 1) -> WeightStream:
         """Its weights on their way.
 
         Args:
-            plan: how it runs.
-            top: behind the last row of wide memory for them.
+            blocking: how it runs.
+            top: one past the last row of wide memory for them.
             channel: channel of the ring.
         """
         return WeightStream(
-            staged=plan.staged,
-            slots=plan.slots,
-            chunks=plan.chunks,
-            blocks=plan.blocks,
-            prefix=plan.prefix,
+            staged=blocking.staged,
+            slots=blocking.slots,
+            chunks=blocking.chunks,
+            blocks=blocking.blocks,
+            prefix=blocking.prefix,
             vectors=vectors_of(self.layout),
             top=top,
             channel=channel,
@@ -183,29 +183,29 @@ class Convolution(Layer):
 
         Args:
             tensors: places of tensors by name.
-            top: behind the last row of wide memory for weights.
+            top: one past the last row of wide memory for weights.
         """
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(source, Image)
         assert isinstance(result, Image)
-        plan, builder = Plan.of(self, result), Builder()
-        stream = self._stream(plan, top)
+        blocking, builder = Blocking.of(self, result), Builder()
+        stream = self._stream(blocking, top)
         stream.receive(builder, mask_of([tile for tile in range(TILES) if result.active(tile)]))
         builder.on_tiles(
-            lambda tile: _operation(self, source, result, tile, plan, stream, 0),
+            lambda tile: _operation(self, source, result, tile, blocking, stream, 0),
             [tile for tile in range(TILES) if result.active(tile)],
         )
         return [instruction for _, _, instruction in builder.program]
 
-    def plan(self, result: Placed) -> Plan:
-        """How it runs for a result."""
+    def blocking(self, result: Placed) -> Blocking:
+        """How its loops are blocked for a result."""
         assert isinstance(result, Image)
-        return Plan.of(self, result)
+        return Blocking.of(self, result)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How a convolution runs.
+class Blocking:
+    """How the loops of a convolution are blocked: chunks of input channels, blocks of output ones.
 
     Attributes:
         chunk: groups of four input channels whose weights are staged at a time.
@@ -230,8 +230,8 @@ class Plan:
     last: int
 
     @classmethod
-    def of(cls, layer: Convolution, result: Image) -> Plan:
-        """The fastest plan that the layer's way of staging and wide memory allow."""
+    def of(cls, layer: Convolution, result: Image) -> Blocking:
+        """The fastest blocking for which the layer's staging and wide memory have room."""
         groups = -(-layer.layout.in_channels // WORD)
         taps = layer.rows.kernel * layer.columns.kernel
         blocks = -(-layer.channels // LANES)
@@ -256,14 +256,14 @@ class Plan:
             if chunk == groups or (positions <= sums and layer.staging is not Staging.WHOLE)
             for slots in _slots(layer.staging, groups // chunk, chunk * taps, blocks)
         ]
-        fitting = [plan for plan in options if plan.slots * plan.staged <= limit]
+        fitting = [blocking for blocking in options if blocking.slots * blocking.staged <= limit]
         # If nothing fits, what takes the fewest rows.
-        least = min(options, key=lambda plan: plan.rows)
-        return min(fitting or [least], key=lambda plan: (plan.cycles, plan.rows))
+        least = min(options, key=lambda blocking: blocking.rows)
+        return min(fitting or [least], key=lambda blocking: (blocking.cycles, blocking.rows))
 
     @property
     def sums(self) -> int:
-        """Rows of partial sums."""
+        """Rows of wide memory for partial sums."""
         return self.positions if self.chunks > 1 and self.positions > 1 else 0
 
     @property
@@ -422,7 +422,7 @@ def _operation(
     source: Image,
     result: Image,
     tile: int,
-    plan: Plan,
+    blocking: Blocking,
     stream: WeightStream,
     first: int,
 ) -> TensorOp | None:
@@ -446,16 +446,16 @@ def _operation(
         taps=[
             Axis("kx", columns.kernel, across * columns.dilation),
             Axis("ky", rows.kernel, down * rows.dilation),
-            Axis("word", plan.chunk, WORD),
+            Axis("word", blocking.chunk, WORD),
         ],
         positions=[
             Axis("x", width, across * columns.stride, result.depth * columns.phases),
             Axis("y", height, down * rows.stride, result.pitch * rows.phases),
         ],
-        chunk=Axis("chunk", plan.chunks, WORD * plan.chunk),
-        block=Axis("block", plan.blocks, 0, LANES),
-        lanes=Lanes.channels(plan.lanes, plan.last),
+        chunk=Axis("chunk", blocking.chunks, WORD * blocking.chunk),
+        block=Axis("block", blocking.blocks, 0, LANES),
+        lanes=Lanes.channels(blocking.lanes, blocking.last),
         weights=stream,
-        sums=plan.sums,
+        sums=blocking.sums,
         stage=layer.stage,
     ).operation()

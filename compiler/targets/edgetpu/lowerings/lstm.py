@@ -45,9 +45,9 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     ROWS,
     TILES,
     WORD,
-    Axis,
     Image,
     Placed,
+    TiledAxis,
     Vector,
     round_up,
 )
@@ -96,9 +96,9 @@ class Lstm(Layer):
     def sequence(self, tile: int, base: int = 0) -> Image:
         """The hidden states on a tile."""
 
-        def axis(extent: int, place: int, parts: int) -> Axis:
+        def axis(extent: int, place: int, parts: int) -> TiledAxis:
             owned = tuple((0, extent if part == place else 0) for part in range(parts))
-            return Axis(extent, owned, owned)
+            return TiledAxis(extent, owned, owned)
 
         row, column = divmod(tile, COLUMNS)
         shape = self.shape

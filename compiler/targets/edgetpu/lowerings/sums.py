@@ -111,15 +111,15 @@ class Sum(Layer):
         ]
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices on their way."""
+        """Narrow memory for matrices that are packed into wide memory."""
         return narrow_bytes(self._rows())
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices."""
+        """Rows of wide memory for the matrices."""
         return len(self._rows())
 
     def emit(self, context: Context) -> None:
-        """Matrices, then one tensor operation."""
+        """Store the matrices, then sum with one tensor operation."""
         builder, rows = context.builder, self._rows()
         first = builder.staging - len(rows)
         matrices(builder, rows, first, context.scratch)
@@ -176,11 +176,11 @@ class Channels(Layer):
     word_steps = 1
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """The matrix on its way."""
+        """Narrow memory for the matrix that is packed into wide memory."""
         return narrow_bytes([_FIRST])
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """The matrix."""
+        """Rows of wide memory for the matrix."""
         return 1
 
     def emit(self, context: Context) -> None:
@@ -536,7 +536,7 @@ def _extremum(legalizer: Legalizer, call: Call) -> None:
 
 @elementwise("prelu")
 def _prelu(legalizer: Legalizer, call: Call) -> None:
-    """What is positive, and what is negative times its slope: one of them is always zero."""
+    """The sum of the positive part, and of the negative part times its slope; one of them is 0."""
     node, before, after = call.node, call.type(0), call.result.type
     source = _operand(legalizer, call, 0)
     slope = _operand(legalizer, call, 1, share=True)

@@ -18,7 +18,7 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.compiler.ops.convolution import TransposeConvAttributes
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Window
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Windows
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
     as_convolution,
@@ -26,21 +26,21 @@ from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
     image_operand,
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Interval, Placed, Reach, hull
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Interval, Placed, Window, hull
 
 _MOST_BUNDLES = 1000
 """Bundles of the convolution of a phase."""
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Reach):
+class Together(Window):
     """What several operators read.
 
     Attributes:
         parts: what each of them reads.
     """
 
-    parts: tuple[Reach, ...] = ()
+    parts: tuple[Window, ...] = ()
 
     def needs(self, interval: Interval) -> Interval:
         """Elements that any of them reads."""
@@ -60,8 +60,8 @@ class TransposedConvolution(Layer):
     streams: ClassVar[bool] = True
     strips: ClassVar[bool] = True
 
-    def windows(self, index: int) -> Window:
-        """What any of them reads."""
+    def windows(self, index: int) -> Windows:
+        """The hull of the windows of all phases."""
         return (
             Together(parts=tuple(part.rows for part in self.parts)),
             Together(parts=tuple(part.columns for part in self.parts)),
@@ -102,11 +102,11 @@ class _Phase:
 
     Attributes:
         taps: the taps, in the order of the elements that they meet; none if no tap meets any.
-        reach: elements that the results read.
+        window: elements that the results read.
     """
 
     taps: tuple[int, ...]
-    reach: Reach
+    window: Window
 
     @classmethod
     def of(cls, number: int, kernel: int, stride: int, cut: int) -> _Phase:
@@ -117,7 +117,7 @@ class _Phase:
         last, first = divmod(number + cut, stride)
         taps = tuple(range(first, kernel, stride))[::-1]
         count = max(1, len(taps))
-        return cls(taps, Reach(count, before=count - 1 - last, phases=stride, phase=number))
+        return cls(taps, Window(count, before=count - 1 - last, phases=stride, phase=number))
 
 
 def _phases(extent: int, kernel: int, stride: int, cut: int) -> Iterator[_Phase]:
@@ -135,7 +135,7 @@ def _taken(call: Call, down: _Phase, across: _Phase) -> Array:
         return np.ascontiguousarray(weights.data[:, down.taps][:, :, across.taps])
     zeros = np.asarray(weights.type.quantization.zero_point, weights.data.dtype)
     channels, _, _, depth = weights.type.shape
-    shape = (channels, down.reach.kernel, across.reach.kernel, depth)
+    shape = (channels, down.window.kernel, across.window.kernel, depth)
     return np.ascontiguousarray(np.broadcast_to(zeros.reshape(-1, 1, 1, 1), shape))
 
 
@@ -149,11 +149,11 @@ def _transposed_convolution(legalizer: Legalizer, call: Call) -> None:
         _phases(attributes.output[0], height, attributes.stride[0], top),
         _phases(attributes.output[1], width, attributes.stride[1], left),
     ):
-        name = f"{call.node.name}/{down.reach.phase}/{across.reach.phase}"
+        name = f"{call.node.name}/{down.window.phase}/{across.window.phase}"
         own, part = as_convolution(
             legalizer, call, name, _taken(call, down, across), attributes.activation
         )
-        window = down.reach, across.reach
+        window = down.window, across.window
         parts.append(convolution_of(own, part, source, result, window))
     legalizer.layers.append(
         TransposedConvolution(

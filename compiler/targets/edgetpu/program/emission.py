@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import FormatError, InternalError
 from fitzroy.compiler.targets.edgetpu.fitting.wide import IDENTITY, Assignment
-from fitzroy.compiler.targets.edgetpu.host import host_io, host_layers
+from fitzroy.compiler.targets.edgetpu.host import host_layers
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
-from fitzroy.compiler.targets.edgetpu.layers import halo
+from fitzroy.compiler.targets.edgetpu.layers import halo, matrices
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Step
 from fitzroy.compiler.targets.edgetpu.layers.refusal import refused, refusing
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
@@ -94,12 +94,12 @@ def emitted(assignment: Assignment) -> Emission:
         host_layers.kept_images(steps),
     )
     builder.begin()
-    host_io.identity(builder, IDENTITY, context.scratch // WORD)
+    matrices.put_identity(builder, IDENTITY, context.scratch // WORD)
     ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
     for step, nbytes in zip(steps, own[1:], strict=True):
         builder.room(_MOST_BUNDLES)
         marks.append(_mark(step, builder))
-        if not isinstance(step.layer, host_layers.Receive):
+        if not step.layer.received:
             host.prefetch(builder)
         last = not isinstance(step.layer, host_layers.Send) or ends[step.layer.output] is step
         with refusing(step.layer.origin):

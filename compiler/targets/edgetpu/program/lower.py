@@ -19,14 +19,10 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, R
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
+from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.confirmation import refuse_unproven
 from fitzroy.compiler.targets.edgetpu.program.emission import emitted
-from fitzroy.compiler.targets.edgetpu.program.stages import (
-    Allocated,
-    Legalized,
-    Observer,
-    Parameters,
-)
+from fitzroy.compiler.targets.edgetpu.program.stages import Legalized, Observer, Parameters
 from fitzroy.formats.object_file import UNIT_BYTES, ObjectFile, Operand, Reserved, Resources, Run
 
 PRODUCER = "fitzroy"

@@ -36,7 +36,7 @@ def _keeps_order(shape: Sequence[int], perm: Sequence[int]) -> bool:
 
 
 def _merged(axes: Sequence[Axis]) -> list[Axis]:
-    """Axes without those of one element, and with those as one that follow each other anyway."""
+    """Axes without those of extent 1, and with neighbours that stay together as one."""
     found: list[Axis] = []
     for extent, step in axes:
         if extent == 1:

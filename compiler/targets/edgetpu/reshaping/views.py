@@ -42,7 +42,7 @@ from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 @puts_views
 def put(legalizer: Legalizer, name: str) -> None:
-    """Give a view a place."""
+    """Make a tensor of a view, with a place of its own."""
     parts, type = legalizer.views[name], legalizer.type(name)
     flat = type if _lies_as_vector(type) else replace(type, shape=(1, type.size))
     if len(parts) == 1:
@@ -68,7 +68,7 @@ def _works_on_parts(node: Node) -> bool:
 
 
 def apply_to_parts(legalizer: Legalizer, call: Call) -> bool:
-    """Legalize an operator of single elements for each part of its operand, if that is a view."""
+    """Legalize an elementwise operator for each part of its operand, if that is a view."""
     node, before, after = call.node, call.type(), call.result.type
     parts = legalizer.views.get(node.inputs[0] or "") if node.inputs else None
     if parts is None or not _works_on_parts(node):
