@@ -10,6 +10,7 @@ from tests.driver.fault_campaign import tables
 
 from benchmarks.conformance import OPERATORS, explanation
 from benchmarks.onnx_pages import models_table, nodes_table, rules_table
+from benchmarks.quantization_pages import accuracy_table, cost_text, score_table
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
 from fitzroy.hw_models.isa.novelty import ASPECTS, Risk
@@ -883,6 +884,12 @@ def onnx(nodes: Json, models: Json) -> str:
     return _renewed("onnx.md", nodes_table(nodes), "nodes")
 
 
+def quantization(results: Json) -> str:
+    """The figures of the page of quantization."""
+    figures = f"\n{_table(*accuracy_table(results))}\n{_table(*score_table(results))}\n"
+    return _renewed("quantization.md", f"{figures}{cost_text(results)}\n{_machine(results)}\n\n")
+
+
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "benchmarks.md": (benchmarks, ("compile", "run", "memory", "edgetpu", "simulator")),
     "conformance.md": (conformance, ("conformance",)),
@@ -895,6 +902,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "fault_campaign.md": (fault_campaign, ("faults",)),
     "modules.md": (modules, ("modules",)),
     "onnx.md": (onnx, ("onnx_nodes", "onnx_models")),
+    "quantization.md": (quantization, ("quantization",)),
     "robustness.md": (robustness, ("fuzz",)),
 }
 """How each page is rendered, and from which results."""

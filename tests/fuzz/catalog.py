@@ -168,6 +168,7 @@ SUBJECTS: dict[str, Subject] = {
         sample=150,
     ),
     "npy": Subject(arrays.npy_files, arrays.as_npy, arrays.as_npy, change=arrays.npy_mutant),
+    "npz": Subject(arrays.npz_files, arrays.as_npz, arrays.as_npz, change=arrays.npz_mutant),
     "image": Subject(arrays.images, arrays.as_image, arrays.as_image),
     "labels": Subject(
         arrays.labels_files, arrays.labels_target, arrays.as_labels, change=arrays.labels_mutant

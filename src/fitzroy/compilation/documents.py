@@ -10,14 +10,10 @@ from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form
 from fitzroy.compiler.ir import Node, print_graph
 from fitzroy.compiler.partition import title
 from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
+from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
-from fitzroy.compiler.targets.edgetpu.program.stages import (
-    Allocated,
-    Legalized,
-    Parameters,
-    text,
-)
+from fitzroy.compiler.targets.edgetpu.program.stages import Parameters, text
 from fitzroy.execution.estimate import steps
 from fitzroy.formats.darwinn import Executable
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -63,7 +59,7 @@ def document(
         "files": [],
         "log": None,
         "target": "edgetpu",
-        "operators": len(result.graph.nodes()),
+        "operators": len(result.operators),
         "mapped": len(result.mapped),
         "subgraphs": parts,
         "cached_bytes": cached,
@@ -173,8 +169,8 @@ def _operations(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
 
 
 def _name(node: Node) -> str:
-    """An operator as TFLite spells it."""
-    return node.op.upper()
+    """An operator as the model spells it."""
+    return node.spelled
 
 
 def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
@@ -183,9 +179,10 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
     places: dict[str, int] = {}
     for number, part in enumerate(result.segments):
         places |= {node.name: number for node in part.segment.nodes}
-        legalized = form(part, Legalized)
-        for layer in legalized.layers:
-            layers[layer.origin].append(layer.kind)
+        runs = [(step.kind, step.name, step.origin) for step in form(part, Allocated).steps]
+        # Strips run a layer several times.
+        for kind, _, origin in dict.fromkeys(runs):
+            layers[origin].append(kind)
     reasons: dict[str, list[dict[str, str]]] = defaultdict(list)
     for reject in result.reasons:
         reasons[reject.where].append(
@@ -201,7 +198,7 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
             "layers": layers.get(node.name, []) if node.name in places else [],
             "reasons": reasons.get(title(node), []) if node.name not in places else [],
         }
-        for number, node in enumerate(result.graph.nodes())
+        for number, node in enumerate(result.operators)
     ]
 
 
