@@ -211,7 +211,7 @@ class Depthwise(Layer):
         return max(0, round_up(base + WORD - source.nbytes, WORD))
 
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
-        """Blocks of the patch; None if patches write over windows, or read those they write."""
+        """Blocks of the patch; None if it reads into the result, or writes beyond what is owned."""
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(result, Image)
         above = source.base + source.nbytes
