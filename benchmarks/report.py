@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.driver.fault_campaign import tables
 
-from benchmarks.conformance import explanation
+from benchmarks.conformance import OPERATORS, explanation
 from benchmarks.onnx_pages import nodes_table, rules_table
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
@@ -212,6 +212,8 @@ def conformance(results: Json) -> str:
     text += _table((*header, "why"), rows)
     text += "\n## Models that equal LiteRT\n\n"
     text += _table(header, _merged([_row(entry) for entry in entries if not _differs(entry)]))
+    text += "\n## Operators that LiteRT computes in another way\n\n"
+    text += _table(("operator", "here", "LiteRT"), [*OPERATORS])
     for entry in others:
         reason = entry.get("skipped") or entry.get("failure")
         text += f"\n`{entry['model']}` is not compared: {reason}.\n"

@@ -31,6 +31,7 @@ from fitzroy.compiler.ops.shape import (
     normalized_axis,
     static,
 )
+from fitzroy.compiler.ops.tflite_options import output_type
 from fitzroy.formats import tflite
 from fitzroy.hw_models.numerics import Arithmetic
 
@@ -570,6 +571,10 @@ class ShapeOf(OfShape):
 
     def _value(self, call: Call) -> Array:
         return np.array(call.type().shape, np.int64)
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        output_type(options.out_type, call)
+        return Imported(self.attributes())
 
     def to_tflite(self, call: Call) -> Exported:
         codes = tflite.TENSOR_TYPES

@@ -17,6 +17,9 @@ from fitzroy.compiler.ops import (
     reduction,
     resize,
     shape,
+    spectral,
+    suppression,
+    unpooling,
 )
 from fitzroy.compiler.ops.definition import CUSTOM, OPS, TFLITE, attributes_of
 
@@ -41,4 +44,7 @@ __all__ = [
     "reduction",
     "resize",
     "shape",
+    "spectral",
+    "suppression",
+    "unpooling",
 ]

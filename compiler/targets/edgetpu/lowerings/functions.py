@@ -210,9 +210,6 @@ _SLACK = 0.02
 
 def _function(legalizer: Legalizer, call: Call) -> None:
     node = call.node
-    for value in (call.operand(0), call.result):
-        if value.type.quantization is None or value.type.dtype not in (DType.INT8, DType.UINT8):
-            raise UnsupportedError(f"{node.op} {node.name!r}: {value.type} is not 8-bit quantized")
     wanted = codes(call)
     fit = fitted(wanted, unsigned_zero_point(call.type()), unsigned_zero_point(call.result.type))
     if fit is None:
