@@ -326,13 +326,6 @@ class LSTMKernelType(IntEnum):
     BASIC = 1
 
 
-class DimensionType(IntEnum):
-    """How a dimension of a sparse tensor is stored."""
-
-    DENSE = 0
-    SPARSE_CSR = 1
-
-
 class CombinerType(IntEnum):
     """How EMBEDDING_LOOKUP_SPARSE combines rows."""
 
@@ -1360,53 +1353,6 @@ class QuantizationParameters(Table):
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Int32Vector(Table):
-    """Indices of a sparse tensor, as int32."""
-
-    values: Array | None = vector("i4")
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class Uint16Vector(Table):
-    """Indices of a sparse tensor, as uint16."""
-
-    values: Array | None = vector("u2")
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class Uint8Vector(Table):
-    """Indices of a sparse tensor, as uint8."""
-
-    values: Array | None = vector("u1")
-
-
-SparseIndices = Int32Vector | Uint16Vector | Uint8Vector
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class DimensionMetadata(Table):
-    """Storage of one dimension of a sparse tensor."""
-
-    format: int = scalar("i1")
-    dense_size: int = scalar("i4")
-    array_segments: SparseIndices | UnknownMember | None = union(
-        (Int32Vector, Uint16Vector, Uint8Vector), opaque=True
-    )
-    array_indices: SparseIndices | UnknownMember | None = union(
-        (Int32Vector, Uint16Vector, Uint8Vector), opaque=True
-    )
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class SparsityParameters(Table):
-    """Storage of a sparse tensor."""
-
-    traversal_order: Array | None = vector("i4")
-    block_map: Array | None = vector("i4")
-    dim_metadata: list[DimensionMetadata] | None = tables(DimensionMetadata)
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
 class VariantSubType(Table):
     """Type of what a VARIANT tensor holds."""
 
@@ -1425,7 +1371,7 @@ class Tensor(Table):
     name: str | None = string()
     quantization: QuantizationParameters | None = table(QuantizationParameters)
     is_variable: bool = scalar("?")
-    sparsity: SparsityParameters | None = table(SparsityParameters)
+    sparsity: sparse.SparsityParameters | None = table(sparse.SparsityParameters)
     shape_signature: Array | None = vector("i4")
     has_rank: bool = scalar("?")
     variant_tensors: list[VariantSubType] | None = tables(VariantSubType)
@@ -1754,20 +1700,14 @@ def _unions_of(tensor: Tensor) -> Iterator[object]:
 # --- typed access --------------------------------------------------------------------------------
 
 
-def builtin_code(code: OperatorCode) -> BuiltinOperator:
-    """The builtin operator that a code stands for: the greater of its two fields.
+def builtin_number(code: OperatorCode) -> int:
+    """The number of the builtin operator that a code stands for: the greater of its two fields."""
+    return max(code.builtin_code, code.deprecated_builtin_code)
 
-    Raises:
-        UnsupportedError: an operator that the schema here does not know.
-    """
-    number = max(code.builtin_code, code.deprecated_builtin_code)
-    try:
-        return BuiltinOperator(number)
-    except ValueError:
-        raise UnsupportedError(
-            f"builtin operator {number} is unknown",
-            hint=f"operators up to {max(BuiltinOperator)} are known",
-        ) from None
+
+def is_custom(code: OperatorCode) -> bool:
+    """Whether an operator code is that of a custom operator."""
+    return builtin_number(code) == BuiltinOperator.CUSTOM
 
 
 def operator_code(code: BuiltinOperator, *, version: int = 1) -> OperatorCode:
@@ -1780,12 +1720,18 @@ def operator_code(code: BuiltinOperator, *, version: int = 1) -> OperatorCode:
 def operator_name(model: Model, operator: Operator) -> str:
     """The operator's name in the schema; for a custom operator, its own name.
 
-    Raises:
-        UnsupportedError: an operator that the schema here does not know.
+    An operator that the schema here does not know is named by its number.
     """
-    code = (model.operator_codes or [])[operator.opcode_index]
-    builtin = builtin_code(code)
-    return code.custom_code or "CUSTOM" if builtin is BuiltinOperator.CUSTOM else builtin.name
+    return code_name((model.operator_codes or [])[operator.opcode_index])
+
+
+def code_name(code: OperatorCode) -> str:
+    """What an operator code stands for, as `operator_name` spells it."""
+    if is_custom(code):
+        return code.custom_code or BuiltinOperator.CUSTOM.name
+    number = builtin_number(code)
+    known = number in {item.value for item in BuiltinOperator}
+    return BuiltinOperator(number).name if known else f"BUILTIN_{number}"
 
 
 def dtype_of(tensor: Tensor) -> DType:

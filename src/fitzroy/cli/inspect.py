@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from fitzroy.base.files import read_file
+from fitzroy.cli.describe import quantization_text, tensor_type
 from fitzroy.cli.help import Json, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, size
 from fitzroy.formats.detect import FileKind
@@ -114,23 +116,6 @@ def _kind(document: Document) -> str:
 # --- parts ---------------------------------------------------------------------------------------
 
 
-def tensor_type(tensor: Document | None) -> str:
-    """Element type and shape of a described tensor."""
-    if tensor is None:
-        return "-"
-    return f"{tensor['dtype']}[{','.join(map(str, tensor['shape']))}]"
-
-
-def quantization_text(tensor: Document) -> str:
-    """Quantization of a described tensor; empty if it has none."""
-    q = tensor.get("quantization")
-    if q is None:
-        return ""
-    if q["axis"] is not None:
-        return f"{len(q['scale'])} scales along axis {q['axis']}"
-    return f"scale {q['scale'][0]:.7g}, zero point {q['zero_point'][0]}"
-
-
 def _shape(tensor: Document | None) -> str:
     return "-" if tensor is None else f"[{','.join(map(str, tensor['shape']))}]"
 
@@ -169,6 +154,15 @@ def _operators(terminal: Terminal, operators: Sequence[Document]) -> None:
     terminal.table(_OPERATORS, rows)
 
 
+def _opaque(terminal: Terminal, operators: Sequence[Document]) -> None:
+    """What no class stands for, with the reason, once per kind of operator."""
+    reasons = Counter((item["op"], item["opaque"]) for item in operators if "opaque" in item)
+    if reasons:
+        terminal.heading("opaque operators, which LiteRT computes")
+    for (name, why), number in reasons.items():
+        terminal.line(f"{name} ×{number}: {why}" if number > 1 else f"{name}: {why}")
+
+
 def _model(terminal: Terminal, document: Document) -> None:
     subgraphs = document.get("subgraphs", ())
     for number, subgraph in enumerate(subgraphs):
@@ -180,6 +174,7 @@ def _model(terminal: Terminal, document: Document) -> None:
         terminal.line(counts_text(subgraph["histogram"]))
         terminal.line()
         _operators(terminal, subgraph["operators"])
+        _opaque(terminal, subgraph["operators"])
         terminal.line()
         constants = subgraph["constants"]
         terminal.line(

@@ -10,6 +10,7 @@ from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.targets.edgetpu.layers.conditions import demand
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.parameters.operands import FilterOperand, operands
@@ -107,7 +108,9 @@ class Legalizer:
         """
         for node in self.graph.nodes():
             if node.op not in RULES:
-                raise UnsupportedError(f"{node.op} {node.name!r} has no lowering for the Edge TPU")
+                raise UnsupportedError(
+                    f"{node.spelled} {node.name!r} has no lowering for the Edge TPU"
+                )
             self.legalize(node)
 
     def legalize(self, node: Node) -> None:
@@ -129,6 +132,7 @@ class Legalizer:
             UnsupportedError: the rule refuses it.
         """
         call, before = Call.of(self.graph, node), len(self.layers)
+        demand(call)
         if not any(attempt(self, call) for attempt in _FIRST):
             RULES[node.op](self, call)
         self.layers[:] = [

@@ -11,7 +11,7 @@ larger ones take more rows of wide memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -20,13 +20,14 @@ import numpy as np
 from fitzroy.base.errors import InternalError, UnsupportedError
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Value
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, Reference
 from fitzroy.compiler.targets.edgetpu.kernels.contraction import Contraction, Lanes
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import produce
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import Vectors, WeightStream
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     PHASE_CYCLES,
@@ -506,6 +507,19 @@ def _dense_options(legalizer: Legalizer, call: Call) -> list[Option]:
     return [option for option in found if option.held <= MOST_STAGED[0]]
 
 
+@requires("depthwise_conv_2d")
+def _lanes(call: Call) -> Iterator[Reject]:
+    """The lanes of a tile are for few results of each channel."""
+    depth, channels = call.type(0).shape[3], call.type(1).shape[3]
+    multiplier = channels // depth
+    if depth > 1 and multiplier > GROUPS:
+        yield refused(
+            call,
+            f"makes {multiplier} channels of each; the lanes of a tile are for up to {GROUPS}",
+            "split it by channels",
+        )
+
+
 @legalizes("depthwise_conv_2d")
 def _depthwise(legalizer: Legalizer, call: Call) -> None:
     depth, weights = call.type(0).shape[3], call.operand(1)
@@ -514,13 +528,6 @@ def _depthwise(legalizer: Legalizer, call: Call) -> None:
         # With a single input channel it is an ordinary convolution.
         _convolution(legalizer, call)
         return
-    multiplier = channels // depth
-    if multiplier > GROUPS:
-        raise UnsupportedError(
-            f"depthwise convolution {call.node.name!r} makes {multiplier} channels of each; the "
-            f"lanes of a tile are for up to {GROUPS}",
-            hint="split it by channels",
-        )
     kernel, zero_points = _unsigned(weights)
     prefix, vectors = _vectors(call, zero_points)
     margin = legalizer.padding_of(call.node.inputs[0] or "")

@@ -11,20 +11,20 @@ a pixel, and 64 times these, are multiplied.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
-from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import PLAIN, QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import pack
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
@@ -385,15 +385,18 @@ class _Strips:
         )  # fmt: skip
 
 
+@requires("l2_normalization")
+def _summed(call: Call) -> Iterator[Reject]:
+    """The squares of all channels are summed at a time."""
+    channels = call.type().shape[-1]
+    if channels > _MOST_CHANNELS:
+        yield refused(call, f"of {channels} channels: at most {_MOST_CHANNELS} are summed")
+
+
 @legalizes("l2_normalization")
 def _l2_normalization(legalizer: Legalizer, call: Call) -> None:
     before, after = call.type(), call.result.type
     channels = before.shape[-1]
-    if channels > _MOST_CHANNELS:
-        raise UnsupportedError(
-            f"l2_normalization {call.node.name!r} of {channels} channels: "
-            f"at most {_MOST_CHANNELS} are summed"
-        )
     source = as_positions(legalizer, call.node.inputs[0] or "", channels)
     # A unit of the operand's scale cancels: it is that of the length, too.
     stage = replace(copy_stage(after, after), a_zero_point=_CENTRE, c_zero_point=OFFSET)

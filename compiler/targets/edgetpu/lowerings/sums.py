@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import DType, TensorType
+from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
@@ -210,15 +210,6 @@ _FIRST: Row = (1,) * WORD
 # --- rules ---------------------------------------------------------------------------------------
 
 
-def _checked(call: Call) -> None:
-    for value in (call.operand(0), call.operand(1), call.result):
-        type = value.type
-        if type.quantization is None or type.dtype not in (DType.INT8, DType.UINT8):
-            raise UnsupportedError(
-                f"{call.node.name!r}: {value.name!r} is {type}, not 8-bit quantized"
-            )
-
-
 def _in_blocks(legalizer: Legalizer, call: Call) -> bool:
     """Whether the result and all operands that are computed are vectors of one size."""
     size, shape = call.result.type.size, call.result.type.shape
@@ -258,7 +249,6 @@ def elementwise(op: str) -> Callable[[Rule], Rule]:
 
     def declare(rule: Rule) -> Rule:
         def run(legalizer: Legalizer, call: Call) -> None:
-            _checked(call)
             if _deep(call):
                 _of_vectors(legalizer, call)
                 return

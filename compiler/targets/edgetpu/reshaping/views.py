@@ -8,14 +8,16 @@ the heads of detectors end, of several scales. Operators of single elements work
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     IMAGE_RANK,
     RULES,
@@ -88,12 +90,18 @@ def apply_to_parts(legalizer: Legalizer, call: Call) -> bool:
     return True
 
 
+@requires("reshape")
+def _same_numbers(call: Call) -> Iterator[Reject]:
+    """Elements stay as they are."""
+    before, after = call.type(), call.result.type
+    if (before.dtype, before.quantization) != (after.dtype, after.quantization):
+        yield refused(call, f"changes {before} to {after}", "requantize before it")
+
+
 @legalizes("reshape")
 def _reshape(legalizer: Legalizer, call: Call) -> None:
     source, result = call.node.inputs[0] or "", call.node.outputs[0]
-    before, after = call.type(), call.result.type
-    if (before.dtype, before.quantization) != (after.dtype, after.quantization):
-        raise UnsupportedError(f"reshape {call.node.name!r} changes the quantization")
+    after = call.result.type
     parts = legalizer.parts(source)
     if len(parts) == 1 and _same(legalizer, parts[0], result, after):
         legalizer.aliases[result] = parts[0]
