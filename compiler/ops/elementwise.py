@@ -71,10 +71,12 @@ class Unary(Operator):
 
     Class attributes:
         keeps_type: whether TFLite's kernel gives the operand's type, whatever the file says.
+        smooth: whether small changes of the number make small ones of the result.
     """
 
     elementwise = True
     keeps_type: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
 
     def parameters(self, call: Call) -> dict[str, float]:
         """Parameters of the function, by the names of `numerics.unary`."""
@@ -116,6 +118,7 @@ class Ceil(Unary):
 
     name = "ceil"
     tflite = ("CEIL",)
+    smooth = False
 
 
 @define
@@ -124,6 +127,7 @@ class Floor(Unary):
 
     name = "floor"
     tflite = ("FLOOR",)
+    smooth = False
 
 
 @define

@@ -427,7 +427,7 @@ def test_stale_metadata_is_a_remark() -> None:
 def examples() -> list[File]:
     """Models with these features, for tests that change bytes of them."""
     sparse_weights = File()
-    sparsity, values = sparse(np.eye(8, dtype=np.float32), (0, 1, 2, 3), {1}, {0: 4, 1: 2})
+    sparsity, values = sparsely(np.eye(8, dtype=np.float32), (0, 1, 2, 3), {1}, {0: 4, 1: 2})
     stored = sparse_weights.tensor(FLOAT, (8, 8), values, sparsity=sparsity)
     x, y = (sparse_weights.tensor(FLOAT, (2, 8)) for _ in range(2))
     weights = sparse_weights.tensor(FLOAT, (8, 8))

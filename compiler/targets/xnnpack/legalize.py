@@ -15,9 +15,10 @@ import numpy as np
 
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes
-from fitzroy.compiler.ops.definition import OPS, Call
-from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes, reals
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes, Unary, reals
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import AveragePool2D, PoolAttributes, mean_filter
@@ -442,10 +443,8 @@ def _stacked(r: Rewriter, first: int, cells: int) -> Array:
     return np.concatenate(parts)
 
 
-_UNARY = (
-    "abs", "ceil", "floor", "negate", "square", "sqrt", "rsqrt", "exp", "log", "sin", "cos",
-    "tanh", "sigmoid", "hardswish", "gelu", "elu",
-)  # fmt: skip
+_UNARY = [name for name, operator in OPS.items() if isinstance(operator, Unary)]
+"""Functions of one number; those with a rule of their own follow."""
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_UNARY, unary),
