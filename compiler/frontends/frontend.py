@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import ClassVar
 
@@ -75,9 +76,11 @@ class Frontend(ABC):
 
 def _own() -> Iterator[tuple[str, str]]:
     """Ours: NAME.py of this folder, or NAME/frontend.py, has a class NameFrontend."""
+    folders = [Path(folder) for folder in frontends.__path__]
     for item in iter_modules(frontends.__path__):
         module = f"{frontends.__name__}.{item.name}" + (".frontend" if item.ispkg else "")
-        if module != __name__:
+        shared = item.ispkg and not any((f / item.name / "frontend.py").exists() for f in folders)
+        if module != __name__ and not shared:
             yield item.name, f"{module}:{item.name.capitalize()}Frontend"
 
 
