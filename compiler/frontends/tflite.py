@@ -14,8 +14,8 @@ from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, InternalError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.frontend import PLAINLY, Frontend, Reading
-from fitzroy.compiler.frontends.structs import ALIASES
-from fitzroy.compiler.frontends.variables import Variables, same_type
+from fitzroy.compiler.frontends.shared.structs import ALIASES
+from fitzroy.compiler.frontends.shared.variables import Variables, same_type
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.definition import (

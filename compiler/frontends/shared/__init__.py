@@ -1,0 +1,1 @@
+"""What frontends have in common with one another; no frontend itself."""
