@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Literal
@@ -13,6 +13,7 @@ from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.canonicalize import (
     DeadCode,
@@ -189,8 +190,16 @@ def quantize_model(
 
 
 def prepared(graph: Graph) -> Graph:
-    """A graph whose weights are constants, as files with float16 weights have them not."""
-    return run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
+    """A graph whose weights are constants, as files with float16 weights have them not.
+
+    Squares, for which TFLite has no 8-bit kernel, become products.
+    """
+    result = run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
+    for node in result.nodes():
+        if node.op == "square" and touches_reals(result, node):
+            inputs = (node.inputs[0], node.inputs[0])
+            result.update(replace(node, op="mul", inputs=inputs, attributes=ActivationAttributes()))
+    return result
 
 
 def demand_float(graph: Graph) -> None:
