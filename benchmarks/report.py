@@ -9,7 +9,7 @@ from typing import Any
 from tests.driver.fault_campaign import tables
 
 from benchmarks.conformance import OPERATORS, explanation
-from benchmarks.onnx_pages import nodes_table, rules_table
+from benchmarks.onnx_pages import models_table, nodes_table, rules_table
 from benchmarks.quantization_pages import accuracy_table, cost_text, score_table
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
@@ -876,10 +876,11 @@ def _mebibytes(count: int) -> str:
     return f"{count / 2**20:.1f} MiB"
 
 
-def onnx(nodes: Json) -> str:
+def onnx(nodes: Json, models: Json) -> str:
     """The page of the ONNX frontend with its tables."""
     path = _DOCS / "onnx.md"
     path.write_text(_renewed("onnx.md", rules_table(), "rules"))
+    path.write_text(_renewed("onnx.md", models_table(models), "models"))
     return _renewed("onnx.md", nodes_table(nodes), "nodes")
 
 
@@ -900,7 +901,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "driver.md": (driver, ("driver",)),
     "fault_campaign.md": (fault_campaign, ("faults",)),
     "modules.md": (modules, ("modules",)),
-    "onnx.md": (onnx, ("onnx_nodes",)),
+    "onnx.md": (onnx, ("onnx_nodes", "onnx_models")),
     "quantization.md": (quantization, ("quantization",)),
     "robustness.md": (robustness, ("fuzz",)),
 }

@@ -1,6 +1,6 @@
 """Sparse constants of TFLite models: from stored elements to dense arrays.
 
-A tensor is cut into blocks along some dimensions; the dimensions, and behind them those of a block,
+A tensor is cut into blocks along some dimensions; the dimensions, and after them those of a block,
 are the levels of a tree in a given order. A dense level has every index; a compressed one lists
 those that are there, as segments of a list for every node above.
 
@@ -10,7 +10,8 @@ Facts: the published TFLite schema, after *The tensor algebra compiler* (Kjolsta
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +19,63 @@ import numpy.typing as npt
 from fitzroy.base import budget
 from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.base.types import Array
-from fitzroy.formats.flat import UnknownMember, ints
-
-if TYPE_CHECKING:
-    from fitzroy.formats.tflite import DimensionMetadata, SparseIndices, SparsityParameters
+from fitzroy.formats.flat import Table, UnknownMember, ints, scalar, tables, union, vector
 
 Indices = npt.NDArray[np.int64]
-_DENSE, _COMPRESSED = 0, 1
+
+
+class DimensionType(IntEnum):
+    """How a dimension of a sparse tensor is stored."""
+
+    DENSE = 0
+    SPARSE_CSR = 1
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Int32Vector(Table):
+    """Indices of a sparse tensor, as int32."""
+
+    values: Array | None = vector("i4")
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Uint16Vector(Table):
+    """Indices of a sparse tensor, as uint16."""
+
+    values: Array | None = vector("u2")
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Uint8Vector(Table):
+    """Indices of a sparse tensor, as uint8."""
+
+    values: Array | None = vector("u1")
+
+
+SparseIndices = Int32Vector | Uint16Vector | Uint8Vector
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class DimensionMetadata(Table):
+    """Storage of one dimension of a sparse tensor."""
+
+    format: int = scalar("i1")
+    dense_size: int = scalar("i4")
+    array_segments: SparseIndices | UnknownMember | None = union(
+        (Int32Vector, Uint16Vector, Uint8Vector), opaque=True
+    )
+    array_indices: SparseIndices | UnknownMember | None = union(
+        (Int32Vector, Uint16Vector, Uint8Vector), opaque=True
+    )
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class SparsityParameters(Table):
+    """Storage of a sparse tensor."""
+
+    traversal_order: Array | None = vector("i4")
+    block_map: Array | None = vector("i4")
+    dim_metadata: list[DimensionMetadata] | None = tables(DimensionMetadata)
 
 
 def dense(
@@ -64,11 +115,11 @@ class _Tree:
         return FormatError(f"sparse data: {what}", path=self.path, table=f"Tensor {self.name!r}")
 
     def extents(self) -> list[int]:
-        """Extents of dimensions in blocks, and behind them those of a block."""
+        """Extents of dimensions in blocks, and after them those of a block."""
         inner = []
         for place in range(len(self.blocks)):
             level = self.levels[self.order.index(len(self.shape) + place)]
-            if level.format != _DENSE or level.dense_size < 1:
+            if level.format != DimensionType.DENSE or level.dense_size < 1:
                 raise self.malformed(f"blocks of {level.dense_size}")
             inner.append(level.dense_size)
         outer = list(self.shape)
@@ -106,13 +157,13 @@ class _Tree:
         self, level: DimensionMetadata, nodes: int, extent: int, most: int
     ) -> tuple[Indices, Indices]:
         """The parent and the index of every node of a level."""
-        if level.format == _DENSE:
+        if level.format == DimensionType.DENSE:
             if level.dense_size != extent:
                 raise self.malformed(f"{level.dense_size} indices of {extent}")
             if nodes * extent > most:
                 raise self.malformed(f"{nodes * extent} places, of which the file lists {most}")
             return np.repeat(np.arange(nodes), extent), np.tile(np.arange(extent), nodes)
-        if level.format != _COMPRESSED:
+        if level.format != DimensionType.SPARSE_CSR:
             raise self.malformed(f"a level of format {level.format}")
         segments, indices = self.stored(level.array_segments), self.stored(level.array_indices)
         counts = np.diff(segments)

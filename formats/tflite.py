@@ -326,13 +326,6 @@ class LSTMKernelType(IntEnum):
     BASIC = 1
 
 
-class DimensionType(IntEnum):
-    """How a dimension of a sparse tensor is stored."""
-
-    DENSE = 0
-    SPARSE_CSR = 1
-
-
 class CombinerType(IntEnum):
     """How EMBEDDING_LOOKUP_SPARSE combines rows."""
 
@@ -1360,53 +1353,6 @@ class QuantizationParameters(Table):
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Int32Vector(Table):
-    """Indices of a sparse tensor, as int32."""
-
-    values: Array | None = vector("i4")
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class Uint16Vector(Table):
-    """Indices of a sparse tensor, as uint16."""
-
-    values: Array | None = vector("u2")
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class Uint8Vector(Table):
-    """Indices of a sparse tensor, as uint8."""
-
-    values: Array | None = vector("u1")
-
-
-SparseIndices = Int32Vector | Uint16Vector | Uint8Vector
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class DimensionMetadata(Table):
-    """Storage of one dimension of a sparse tensor."""
-
-    format: int = scalar("i1")
-    dense_size: int = scalar("i4")
-    array_segments: SparseIndices | UnknownMember | None = union(
-        (Int32Vector, Uint16Vector, Uint8Vector), opaque=True
-    )
-    array_indices: SparseIndices | UnknownMember | None = union(
-        (Int32Vector, Uint16Vector, Uint8Vector), opaque=True
-    )
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class SparsityParameters(Table):
-    """Storage of a sparse tensor."""
-
-    traversal_order: Array | None = vector("i4")
-    block_map: Array | None = vector("i4")
-    dim_metadata: list[DimensionMetadata] | None = tables(DimensionMetadata)
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
 class VariantSubType(Table):
     """Type of what a VARIANT tensor holds."""
 
@@ -1425,7 +1371,7 @@ class Tensor(Table):
     name: str | None = string()
     quantization: QuantizationParameters | None = table(QuantizationParameters)
     is_variable: bool = scalar("?")
-    sparsity: SparsityParameters | None = table(SparsityParameters)
+    sparsity: sparse.SparsityParameters | None = table(sparse.SparsityParameters)
     shape_signature: Array | None = vector("i4")
     has_rank: bool = scalar("?")
     variant_tensors: list[VariantSubType] | None = tables(VariantSubType)

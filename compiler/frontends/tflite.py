@@ -11,7 +11,7 @@ import numpy as np
 
 from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
-from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
+from fitzroy.base.errors import FormatError, InternalError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.frontend import PLAINLY, Frontend, Reading
 from fitzroy.compiler.frontends.structs import ALIASES
@@ -326,7 +326,11 @@ class _Importer:
         graph = self.result
         # Checked before it becomes part of the graph, so that one bad operator is one diagnostic.
         check(graph, node)
-        found = known_results(graph, node)
+        try:
+            found = known_results(graph, node)
+        except UsageError as error:
+            # Constants that the operator does not take, such as a divisor of zero.
+            raise TypeRuleError(error.what) from None
         if found is None:
             graph.add_node(node)
             return
@@ -341,7 +345,7 @@ class _Importer:
         try:
             read = ALIASES[name][1] if name in ALIASES else partial(known.from_tflite, name)
             imported = read(options, call)
-        except (AttributeError, IndexError, ValueError) as error:
+        except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:
             # Options of another operator's type, or parameters of the wrong length.
             raise TypeRuleError(f"options or parameters do not fit {name}: {error}") from None
         operands = tuple(

@@ -111,8 +111,14 @@ class Call:
         return self.outputs[0]
 
     def constant(self, index: int) -> tuple[int, ...] | None:
-        """Elements of an integer operand that is known at compile time, flattened; else None."""
+        """Elements of an integer operand that is known at compile time, flattened; else None.
+
+        Raises:
+            TypeRuleError: it is constant, but no integers.
+        """
         value = self.operand(index)
+        if value.data is not None and value.data.dtype.kind not in "biu":
+            raise TypeRuleError(f"operand {index} is {value.type.dtype.value}, not integers")
         return None if value.data is None else tuple(int(x) for x in value.data.reshape(-1))
 
 

@@ -71,10 +71,12 @@ class Unary(Operator):
 
     Class attributes:
         keeps_type: whether TFLite's kernel gives the operand's type, whatever the file says.
+        smooth: whether small changes of the number make small ones of the result.
     """
 
     elementwise = True
     keeps_type: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
 
     def parameters(self, call: Call) -> dict[str, float]:
         """Parameters of the function, by the names of `numerics.unary`."""
@@ -116,6 +118,7 @@ class Ceil(Unary):
 
     name = "ceil"
     tflite = ("CEIL",)
+    smooth = False
 
 
 @define
@@ -124,6 +127,7 @@ class Floor(Unary):
 
     name = "floor"
     tflite = ("FLOOR",)
+    smooth = False
 
 
 @define
@@ -504,7 +508,8 @@ class Binary(Operator):
     options: ClassVar[str | None] = None
 
     def infer(self, call: Call) -> Sequence[Expected]:
-        demand(call.type(0).dtype is not DType.BOOL, "operands are booleans")
+        for none in (DType.BOOL, DType.COMPLEX64):
+            demand(call.type(0).dtype is not none, f"operands are {none.value}")
         if self.kernel not in _PLAIN:
             real(call.type(0))
         demand(

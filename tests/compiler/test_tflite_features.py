@@ -17,7 +17,7 @@ from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.driver.runtime.litert import LiteRtModel
-from fitzroy.formats import tflite
+from fitzroy.formats import sparse, tflite
 from fitzroy.hw_models.numerics import Arithmetic
 
 FLOAT, HALF, INT32, INT8, BOOL, RESOURCE, INT16 = (
@@ -120,9 +120,9 @@ def judged(file: File, *inputs: Array, tolerance: float = 1e-5) -> Graph:
 # --- sparse weights ------------------------------------------------------------------------------
 
 
-def sparse(
+def sparsely(
     dense: Array, order: tuple[int, ...], compressed: set[int], blocks: dict[int, int]
-) -> tuple[tflite.SparsityParameters, Array]:
+) -> tuple[sparse.SparsityParameters, Array]:
     """A dense array in the sparse form: levels in `order`, some of them compressed."""
     split: list[int] = []
     for axis, extent in enumerate(dense.shape):
@@ -131,12 +131,12 @@ def sparse(
     inner = [places[axis] + 1 for axis in blocks]
     levels = dense.reshape(split).transpose([*places, *inner])
     tree = levels.transpose(order)
-    metadata: list[tflite.DimensionMetadata] = []
+    metadata: list[sparse.DimensionMetadata] = []
     nodes: list[tuple[int, ...]] = [()]
     for axis in order:
         extent = levels.shape[axis]
         if axis not in compressed:
-            metadata.append(tflite.DimensionMetadata(format=0, dense_size=extent))
+            metadata.append(sparse.DimensionMetadata(format=0, dense_size=extent))
             nodes = [(*node, index) for node in nodes for index in range(extent)]
             continue
         segments, indices, children = [0], [], []
@@ -147,16 +147,16 @@ def sparse(
                     children.append((*node, index))
             segments.append(len(indices))
         metadata.append(
-            tflite.DimensionMetadata(
+            sparse.DimensionMetadata(
                 format=1,
-                array_segments=tflite.Int32Vector(values=np.array(segments, np.int32)),
-                array_indices=tflite.Uint8Vector(values=np.array(indices, np.uint8)),
+                array_segments=sparse.Int32Vector(values=np.array(segments, np.int32)),
+                array_indices=sparse.Uint8Vector(values=np.array(indices, np.uint8)),
             )
         )
         nodes = children
     values = np.array([tree[node] for node in nodes], dense.dtype)
     return (
-        tflite.SparsityParameters(
+        sparse.SparsityParameters(
             traversal_order=np.array(order, np.int32),
             block_map=np.array(list(blocks), np.int32),
             dim_metadata=metadata,
@@ -182,7 +182,7 @@ def test_sparse_weights_are_what_litert_makes_of_them(form: int, kind: str) -> N
     rng = np.random.default_rng(form)
     dense = rng.integers(-9, 9, shape).astype(kind)
     dense[rng.integers(0, 2, shape).astype(bool)] = 0
-    sparsity, values = sparse(dense, order, compressed, blocks)
+    sparsity, values = sparsely(dense, order, compressed, blocks)
     file = File()
     type = {"float32": FLOAT, "float16": HALF, "int8": INT8}[kind]
     stored = file.tensor(type, shape, values, sparsity=sparsity)
@@ -202,7 +202,7 @@ def test_sparse_weights_are_what_litert_makes_of_them(form: int, kind: str) -> N
 
 def test_sparse_data_that_does_not_fit_is_refused() -> None:
     dense = np.array([[1, 0, 2], [0, 3, 0]], np.float32)
-    sparsity, values = sparse(dense, (0, 1), {1}, {})
+    sparsity, values = sparsely(dense, (0, 1), {1}, {})
     assert sparsity.dim_metadata is not None
     broken: list[tuple[str, dict[str, Any], Array]] = [
         ("places", {}, values[:2]),
@@ -321,8 +321,8 @@ def test_a_variable_that_nothing_assigns_is_named() -> None:
     assert "'total' is read before" in caught.value.rejects[0].what
 
 
-@pytest.mark.parametrize("condition", [False, True])
-def test_branches_with_a_constant_condition_are_taken(condition: bool) -> None:
+def branching(*, condition: bool) -> File:
+    """A model that gives absolute values, or negated ones."""
     file = File()
     x, y = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
     flag = file.tensor(BOOL, (), np.array(condition))
@@ -334,7 +334,12 @@ def test_branches_with_a_constant_condition_are_taken(condition: bool) -> None:
         a, b = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
         file.operator(name, [a], [b])
         file.border([a], [b])
-    graph = judged(file, np.array([-1, 2, -3], np.float32))
+    return file
+
+
+@pytest.mark.parametrize("condition", [False, True])
+def test_branches_with_a_constant_condition_are_taken(condition: bool) -> None:
+    graph = judged(branching(condition=condition), np.array([-1, 2, -3], np.float32))
     assert [node.op for node in graph.nodes()] == ["abs" if condition else "negate"]
 
 
@@ -359,8 +364,8 @@ SLICES: list[tuple[list[int], list[int], list[int], dict[str, Any], tuple[int, .
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", range(len(SLICES)))
-def test_slices_drop_and_add_dimensions_as_litert_does(row: int) -> None:
+def sliced(row: int) -> File:
+    """A model that slices a tensor [2,3,4]."""
     begin, end, stride, masks, shape = SLICES[row]
     file = File()
     x, y = file.tensor(FLOAT, (2, 3, 4)), file.tensor(FLOAT, shape)
@@ -370,10 +375,16 @@ def test_slices_drop_and_add_dimensions_as_litert_does(row: int) -> None:
     options = tflite.StridedSliceOptions(**masks)
     file.operator("STRIDED_SLICE", [x, *parameters], [y], options)
     file.border([x], [y])
-    judged(file, np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    return file
 
 
-def test_shapes_that_a_file_leaves_open_follow_from_the_operators() -> None:
+@pytest.mark.parametrize("row", range(len(SLICES)))
+def test_slices_drop_and_add_dimensions_as_litert_does(row: int) -> None:
+    judged(sliced(row), np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+
+
+def opened() -> File:
+    """A model that computes the shape [-1,12] of what it gives."""
     file = File()
     x = file.tensor(FLOAT, (2, 3, 4))
     shape, rows = file.tensor(INT32, (3,)), file.tensor(INT32, ())
@@ -392,7 +403,11 @@ def test_shapes_that_a_file_leaves_open_follow_from_the_operators() -> None:
     z = file.tensor(FLOAT, (1, 1), shape_signature=np.array([-1, -1], np.int32))
     file.operator("NEG", [y], [z])
     file.border([x], [z])
-    graph = judged(file, np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    return file
+
+
+def test_shapes_that_a_file_leaves_open_follow_from_the_operators() -> None:
+    graph = judged(opened(), np.arange(24, dtype=np.float32).reshape(2, 3, 4))
     assert [node.op for node in graph.nodes()] == ["reshape", "negate"]
     assert graph.type(graph.outputs[0]).shape == (2, 12)
 
@@ -407,6 +422,21 @@ def test_stale_metadata_is_a_remark() -> None:
     (remark,) = graph.remarks
     assert remark.code == "stale-metadata"
     assert "'NORMALIZATION' names buffer 77 of 1" in remark.what
+
+
+def examples() -> list[File]:
+    """Models with these features, for tests that change bytes of them."""
+    sparse_weights = File()
+    sparsity, values = sparsely(np.eye(8, dtype=np.float32), (0, 1, 2, 3), {1}, {0: 4, 1: 2})
+    stored = sparse_weights.tensor(FLOAT, (8, 8), values, sparsity=sparsity)
+    x, y = (sparse_weights.tensor(FLOAT, (2, 8)) for _ in range(2))
+    weights = sparse_weights.tensor(FLOAT, (8, 8))
+    sparse_weights.operator("DENSIFY", [stored], [weights])
+    options = tflite.FullyConnectedOptions()
+    sparse_weights.operator("FULLY_CONNECTED", [x, weights, -1], [y], options)
+    sparse_weights.border([x], [y])
+    slices = [sliced(row) for row in range(len(SLICES))]
+    return [stateful(), branching(condition=True), opened(), sparse_weights, *slices]
 
 
 # --- custom operators of MediaPipe ---------------------------------------------------------------

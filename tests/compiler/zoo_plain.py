@@ -337,6 +337,22 @@ def _images(rng: np.random.Generator) -> Pairs:
         for op in ("real", "imaginary", "complex_abs"):
             graph.outputs.append(graph.emit(op, ["y"], TensorType(half.shape, F32)))
         yield f"rfft2d-{len(extents)}", graph
+    for extents, columns in (((3, 1, 8), 8), ((2, 3, 6), 8), ((2, 1, 9), 8)):
+        half = TensorType((extents[0], 1, columns // 2 + 1), DType.COMPLEX64)
+        a_row = spectral.FourierAttributes((1, columns))
+        graph = single("rfft2d", [TensorType(extents, F32)], half, a_row)
+        flat = TensorType((extents[0], columns // 2 + 1), F32)
+        view = TensorType(flat.shape, DType.COMPLEX64)
+        spectrum = graph.emit("reshape", ["y"], view, shape.ReshapeAttributes(flat.shape))
+        graph.outputs = [
+            graph.emit(op, [spectrum], flat) for op in ("real", "imaginary", "complex_abs", "cast")
+        ]
+        yield f"rfft2d-row{extents[2]}", graph
+    grid = TensorType((5, 4), F32)
+    for rank, places in ((0, np.array(3)), (2, rng.integers(0, 4, (2, 3)))):
+        out = grid.with_shape((5, *places.shape))
+        a_grid = shape.GatherAttributes(1)
+        yield f"gather-rank{rank}", single("gather", [grid, places.astype(np.int32)], out, a_grid)
 
 
 def _boxes(rng: np.random.Generator) -> Pairs:

@@ -11,7 +11,7 @@ from tests.support import corpus_params, need, need_litert
 
 from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.base.types import DType, Quantization
-from fitzroy.formats import flat, tflite
+from fitzroy.formats import flat, sparse, tflite
 from fitzroy.formats.flat import Table, UnknownMember
 from fitzroy.formats.tflite import (
     Buffer,
@@ -394,7 +394,7 @@ def test_fields_are_where_litert_reads_them(cls: type[Table]) -> None:
     [
         tflite.TensorType, tflite.BuiltinOperator, tflite.ActivationFunctionType, tflite.Padding,
         tflite.MirrorPadMode, tflite.FullyConnectedOptionsWeightsFormat, tflite.LSTMKernelType,
-        tflite.DimensionType, tflite.CombinerType, tflite.LSHProjectionType,
+        sparse.DimensionType, tflite.CombinerType, tflite.LSHProjectionType,
         tflite.ReduceWindowFunction,
     ],
     ids=lambda item: item.__name__,

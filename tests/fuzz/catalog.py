@@ -7,6 +7,7 @@ from tests.fuzz import (
     chip,
     command_line,
     graphs,
+    onnx_models,
     seeds,
     sessions,
     stages,
@@ -20,6 +21,7 @@ from tests.fuzz.listings import listing_mutant
 from tests.fuzz.subject import Subject
 from tests.fuzz.tables import object_mutant, package_mutant, table_mutant, wrapped_mutant
 
+from fitzroy.compiler.frontends.onnx.reader import decode
 from fitzroy.execution import hosts
 from fitzroy.formats import (
     bundled,
@@ -55,6 +57,13 @@ SUBJECTS: dict[str, Subject] = {
         tflite.read_model,
         (FileKind.TFLITE,),
         lambda rng, seed, _: table_mutant(rng, seed),
+    ),
+    "onnx": Subject(
+        onnx_models.onnx_files,
+        onnx_models.onnx_target,
+        lambda data: decode(data, "seed.onnx"),
+        (FileKind.ONNX,),
+        onnx_models.onnx_mutant,
     ),
     "program": Subject(
         seeds.program_files,

@@ -486,7 +486,7 @@ def _spoken(target: str) -> str:
 
 
 def _show(terminal: Terminal, document: dict[str, Any]) -> None:
-    from fitzroy.cli.inspect import quantization_text, tensor_type
+    from fitzroy.cli.describe import quantization_text, tensor_type
 
     rows = []
     for side in ("inputs", "outputs"):

@@ -385,7 +385,7 @@ def warn_of_floats(terminal: Terminal, result: Quantized) -> None:
 
 
 def _show(terminal: Terminal, document: dict[str, Any]) -> None:
-    from fitzroy.cli.inspect import quantization_text, tensor_type
+    from fitzroy.cli.describe import quantization_text, tensor_type
 
     rows = []
     for side in ("inputs", "outputs"):

@@ -10,14 +10,10 @@ from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form
 from fitzroy.compiler.ir import Node, print_graph
 from fitzroy.compiler.partition import title
 from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
+from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
-from fitzroy.compiler.targets.edgetpu.program.stages import (
-    Allocated,
-    Legalized,
-    Parameters,
-    text,
-)
+from fitzroy.compiler.targets.edgetpu.program.stages import Parameters, text
 from fitzroy.execution.estimate import steps
 from fitzroy.formats.darwinn import Executable
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -183,9 +179,10 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
     places: dict[str, int] = {}
     for number, part in enumerate(result.segments):
         places |= {node.name: number for node in part.segment.nodes}
-        legalized = form(part, Legalized)
-        for layer in legalized.layers:
-            layers[layer.origin].append(layer.kind)
+        runs = [(step.kind, step.name, step.origin) for step in form(part, Allocated).steps]
+        # Strips run a layer several times.
+        for kind, _, origin in dict.fromkeys(runs):
+            layers[origin].append(kind)
     reasons: dict[str, list[dict[str, str]]] = defaultdict(list)
     for reject in result.reasons:
         reasons[reject.where].append(

@@ -28,11 +28,11 @@ from fitzroy.compiler.targets.edgetpu.fitting.wide import assigned
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
+from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.emission import emitted
 from fitzroy.compiler.targets.edgetpu.program.emitted import Outline
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lowerings
 from fitzroy.compiler.targets.edgetpu.program.stages import (
-    Allocated,
     Legalized,
     Parameters,
     Readable,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import TypeVar
 
 import pytest
@@ -12,12 +12,13 @@ from tests.compiler.edgetpu_models import random_model
 from fitzroy.base.errors import FormatError, InternalError
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.targets.edgetpu.fitting.wide import assigned
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted, Outline
-from fitzroy.compiler.targets.edgetpu.program.lower import lower
+from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
 from fitzroy.compiler.targets.edgetpu.program.stages import (
-    Allocated,
     Form,
     Legalized,
     Parameters,
@@ -54,6 +55,27 @@ def test_forms_come_in_order_and_keep_their_rules() -> None:
     for form in found:
         form.check()
         assert list(form.lines())
+
+
+def test_stages_hand_on_what_nothing_changes() -> None:
+    layered = legalized(small())
+    schedule = assigned(layered).schedule
+    step = schedule.steps[1]
+    values = [layered, schedule, step, step.layer, step.result, *schedule.tensors.values()]
+    for value in values:
+        for name in [field.name for field in fields(value)]:
+            with pytest.raises(FrozenInstanceError):
+                setattr(value, name, getattr(value, name))
+
+
+def test_a_program_leaves_its_layers_as_they_were() -> None:
+    """Two programs of the same layers, of which the first streams, are those of new layers."""
+    layered = legalized(small())
+    streamed = replace(layered, options=Options(parameter_rows=0))
+    for one in (streamed, layered, streamed):
+        again = replace(legalized(small()), options=one.options)
+        found, wanted = (text(Parameters.of(assigned(item)).lines()) for item in (one, again))
+        assert found == wanted
 
 
 READABLE: dict[str, type[Readable]] = {

@@ -1,7 +1,7 @@
 """Images that wait in the host's memory until they are read again.
 
 Skip connections over many layers, as those of U-Net, are too large to stay. They go to the host's
-scratch buffer when they are computed, and come back in front of the first layer behind the gap;
+scratch buffer when they are computed, and come back in front of the first layer after the gap;
 inputs are just taken from the host again.
 """
 
@@ -26,7 +26,7 @@ class _Gap:
         name: the image.
         maker: number of the layer that computes it.
         before: number of the last layer in front of the gap that uses it.
-        reader: number of the first layer behind the gap that reads it.
+        reader: number of the first layer after the gap that reads it.
         nbytes: bytes of every tile.
     """
 

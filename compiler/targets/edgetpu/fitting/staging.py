@@ -42,7 +42,7 @@ def choose_staging(
         steps: all steps of the program, whose tensors have addresses.
         cost: share of the cycles that published forms may cost.
         cycles: estimated cycles of depthwise convolutions, which count as well.
-        top: behind the last row of wide memory for data.
+        top: one past the last row of wide memory for data.
         room: rows of wide memory that weights of all input channels of a block may take.
     """
     runs: dict[Convolution, list[Step]] = {}
@@ -87,7 +87,7 @@ def _convolutions(step: Step) -> Iterable[Convolution]:
 
 
 def _ways(layer: Convolution, steps: Sequence[Step], top: int, room: int) -> list[_Way]:
-    """The ways that fit and differ."""
+    """The ways of staging that fit and differ in their instructions."""
     found: dict[object, _Way] = {}
     for staging in Staging:
         staged = replace(layer, staging=staging)
@@ -109,6 +109,6 @@ def _speed(way: _Way) -> tuple[float, int]:
 
 
 def _rate(now: _Way, way: _Way) -> float:
-    """Cycles that a way costs for each instruction that gets a published form."""
+    """Cycles that a way costs for each instruction that it gives a published form."""
     extra = way.cycles - now.cycles
     return extra / (now.novel - way.novel) if extra < math.inf else math.inf

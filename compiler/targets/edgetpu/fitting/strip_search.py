@@ -1,6 +1,6 @@
 """Which layers run in strips, and in how many: what costs fewest cycles of what fits.
 
-Segments may end behind any layer; the cheapest way to cut the layers is found by dynamic
+Segments may end after any layer; the cheapest way to cut the layers is found by dynamic
 programming. Strips of segments that end with the same layer differ in nothing but where they
 begin, so what a strip takes is found layer by layer from the last one on.
 """
@@ -214,7 +214,7 @@ class Search:
         return best
 
     def joins(self, number: int, end: int) -> bool:
-        """Whether a layer may belong to a segment: nobody behind it reads an image within."""
+        """Whether a layer may belong to a segment: nobody after it reads an image within."""
         layer = self.layered.layers[number]
         if not layer.strips or layer.makes_vector:
             return False
@@ -306,7 +306,7 @@ class Search:
         return replace(segment, strips=high)
 
     def around(self, first: int, end: int) -> _Around:
-        """What lives during a segment and is none of its intermediate images."""
+        """Tensors that live during a segment, without its intermediate images."""
         if (first, end) not in self._around:
             self._around[first, end] = self._surroundings(first, end)
         return self._around[first, end]
@@ -343,7 +343,7 @@ class Search:
         return _Around(tensors, nbytes, least, source.name)
 
     def shared(self, segment: Segment) -> int:
-        """Bytes of what lives during a segment if its result lies over what it reads."""
+        """Bytes of the tensors that live during a segment whose result lies over what it reads."""
         if segment not in self._shared:
             around = self.around(segment.first, segment.end)
             source = around.tensors[segment.over]

@@ -45,7 +45,7 @@ class Segment:
 
     Attributes:
         first: number of the first layer.
-        end: number behind the last one.
+        end: number past the last one.
         strips: how many strips of rows.
         across: how many parts of their columns, if these are many.
         over: an image that it reads, and that its result may lie over; empty if none.
@@ -63,7 +63,7 @@ class Segment:
         return [(strip, band) for strip in range(self.strips) for band in range(self.across)]
 
     def layers(self, layered: Layered) -> Sequence[Layer]:
-        """The layers."""
+        """The layers of the segment, in order."""
         return layered.layers[self.first : self.end]
 
     def inner(self, layered: Layered) -> list[str]:
@@ -112,7 +112,7 @@ class Needs:
 
     Attributes:
         layered: the layers.
-        end: number behind the last one.
+        end: number past the last one.
         axis: 0 for rows, 1 for columns.
         number: number of the part.
         count: how many parts.
@@ -128,7 +128,7 @@ class Needs:
     _read: list[dict[str, Intervals]] = field(default_factory=list)
 
     def made(self, number: int) -> Intervals:
-        """What a layer computes, with what is padding."""
+        """The intervals that a layer computes, padding included."""
         self._ask(number)
         return self._made[self.end - 1 - number]
 
@@ -271,7 +271,7 @@ class Sharing:
     """A segment that may write its result over the image that it reads.
 
     From the first strip on, results lie in front of what is still read; from the last strip on,
-    behind it. Bounds follow from where the images lie, windows and slack included.
+    after it. Bounds follow from where the images lie, windows and slack included.
 
     Attributes:
         source: what it reads.
@@ -289,7 +289,7 @@ class Sharing:
 
     @property
     def below(self) -> int:
-        """How far behind the source the result may begin at most, if the first strip is first."""
+        """How far after the source the result may begin at most, if the first strip is first."""
         return min(
             (
                 self._read(part, kept[0]) - self._written(part, written[1])
@@ -300,7 +300,7 @@ class Sharing:
 
     @property
     def above(self) -> int:
-        """How far behind the source the result must begin at least, if the last strip is first."""
+        """How far after the source the result must begin at least, if the last strip is first."""
         return max(
             (
                 self._read(part, kept[1]) - self._written(part, written[0])

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.fitting import patch_choice
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.residency import (
@@ -29,7 +27,7 @@ from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, WideRo
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Placed, Vector
 
 IDENTITY = WIDE_ROWS - 1
-"""Row of wide memory with the identity matrix, behind those for other data."""
+"""Row of wide memory with the identity matrix, after those for other data."""
 
 _STAGING_ROWS = (1024, 768, 512, 384, 256, 192)
 """Rows of wide memory that convolutions may take for data, the first that parameters leave free."""
@@ -67,7 +65,6 @@ def assigned(layered: Layered) -> Assignment:
 
     Raises:
         Refused: the chip's memories are too small for an operator.
-        CapacityError: they are too small for all of them together.
     """
     options, arrangement = layered.options, arranged(layered)
     staged = _staged(arrangement, options)
@@ -128,19 +125,23 @@ def _parameters(schedule: Schedule, options: Options) -> tuple[Residency, int]:
     """Rows of wide memory for parameters that stay on the chip, and how many are for data.
 
     Raises:
-        CapacityError: parameters that cannot come from the host do not fit.
+        Refused: parameters that cannot come from the host do not fit.
     """
     layers, tensors = schedule.layered.layers, schedule.tensors
     shared = options.parameter_rows is not None
     staging = max(_staging(schedule), options.staging)
     if _words(layers) <= options.free_rows(staging):
-        with suppress(CapacityError):
-            rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
-            return place_all(layers, tensors, rows), staging
+        rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
+        found = place_all(layers, tensors, rows)
+        if isinstance(found, Residency):
+            return found, staging
     staging = max(_staging(schedule, streaming=True), options.staging)
-    rows = WideRows(list(options.taken), WIDE_ROWS - staging, level=shared)
+    rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
     demands = demands_of(layers, Counter(step.layer for step in schedule.steps))
-    return place_some(demands, tensors, rows, options.free_rows(staging)), staging
+    found = place_some(demands, tensors, rows, options.free_rows(staging))
+    if isinstance(found, Refused):
+        raise found
+    return found, staging
 
 
 def _staging(schedule: Schedule, *, streaming: bool = False) -> int:

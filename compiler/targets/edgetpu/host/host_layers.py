@@ -1,7 +1,7 @@
 """Inputs and outputs of a program as layers, and how the object describes them.
 
 A layer takes each input in front of the first one that reads it, and another sends each output
-behind the one that computes it: they are steps like others, run in strips where images are too
+after the one that computes it: they are steps like others, run in strips where images are too
 large, and tensors live no longer than they must.
 """
 
@@ -77,23 +77,23 @@ class Receive(Layer):
     received = True
 
     def columns_of(self, columns: Sequence[Interval], extent: int) -> int:
-        """Whole rows come."""
+        """Columns that a tile receives: an even share, because whole rows come."""
         return longest(split(extent, COLUMNS))
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Words on their way from the host."""
+        """Estimated cycles until the words of a tile have come from the host."""
         return _moved_cycles(area, groups)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows on their way."""
+        """Rows of wide memory through which the words from the ring go."""
         return inputs.staging_rows(tensors[self.writes])
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows on their way."""
+        """Bytes of narrow memory in which rows wait until a tile has copied its columns."""
         return inputs.buffer_bytes(tensors[self.writes])
 
     def emit(self, context: Context) -> None:
-        """Take what tiles own of it."""
+        """Receive the image; every tile keeps the rectangle that it owns."""
         image = context.image(self.writes)
         inputs.receive_image(context.builder, image, self.input, context.identity, context.scratch)
 
@@ -105,7 +105,7 @@ class ReceiveVector(Receive):
     spreads = True
 
     def emit(self, context: Context) -> None:
-        """Take all of it."""
+        """Receive the vector; every tile keeps its blocks."""
         inputs.receive_vector(context, context.vector(self.writes))
 
 
@@ -127,15 +127,15 @@ class Send(Layer):
     by_name = True
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Words on their way to the host."""
+        """Estimated cycles until the words of a tile have gone to the host."""
         return _moved_cycles(area, groups)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows on their way."""
+        """Rows of wide memory through which the words go to the ring."""
         return outputs.SENT_ROWS
 
     def emit(self, context: Context) -> None:
-        """Send what tiles own of it."""
+        """Send the image, tile by tile, each the rectangle that it owns."""
         image, sent = context.image(self.reads[0]), context.image(self.writes)
         outputs.send_image(context.builder, image, sent, self._destination(context))
 
@@ -156,7 +156,7 @@ class SendVector(Send):
     strips = False
 
     def emit(self, context: Context) -> None:
-        """Send all of it, unless the layer that made it has done so."""
+        """Send the vector, unless the layer that computes it sends it by itself."""
         if not self.sent:
             vector = context.vector(self.reads[0])
             outputs.send_vector(context.builder, vector, self._destination(context))
@@ -170,15 +170,15 @@ class Keep(Layer):
     bands = False
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Words on their way to the host."""
+        """Estimated cycles until the words of a tile have gone to the host."""
         return _moved_cycles(area, groups)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows on their way."""
+        """Rows of wide memory through which the words go to the ring."""
         return outputs.SENT_ROWS
 
     def emit(self, context: Context) -> None:
-        """Send what tiles own of it."""
+        """Send the image to the scratch buffer, tile by tile."""
         image, sent = context.image(self.reads[0]), context.image(self.writes)
         outputs.send_image(context.builder, image, sent, _SCRATCH)
 
@@ -209,15 +209,15 @@ class Fetch(Layer):
     returned = True
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Words on their way from the host."""
+        """Estimated cycles until the words of a tile have come back from the host."""
         return _moved_cycles(area, groups)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows on their way."""
+        """Rows of wide memory through which the words from the ring go."""
         return scratch.FETCHED_ROWS
 
     def emit(self, context: Context) -> None:
-        """Take what tiles own of it."""
+        """Take the image back from the scratch buffer; every tile keeps what it owns."""
         scratch.fetch_image(context.builder, context.image(self.writes), context.kept[self.source])
 
 
@@ -228,14 +228,14 @@ _SCRATCH = Destination(SymbolKind.SCRATCH)
 
 
 def _moved_cycles(area: tuple[int, int], groups: int) -> float:
-    """Estimated cycles of a part of an image on its way."""
+    """Estimated cycles of a transfer between the host and the tile that owns most."""
     return word_cycles(area, groups, _MOVED)
 
 
 def layered(legalizer: Legalizer) -> Layered:
     """All layers of a graph whose nodes have become layers, with those of inputs and outputs.
 
-    Operators of single elements come right behind the layer whose result only they read, so that
+    Operators of single elements come right after the layer whose result only they read, so that
     what they read need not wait for them.
     """
     layers, types = legalizer.layers, dict(legalizer.types)
@@ -393,7 +393,7 @@ class _Sent:
         return cls(extent, Ownership(rows, columns, TILES * len(passes)))
 
     def places(self, unit: int) -> tuple[Array, int]:
-        """Where each of its groups of `unit` elements begins, in order, and bytes of the buffer."""
+        """Where each group of `unit` elements begins, in order, and the bytes of the buffer."""
         if self.extent[:2] == (1, 1):
             pixels, size = np.zeros((1, 1), np.int64), round_up(self.extent[2], UNIT)
         else:

@@ -72,7 +72,7 @@ def receive_image(builder: Builder, image: Image, name: str, row: int, buffer: i
     """
     feed = _Feed.of(image, row, buffer, builder.staging)
     if feed.beyond:
-        # The last word of a pixel takes bytes of the next one, even behind slots and rows.
+        # The last word of a pixel takes bytes of the next one, even after slots and rows.
         ends = walk(buffer // WORD + feed.slot, word=(2, feed.step))
         builder.on_tiles(lambda tile: fill(ends))
         builder.on_tiles(lambda tile: fill(feed.end(tile)))
@@ -120,21 +120,21 @@ def request(
 
 
 def staging_rows(tensor: Placed) -> int:
-    """Rows of wide memory that an input takes on its way."""
+    """Rows of wide memory through which an input goes."""
     if isinstance(tensor, Image):
         return 2 * -(-_slot_words(tensor)[1] // LANES)
     return SPREAD_ROWS
 
 
 def buffer_bytes(tensor: Placed) -> int:
-    """Bytes of narrow memory that an input takes on its way."""
+    """Bytes of narrow memory in which an input waits before it is copied to its place."""
     if isinstance(tensor, Image):
         return SLOTS * WORD * (_slot_words(tensor)[1] + 1)
     return SPREAD_BYTES
 
 
 _AROUND = 2 * (UNIT - 1)
-"""Bytes before and behind the rows of a tile in the units that bring them."""
+"""Bytes before and after the rows of a tile in the units that bring them."""
 
 
 def _slot_words(image: Image) -> tuple[int, int]:
@@ -234,18 +234,18 @@ class _Feed:
         return divmod(skip, WORD)
 
     def end(self, tile: int) -> Walk:
-        """The word of the row buffer behind those that a tile keeps of its rows."""
+        """The word of the row buffer after the last one that a tile keeps."""
         slot, words = divmod(self.kept(tile), self.slot)
         place = self.buffer // WORD + slot % SLOTS * self.step + words
         return walk(place, word=(1, 1))
 
     def kept(self, tile: int) -> int:
-        """Words of its rows that a tile keeps."""
+        """Words of the rows sent to a tile from the first that it owns on."""
         return self.stream(tile // COLUMNS)[1] * UNIT // WORD - self.offset(tile)[0]
 
     @property
     def beyond(self) -> int:
-        """Bytes behind a pixel that its copy reads."""
+        """Bytes after a pixel that its copy reads."""
         channels = self.image.channels
         return self.image.depth - channels if channels > WORD else 0
 
@@ -289,7 +289,7 @@ class _Feed:
             return None
         whole, left = divmod(height, self.rows)
         if self.beyond and whole and not left:
-            # Nothing comes behind the last row, so that there is nothing to wait for.
+            # Nothing comes after the last row, so that there is nothing to wait for.
             whole, left = whole - 1, self.rows
         rows, slots = (left, 1) if rest else (self.rows, whole)
         if not rows * slots:

@@ -91,7 +91,7 @@ def send_vector(builder: Builder, vector: Vector, destination: Destination) -> N
     last = vector.blocks - 1
 
     def take(block: int) -> Outfeed:
-        # What fills up the last unit, and the part, is behind the words of the last row.
+        # What fills up the last unit, and the part, is after the words of the last row.
         taken = size - LANES * last if block == last else LANES
         return to_host(taken // UNIT)
 
@@ -135,7 +135,7 @@ def send_image(builder: Builder, image: Image, sent: Image, destination: Destina
     size = destination.size(sent_bytes(sent))
     fill = size // WORD - sum(words.values())
     # The outfeed sends units of 8 bytes, but pieces follow each other without gaps. What fills up
-    # the part is behind the words of the last row.
+    # the part is after the words of the last row.
     units = all(WORD * count % UNIT == 0 for count in list(words.values())[:-1])
     if not units or fill > -words[tiles[-1]] % LANES:
         relay(builder, [(message(tile), count) for tile, count in words.items()], size, destination)

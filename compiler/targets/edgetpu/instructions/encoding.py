@@ -163,7 +163,7 @@ _SHAPING = (("accumulate", "1"),)
 
 
 def _text(kind: type[Instruction], found: Mapping[str, str], name: str) -> str:
-    """Shape of a nest."""
+    """The shape of a nest in a form: its loops, or that it is absent."""
     if name in found:
         return found[name]
     return "none" if isinstance(kind.field(name).codec, Optional) else "0"
@@ -271,7 +271,7 @@ class _Own:
         return tuple(sorted(found))
 
     def _conditions(self) -> list[Watcher]:
-        """Conditions that it has."""
+        """The wait conditions of the instruction."""
         return [item for item in getattr(self.instruction, "wait", ()) if item is not None]
 
     def _idle(self, name: str) -> bool:
@@ -282,7 +282,7 @@ class _Own:
         return self.counters.idle(flag, self.instruction.tiles)  # type: ignore[attr-defined]
 
     def _always(self, watcher: Watcher) -> bool:
-        """Whether a condition always holds."""
+        """Whether a condition holds in any case, whatever others count."""
         if self.counters is None:
             return False
         assert isinstance(self.instruction, TileInstruction)
@@ -540,7 +540,7 @@ class _Condition:
 
     @property
     def side(self) -> Side:
-        """Which half it gates."""
+        """The half of the instruction that the condition gates."""
         return Side.WRITE if self.key[1] else Side.READ
 
     @property

@@ -65,7 +65,7 @@ class Weights:
 
     @property
     def units(self) -> int:
-        """Units of the data."""
+        """Units of 64 bytes that the data takes."""
         return len(self.data) // UNIT_BYTES
 
     def divided(self, count: int) -> tuple[Weights, Weights]:
@@ -117,13 +117,13 @@ class Context:
         return name not in self.pieces
 
     def image(self, name: str) -> Image:
-        """The place of an image."""
+        """The layout of an image, by name."""
         found = self.tensors[name]
         assert isinstance(found, Image)
         return found
 
     def vector(self, name: str) -> Vector:
-        """The place of a vector."""
+        """The layout of a vector, by name."""
         found = self.tensors[name]
         assert isinstance(found, Vector)
         return found
@@ -188,7 +188,7 @@ class Layer(ABC):
 
     @property
     def kind(self) -> str:
-        """What it is, in words."""
+        """The kind of the layer in words, for logs and texts."""
         name = type(self).__name__.strip("_")
         return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
 
@@ -284,7 +284,7 @@ class Step:
 
     @property
     def result(self) -> Placed:
-        """What it computes."""
+        """The layout of what the step computes."""
         return self.tensors[self.layer.writes]
 
     @property

@@ -42,7 +42,7 @@ def diagonal(value: int, background: int = 0) -> Row:
 
 
 def shifted(by: int, first: int = 0) -> Row:
-    """Lanes from `first` on take the byte of a word that lies `by` behind their own, if any."""
+    """Lanes from `first` on take the byte of a word that lies `by` after their own, if any."""
     return tuple(
         1 << 8 * (lane + by) if lane >= first and 0 <= lane + by < WORD else 0
         for lane in range(WORD)
@@ -149,11 +149,11 @@ class Pointwise(Layer):
     word_steps = 1
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices on their way."""
+        """Narrow memory for matrices that are packed into wide memory."""
         return narrow_bytes(self.rows)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices."""
+        """Rows of wide memory for the matrices."""
         return len(self.rows)
 
     def emit(self, context: Context) -> None:

@@ -83,7 +83,7 @@ def _operands_of_images(call: Call) -> range:
 
 
 def _each(legalizer: Legalizer, call: Call, attributes: Attributes) -> None:
-    """The operator for every image, and what it makes one after the other."""
+    """Legalize the operator image by image; the result is a view of what that makes."""
     after, images = call.result.type, _operands_of_images(call)
     count = max(call.type(index).shape[0] for index in images if several(call.type(index)))
     if len(call.outputs) > 1 or after.shape[:1] != (count,):

@@ -62,7 +62,7 @@ class Constant(Layer):
         return [0 if cover is None else -(-cover.words // LANES) for cover in covers]
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """The largest part."""
+        """Rows of wide memory for the largest part that is sent at a time."""
         return max(self._rows(tensors[self.writes]))
 
     def emit(self, context: Context) -> None:

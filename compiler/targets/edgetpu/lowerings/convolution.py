@@ -98,7 +98,7 @@ class Convolution(Layer):
     by_name: ClassVar[bool] = True
 
     def windows(self, index: int) -> Windows:
-        """The kernel."""
+        """The window of the kernel."""
         return self.rows, self.columns
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
@@ -164,7 +164,7 @@ class Convolution(Layer):
 
         Args:
             blocking: how it runs.
-            top: behind the last row of wide memory for them.
+            top: one past the last row of wide memory for them.
             channel: channel of the ring.
         """
         return WeightStream(
@@ -183,7 +183,7 @@ class Convolution(Layer):
 
         Args:
             tensors: places of tensors by name.
-            top: behind the last row of wide memory for weights.
+            top: one past the last row of wide memory for weights.
         """
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(source, Image)
@@ -231,7 +231,7 @@ class Blocking:
 
     @classmethod
     def of(cls, layer: Convolution, result: Image) -> Blocking:
-        """The fastest blocking that the layer's way of staging and wide memory allow."""
+        """The fastest blocking for which the layer's staging and wide memory have room."""
         groups = -(-layer.layout.in_channels // WORD)
         taps = layer.rows.kernel * layer.columns.kernel
         blocks = -(-layer.channels // LANES)
@@ -263,7 +263,7 @@ class Blocking:
 
     @property
     def sums(self) -> int:
-        """Rows of partial sums."""
+        """Rows of wide memory for partial sums."""
         return self.positions if self.chunks > 1 and self.positions > 1 else 0
 
     @property

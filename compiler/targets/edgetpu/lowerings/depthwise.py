@@ -11,7 +11,7 @@ larger ones take more rows of wide memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -20,13 +20,14 @@ import numpy as np
 from fitzroy.base.errors import InternalError, UnsupportedError
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Value
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, Reference
 from fitzroy.compiler.targets.edgetpu.kernels.contraction import Contraction, Lanes
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import produce
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import Vectors, WeightStream
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     PHASE_CYCLES,
@@ -121,7 +122,7 @@ class Depthwise(Layer):
     by_name: ClassVar[bool] = True
 
     def windows(self, index: int) -> Windows:
-        """The kernel."""
+        """The window of the kernel."""
         return self.rows, self.columns
 
     @property
@@ -211,12 +212,12 @@ class Depthwise(Layer):
         return max(0, round_up(base + WORD - source.nbytes, WORD))
 
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
-        """Blocks of its patch, unless patches write over windows, or read those of the result."""
+        """Blocks of the patch; None if patches write over windows, or read those they write."""
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(result, Image)
-        behind = source.base + source.nbytes
-        end = behind + self.scratch_bytes(tensors)
-        if result.base < end and behind < result.base + result.nbytes:
+        above = source.base + source.nbytes
+        end = above + self.scratch_bytes(tensors)
+        if result.base < end and above < result.base + result.nbytes:
             return None
         for axis, strip in ((result.rows, self.patch.rows), (result.columns, self.patch.columns)):
             for begin, end in axis.owned:
@@ -302,7 +303,7 @@ def _start(layer: Depthwise, source: Image, result: Image, tile: int) -> int:
 
 
 def _taps(layer: Depthwise, source: Image) -> list[Axis]:
-    """What is summed over."""
+    """The axes that are summed over, innermost first."""
     patch = layer.patch
     taps = [
         Axis("word", patch.words, WORD),
@@ -506,6 +507,19 @@ def _dense_options(legalizer: Legalizer, call: Call) -> list[Option]:
     return [option for option in found if option.held <= MOST_STAGED[0]]
 
 
+@requires("depthwise_conv_2d")
+def _lanes(call: Call) -> Iterator[Reject]:
+    """The lanes of a tile are for few results of each channel."""
+    depth, channels = call.type(0).shape[3], call.type(1).shape[3]
+    multiplier = channels // depth
+    if depth > 1 and multiplier > GROUPS:
+        yield refused(
+            call,
+            f"makes {multiplier} channels of each; the lanes of a tile are for up to {GROUPS}",
+            "split it by channels",
+        )
+
+
 @legalizes("depthwise_conv_2d")
 def _depthwise(legalizer: Legalizer, call: Call) -> None:
     depth, weights = call.type(0).shape[3], call.operand(1)
@@ -514,13 +528,6 @@ def _depthwise(legalizer: Legalizer, call: Call) -> None:
         # With a single input channel it is an ordinary convolution.
         _convolution(legalizer, call)
         return
-    multiplier = channels // depth
-    if multiplier > GROUPS:
-        raise UnsupportedError(
-            f"depthwise convolution {call.node.name!r} makes {multiplier} channels of each; the "
-            f"lanes of a tile are for up to {GROUPS}",
-            hint="split it by channels",
-        )
     kernel, zero_points = _unsigned(weights)
     prefix, vectors = _vectors(call, zero_points)
     margin = legalizer.padding_of(call.node.inputs[0] or "")

@@ -60,7 +60,7 @@ class _Channels:
 
     @classmethod
     def all(cls, result: Vector) -> _Channels:
-        """All channels of a vector."""
+        """All channels of a vector, as one pass."""
         return cls(range(result.blocks), (0, result.lanes(0) // WORD))
 
     @classmethod
@@ -191,7 +191,7 @@ class _Gathering:
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of a gathered block."""
+        """Bytes of narrow memory that a gathered block takes."""
         return self.channels.nbytes(self.image, self.result)
 
     @property
@@ -220,7 +220,7 @@ class _Gathering:
         return _Blocks(height, width, len(blocks), whole, last, stride)
 
     def messages(self) -> list[_Message]:
-        """What tiles send, in order."""
+        """The messages of all tiles, in the order in which they are sent."""
         found = [
             _Message(tile, part)
             for part in self.slices
@@ -278,12 +278,12 @@ class _Blocks:
 
     @property
     def words(self) -> int:
-        """Words of narrow memory."""
+        """Words of narrow memory that the blocks take."""
         return self.height * self.width * (self.whole * (self.count - 1) + self.last)
 
     @property
     def spacing(self) -> int:
-        """Wide rows of a block."""
+        """Rows of wide memory from one block of a message to the next."""
         return -(-self.whole * self.width * self.height // LANES)
 
     @property
@@ -448,7 +448,7 @@ class GlobalAverage(Layer):
         return _Gathering.passes(source, result, self.narrow_bytes)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Those of the gather."""
+        """Rows of wide memory that the gather takes."""
         return max((gathering.staged for gathering in self._passes(tensors)), default=0)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:

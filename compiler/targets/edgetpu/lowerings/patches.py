@@ -69,7 +69,7 @@ class Strip:
 
     @property
     def taps(self) -> int:
-        """Elements that a patch reads."""
+        """Taps of the input window of a patch."""
         return (self.positions - 1) * self.step + self.window.kernel
 
     def offsets(self, extent: int) -> int:
@@ -77,7 +77,7 @@ class Strip:
         return min(self.spread, extent)
 
     def count(self, extent: int) -> int:
-        """Patches one behind the other."""
+        """Number of patches that follow each other in an extent."""
         return -(-extent // (self.positions * self.spread))
 
     def stride(self, extent: int) -> int:
@@ -88,7 +88,7 @@ class Strip:
         return length
 
     def patches(self, extent: int) -> int:
-        """Patches of an extent."""
+        """Number of patches that an extent takes."""
         return self.offsets(extent) * self.count(extent)
 
     def covered(self, extent: int) -> int:
@@ -120,7 +120,7 @@ class Patch:
 
     @property
     def lanes(self) -> int:
-        """Lanes that are used."""
+        """Number of lanes that compute something."""
         return WORD * self.groups * self.rows.positions * self.columns.positions
 
     @property
@@ -216,7 +216,7 @@ def dense_patches(
 def _option(
     patch: Patch, in_channels: int, vectors: int, areas: Iterable[tuple[int, int]]
 ) -> Option:
-    """What a patch costs."""
+    """The rows, cycles and staging that a patch takes."""
     timing, staged = BEAGLE.timing, patch.staged
     steps = staged * max(
         patch.rows.patches(height) * patch.columns.patches(width) for height, width in areas

@@ -84,7 +84,7 @@ class Clipped(Window):
     extent: int = 0
 
     def inside(self, index: int) -> Interval:
-        """What a window reads."""
+        """The part of a window that lies inside the image."""
         begin = index * self.stride - self.before
         return max(begin, 0), min(begin + self.kernel, self.extent)
 
@@ -127,12 +127,12 @@ class _Box:
 
     @property
     def kernel(self) -> tuple[int, int]:
-        """Extent of the windows."""
+        """Rows and columns of the windows."""
         return self.down[1] - self.down[0], self.across[1] - self.across[0]
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many windows."""
+        """Number of windows along rows and columns."""
         return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
 
 
@@ -152,7 +152,7 @@ class _Pool(Layer):
     by_name = True
 
     def windows(self, index: int) -> Windows:
-        """The windows, without padding."""
+        """The windows without padding: clipped ones are computed apart."""
         return self.rows, self.columns
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
@@ -183,7 +183,7 @@ class AveragePool(_Pool):
     stages: Mapping[int, OutputStage]
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """None but the identity."""
+        """Rows of wide memory: none beside that of the identity matrix."""
         return 0
 
     def emit(self, context: Context) -> None:
@@ -350,13 +350,13 @@ def _rows(source: Image, rows: int) -> int:
 
 
 def _span(boxes: list[_Box], stride: int) -> Interval:
-    """Rows that some boxes read."""
+    """The rows that some boxes read, from the first to the last."""
     ends = (box.down[1] + (box.counts[0] - 1) * stride for box in boxes)
     return min(box.down[0] for box in boxes), max(ends)
 
 
 def _gap(source: Image, tile: int) -> Mesh | None:
-    """Write the columns behind a tile's window, which are transposed together with others."""
+    """Write the columns after a tile's window, which are transposed together with others."""
     (top, bottom), (left, right) = source.window(tile)
     missing = source.columns.most - (right - left)
     if not missing or top == bottom:

@@ -87,12 +87,12 @@ class _Strip:
 
     @property
     def slot(self) -> int:
-        """Matrices of a slot."""
+        """Rows of wide memory for the matrices of a slot."""
         return math.prod(self.counts[: self.level])
 
     @property
     def slots(self) -> int:
-        """How many slots."""
+        """Number of slots that a strip is divided into."""
         return math.prod(self.counts[self.level :])
 
 
@@ -243,7 +243,7 @@ def _counts(tensor: Placed) -> tuple[int, int, int]:
 
 
 def _cut(cover: Cover | None, first: int, rows: int) -> Cover | None:
-    """Some rows of a cover."""
+    """The part of a cover with some of its rows."""
     if cover is None:
         return None
     count, stride = cover.dims[2]

@@ -107,7 +107,7 @@ class Scaling:
 
     @classmethod
     def of(cls, before: int, after: int, sampling: Sampling) -> Scaling:
-        """The scaling of an axis."""
+        """The scaling of an axis from `before` elements to `after`."""
         if before in (1, after):
             return cls(before, Fraction(int(before > 1)))
         inset = int(sampling is Sampling.ALIGN_CORNERS and after > 1)
@@ -119,7 +119,7 @@ class Scaling:
 
     @property
     def _denominator(self) -> int:
-        """Common denominator of all places."""
+        """The common denominator of all positions."""
         return math.lcm(self.origin.denominator, self.step.denominator)
 
     @property
@@ -153,7 +153,7 @@ class Scaling:
         return int((self.origin + self.step * (place + self.shift)) // 1)
 
     def needs(self, interval: Interval) -> Interval:
-        """Elements that results read."""
+        """Elements of the operand that an interval of the result reads."""
         if interval[0] == interval[1]:
             return (0, 0)
         last, reach = self.before - 1, int(self.unit > 1)
@@ -229,7 +229,7 @@ class _Neighbours(Window):
     scaling: Scaling | None = None
 
     def needs(self, interval: Interval) -> Interval:
-        """Elements that results read."""
+        """Elements of the operand that an interval of the result reads."""
         return (0, 0) if self.scaling is None else self.scaling.needs(interval)
 
 
@@ -249,7 +249,7 @@ class Bilinear(Layer):
     by_name = True
 
     def windows(self, index: int) -> Windows:
-        """The neighbours."""
+        """The neighbours along rows and columns."""
         return _Neighbours(scaling=self.rows), _Neighbours(scaling=self.columns)
 
     @property
@@ -258,7 +258,7 @@ class Bilinear(Layer):
         return OutputStage(scale=_UP / (self.rows.unit * self.columns.unit))
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """The matrices."""
+        """Rows of wide memory for the matrices."""
         return self.weights[0].words
 
     def emit(self, context: Context) -> None:
@@ -367,7 +367,7 @@ class Separable(Bilinear):
         return max(1, min(most, _STRIP_BYTES // max(1, self._line(result))))
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Sums of a strip."""
+        """Narrow memory for the sums of a strip."""
         result = tensors[self.writes]
         assert isinstance(result, Image)
         return self._height(result) * self._line(result)
@@ -447,7 +447,7 @@ _MOST_MATRICES = 512
 
 
 def _planned(rows: Scaling, columns: Scaling) -> tuple[type[Bilinear], list[Row]]:
-    """The way to resize, and its matrices."""
+    """The layer that resizes, and its matrices; direct if products of weights are bytes."""
     if (
         rows.unit * columns.unit <= _LARGEST_WEIGHT
         and _FOUR * len(rows.weights) * len(columns.weights) <= _MOST_MATRICES

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import DType, TensorType
+from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
@@ -111,15 +111,15 @@ class Sum(Layer):
         ]
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices on their way."""
+        """Narrow memory for matrices that are packed into wide memory."""
         return narrow_bytes(self._rows())
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices."""
+        """Rows of wide memory for the matrices."""
         return len(self._rows())
 
     def emit(self, context: Context) -> None:
-        """Matrices, then one tensor operation."""
+        """Store the matrices, then sum with one tensor operation."""
         builder, rows = context.builder, self._rows()
         first = builder.staging - len(rows)
         matrices(builder, rows, first, context.scratch)
@@ -176,11 +176,11 @@ class Channels(Layer):
     word_steps = 1
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """The matrix on its way."""
+        """Narrow memory for the matrix that is packed into wide memory."""
         return narrow_bytes([_FIRST])
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """The matrix."""
+        """Rows of wide memory for the matrix."""
         return 1
 
     def emit(self, context: Context) -> None:
@@ -208,15 +208,6 @@ _FIRST: Row = (1,) * WORD
 
 
 # --- rules ---------------------------------------------------------------------------------------
-
-
-def _checked(call: Call) -> None:
-    for value in (call.operand(0), call.operand(1), call.result):
-        type = value.type
-        if type.quantization is None or type.dtype not in (DType.INT8, DType.UINT8):
-            raise UnsupportedError(
-                f"{call.node.name!r}: {value.name!r} is {type}, not 8-bit quantized"
-            )
 
 
 def _in_blocks(legalizer: Legalizer, call: Call) -> bool:
@@ -258,7 +249,6 @@ def elementwise(op: str) -> Callable[[Rule], Rule]:
 
     def declare(rule: Rule) -> Rule:
         def run(legalizer: Legalizer, call: Call) -> None:
-            _checked(call)
             if _deep(call):
                 _of_vectors(legalizer, call)
                 return
@@ -546,7 +536,7 @@ def _extremum(legalizer: Legalizer, call: Call) -> None:
 
 @elementwise("prelu")
 def _prelu(legalizer: Legalizer, call: Call) -> None:
-    """What is positive, and what is negative times its slope: one of them is always zero."""
+    """The sum of the positive part, and of the negative part times its slope; one of them is 0."""
     node, before, after = call.node, call.type(0), call.result.type
     source = _operand(legalizer, call, 0)
     slope = _operand(legalizer, call, 1, share=True)

@@ -61,7 +61,7 @@ class TransposedConvolution(Layer):
     strips: ClassVar[bool] = True
 
     def windows(self, index: int) -> Windows:
-        """What any of them reads."""
+        """The hull of the windows of all phases."""
         return (
             Together(parts=tuple(part.rows for part in self.parts)),
             Together(parts=tuple(part.columns for part in self.parts)),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitzroy.base.errors import CapacityError
 from fitzroy.base.types import Array
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Placed
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -60,8 +59,8 @@ class Overlap:
 
     Attributes:
         tensor: the other one.
-        below: it may begin no more than so many bytes behind the other.
-        above: or so many bytes behind it, or further.
+        below: it may begin no more than so many bytes after the other.
+        above: or so many bytes after it, or further.
     """
 
     tensor: Placed
@@ -175,7 +174,7 @@ def _allocated(
 def _lowest(low: Array, high: Array) -> int:
     """The lowest address, from 0 on, that lies between none of some bounds."""
     order = np.argsort(low, kind="stable")
-    # Behind all that begins before a gap.
+    # After all that begins before a gap.
     bases = np.append(0, np.maximum.accumulate(high[order])).clip(0)
     free = np.flatnonzero(bases[:-1] <= low[order])
     return int(bases[free[0]] if len(free) else bases[-1])
@@ -215,7 +214,7 @@ _LEAST_ROWS = 64
 """An operand is not divided into smaller pieces, because every owner needs instructions."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class WideRows:
     """Rows of wide memory from the bottom, by tile.
 
@@ -228,44 +227,50 @@ class WideRows:
             other programs then find the same rows on all tiles for blocks.
     """
 
-    used: list[int] = field(default_factory=lambda: [0] * TILES)
+    used: tuple[int, ...] = (0,) * TILES
     limit: int = WIDE_ROWS
     groups: int = 0
     holes: tuple[tuple[int, int, int], ...] = ()
     level: bool = False
 
-    def anywhere(self, words: int, *, whole: bool = False, most: int = WIDE_ROWS) -> list[Piece]:
+    def anywhere(self, words: int, *, whole: bool = False, most: int = WIDE_ROWS) -> Taken | NoRows:
         """Rows for words that their owner sends, in the smallest hole or on the emptiest tiles.
 
         Args:
             words: how many rows.
             whole: whether one tile must have all of them.
             most: rows of a piece, at most.
-
-        Raises:
-            CapacityError: they do not fit.
         """
-        pieces: list[Piece] = []
-        while words:
-            tile, row, room = self._room(words)
-            if self.level and not whole and row == self.used[tile]:
-                mean = -(-(sum(self.used) + words) // TILES)
-                room = min(room, max(mean - row, _LEAST_ROWS))
-            count = min(words, room, words if whole else most)
-            if count <= 0 or (whole and count < words):
-                raise CapacityError(
-                    f"{words} rows of parameters do not fit in wide memory",
-                    reason=f"{self.limit} rows of every tile are for parameters",
-                )
-            pieces.append(Piece(tile, row, count, self.groups))
-            self.groups += 1
-            if row == self.used[tile]:
-                self.used[tile] += count
-            else:
-                rest = (tile, row + count, room - count)
-                self.holes = tuple(rest if hole[:2] == (tile, row) else hole for hole in self.holes)
-            words -= count
-        return pieces
+        rows, pieces, left = self, list[Piece](), words
+        while left:
+            piece = rows._piece(left, left if whole else most, whole=whole)
+            if piece.words <= 0 or (whole and piece.words < left):
+                return NoRows(left, f"{self.limit} rows of every tile are for parameters", rows)
+            rows, left = rows._without(piece), left - piece.words
+            pieces.append(piece)
+        return Taken(tuple(pieces), rows)
+
+    def _piece(self, words: int, most: int, *, whole: bool) -> Piece:
+        """Where the first words had best lie; none if nothing is free."""
+        tile, row, room = self._room(words)
+        if self.level and not whole and row == self.used[tile]:
+            mean = -(-(sum(self.used) + words) // TILES)
+            room = min(room, max(mean - row, _LEAST_ROWS))
+        return Piece(tile, row, min(words, room, most), self.groups)
+
+    def _without(self, piece: Piece) -> WideRows:
+        """What is left when a piece is taken of the room where it begins."""
+        groups = self.groups + 1
+        if piece.row == self.used[piece.tile]:
+            return replace(self, used=_raised(self.used, [piece]), groups=groups)
+        place = piece.tile, piece.row
+        holes = tuple(
+            (piece.tile, piece.row + piece.words, hole[2] - piece.words)
+            if hole[:2] == place
+            else hole
+            for hole in self.holes
+        )
+        return replace(self, holes=holes, groups=groups)
 
     def _room(self, words: int) -> tuple[int, int, int]:
         """Where words had best begin: tile, first row, number of rows that are free there."""
@@ -286,27 +291,63 @@ class WideRows:
             ),
         )
 
-    def blocks(self, words: int, count: int, origin: int = 0) -> list[Piece]:
+    def blocks(self, words: int, count: int, origin: int = 0) -> Taken | NoRows:
         """Rows for blocks that tiles read in place: block b on tile b + origin, mod 16.
 
         Blocks of one pass over the tiles have the same rows on all of them.
-
-        Raises:
-            CapacityError: they do not fit.
         """
-        pieces: list[Piece] = []
+        rows, pieces = self, list[Piece]()
         for first in range(0, count, TILES):
             tiles = [(origin + block) % TILES for block in range(min(TILES, count - first))]
-            row = max(self.used[tile] for tile in tiles)
+            row = max(rows.used[tile] for tile in tiles)
             if row + words > self.limit:
-                raise CapacityError(
-                    f"{words} rows of parameters do not fit in wide memory",
-                    reason=f"{self.limit - row} rows are free on all of {len(tiles)} tiles",
-                )
-            for tile in tiles:
-                if self.used[tile] < row:
-                    self.holes = (*self.holes, (tile, self.used[tile], row - self.used[tile]))
-                self.used[tile] = row + words
-                pieces.append(Piece(tile, row, words, self.groups))
-            self.groups += 1
-        return pieces
+                free = f"{self.limit - row} rows are free on all of {len(tiles)} tiles"
+                return NoRows(words, free, rows)
+            own = [Piece(tile, row, words, rows.groups) for tile in tiles]
+            holes = [
+                (tile, rows.used[tile], row - rows.used[tile])
+                for tile in tiles
+                if rows.used[tile] < row
+            ]
+            rows = replace(
+                rows,
+                used=_raised(rows.used, own),
+                holes=(*rows.holes, *holes),
+                groups=rows.groups + 1,
+            )
+            pieces += own
+        return Taken(tuple(pieces), rows)
+
+
+def _raised(used: Sequence[int], pieces: Iterable[Piece]) -> tuple[int, ...]:
+    """Rows taken on each tile, with pieces above them."""
+    ends = {piece.tile: piece.row + piece.words for piece in pieces}
+    return tuple(ends.get(tile, rows) for tile, rows in enumerate(used))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Rows that an operand has got.
+
+    Attributes:
+        pieces: the rows.
+        rows: what is left.
+    """
+
+    pieces: tuple[Piece, ...]
+    rows: WideRows
+
+
+@dataclass(frozen=True, slots=True)
+class NoRows:
+    """Words of parameters for which there are no rows.
+
+    Attributes:
+        words: how many words.
+        reason: how many rows there are.
+        rows: what is left; the words before these have got rows.
+    """
+
+    words: int
+    reason: str
+    rows: WideRows

@@ -84,7 +84,7 @@ class TiledAxis:
         extent: elements.
         owned: what each tile computes.
         window: what each tile keeps.
-        slack: elements behind the largest window that operators may write over.
+        slack: elements after the largest window that operators may write over.
     """
 
     extent: int
@@ -122,7 +122,7 @@ class Cover:
 
     @property
     def words(self) -> int:
-        """How many words."""
+        """Number of words."""
         return self.dims[0][0] * self.dims[1][0] * self.dims[2][0]
 
 
@@ -148,7 +148,7 @@ class Image:
 
     @property
     def depth(self) -> int:
-        """Bytes of a pixel."""
+        """Bytes of a pixel: its channels, filled up to words."""
         return round_up(self.channels, WORD)
 
     @property
@@ -158,7 +158,7 @@ class Image:
 
     @property
     def nbytes(self) -> int:
-        """Bytes on a tile."""
+        """Bytes that the window takes on every tile."""
         return self.pitch * self.rows.most
 
     def owned(self, tile: int) -> tuple[Interval, Interval]:
@@ -202,7 +202,7 @@ class Remote(Image):
 
     @property
     def nbytes(self) -> int:
-        """None."""
+        """No bytes: the host holds it."""
         return 0
 
 
@@ -231,12 +231,12 @@ class Vector:
 
     @property
     def nbytes(self) -> int:
-        """Bytes on a tile."""
+        """Bytes that the blocks take on every tile."""
         return LANES * -(-self.blocks // TILES)
 
     @property
     def tiles(self) -> list[int]:
-        """Tiles that own something."""
+        """Tiles that own at least one block."""
         return [tile for tile in range(TILES) if self.active(tile)]
 
     def owner(self, block: int) -> int:
@@ -252,7 +252,7 @@ class Vector:
         return bool(self.held(tile))
 
     def cover(self, tile: int) -> Cover | None:
-        """The words that a tile owns; of a short last block, words behind its end too."""
+        """The words that a tile owns; of a short last block, words after its end too."""
         held = self.held(tile)
         if not held:
             return None

@@ -99,7 +99,7 @@ def emitted(assignment: Assignment) -> Emission:
     for step, nbytes in zip(steps, own[1:], strict=True):
         builder.room(_MOST_BUNDLES)
         marks.append(_mark(step, builder))
-        if not isinstance(step.layer, host_layers.Receive):
+        if not step.layer.received:
             host.prefetch(builder)
         last = not isinstance(step.layer, host_layers.Send) or ends[step.layer.output] is step
         with refusing(step.layer.origin):

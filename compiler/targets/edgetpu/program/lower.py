@@ -4,73 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
+from pkgutil import iter_modules
 
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.targets.edgetpu import lowerings as lowerings_of_operators
+from fitzroy.compiler.targets.edgetpu import reshaping
 from fitzroy.compiler.targets.edgetpu.fitting.wide import assigned, fewest_rows
 from fitzroy.compiler.targets.edgetpu.host import host_layers
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
-from fitzroy.compiler.targets.edgetpu.lowerings import (
-    batch_matmul,
-    batches,
-    depthwise,
-    fully_connected,
-    functions,
-    global_pool,
-    lstm,
-    normalization,
-    pools,
-    reductions,
-    resize,
-    softmax,
-    sums,
-    transposed_convolution,
-)
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
+from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.confirmation import refuse_unproven
 from fitzroy.compiler.targets.edgetpu.program.emission import emitted
 from fitzroy.compiler.targets.edgetpu.program.stages import (
-    Allocated,
     Legalized,
     Observer,
     Parameters,
 )
-from fitzroy.compiler.targets.edgetpu.reshaping import (
-    rows_as_pixels,
-    shapes,
-    stacking,
-    transpose,
-    views,
-)
 from fitzroy.formats.object_file import UNIT_BYTES, ObjectFile, Operand, Reserved, Resources, Run
 
 PRODUCER = "fitzroy"
-RULE_MODULES = (
-    batch_matmul,
-    batches,
-    depthwise,
-    fully_connected,
-    functions,
-    global_pool,
-    lstm,
-    normalization,
-    pools,
-    rows_as_pixels,
-    reductions,
-    resize,
-    shapes,
-    softmax,
-    stacking,
-    sums,
-    transpose,
-    transposed_convolution,
-    views,
-)
-"""Modules that declare how operators are lowered."""
+for _package in (lowerings_of_operators, reshaping):
+    # Every module there declares how some operators are lowered.
+    for _module in iter_modules(_package.__path__, f"{_package.__name__}."):
+        import_module(_module.name)
 
 
 def lowerings() -> Mapping[str, Rule]:

@@ -203,7 +203,7 @@ class Assembly(Layer):
     word_steps = 1
 
     def windows(self, index: int) -> Windows:
-        """What a section reads."""
+        """The runs of a section along rows and columns."""
         section = self.sections[index]
         return Runs(run=section.rows), Runs(run=section.columns)
 
@@ -222,7 +222,7 @@ class Assembly(Layer):
         return [row for rows in self._matrices() for row in rows]
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices on their way, and the shared words of a section if no word is free for them."""
+        """Narrow memory for matrices, and for shared words for which no other word is free."""
         result = tensors[self.writes]
         assert isinstance(result, Image)
         joins = any(
@@ -233,7 +233,7 @@ class Assembly(Layer):
         return narrow_bytes(self._rows()) + (result.nbytes if joins else 0)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices."""
+        """Rows of wide memory for the matrices."""
         return len(self._rows())
 
     def emit(self, context: Context) -> None:
@@ -277,7 +277,7 @@ _MOST_PART_BUNDLES = 1000
 
 
 def _spare(part: _Part, result: Image) -> bool:
-    """Whether the word behind a shared one is free until later."""
+    """Whether the word after a shared one is free until later."""
     return WORD * (part.target + 1) < result.depth
 
 
@@ -290,7 +290,7 @@ def _each(
     row: int,
     moved: int = 0,
 ) -> None:
-    """Copy a part on all tiles, some bytes away from its place."""
+    """Copy a part on all tiles, to its place or to some bytes after it."""
     rows, columns = section.rows, section.columns
 
     def make(tile: int) -> TensorOp | None:
@@ -319,7 +319,7 @@ def _each(
 def _join(
     result: Image, section: Section, part: _Part, tile: int, row: int, moved: int
 ) -> TensorOp | None:
-    """Join words of the result with those some bytes behind them."""
+    """Join words of the result with those some bytes after them."""
     box = _numbers(result, section, tile)
     if box is None:
         return None
