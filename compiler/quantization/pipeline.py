@@ -195,7 +195,7 @@ def quantize_model(
 def prepared(graph: Graph) -> Graph:
     """A graph whose weights are constants, as files with float16 weights have them not.
 
-    Squares, for which TFLite has no 8-bit kernel, become products, and so do quotients by constants,
+    Squares, for which TFLite has no 8-bit kernel, become products, and so do quotients by a constant,
     which more hardware computes.
     """
     result = run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
