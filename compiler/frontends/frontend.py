@@ -73,11 +73,15 @@ class Frontend(ABC):
         """
 
 
+_PARTS = ("structs", "variables")
+"""Modules of this folder that are parts of the frontend for TFLite."""
+
+
 def _own() -> Iterator[tuple[str, str]]:
     """Ours: NAME.py of this folder, or NAME/frontend.py, has a class NameFrontend."""
     for item in iter_modules(frontends.__path__):
         module = f"{frontends.__name__}.{item.name}" + (".frontend" if item.ispkg else "")
-        if module != __name__:
+        if module != __name__ and item.name not in _PARTS:
             yield item.name, f"{module}:{item.name.capitalize()}Frontend"
 
 
