@@ -195,8 +195,8 @@ def quantize_model(
 def prepared(graph: Graph) -> Graph:
     """A graph whose weights are constants, as files with float16 weights have them not.
 
-    Squares, for which TFLite has no 8-bit kernel, become products, and so do quotients by a constant,
-    which more hardware computes.
+    Squares, for which TFLite has no 8-bit kernel, and quotients by constants, which less hardware
+    computes, become products.
     """
     result = run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
     for node in result.nodes():
