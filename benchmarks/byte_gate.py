@@ -25,7 +25,8 @@ from tests.support import corpus_path
 from benchmarks.support import ROOT, corpus_sources
 from fitzroy.api import load
 from fitzroy.base.errors import FitzroyError, UnsupportedError
-from fitzroy.compilation.edgetpu import Source, compile_together
+from fitzroy.compilation.edgetpu import compile_together
+from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options

@@ -34,7 +34,8 @@ from benchmarks.support import INT8_MODEL, ROOT, corpus_model, corpus_sources, w
 from fitzroy.base.errors import DeviceError, FitzroyError, UnsupportedError
 from fitzroy.base.evidence import Evidence
 from fitzroy.base.types import Array
-from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, Source, compile_edgetpu
+from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, compile_edgetpu
+from fitzroy.compilation.source import Source
 from fitzroy.driver.runtime.devices import open_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice, Stage
 from fitzroy.execution.hosts import made, values

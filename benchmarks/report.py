@@ -9,6 +9,7 @@ from typing import Any
 from tests.driver.fault_campaign import tables
 
 from benchmarks.conformance import explanation
+from benchmarks.onnx_pages import nodes_table, rules_table
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
 from fitzroy.hw_models.isa.novelty import ASPECTS, Risk
@@ -872,6 +873,13 @@ def _mebibytes(count: int) -> str:
     return f"{count / 2**20:.1f} MiB"
 
 
+def onnx(nodes: Json) -> str:
+    """The page of the ONNX frontend with its tables."""
+    path = _DOCS / "onnx.md"
+    path.write_text(_renewed("onnx.md", rules_table(), "rules"))
+    return _renewed("onnx.md", nodes_table(nodes), "nodes")
+
+
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "benchmarks.md": (benchmarks, ("compile", "run", "memory", "edgetpu", "simulator")),
     "conformance.md": (conformance, ("conformance",)),
@@ -883,6 +891,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "driver.md": (driver, ("driver",)),
     "fault_campaign.md": (fault_campaign, ("faults",)),
     "modules.md": (modules, ("modules",)),
+    "onnx.md": (onnx, ("onnx_nodes",)),
     "robustness.md": (robustness, ("fuzz",)),
 }
 """How each page is rendered, and from which results."""

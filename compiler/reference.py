@@ -161,6 +161,7 @@ def evaluate(
     *,
     keep: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    observe: Callable[[str, Array], None] | None = None,
 ) -> dict[str, Array]:
     """Run a graph by its reference semantics.
 
@@ -170,6 +171,8 @@ def evaluate(
         arithmetic: rounding of integer kernels.
         keep: give every value, not only the outputs.
         progress: called with the number of nodes done and their total.
+        observe: called with name and elements of every value that is not constant, as soon as
+            they are known.
 
     Returns:
         Outputs by name, or all values if `keep`.
@@ -188,11 +191,18 @@ def evaluate(
     nodes = graph.nodes()
     for node in nodes:
         demand_memory(graph, node)
+    if observe is not None:
+        for given, array in values.items():
+            observe(given, array)
     last: dict[str, int] = {
         name: index for index, node in enumerate(nodes) for name in node.inputs if name is not None
     }
     for index, node in enumerate(nodes):
-        values.update(evaluate_node(graph, node, values, arithmetic))
+        results = evaluate_node(graph, node, values, arithmetic)
+        values.update(results)
+        if observe is not None:
+            for result, array in results.items():
+                observe(result, array)
         if not keep:
             for name in node.inputs:
                 if name is not None and last[name] == index and name not in graph.outputs:

@@ -204,7 +204,7 @@ def _fields(declared: Iterable[Field], remarks: Callable[[Field], str] | None = 
 
     Args:
         declared: those to show.
-        remarks: text to put behind the meaning of a field.
+        remarks: text to put after the meaning of a field.
     """
     return _table(
         ("bits", "field", "holds", "unit", "meaning", "evidence"),

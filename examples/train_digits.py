@@ -31,7 +31,7 @@ from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
-from fitzroy.compiler.passes.quantize import quantize
+from fitzroy.compiler.quantization.pipeline import quantize
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.formats.tflite import write_model
 

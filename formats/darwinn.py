@@ -181,7 +181,7 @@ class InterruptHint(Table):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class FenceHint(Table):
-    """Hints behind it wait for those in front."""
+    """Hints after it wait for those in front."""
 
 
 AnyHint = DmaDescriptorHint | InstructionHint | InterruptHint | FenceHint

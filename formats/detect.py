@@ -12,6 +12,7 @@ class FileKind(Enum):
     """Formats that FitzRoy knows; the value is the name for messages."""
 
     TFLITE = "TFLite model"
+    ONNX = "ONNX model"
     PROGRAM = "ExecuTorch program"
     BUNDLED_PROGRAM = "ExecuTorch bundled program"
     BUNDLED_PROGRAM_BP04 = "ExecuTorch bundled program of 2023"
@@ -80,6 +81,8 @@ def detect(data: bytes | bytearray | memoryview, path: str = "") -> FileKind:
     kind = IDENTIFIERS.get(head[4:8])
     if kind is not None:
         return kind
+    if _is_onnx(head):
+        return FileKind.ONNX
     if not head:
         raise FormatError("the file is empty", path=path, offset=0)
     for offset, mark, what, hint in _STRANGERS:
@@ -92,7 +95,25 @@ def detect(data: bytes | bytearray | memoryview, path: str = "") -> FileKind:
         f"the file starts with {head[:8]!r}, which no known format does",
         path=path,
         offset=0,
-        hint=f"known are graph texts, DarwiNN executables and the identifiers {known} at byte 4",
+        hint="known are graph texts, ONNX models, DarwiNN executables and the identifiers "
+        f"{known} at byte 4",
+    )
+
+
+_FIELDS_AFTER_VERSION = b"\x12\x1a\x22\x28\x32\x3a\x42"
+
+
+def _is_onnx(head: bytes) -> bool:
+    """Whether bytes begin as serialized ONNX models do.
+
+    They are protocol buffers without a mark, but begin with the version of the representation, a
+    small number in field 1, and another field of ModelProto follows.
+    """
+    return (
+        len(head) > 2
+        and head[0] == 0x08
+        and 1 <= head[1] < 0x80
+        and head[2] in _FIELDS_AFTER_VERSION
     )
 
 

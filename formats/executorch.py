@@ -1,6 +1,6 @@
 """ExecuTorch programs (``ET12``, ``.pte``).
 
-A program is a flatbuffer; big data lies behind it in segments, which an extended header between
+A program is a flatbuffer; big data lies after it in segments, which an extended header between
 the identifier and the root table locates::
 
     0   u32  root offset                16  u64  size of the flatbuffer, this header included
@@ -799,7 +799,7 @@ class _Checker:
             elif isinstance(step, MoveCall):
                 used = (step.move_from, step.move_to)
             elif isinstance(step, JumpFalseCall):
-                # A jump behind the last instruction ends the chain.
+                # A jump after the last instruction ends the chain.
                 self.index(step.destination_instruction, len(instructions) + 1, "instruction", at)
                 used = (step.cond_value_index,)
             elif isinstance(step, FreeCall):
@@ -839,7 +839,7 @@ def write_program(
     )
     if not segments:
         return body
-    # The header shifts everything behind the identifier, so it is padded to keep alignments.
+    # The header shifts everything after the identifier, so it is padded to keep alignments.
     room = _HEADER.size + -_HEADER.size % TENSOR_ALIGNMENT
     size = len(body) + room
     base = size + -size % alignment

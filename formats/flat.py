@@ -626,7 +626,7 @@ def _write_reference(builder: Any, kind: _Kind, item: Any) -> int:
 
 def _write_blob(builder: Any, item: Array, align: int) -> int:
     values = _exact(item, _BYTE)
-    # The terminating zero lies behind the bytes, which are what has to be aligned.
+    # The terminating zero lies after the bytes, which are what has to be aligned.
     builder.StartVector(1, values.size + 1, align)
     builder.Place(0, flatbuffers.number_types.Uint8Flags)
     _place(builder, values)

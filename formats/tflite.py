@@ -1474,7 +1474,7 @@ class SubGraph(Table):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Buffer(Table):
-    """Bytes; `offset` and `size` place them behind the flatbuffer (see `read_model`)."""
+    """Bytes; `offset` and `size` place them after the flatbuffer (see `read_model`)."""
 
     data: Array | None = vector("u1", align=16)
     offset: int = scalar("u8")
@@ -1568,7 +1568,7 @@ TENSOR_TYPES = {dtype: code for code, dtype in DTYPES.items()}
 def read_model(data: bytes | bytearray | memoryview, path: str = "") -> Model:
     """Read a TFLite model and check every index in it.
 
-    Constants are views of `data`. Buffers and custom options that a large model keeps behind the
+    Constants are views of `data`. Buffers and custom options that a large model keeps after the
     flatbuffer are given the same way, as if they were inside, with their offset and size 0.
 
     Args:
@@ -1679,7 +1679,7 @@ _SUBGRAPH_FIELDS: dict[type[object], tuple[str, ...]] = {
 
 
 def _fetch_outside(model: Model, view: memoryview, path: str) -> None:
-    """Replace places behind the flatbuffer by views of the bytes there.
+    """Replace places after the flatbuffer by views of the bytes there.
 
     Offsets 0 and 1 mean that there is no such place. As inside the flatbuffer, places may be
     shared, but not so often that they come to many times the file.

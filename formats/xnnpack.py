@@ -1,6 +1,6 @@
 """XNNPACK graphs as ExecuTorch's XNNPACK backend reads them.
 
-The flatbuffer (``XN00``, or ``XN01`` as the official exporter stamps it) usually sits behind an
+The flatbuffer (``XN00``, or ``XN01`` as the official exporter stamps it) usually sits after an
 ``XH00`` header, followed by the constants::
 
     0   u32  0                          10  u32  offset of the flatbuffer
@@ -648,7 +648,7 @@ class XNode(Table):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class ConstantDataOffset(Table):
-    """Place of a constant in the area behind the flatbuffer, or its name elsewhere."""
+    """Place of a constant in the area after the flatbuffer, or its name elsewhere."""
 
     offset: int = scalar("u8")
     size: int = scalar("u8")
@@ -683,7 +683,7 @@ class Blob:
 
     Attributes:
         graph: the decoded flatbuffer.
-        constants: bytes of the constants behind the flatbuffer; empty in older files.
+        constants: bytes of the constants after the flatbuffer; empty in older files.
         offset: where the flatbuffer starts in the blob.
     """
 

@@ -20,11 +20,11 @@ from fitzroy.base.types import Array, DType
 from fitzroy.compilation.documents import document, forms
 from fitzroy.compilation.edgetpu import (
     EdgeTpuCompilation,
-    Source,
     compile_edgetpu,
     compile_segments,
     compile_together,
 )
+from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.compiler.targets.edgetpu.layers.options import Options

@@ -291,7 +291,7 @@ def test_signatures() -> None:
 
 
 def by_hand(path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Outputs of a model with one package: what is before it, the package, and what is behind."""
+    """Outputs of a model with one package: what is before it, the package, and what is after."""
     graph = fitzroy.load(path)
     program = EdgeTpuProgram.load(path)
     before = graph.cut([*program.inputs])

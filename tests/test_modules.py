@@ -13,7 +13,7 @@ from tests.support import corpus
 import fitzroy
 from fitzroy.base.errors import FitzroyError, FormatError, UsageError
 from fitzroy.base.types import Array, TensorType
-from fitzroy.compilation.modules import compiled_entry, delegated_entry, write_entries
+from fitzroy.compilation.modules import compiled_entry, write_entries
 from fitzroy.compiler.targets.vm.program import Executor
 from fitzroy.driver.runtime.devices import Device, open_device
 from fitzroy.execution.interpreter import Interpreter
@@ -68,11 +68,20 @@ def test_digits_on_the_edge_tpu(compiled: bytes, chip: Device) -> None:
 
 
 def test_digits_on_xnnpack(chip: Device) -> None:
-    compilation = fitzroy.compile(DIGITS)
-    entry = delegated_entry(compilation, "forward")
+    compilation = fitzroy.compile(DIGITS, target="vm", accelerator="xnnpack")
+    assert compilation.placed["xnnpack"] > 1
+    entry = compilation.lowered["main"].entry
     assert Executor.XNNPACK in {call.executor for call in entry.invocations}
-    module = write_entries("digits", [entry])
-    equal(DIGITS.read_bytes(), module, chip)
+    equal(DIGITS.read_bytes(), compilation.data, chip)
+
+
+def test_digits_on_the_edge_tpu_by_the_target_of_modules(compiled: bytes, chip: Device) -> None:
+    compilation = fitzroy.compile(DIGITS, target="vm", accelerator="edgetpu", partition="all")
+    assert compilation.placed.keys() == {"edgetpu"}
+    assert len(compilation.packages) == 1
+    equal(compiled, compilation.data, chip)
+    with pytest.raises(UsageError, match="edgetpu has no option 'uint8'"):
+        fitzroy.compile(DIGITS, target="vm", accelerator="edgetpu", uint8="fast")
 
 
 def test_digits_on_the_host(chip: Device) -> None:
@@ -178,7 +187,7 @@ def test_mutated_modules_give_only_our_errors(compiled: bytes) -> None:
     for _ in range(150):
         data = bytearray(module)
         for place in rng.integers(0, len(data), 4):
-            # Tables and code are in the last kilobytes, behind the package.
+            # Tables and code are in the last kilobytes, after the package.
             where = int(place) if rng.random() < 0.3 else len(data) - 1 - int(place) % 2000
             data[where] ^= 1 << int(rng.integers(8))
         try:

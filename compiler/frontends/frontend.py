@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.registry import Registry
 from fitzroy.compiler.ir import Graph
 from fitzroy.formats.detect import FileKind, detect
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a model is read; what a format does not have is left alone.
+
+    Attributes:
+        subgraph: which of the graphs of a file with several; 0 is the main one.
+        shapes: shapes of inputs by name, for extents that the file leaves open.
+        keep_layout: whether images keep the file's order of dimensions, where it has channels
+            before rows and columns; otherwise inputs that convolutions read get channels last.
+    """
+
+    subgraph: int = 0
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    keep_layout: bool = False
+
+
+PLAINLY = Reading()
+"""The main graph, with nothing said."""
 
 
 class Frontend(ABC):
@@ -35,13 +57,13 @@ class Frontend(ABC):
         return False
 
     @abstractmethod
-    def read(self, data: bytes, path: str, *, subgraph: int = 0) -> Graph:
+    def read(self, data: bytes, path: str, how: Reading = PLAINLY) -> Graph:
         """The graph of a file, not yet verified: the caller does that.
 
         Args:
             data: the file.
             path: its name, for errors.
-            subgraph: which of the graphs of a file with several; 0 is the main one.
+            how: what to read of it.
 
         Raises:
             FormatError: the file is malformed.
@@ -56,6 +78,7 @@ FRONTENDS = Registry(
     base=Frontend,  # type: ignore[type-abstract]
     own={
         "tflite": "fitzroy.compiler.frontends.tflite:TfliteFrontend",
+        "onnx": "fitzroy.compiler.frontends.onnx.frontend:OnnxFrontend",
         "text": "fitzroy.compiler.frontends.text:TextFrontend",
     },
 )
@@ -87,5 +110,5 @@ def frontend_for(data: bytes, path: str) -> Frontend:
     raise UsageError(
         f"{path} is no model" if path else "this is no model",
         reason=f"this is {kind.noun}",
-        hint="give a .tflite model or a graph in text form",
+        hint="give a .tflite or .onnx model, or a graph in text form",
     )

@@ -12,7 +12,7 @@ from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
 from fitzroy.base.types import Array, DType, TensorType
-from fitzroy.compiler.frontends.frontend import Frontend
+from fitzroy.compiler.frontends.frontend import PLAINLY, Frontend, Reading
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.custom import CustomAttributes
@@ -31,9 +31,9 @@ class TfliteFrontend(Frontend):
     title = FileKind.TFLITE.value
     kind = FileKind.TFLITE
 
-    def read(self, data: bytes, path: str, *, subgraph: int = 0) -> Graph:
+    def read(self, data: bytes, path: str, how: Reading = PLAINLY) -> Graph:
         """The graph of one subgraph of a model."""
-        return import_model(tflite.read_model(data, path), path=path, subgraph=subgraph)
+        return import_model(tflite.read_model(data, path), path=path, subgraph=how.subgraph)
 
 
 # --- import --------------------------------------------------------------------------------------

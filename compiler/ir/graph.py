@@ -80,7 +80,7 @@ class Node:
 
 
 def unused_name(stem: str, *taken: Container[str]) -> str:
-    """`stem`, with a number behind it if something has that name already."""
+    """`stem`, with a number after it if something has that name already."""
     name, count = stem, 0
     while any(name in names for names in taken):
         count += 1

@@ -66,7 +66,7 @@ class DetectionPostProcess(PostProcessing):
     """Objects of a detector: boxes decoded from anchors, without those that overlap a better one.
 
     Results are float32: boxes [1,n,4] as (top, left, bottom, right) in parts of the image, classes
-    [1,n], scores [1,n], and how many objects there are [1]; rows behind the last are zero.
+    [1,n], scores [1,n], and how many objects there are [1]; rows after the last are zero.
     Objects are in order of their scores, equal ones in order of boxes.
     """
 

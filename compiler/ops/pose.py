@@ -80,7 +80,7 @@ class PoseDecoder(PostProcessing):
 
     Results are float32: keypoints [1,n,17,2] as (y, x) in pixels, their scores [1,n,17], scores of
     poses [1,n], how many poses there are [1], and with long offsets masks [1,n,h,w] of ones and
-    zeros; rows behind the last pose are zero. Poses are in order of their scores. Among candidates
+    zeros; rows after the last pose are zero. Poses are in order of their scores. Among candidates
     of equal score, the first in order of rows, columns and keypoints counts as the best.
     """
 
@@ -248,7 +248,7 @@ def _followed(field: Floats, points: Floats, channels: Indices) -> Floats:
 
 
 def _pairs(first: Indices, distance: int) -> Indices:
-    """Channels of y, and of x behind them."""
+    """Channels of y, and of x after them."""
     return np.stack([first, first + distance], axis=-1)
 
 

@@ -34,10 +34,12 @@ PASSES = Registry(
     group="fitzroy.passes",
     base=Pass,
     own={
+        "channels-last-inputs": "fitzroy.compiler.passes.layout:ChannelsLastInputs",
         "dead-code": "fitzroy.compiler.passes.canonicalize:DeadCode",
         "explicit-padding": "fitzroy.compiler.passes.canonicalize:ExplicitPadding",
         "fold-constants": "fitzroy.compiler.passes.canonicalize:FoldConstants",
         "fold-padding": "fitzroy.compiler.passes.canonicalize:FoldPadding",
+        "fold-scales": "fitzroy.compiler.passes.fold_scales:FoldScales",
         "fuse-activations": "fitzroy.compiler.passes.canonicalize:FuseActivations",
         "legalize-uint8": "fitzroy.compiler.passes.uint8:LegalizeUint8",
         "legalize-xnnpack": "fitzroy.compiler.targets.xnnpack.legalize:LegalizeXnnpack",
@@ -45,6 +47,15 @@ PASSES = Registry(
     },
 )
 """All passes by the name that the command line takes."""
+
+
+def named_passes(passes: Iterable[str | Pass]) -> tuple[Pass, ...]:
+    """Passes, some of which are given by their names.
+
+    Raises:
+        UsageError: there is no such pass.
+    """
+    return tuple(PASSES.get(item) if isinstance(item, str) else item for item in passes)
 
 
 @dataclass(frozen=True, slots=True)

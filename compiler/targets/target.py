@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, get_args, get_type_hints
 
-from fitzroy.base.errors import UsageError
+from fitzroy.base.errors import FitzroyError, UsageError
 from fitzroy.base.registry import Registry
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call, Reject
@@ -34,6 +34,20 @@ class Lowering:
     rejects: Callable[[Call], Iterator[Reject]] = _takes_all
 
 
+class Product(Enum):
+    """What `Target.lower` makes of a model, which says how the linker makes a file of it."""
+
+    FILE = "the file itself"
+    METHOD = "a method of an ExecuTorch program"
+    FUNCTION = "a function of a bytecode module"
+    PROGRAMS = "programs of Edge TPU operators, which replace operators of the model"
+
+    @property
+    def joins(self) -> bool:
+        """Whether several models go to one file."""
+        return self in (Product.METHOD, Product.FUNCTION)
+
+
 @dataclass(frozen=True)
 class NoOptions:
     """Options of a target that has none."""
@@ -52,6 +66,8 @@ class Target(ABC):
         fallbacks: names of the targets that are offered what it rejects, in this order.
         rest: what runs nodes that no target takes; empty if such a model is refused.
         options: a frozen dataclass of its options, with a default for each.
+        product: what `lower` makes of a model.
+        together: what to do with several models if a file has one.
     """
 
     name: ClassVar[str]
@@ -63,6 +79,8 @@ class Target(ABC):
     fallbacks: ClassVar[tuple[str, ...]] = ()
     rest: ClassVar[str] = ""
     options: ClassVar[type[Any]] = NoOptions
+    product: ClassVar[Product] = Product.FILE
+    together: ClassVar[str] = "compile them one after the other"
 
     # --- what it runs ----------------------------------------------------------------------------
 
@@ -144,7 +162,7 @@ class Target(ABC):
         return {}
 
     def lower(self, graph: Graph, placements: Sequence[Placement], name: str, options: Any) -> Any:
-        """What a placed graph becomes: bytes, or what the linker takes.
+        """What a placed graph becomes: what `product` says.
 
         Args:
             graph: the graph after the passes.
@@ -157,6 +175,32 @@ class Target(ABC):
             CapacityError: the program does not fit.
         """
         raise NotImplementedError
+
+    def keeps_model(self, options: Any) -> bool:
+        """Whether files hold the TFLite model itself, with other operators in places.
+
+        Args:
+            options: an instance of `options`.
+        """
+        return False
+
+    def settled(self, placements: Sequence[Placement], lowered: Any) -> Sequence[Placement]:
+        """Where nodes run after lowering, which may find out that some have to run elsewhere.
+
+        Args:
+            placements: where they were to run.
+            lowered: what `lower` made of them.
+        """
+        return placements
+
+    def second_choice(self, options: Any, error: FitzroyError) -> Any | None:
+        """Options with which a model compiles that did not with others; None if it will not.
+
+        Args:
+            options: an instance of `options`.
+            error: why it did not.
+        """
+        return None
 
 
 _TRUTHS = {"true": True, "false": False}

@@ -93,7 +93,7 @@ class Watch:
 
     @property
     def left(self) -> float:
-        """Seconds to the deadline, negative behind it."""
+        """Seconds to the deadline, negative after it."""
         return self.deadline - self._clock.now()
 
     def check(self, what: str) -> None:

@@ -178,7 +178,7 @@ class Streams:
 
         Args:
             size: how many.
-            more: how many come behind them without anything in between: fetched with them.
+            more: how many come after them without anything in between: fetched with them.
             watch: ends the wait.
 
         Raises:

@@ -285,7 +285,7 @@ class Debugger:
                 text = text if item.stage == "main" else f"{item.stage}:{text}"
                 return Breakpoint(text, item.stage, item.chunk, bundle)
         raise UsageError(
-            f"nothing can be stopped at behind bundle {item.bundle} of chunk {item.chunk}",
+            f"nothing can be stopped at after bundle {item.bundle} of chunk {item.chunk}",
             reason=f"the chunk has {bundle_count(instructions)} bundles",
         )
 
@@ -353,7 +353,7 @@ class Debugger:
 
         Args:
             before: how many instructions before the current one.
-            after: how many behind it.
+            after: how many after it.
             around: a bundle in place of the current one.
 
         Raises:

@@ -395,7 +395,7 @@ class PreparedExecutable:
 
 
 def _following(actions: Sequence[Action]) -> list[Action]:
-    """The same actions; receipts know how much comes directly behind them."""
+    """The same actions; receipts know how much comes directly after them."""
     found: list[Action] = []
     more = 0
     for action in reversed(actions):

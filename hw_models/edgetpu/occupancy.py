@@ -181,7 +181,7 @@ def _operation(plan: OpPlan) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
 
 
 def _zero_points(op: TensorOp, blocks: Array) -> Array:
-    """Rows with zero points of output blocks; they begin again behind the last one."""
+    """Rows with zero points of output blocks; they begin again after the last one."""
     count = int(blocks.max(initial=0)) + 1
     step = op.zero_point_step or 1
     slots = max(1, (op.zero_point_last - op.zero_point_base) // step + 1)

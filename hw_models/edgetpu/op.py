@@ -582,7 +582,7 @@ class OpUnit:
             plan: the operation.
             tiles: its tiles.
             begin: first step.
-            end: behind the last step.
+            end: one past the last step.
             x: elements of A of these steps.
             factors: weights that all runs share, or those of each run.
             count: number of runs.
@@ -666,7 +666,7 @@ class OpUnit:
             plan: the operation.
             tiles: its tiles.
             begin: first step.
-            end: behind the last step.
+            end: one past the last step.
             known: marks of the lanes, int16[tiles, steps, lanes].
         """
         if known.min() == KNOWN:

@@ -62,7 +62,7 @@ class Sequence:
         return begins
 
     def ends(self, level: int) -> Array:
-        """Position behind the last element of each iteration of a level."""
+        """Position after the last element of each iteration of a level."""
         last: Array = _iterations(self.traversal, level, self.partial_dim)[1:]
         if self.main is not None:
             last = self.main[last - 1] + 1
@@ -143,7 +143,7 @@ class Gate:
             self._step = self._begins.step if len(begins) > 1 else end
 
     def _index(self, position: int) -> int:
-        """Number of the first iteration that begins at a position or behind it."""
+        """Number of the first iteration that begins at a position or after it."""
         if self._step:
             return -(-position // self._step)
         return bisect_left(self._begins, position)
@@ -196,7 +196,7 @@ def places(ends: Array | None) -> Numbers | None:
 
 
 def passed(ends: Numbers | None, before: int, after: int) -> int:
-    """How many iterations end behind `before`, up to `after`."""
+    """How many iterations end after `before`, up to `after`."""
     if ends is None:
         return 0
     return bisect_right(ends, after) - bisect_right(ends, before)

@@ -26,7 +26,7 @@ class Head:
         bundle: its first bundle in the chunk.
         done: elements that are done; the two halves of a mesh instruction together.
         total: elements of the instruction, 0 if its engine has not begun it.
-        queued: instructions behind it, the most of any tile.
+        queued: instructions after it, the most of any tile.
         waits: why it does not go on, as a clause.
     """
 

@@ -130,7 +130,7 @@ def _series(codec: Series, values: tuple[Any, ...]) -> str:
 
 
 def used(counts: tuple[int, ...]) -> int:
-    """Number of loops without those behind the last one that runs more than once."""
+    """Number of loops without those after the last one that runs more than once."""
     return max((k + 1 for k, count in enumerate(counts) if count > 1), default=0)
 
 

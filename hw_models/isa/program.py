@@ -109,7 +109,7 @@ def chunk(body: Sequence[Instruction]) -> list[Instruction]:
 
 
 def jump_target(bundle: int, instruction: Instruction) -> int | None:
-    """Bundle where a branch leads, or behind the body of a loop; None for other instructions."""
+    """Bundle where a branch leads, or after the body of a loop; None for other instructions."""
     if isinstance(instruction, Branch):
         return bundle + instruction.offset
     if isinstance(instruction, Loop):
@@ -118,7 +118,7 @@ def jump_target(bundle: int, instruction: Instruction) -> int | None:
 
 
 def next_seq(seq: int, count: int = 1) -> int:
-    """Sequence number of the tile instruction `count` behind one with a number."""
+    """Sequence number of the tile instruction `count` after one with a number."""
     return seq + count & 0xFFFF
 
 

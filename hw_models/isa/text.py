@@ -309,7 +309,7 @@ class _ScalarParser:
 
 
 def _operands(text: str) -> list[str]:
-    """Operands between commas, where those behind a parenthesis do not count."""
+    """Operands between commas, where those after a parenthesis do not count."""
     if not text:
         return []
     opening = text.find("(")
@@ -466,7 +466,7 @@ def _owner(starts: list[int], bundle: int) -> int:
 def _labels(instructions: Sequence[Instruction], framed: bool) -> dict[int, str]:
     """Names of the bundles that branches and loops refer to, if instructions begin there.
 
-    In a framed chunk, nothing stands for START and for what is behind END.
+    In a framed chunk, nothing stands for START and for what is after END.
     """
     targets = {
         target

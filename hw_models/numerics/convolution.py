@@ -412,7 +412,7 @@ def finish(
     *,
     rounds_once: bool = False,
 ) -> Array:
-    """Bias, clamp and requantization behind an accumulation; channels are the last axis.
+    """Bias, clamp and requantization after an accumulation; channels are the last axis.
 
     TFLite's matrix products round once, ties away from zero, where its convolutions round twice.
 

@@ -144,7 +144,7 @@ class Layout(ABC):
 
     @property
     def content_bytes(self) -> int:
-        """Bytes of all words, without the padding behind them."""
+        """Bytes of all words, without the padding after them."""
         return self.word_count * self.word_bytes
 
     @property

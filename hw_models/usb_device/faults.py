@@ -59,7 +59,7 @@ class FaultKind(Enum):
 
 FAULTS: dict[FaultKind, str] = {
     FaultKind.STALL: "the transfer stalls; a bulk endpoint does until the halt is cleared",
-    FaultKind.TIMEOUT: "the transfer, and all behind it on its endpoint, stay under way until the "
+    FaultKind.TIMEOUT: "the transfer, and all after it on its endpoint, stay under way until the "
     "host cancels it",
     FaultKind.SHORT: "only `length` bytes of the data arrive; a bulk transfer to the device ends "
     "with a transaction error",

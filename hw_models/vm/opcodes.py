@@ -123,7 +123,7 @@ NAMES: dict[Dialect, dict[str, Opcode]] = {
 """Opcodes by their name."""
 
 ARROW = "R"
-"""Operands of this kind come behind an arrow."""
+"""Operands of this kind come after an arrow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,7 +245,7 @@ class NumberOperand:
             raise FormatError(f"{value} does not fit {self.layout.size} bytes") from None
 
     def text(self, value: int, labels: Labels) -> str:
-        """Decimal, behind the mark."""
+        """Decimal, after the mark."""
         return f"{self.mark}{value}"
 
     def parse(self, text: str, places: Places) -> int:
@@ -285,7 +285,7 @@ class FunctionOperand:
 
 @dataclass(frozen=True, slots=True)
 class ListOperand:
-    """Up to 255 bytes behind their number.
+    """Up to 255 bytes after their number.
 
     Attributes:
         meaning: what they are.

@@ -19,7 +19,7 @@ no meaning: whether a table that is empty is there, and compression that no read
 ``.bytes at=12 00ff``                  bytes of code outside of functions
 =====================================  ===========================================================
 
-The code of a function lies behind what came before, unless ``at=N`` says otherwise; with
+The code of a function lies after what came before, unless ``at=N`` says otherwise; with
 ``length=N`` it has no text of its own and shares bytes with others. A comment begins with ``;``.
 """
 

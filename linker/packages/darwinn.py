@@ -332,7 +332,7 @@ def _package(allocated: _Allocated, token: int, options: LinkOptions) -> Package
     for part in _chunks(allocated):
         body = list(renumbered(disassemble(part.code), first))
         first = next_seq(first, sum(isinstance(item, NUMBERED) for item in body))
-        # Fields of a chunk are counted from behind START.
+        # Fields of a chunk are counted from after START.
         fields = [field_of(reference, BUNDLE_BITS + bit) for bit, reference in part.fields]
         streams.append(bitstream(chunk(body), fields))
     if not streams:

@@ -3,7 +3,7 @@
 The linker plans memory, gathers constants and delegate data in segments, and writes the tables.
 The layout follows what released runtimes were found to need: the table of constants is always
 present, inputs and outputs are always planned, and every buffer ends with slack, because XNNPACK
-may read up to 16 bytes behind a tensor.
+may read up to 16 bytes after a tensor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fitzroy.formats.method import (
 from fitzroy.linker.packages.memory import Lifetime, lay_out_buffer
 
 SLACK = 64
-"""Bytes behind the last tensor of a buffer or of the segment of constants."""
+"""Bytes after the last tensor of a buffer or of the segment of constants."""
 
 _ARENA = 1  # buffer 0 of a method is reserved
 _INT64 = range(-(1 << 63), 1 << 63)

@@ -42,7 +42,7 @@ def lay_out_buffer(requests: Sequence[Lifetime], *, alignment: int = 16) -> Buff
     """Place requests in one buffer so that none overlaps another while both matter.
 
     Greedy by size: the biggest request first, each into the smallest gap that holds it, or else
-    behind everything that lives at the same time. Ties keep the order of the requests, so that
+    after everything that lives at the same time. Ties keep the order of the requests, so that
     equal requests give equal layouts.
 
     Args:

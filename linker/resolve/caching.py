@@ -631,7 +631,7 @@ class _Transfers:
         self._starts = [offset // BLOB_ALIGNMENT for offset, _ in transfers]
 
     def runs(self, first: int, units: int) -> tuple[tuple[int, int], ...]:
-        """Units of the blob behind units of the stream; fewer if the transfers end."""
+        """Units of the blob after units of the stream; fewer if the transfers end."""
         if not self._starts:
             return ((first, units),)
         runs = []

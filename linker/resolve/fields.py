@@ -111,7 +111,7 @@ def buffer_addresses(executable: Executable) -> dict[Buffer, int]:
 
 
 def _bytes_of(data: bytes | bytearray | memoryview, bit: int, width: int) -> tuple[int, int]:
-    """First byte of a buffer that holds the `width` bits at a bit, and the one behind the last.
+    """First byte of a buffer that holds the `width` bits at a bit, and the one after the last.
 
     Raises:
         LinkError: the place is not inside the buffer.

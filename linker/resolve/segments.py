@@ -56,10 +56,10 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """First row behind the segment."""
+        """First row after the segment."""
         return self.row + self.words
 
     @property
     def weights_row(self) -> int:
-        """First row behind the prefix: the base of the weights."""
+        """First row after the prefix: the base of the weights."""
         return self.row + self.prefix_words

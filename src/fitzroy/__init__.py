@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fitzroy.compilation.loading import load
     from fitzroy.compilation.patching import patch_weights
     from fitzroy.compilation.result import Compilation
-    from fitzroy.compiler.passes.quantize import quantize
+    from fitzroy.compiler.quantization.pipeline import quantize
     from fitzroy.compiler.reference import evaluate, verify
     from fitzroy.execution.interpreter import Interpreter
     from fitzroy.execution.modules import ModuleProgram
@@ -42,7 +42,7 @@ _HOMES = {
     "explain": "fitzroy.compilation.build",
     "load": "fitzroy.compilation.loading",
     "patch_weights": "fitzroy.compilation.patching",
-    "quantize": "fitzroy.compiler.passes.quantize",
+    "quantize": "fitzroy.compiler.quantization.pipeline",
     "simulate": "fitzroy.execution.programs",
     "verify": "fitzroy.compiler.reference",
 }

@@ -29,7 +29,7 @@ from fitzroy.compilation.edgetpu import (
 from fitzroy.compilation.loading import Model, load
 from fitzroy.compilation.patching import patch_weights
 from fitzroy.compilation.result import Compilation
-from fitzroy.compiler.passes.quantize import quantize
+from fitzroy.compiler.quantization.pipeline import quantize
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.modules import ModuleProgram

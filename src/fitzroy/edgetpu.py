@@ -3,11 +3,11 @@
 from fitzroy.compilation.edgetpu import (
     EdgeTpuCompilation,
     MappedSegment,
-    Source,
     compile_edgetpu,
     compile_segments,
     compile_together,
 )
+from fitzroy.compilation.source import Source
 
 __all__ = [
     "EdgeTpuCompilation",

@@ -152,7 +152,7 @@ def test_what_does_not_fit_stays_on_the_host(
             raise CapacityError("tensor 'x' takes too many bytes", reason="192 KiB are there")
         return lower(graph, *rest)
 
-    monkeypatch.setattr("fitzroy.compilation.edgetpu.lower", limited)
+    monkeypatch.setattr("fitzroy.compiler.targets.edgetpu.chip.lower", limited)
     refused = fitzroy("compile", digits)
     assert refused.code == 5
     assert "tensor 'x' takes too many bytes" in refused.err

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fitzroy.base.errors import FormatError
 from fitzroy.base.options import option
 from fitzroy.base.types import DType, TensorType
-from fitzroy.compiler.frontends.frontend import Frontend
+from fitzroy.compiler.frontends.frontend import PLAINLY, Frontend
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.passes.base import Pass
@@ -35,7 +35,7 @@ class ToyFrontend(Frontend):
     def recognizes(self, data, path):
         return data.startswith(b"TOY")
 
-    def read(self, data, path, *, subgraph=0):
+    def read(self, data, path, how=PLAINLY):
         try:
             count = int(data[3:])
         except ValueError:
@@ -136,6 +136,17 @@ def test_its_pass_runs_on_what_its_frontend_reads(model: Path, fitzroy: Run) -> 
     assert result.code == 0
     assert result.out.count(" = abs(") == 1
     assert "drop-repeats: 4 nodes to 2" in result.err
+
+
+def test_its_pass_runs_before_those_of_a_target(model: Path, fitzroy: Run, tmp_path: Path) -> None:
+    nodes = []
+    for passes in ((), ("--passes", "drop-repeats")):
+        options = ("--target", "vm", "-o", tmp_path / "c.module", *passes)
+        document = fitzroy("compile", model, *options, "--json").json
+        nodes.append(document["methods"]["main"]["nodes"]["vm"])
+    assert nodes == [4, 2]
+    unknown = fitzroy("compile", model, "--target", "vm", "--passes", "drop-all")
+    assert (unknown.code, "no pass 'drop-all'" in unknown.err) == (2, True)
 
 
 def test_its_target_compiles_and_explains(model: Path, fitzroy: Run, tmp_path: Path) -> None:

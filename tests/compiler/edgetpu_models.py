@@ -107,7 +107,7 @@ class Model:
         return float(np.float32(about * math.exp(self.rng.uniform(-0.7, 0.7))))
 
     def quantization(self, about: float) -> Quantization:
-        """One of a tensor; zero points are often at an end of the range, as behind rectifiers."""
+        """One of a tensor; zero points are often at an end of the range, as after rectifiers."""
         low, high = self.dtype.limits
         zero = self.number(low, high) if self.chance(0.6) else low
         return Quantization.per_tensor(self.scale(about), zero)

@@ -18,8 +18,15 @@ def test_identifiers_at_byte_4_decide(identifier: bytes, kind: FileKind) -> None
 
 
 def test_every_kind_can_be_detected() -> None:
-    without = {FileKind.GRAPH_TEXT, FileKind.EXECUTABLE}
+    without = {FileKind.GRAPH_TEXT, FileKind.EXECUTABLE, FileKind.ONNX}
     assert {*IDENTIFIERS.values(), *without} == set(FileKind)
+
+
+def test_onnx_models_begin_with_a_version_and_another_field() -> None:
+    assert detect(b"\x08\x08\x12\x07pytorch") is FileKind.ONNX
+    for other in (b"\x08\x08\x13\x07pytorch", b"\x08\x00\x12\x07pytorch", b"\x08\x08"):
+        with pytest.raises(FormatError):
+            detect(other)
 
 
 def test_written_files_are_recognised() -> None:

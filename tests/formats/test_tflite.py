@@ -35,7 +35,7 @@ def affine(scale: list[float], zero_point: list[int], axis: int = 0) -> Quantiza
 
 
 def model() -> Model:
-    """A fully connected layer of 4 inputs and 2 outputs, and a custom operator behind it."""
+    """A fully connected layer of 4 inputs and 2 outputs, and a custom operator after it."""
     tensors = [
         Tensor(name="in", shape=np.array([1, 4]), type=9, quantization=affine([0.5], [3])),
         Tensor(
@@ -283,7 +283,7 @@ def test_unknown_options_are_read_but_not_written() -> None:
 
 
 def behind(size: int) -> tuple[bytes, int]:
-    """A model whose weights and custom options lie behind the flatbuffer, and where they start."""
+    """A model whose weights and custom options lie after the flatbuffer, and where they start."""
     sample = model()
     assert sample.buffers is not None
     # Sizes do not depend on the values, so that a first pass can find the end of the flatbuffer.

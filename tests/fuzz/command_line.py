@@ -337,7 +337,7 @@ def _word(rng: random.Random) -> str:
 
 
 def _bent(rng: random.Random, argument: str) -> str:
-    """An argument with something in front, behind, or in the middle."""
+    """An argument with something in front, after, or in the middle."""
     scrap = rng.choice(("=", ":", ",", " ", "\n", "\u202e", "\x9b", "%", "\udcff", "x", "0", "-"))
     at = rng.choice((0, len(argument), len(argument) // 2))
     return argument[:at] + scrap + argument[at:]

@@ -121,7 +121,7 @@ def wrapped_mutant(rng: random.Random, seed: bytes) -> bytes:
                 index = rng.randrange(len(ops))
                 package = package_mutant(rng, bytes(ops[index].package))
                 return tflite.write_model(custom_op.replace(model, index, package))
-        # The fields of a flexbuffer are at its end, behind the package.
+        # The fields of a flexbuffer are at its end, after the package.
         tail = rng.choice((16, 48, 96))
         changed = content[:-tail] + mutant(rng, [content[-tail:]])
         operator.custom_options = np.frombuffer(changed, np.uint8)

@@ -414,7 +414,7 @@ def test_what_is_prepared_while_something_else_moves_costs_nothing() -> None:
 
 
 def test_no_more_transfers_are_prepared_than_a_driver_hands_over() -> None:
-    # Headers count: behind the fourth data, its own, the third and the header of that wait.
+    # Headers count: after the fourth data, its own, the third and the header of that wait.
     legs = [Leg("input", 100_000), Leg("input", 100_000), Leg("input", 100_000)]
     pace = paced(SENT, prepare=dict.fromkeys(SENT, 0.9), in_flight=3)
     deep = ends(64, legs, replace(pace, in_flight=8))
@@ -885,7 +885,7 @@ def test_chunks_of_instructions_come_behind_data_that_was_asked_for_before() -> 
     second = next(t for t in timeline.transfers[1:] if t.kind == "instructions")
     wanted = timeline.start + (512 + one.chunks[1]) / host.link
     assert second.size == one.chunks[1]
-    # Of instructions that the first chunk asks for behind its input, the input comes first.
+    # Of instructions that the first chunk asks for after its input, the input comes first.
     assert second.end == pytest.approx(wanted)
     assert timeline.critical_path[0].what == "host"
 
@@ -937,7 +937,7 @@ def store(words: int) -> list[Instruction]:
             T.mesh_fill_word,
         ),
         (lambda n: [Scalar() for _ in range(n)], T.scalar_bundle),
-        # One behind the other in every tile; the core is a bundle per fence ahead of them.
+        # One after the other in every tile; the core is a bundle per fence ahead of them.
         (lambda n: [TileFence(tiles=ALL, idle=0x3FF) for _ in range(n)], T.phase),
         (
             lambda n: [TileFence(tiles=ALL, wait_ring_a=True) for _ in range(n)],
@@ -962,7 +962,7 @@ def store(words: int) -> list[Instruction]:
 def test_elements_take_their_time(
     make: Callable[[int], Sequence[Instruction]], wanted: float
 ) -> None:
-    # Enough that the scalar core is behind the fence with which a program begins.
+    # Enough that the scalar core is past the fence with which a program begins.
     few = 400 if wanted == T.scalar_bundle else 10
     assert difference(make, few, few + 40) == pytest.approx(wanted)
 

@@ -36,7 +36,7 @@ def test_memory_is_reused() -> None:
 def test_tightest_gap_is_taken() -> None:
     requests = [
         Lifetime(64, 0, 9),  # at 0
-        Lifetime(48, 0, 4),  # at 64: leaves a gap of 48 behind step 4
+        Lifetime(48, 0, 4),  # at 64: leaves a gap of 48 after step 4
         Lifetime(40, 0, 9),  # at 112
         Lifetime(32, 0, 4),  # at 160: leaves a gap of 32
         Lifetime(24, 0, 9),  # at 192

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from fitzroy.base.errors import FitzroyError
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.partition import HOST, Placement
-from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions, Partition
-from fitzroy.compiler.targets.target import Lowering, Target
+from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
+from fitzroy.compiler.targets.target import Lowering, Product, Target
+
+if TYPE_CHECKING:
+    from fitzroy.compiler.targets.edgetpu.chip import OnChip
 
 
 class EdgeTpu(Target):
@@ -22,6 +28,8 @@ class EdgeTpu(Target):
     suffix = "_edgetpu.tflite"
     entry = "main"
     options = EdgeTpuOptions
+    product = Product.PROGRAMS
+    together = "models that share a chip: fitzroy.compile_together"
 
     def lowerings(self) -> Mapping[str, Lowering]:
         """The rules of the code generator."""
@@ -38,10 +46,37 @@ class EdgeTpu(Target):
 
     def place(self, graph: Graph, options: EdgeTpuOptions) -> list[Placement]:
         """Groups of nodes for the chip and for the host, by what transfers cost."""
-        from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS
         from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+        from fitzroy.compiler.targets.edgetpu.settings import costs_of, generator_options
 
-        return divide(graph, costs=COSTS if options.partition is Partition.COST else None)[1]
+        return divide(graph, generator_options(options), costs_of(options))[1]
+
+    def lower(
+        self, graph: Graph, placements: Sequence[Placement], name: str, options: EdgeTpuOptions
+    ) -> OnChip:
+        """Programs of all parts for the chip that fit."""
+        from fitzroy.compiler.targets.edgetpu.chip import Divided, lower_together
+        from fitzroy.compiler.targets.edgetpu.settings import costs_of, generator_options
+
+        model = Divided(graph, graph.name, tuple(placements))
+        (found,) = lower_together([model], generator_options(options), costs_of(options))
+        return found
+
+    def keeps_model(self, options: EdgeTpuOptions) -> bool:
+        """It replaces operators of the model."""
+        return True
+
+    def settled(self, placements: Sequence[Placement], lowered: OnChip) -> Sequence[Placement]:
+        """Parts whose programs do not fit are on the host."""
+        return lowered.placements
+
+    def second_choice(self, options: EdgeTpuOptions, error: FitzroyError) -> EdgeTpuOptions | None:
+        """What published programs do has fewer forms that a probe must have confirmed."""
+        from fitzroy.compiler.targets.edgetpu.program.confirmation import UnconfirmedError
+
+        if isinstance(error, UnconfirmedError) and not options.conservative:
+            return replace(options, conservative=True)
+        return None
 
     def parts(self, graph: Graph, placements: Sequence[Placement]) -> dict[str, list[str]]:
         """Layers of the code generator."""

@@ -13,7 +13,7 @@ from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.pipeline import portable, xnnpack
 from fitzroy.compiler.targets.executorch.catalog import KERNELS
 from fitzroy.compiler.targets.executorch.lower import PORTABLE, XNNPACK, Lowered, lower
-from fitzroy.compiler.targets.target import Lowering, Target
+from fitzroy.compiler.targets.target import Lowering, Product, Target
 from fitzroy.compiler.targets.xnnpack.legalize import RULES
 from fitzroy.compiler.targets.xnnpack.nodes import NODES
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
@@ -23,6 +23,7 @@ class ExecuTorch(Target):
     """Base of the targets of ExecuTorch's runtime."""
 
     suffix = ".pte"
+    product = Product.METHOD
 
     def missing(self, call: Call) -> Reject:
         """Why a call of an operator cannot run for which there is nothing."""

@@ -75,7 +75,7 @@ class Invocation:
         data: what it executes.
         reads: names of the tensors that it reads, in its order.
         writes: names of those that it computes.
-        states: first contents of the buffers behind those, which it reads and writes, and which
+        states: first contents of the buffers after those, which it reads and writes, and which
             last from call to call.
     """
 
@@ -112,7 +112,7 @@ class _Shared:
     """What functions of a module share.
 
     Attributes:
-        entries: how many functions are exported; the one that looks after states comes behind.
+        entries: how many functions are exported; the one that looks after states comes last.
         data: ordinals of read-only segments by their bytes.
         imports: ordinals of imports by name.
         states: buffers that last from call to call.

@@ -464,7 +464,7 @@ def _rounding() -> Iterator[Probe]:
     )
     yield probe(
         "zero-point-after-rounding",
-        "an odd zero point behind a half",
+        "an odd zero point after a half",
         "whether the zero point is added after rounding",
         _pointwise("scale=0.5 maximum=200 output_zero_point=1"),
         _rows(identity(), _RAMP),
@@ -720,7 +720,7 @@ def _functions() -> Iterator[Probe]:
     inner = np.clip(off.astype(np.int64) - 128, -90, 90)
     yield probe(
         "table-after-clamp",
-        "a table behind a clamp",
+        "a table after a clamp",
         "whether the clamp limits the argument, and not the result",
         _curved(CURVES, "scale=1 maximum=90 minimum=-90"),
         _rows(identity(), off),

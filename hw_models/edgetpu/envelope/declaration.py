@@ -173,7 +173,7 @@ _DECLARED = (
     ),
     Property(
         "output-descriptor-offset",
-        "bytes by which a descriptor of an output begins behind a multiple of 32",
+        "bytes from a multiple of 32 to the begin of a descriptor of an output",
         "bytes",
         Bound.MOST,
         Risk.MEDIUM_HIGH,

@@ -109,7 +109,7 @@ def descriptor_places(program: Program) -> Iterator[Value]:
 
 
 def descriptor_offsets(program: Program) -> Iterator[Value]:
-    """Bytes by which each descriptor of an output begins behind a multiple of 32."""
+    """Bytes from a multiple of 32 to the begin of each descriptor of an output."""
     for place, event in program.placed:
         if isinstance(event, Descriptor) and event.tag is DescriptorTag.OUTPUT:
             yield Value(event.address % BURST_BYTES, place)

@@ -217,7 +217,7 @@ class Chain:
 
     Attributes:
         first: the first position.
-        end: behind the last element.
+        end: one past the last element.
         rate: cycles of an element.
         positions: where time does not just go on: the first position, and those that waited.
         starts: when the elements there begin.
@@ -237,7 +237,7 @@ class Chain:
 
         Args:
             first: the first element.
-            end: behind the last element.
+            end: one past the last element.
             clock: when the engine is ready for the first element.
             rate: cycles of an element.
             holds: what it waits for, in any order.
@@ -267,7 +267,7 @@ class Chain:
         return self.starts[-1] + (self.end - self.positions[-1]) * self.rate
 
     def done(self, positions: Sequence[int]) -> list[float]:
-        """When the element before each position has ended; positions lie behind the first."""
+        """When the element before each position has ended; positions lie after the first."""
         rate = self.rate
         if len(self.positions) == 1:
             start, place = self.starts[0], self.positions[0]

@@ -152,7 +152,7 @@ class Stretch:
     Attributes:
         chain: when they are sent.
         first: the first word, by its position in the chain.
-        end: behind the last word.
+        end: one past the last word.
         node: node of the sender.
     """
 

@@ -45,7 +45,7 @@ class Mark:
     positions: list[int]
 
     def within(self, position: int, end: int) -> list[int]:
-        """Those behind a position, up to an end."""
+        """Those after a position, up to an end."""
         positions = self.positions
         return positions[bisect_right(positions, position) : bisect_right(positions, end)]
 

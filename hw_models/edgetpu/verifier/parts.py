@@ -85,7 +85,7 @@ class Part:
     """The share of one unit, or of one half of a mesh engine, in an instruction.
 
     Attributes:
-        thread: number of the unit; receiving halves of mesh engines come behind all engines.
+        thread: number of the unit; receiving halves of mesh engines come after all engines.
         total: elements.
         gates: what it waits for, at positions of elements.
         marks: flags that it counts, with the numbers of elements done when it does.

@@ -133,7 +133,7 @@ class _Message:
     Attributes:
         channel: its channel.
         order: place of its instruction in the program.
-        sender: its tile, behind the last tile for the infeed.
+        sender: its tile, after the last tile for the infeed.
         name: name of the instruction.
         destination: tiles that got it.
         to_outfeed: whether the outfeed got it.
@@ -450,7 +450,7 @@ class SyncWalk:
         return any(sender is not None and self._rows(channel, sender) for sender in senders)
 
     def _candidates(self, channel: int) -> Iterator[int]:
-        """Tiles that could send on a channel, the infeed as a tile behind the last."""
+        """Tiles that could send on a channel, the infeed as a tile after the last."""
         feed = self._streams[StreamEngine.INFEED]
         if feed is not None and _fed(feed).channel == channel:
             yield TILES

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 BUDGET = "--memory"
 """The option that sets the budget of memory."""
 
-_GREEDY = frozenset({"--bundle"})
+_GREEDY = frozenset({"--bundle", "--calibrate", "--data"})
 """Options that take every value up to the next option."""
 
 

@@ -261,15 +261,7 @@ def _by_convention(
 def _normalized(
     pixels: npt.NDArray[np.float64], type: TensorType, rule: Normalization, path: str
 ) -> npt.NDArray[np.float64]:
-    channels = pixels.shape[2]
-    for option, numbers in (("--mean", rule.mean), ("--std", rule.std)):
-        if len(numbers) not in (1, channels):
-            raise UsageError(
-                f"{option} takes one number or {channels}, one per channel",
-                reason=f"{len(numbers)} are given",
-            )
-    mean, std = np.asarray(rule.mean, np.float64), np.asarray(rule.std, np.float64)
-    real: npt.NDArray[np.float64] = (pixels - mean) / std
+    real = normalized_pixels(pixels, rule)
     if type.dtype.is_float:
         return real
     quantization = type.quantization
@@ -283,6 +275,24 @@ def _normalized(
     stored = np.rint(real / quantization.scale[0]) + quantization.zero_point[0]
     clamped: npt.NDArray[np.float64] = np.clip(stored, low, high)
     return clamped
+
+
+def normalized_pixels(pixels: Array, rule: Normalization) -> npt.NDArray[np.float64]:
+    """Real numbers from pixels whose last dimension are the channels.
+
+    Raises:
+        UsageError: the rule is for another number of channels.
+    """
+    channels = pixels.shape[-1] if pixels.ndim else 1
+    for option, numbers in (("--mean", rule.mean), ("--std", rule.std)):
+        if len(numbers) not in (1, channels):
+            raise UsageError(
+                f"{option} takes one number or {channels}, one per channel",
+                reason=f"{len(numbers)} are given",
+            )
+    mean, std = np.asarray(rule.mean, np.float64), np.asarray(rule.std, np.float64)
+    real: npt.NDArray[np.float64] = (pixels - mean) / std
+    return real
 
 
 def _shape(shape: Sequence[int]) -> str:

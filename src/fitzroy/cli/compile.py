@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -14,15 +14,26 @@ from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.options import given
 from fitzroy.cli.compile_edgetpu import Format, Reports, Request, Results
 from fitzroy.cli.files import check_directory, check_output, write_files
-from fitzroy.cli.help import OptionTexts, Outputs, TargetName, Verb, option_values
+from fitzroy.cli.help import (
+    OptionTexts,
+    Outputs,
+    Passes,
+    TargetName,
+    Verb,
+    option_values,
+    pass_names,
+)
+from fitzroy.cli.models import Importing
+from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
 if TYPE_CHECKING:
     from fitzroy.base.types import Array
-    from fitzroy.compilation.edgetpu import Source
     from fitzroy.compilation.result import Compilation
+    from fitzroy.compilation.source import Source
+    from fitzroy.compiler.ir import Graph
 
 _EDGETPU, _XNNPACK = "edgetpu", "xnnpack"
 _IN_MODULES = (_XNNPACK, "portable", "vm")
@@ -30,13 +41,14 @@ _IN_MODULES = (_XNNPACK, "portable", "vm")
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Importing):
     """What to compile for, and what of the model.
 
     Attributes:
         target: name of the target; None to choose by the model and the output.
         option: options of a target of another package.
         outputs: values to compute in place of the model's outputs.
+        passes: passes that run before those of the target.
     """
 
     panel: ClassVar[str] = "Target"
@@ -44,19 +56,16 @@ class Choice:
     target: TargetName = None
     option: OptionTexts = None
     outputs: Outputs = None
+    passes: Passes = None
 
 
 @dataclass(frozen=True)
-class Cases:
-    """Test cases of a bundle.
+class Cases(Quantization):
+    """Test cases of a bundle, and how a float32 model is quantized first.
 
     Attributes:
-        bundle: their files.
-        mean: what is subtracted from pixels of images.
-        std: what pixels are divided by.
+        bundle: files of the test cases.
     """
-
-    panel: ClassVar[str] = "Test cases of ExecuTorch programs"
 
     bundle: Annotated[
         list[str] | None,
@@ -65,15 +74,8 @@ class Cases:
             metavar="X...",
             help="Also write a bundled program with a test case per image, .npy or raw file;"
             " takes all values up to the next option.",
+            rich_help_panel="Test cases of ExecuTorch programs",
         ),
-    ] = None
-    mean: Annotated[
-        str | None,
-        typer.Option("--mean", metavar="M", help="For images: subtract this from pixels."),
-    ] = None
-    std: Annotated[
-        str | None,
-        typer.Option("--std", metavar="S", help="For images: divide pixels by this."),
     ] = None
 
     @property
@@ -87,8 +89,8 @@ def compile_model(
         list[str],
         typer.Argument(
             metavar="MODEL...",
-            help="A .tflite model or a graph in text form. Several share an Edge TPU: the first "
-            "ones get memory first.",
+            help="A .tflite or .onnx model, or a graph in text form. Several share an Edge TPU: "
+            "the first ones get memory first.",
         ),
     ],
     choice: Choice,
@@ -104,6 +106,9 @@ def compile_model(
     the chip can compute; what it cannot compute stays, with the reason. Several models are compiled
     for one chip, which keeps the parameters of all; --num-segments cuts one model for several.
 
+    A float32 model reaches the Edge TPU with --calibrate, which quantizes it first as
+    [b]fitzroy quantize[/b] does.
+
     For XNNPACK, operators that it lacks run on ExecuTorch's portable kernels. When some operator
     can run nowhere, every reason is given, and nothing is written.
 
@@ -112,35 +117,61 @@ def compile_model(
     """
     from fitzroy.cli import compile_edgetpu, compile_module
     from fitzroy.cli.models import check_model
+    from fitzroy.compiler.passes.base import named_passes
 
     terminal = Terminal(json=results.json, quiet=results.quiet)
     for name in models:
         check_model(name)
-    request = Request(models, results, edgetpu, reports)
+    request = Request(models, results, edgetpu, reports, choice.how)
     if results.format is Format.MODULE and compile_module.are_compiled(models):
-        _refuse("compiled", edgetpu, reports, dump=results.dump)
+        _refuse("compiled", edgetpu, reports, dump=results.dump, passes=choice.passes)
         compile_module.write_compiled(terminal, request)
         return
-    target, sources = _target(request, choice.target)
-    if sources is not None:
-        _refuse("edgetpu", xnnpack, cases, outputs=choice.outputs, option=choice.option)
+    graph = None
+    if cases.calibrate:
+        target, sources = _wanted(request, choice.target) or _EDGETPU, None
+    else:
+        _refuse_calibration(cases)
+        target, sources = _target(request, choice.target)
+    if target == _EDGETPU:
+        foreign = {"bundle": cases.bundle, "outputs": choice.outputs, "option": choice.option}
+        _refuse("edgetpu", xnnpack, **foreign)
         request.check()
-        compile_edgetpu.compile_models(terminal, request, sources)
+    if cases.calibrate:
+        graph = _quantized(terminal, request, cases)
+        sources = [_source(graph, models[0])] if target == _EDGETPU else None
+    if sources is not None:
+        steps = named_passes(pass_names(choice.passes))
+        compile_edgetpu.compile_models(
+            terminal, request, [source.passed(steps) for source in sources]
+        )
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
     _refuse("others", edgetpu, reports, out_dir=results.out_dir, format=bare)
-    if results.format is Format.MODULE and target not in _IN_MODULES:
-        raise UsageError(
-            f"a module has no parts for the target {target}",
-            hint=f"--format module is for {', '.join((_EDGETPU, *_IN_MODULES))}",
-        )
     settings: dict[str, Any] = dict(option_values(choice.option))
     if target == _XNNPACK:
         settings = {"uint8": xnnpack.uint8, **settings}
     else:
         _refuse("portable", xnnpack)
-    job = _Job(request, target, settings, tuple(choice.outputs or ()), cases)
+    if results.format is Format.MODULE:
+        target, settings = _module_of(target, settings)
+    job = _Job(request, choice, target, settings, cases, graph)
     _compile_program(terminal, job)
+
+
+def _module_of(target: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The target of modules, and options with which it computes on another target.
+
+    Raises:
+        UsageError: a module has no parts for that target.
+    """
+    if target not in _IN_MODULES:
+        raise UsageError(
+            f"a module has no parts for the target {target}",
+            hint=f"--format module is for {', '.join((_EDGETPU, *_IN_MODULES))}",
+        )
+    own = {"accelerator": target} if target == _XNNPACK else {}
+    return "vm", {**own, **settings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +180,19 @@ class _Job:
 
     Attributes:
         request: the model and where results go.
+        choice: what was asked for of the model.
         target: name of the target.
         settings: its options.
-        outputs: values to compute in place of the model's outputs.
         cases: test cases of a bundle.
+        graph: the model, quantized; None to take it as it is.
     """
 
     request: Request
+    choice: Choice
     target: str
     settings: dict[str, Any]
-    outputs: tuple[str, ...]
     cases: Cases
+    graph: Graph | None = None
 
 
 def _compile_program(terminal: Terminal, job: _Job) -> None:
@@ -187,21 +220,21 @@ def _compile_program(terminal: Terminal, job: _Job) -> None:
     if request.results.dump is not None:
         check_directory(request.results.dump)
     with terminal.working("compiling") as progress:
-        source: Any = model
+        source = fitzroy.load(model, request.how) if job.graph is None else job.graph
         names: list[str] = []
-        if job.outputs:
-            source = fitzroy.load(model)
-            names = resolve_outputs(source, job.outputs)
+        if job.choice.outputs:
+            names = resolve_outputs(source, job.choice.outputs)
         compilation = fitzroy.compile(
             source,
             target=job.target,
             outputs=names,
+            passes=pass_names(job.choice.passes),
             dump=request.results.dump,
             progress=progress,
             **job.settings,
         )
-        if request.results.format is Format.MODULE and job.target != "vm":
-            compile_module.write_delegated(terminal, request, compilation)
+        if request.results.format is Format.MODULE:
+            compile_module.write_module(terminal, request, compilation.data)
             return
         files: list[tuple[Path, bytes]] = [] if program is None else [(program, compilation.data)]
         if bundled is not None:
@@ -228,15 +261,12 @@ _ENDINGS = {
 }
 
 
-def _target(request: Request, target: str | None) -> tuple[str, list[Source] | None]:
-    """The target, and the models if they are for the Edge TPU.
-
-    They are if that was asked for, if the output's name says so, or if all of them are quantized.
+def _wanted(request: Request, target: str | None) -> str | None:
+    """The target that was asked for, or that the output's name or format stands for.
 
     Raises:
         UsageError: there is no such target.
     """
-    from fitzroy.compilation.edgetpu import Source
     from fitzroy.compiler.targets.target import TARGETS
 
     output = request.results.output
@@ -246,10 +276,24 @@ def _target(request: Request, target: str | None) -> tuple[str, list[Source] | N
         target = _ENDINGS.get(output.suffix)
     if target is None and request.results.format in (Format.PACKAGE, Format.OBJECT):
         target = _EDGETPU
-    if target not in (None, _EDGETPU):
+    return target
+
+
+def _target(request: Request, target: str | None) -> tuple[str, list[Source] | None]:
+    """The target, and the models if they are for the Edge TPU.
+
+    They are if that was asked for, if the output's name says so, or if all of them are quantized.
+
+    Raises:
+        UsageError: there is no such target.
+    """
+    from fitzroy.compilation.source import Source
+
+    target = _wanted(request, target)
+    if target is not None and target != _EDGETPU:
         return target, None
     try:
-        sources = [Source.read(path) for path in request.models]
+        sources = [Source.read(path, request.how) for path in request.models]
     except UnsupportedError:
         # Only the Edge TPU needs TFLite's own operators.
         if target is not None:
@@ -258,6 +302,51 @@ def _target(request: Request, target: str | None) -> tuple[str, list[Source] | N
     if target is not None or all(source.quantized for source in sources):
         return _EDGETPU, sources
     return _XNNPACK, None
+
+
+def _refuse_calibration(cases: Cases) -> None:
+    """Refuse options that say how to quantize where nothing is quantized.
+
+    Raises:
+        UsageError: one is given; or what pixels become, and no image is.
+    """
+    for name in given(cases):
+        if name in ("mean", "std") and not cases.bundle:
+            raise UsageError(
+                f"--{name} is for images",
+                hint="give some: --calibrate images/, or --bundle one.png",
+            )
+        if name not in ("bundle", "mean", "std"):
+            raise UsageError(
+                f"--{name} is for models that are quantized",
+                hint="give representative inputs: --calibrate images/",
+            )
+
+
+def _quantized(terminal: Terminal, request: Request, cases: Cases) -> Graph:
+    """The model of a request, quantized.
+
+    Raises:
+        UsageError: several models, or samples that do not suit.
+    """
+    from fitzroy.cli.quantize import quantized_model, warn_of_floats
+
+    if len(request.models) > 1:
+        raise UsageError(
+            f"--calibrate is for one model, and {len(request.models)} are given",
+            hint="quantize each with fitzroy quantize first",
+        )
+    with terminal.working("quantizing") as progress:
+        result, _ = quantized_model(request.models[0], request.how, cases, progress)
+    warn_of_floats(terminal, result)
+    return result.graph
+
+
+def _source(graph: Graph, path: str) -> Source:
+    """A graph in the place of the model that it was made of."""
+    from fitzroy.compilation.source import Source
+
+    return replace(Source.of(graph), path=path)
 
 
 _FOREIGN = {
@@ -312,7 +401,7 @@ def _case(compilation: Compilation, path: str, cases: Cases) -> list[Array]:
     Raises:
         UsageError: the model has several inputs, or the file does not fit.
     """
-    from fitzroy.cli.arrays import Normalization, load_array
+    from fitzroy.cli.arrays import load_array
 
     inputs = compilation.inputs
     if len(inputs) != 1:
@@ -320,7 +409,7 @@ def _case(compilation: Compilation, path: str, cases: Cases) -> list[Array]:
             "--bundle is for models with one input",
             reason=f"this one has {len(inputs)}: {', '.join(name for name, _ in inputs)}",
         )
-    return [load_array(path, inputs[0][1], Normalization.parse(cases.mean, cases.std))]
+    return [load_array(path, inputs[0][1], cases.given_rule)]
 
 
 def summarize(
@@ -438,6 +527,7 @@ compile_command = Verb(
         "fitzroy compile detector.tflite classifier.tflite --out-dir together/",
         "fitzroy compile model.tflite --num-segments 3 --report model.html",
         "fitzroy compile model.tflite --explain --dump stages/",
+        "fitzroy compile float.tflite --calibrate images/ -o model_edgetpu.tflite",
         "fitzroy compile model.tflite --target xnnpack",
         "fitzroy compile model.tflite -o out.pte --bundle one.png two.png",
         "fitzroy compile detector.tflite --outputs boxes,scores -o detector.pte",

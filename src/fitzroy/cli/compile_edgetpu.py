@@ -17,11 +17,13 @@ from fitzroy.base.files import text_bytes
 from fitzroy.cli.files import check_directory, check_output, directories, write_files
 from fitzroy.cli.help import Json, Quiet
 from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.hw_models.edgetpu.envelope import Risk
 
 if TYPE_CHECKING:
-    from fitzroy.compilation.edgetpu import EdgeTpuCompilation, Source
+    from fitzroy.compilation.edgetpu import EdgeTpuCompilation
+    from fitzroy.compilation.source import Source
     from fitzroy.report.run import Run
 
 
@@ -160,12 +162,14 @@ class Request:
         results: where results go.
         options: options of the target.
         reports: what else is wanted.
+        how: what to read of the models.
     """
 
     models: list[str]
     results: Results
     options: EdgeTpuOptions
     reports: Reports
+    how: Reading = PLAINLY
 
     @property
     def targets(self) -> list[Path]:
@@ -256,7 +260,7 @@ def _doubt(terminal: Terminal, options: EdgeTpuOptions) -> None:
         UsageError: the file cannot be read.
         FormatError: it is no report of probes.
     """
-    from fitzroy.compilation.edgetpu_options import report_of
+    from fitzroy.compiler.targets.edgetpu.settings import report_of
 
     report = report_of(options)
     if report is None:
@@ -276,7 +280,8 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
             several parts where one file is wanted.
     """
     from fitzroy.compilation import edgetpu
-    from fitzroy.compilation.edgetpu_options import costs_of, generator_options, link_options
+    from fitzroy.compilation.edgetpu import link_options
+    from fitzroy.compiler.targets.edgetpu.settings import costs_of, generator_options
 
     _doubt(terminal, request.options)
     chosen: dict[str, Any] = {

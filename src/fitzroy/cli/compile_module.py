@@ -14,7 +14,6 @@ from fitzroy.cli.terminal import Terminal, count, size
 
 if TYPE_CHECKING:
     from fitzroy.cli.compile_edgetpu import Request
-    from fitzroy.compilation.result import Compilation
 
 
 def are_compiled(models: Sequence[str]) -> bool:
@@ -57,19 +56,14 @@ def write_compiled(terminal: Terminal, request: Request) -> None:
     _finish(terminal, request, contents)
 
 
-def write_delegated(terminal: Terminal, request: Request, compilation: Compilation) -> None:
-    """The module of a model that is compiled for XNNPACK.
+def write_module(terminal: Terminal, request: Request, module: bytes) -> None:
+    """The module of a model.
 
     Raises:
         UsageError: an output that cannot be written.
-        UnsupportedError: TFLite cannot express what XNNPACK lacks.
     """
-    from fitzroy.compilation.modules import delegated_entry, write_entries
-
     request.check()
-    (method,) = compilation.legalized
-    name = request.targets[0].stem
-    _finish(terminal, request, [write_entries(name, [delegated_entry(compilation, method)])])
+    _finish(terminal, request, [module])
 
 
 def _finish(terminal: Terminal, request: Request, contents: Sequence[bytes]) -> None:

@@ -492,7 +492,7 @@ COMMANDS = (
     Command(("delete", "d"), "N", 1, 1, "remove a breakpoint", Console.delete),
     Command(("where", "w"), "", 0, 0, "the scalar core, every queue's head", Console.where),
     Command(
-        ("list", "l"), "[BUNDLE [N]]", 0, 2, "N instructions before and behind", Console.list_lines
+        ("list", "l"), "[BUNDLE [N]]", 0, 2, "N instructions before and after", Console.list_lines
     ),
     Command(("registers", "r"), "", 0, 0, "known registers and predicates", Console.registers),
     Command(("flags",), "[TILE | scalar]", 0, 1, "flags, those of all tiles", Console.flags),

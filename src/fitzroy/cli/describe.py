@@ -12,6 +12,7 @@ from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import describe_edgetpu
 from fitzroy.cli.describe_module import describe_module
+from fitzroy.cli.describe_onnx import describe_onnx
 from fitzroy.cli.programs import method_types
 from fitzroy.compiler.ir import Graph, parse_graph
 from fitzroy.compiler.ops.catalog import attributes_of
@@ -42,6 +43,7 @@ def describe(data: bytes, path: str) -> Document:
     kind = detect(data, path)
     describers = {
         FileKind.TFLITE: _tflite,
+        FileKind.ONNX: describe_onnx,
         FileKind.PROGRAM: _program,
         FileKind.BUNDLED_PROGRAM: _bundle,
         FileKind.BUNDLED_PROGRAM_BP04: _bundle,

@@ -11,6 +11,7 @@ import typer
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.cli.help import Json, OptionTexts, Outputs, TargetName, Verb, option_values
+from fitzroy.cli.models import Importing
 from fitzroy.cli.terminal import Column, Terminal, count, error_document
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
@@ -63,8 +64,10 @@ class Row:
 
 def explain(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A .tflite model or a graph in text form.")
+        str,
+        typer.Argument(metavar="MODEL", help="A .tflite or .onnx model, or a graph in text form."),
     ],
+    importing: Importing,
     xnnpack: XnnpackOptions,
     target: TargetName = None,
     option: OptionTexts = None,
@@ -77,14 +80,14 @@ def explain(
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs
-    from fitzroy.compilation.edgetpu import demand_uncompiled, has_quantized_activations
+    from fitzroy.compilation.source import demand_uncompiled, has_quantized_activations
     from fitzroy.compiler.targets.edgetpu.target import EdgeTpu
     from fitzroy.compiler.targets.executorch.target import Xnnpack
     from fitzroy.compiler.targets.target import TARGETS
 
     terminal = Terminal(json=json)
     check_model(model)
-    graph = fitzroy.load(model)
+    graph = fitzroy.load(model, importing.how)
     if outputs:
         graph = graph.cut(resolve_outputs(graph, outputs))
     demand_uncompiled(graph, model)

@@ -81,6 +81,10 @@ Outputs = Annotated[
         show_default=False,
     ),
 ]
+Passes = Annotated[
+    list[str] | None,
+    typer.Option("--passes", metavar="A,B", help="Passes to run first, in order."),
+]
 InputFiles = Annotated[
     list[str] | None,
     typer.Option(
@@ -223,6 +227,12 @@ RecordFile = Annotated[
         rich_help_panel="Device",
     ),
 ]
+
+
+def pass_names(texts: Sequence[str] | None) -> list[str]:
+    """Names of passes in the option ``--passes``."""
+    names = (part.strip() for text in texts or () for part in text.split(","))
+    return [name for name in names if name]
 
 
 def option_values(texts: Sequence[str] | None) -> dict[str, str]:

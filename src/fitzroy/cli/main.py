@@ -27,6 +27,7 @@ from fitzroy.cli.assemble import assemble_command
 from fitzroy.cli.bench import bench_command
 from fitzroy.cli.calibrate import calibrate_command
 from fitzroy.cli.compile import compile_command
+from fitzroy.cli.convert import convert_command
 from fitzroy.cli.debug import debug_command
 from fitzroy.cli.devices import devices_command, doctor_command
 from fitzroy.cli.disassemble import disassemble_command
@@ -38,6 +39,7 @@ from fitzroy.cli.link import link_command
 from fitzroy.cli.opt import opt_command
 from fitzroy.cli.patch import patch_command
 from fitzroy.cli.probe import probe_command
+from fitzroy.cli.quantize import quantize_command
 from fitzroy.cli.run import run_command
 from fitzroy.cli.sim import sim_command
 from fitzroy.cli.terminal import Terminal, error_document
@@ -60,6 +62,8 @@ _USAGE_ERRORS: tuple[type[Exception], ...] = tuple(
 
 VERBS: dict[str, Verb] = {
     "compile": compile_command,
+    "quantize": quantize_command,
+    "convert": convert_command,
     "run": run_command,
     "inspect": inspect_command,
     "explain": explain_command,

@@ -3,12 +3,71 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
-from fitzroy.compiler.frontends.frontend import frontend_for
+from fitzroy.compiler.frontends.frontend import Reading, frontend_for
 from fitzroy.compiler.ir import Graph
+
+_SHAPE = re.compile(r"[1-9]\d{0,9}(x\d{1,10})*|0|scalar", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Importing:
+    """How ONNX models are read.
+
+    Attributes:
+        input: shapes of inputs whose extents a model leaves open, as ``NAME=AxBxC``.
+        keep_layout: whether image inputs stay [N,C,H,W].
+    """
+
+    input: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME=AxBxC",
+            help="Shape of an input that the model leaves open, in the model's own order, as in "
+            "images=1x3x320x320; once per input.",
+            show_default=False,
+            rich_help_panel="ONNX models",
+        ),
+    ] = None
+    keep_layout: Annotated[
+        bool,
+        typer.Option(
+            "--keep-layout",
+            help="Keep image inputs as the model has them, [N,C,H,W]; otherwise they become "
+            "[N,H,W,C].",
+            show_default=False,
+            rich_help_panel="ONNX models",
+        ),
+    ] = False
+
+    @property
+    def how(self) -> Reading:
+        """What to read of a model.
+
+        Raises:
+            UsageError: a shape is none.
+        """
+        shapes = {}
+        for text in self.input or ():
+            name, _, shape = text.rpartition("=")
+            if not name or not _SHAPE.fullmatch(shape):
+                raise UsageError(
+                    f"--input {text}",
+                    reason="it is no shape of an input",
+                    hint="write NAME=AxBxC, as in --input images=1x3x320x320",
+                )
+            extents = () if shape == "scalar" else tuple(map(int, shape.split("x")))
+            shapes[name] = extents
+        return Reading(shapes=shapes, keep_layout=self.keep_layout)
 
 
 def check_model(path: str) -> None:

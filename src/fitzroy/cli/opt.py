@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,27 +9,24 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.files import check_output, write_file
-from fitzroy.cli.help import Json, Outputs, Quiet, Verb
+from fitzroy.cli.help import Json, Outputs, Passes, Quiet, Verb, pass_names
 from fitzroy.cli.terminal import Column, Terminal, seconds
 
 if TYPE_CHECKING:
     from fitzroy.compiler.ir import Graph
-    from fitzroy.compiler.passes.base import Pass, Stage
+    from fitzroy.compiler.passes.base import Stage
 
 
 def opt(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODEL", help="A .tflite model or a graph in text form.", show_default=False
+            metavar="MODEL",
+            help="A .tflite or .onnx model, or a graph in text form.",
+            show_default=False,
         ),
     ] = None,
-    passes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--passes", metavar="A,B", help="Passes to run, in order.", show_default=False
-        ),
-    ] = None,
+    passes: Passes = None,
     listing: Annotated[bool, typer.Option("--list", help="List the passes.")] = False,
     outputs: Outputs = None,
     data: Annotated[
@@ -56,7 +52,7 @@ def opt(
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs
     from fitzroy.compiler.ir import print_graph
-    from fitzroy.compiler.passes.base import run_passes
+    from fitzroy.compiler.passes.base import named_passes, run_passes
 
     terminal = Terminal(json=json, quiet=quiet)
     if listing:
@@ -67,7 +63,7 @@ def opt(
     check_model(model)
     if output is not None:
         check_output(output, [model])
-    steps = named_passes(passes or [])
+    steps = named_passes(pass_names(passes))
     graph = fitzroy.load(model)
     if outputs:
         graph = graph.cut(resolve_outputs(graph, outputs))
@@ -106,18 +102,6 @@ def _list(terminal: Terminal) -> None:
         terminal.document({"passes": [{"name": name, "does": does} for name, does in rows]})
         return
     terminal.table((Column("pass", style="cyan", keep=True), Column("what it does")), rows)
-
-
-def named_passes(texts: Sequence[str]) -> list[Pass]:
-    """Passes from the option ``--passes``.
-
-    Raises:
-        UsageError: there is no such pass.
-    """
-    from fitzroy.compiler.passes.base import PASSES
-
-    names = (part.strip() for text in texts for part in text.split(","))
-    return [PASSES.get(name) for name in names if name]
 
 
 opt_command = Verb(

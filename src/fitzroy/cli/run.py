@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -22,6 +22,7 @@ from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Json, Labels, OutputFile, Quiet, Top, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
 from fitzroy.formats.detect import FileKind, detect
+from fitzroy.formats.npy import read_npy
 
 if TYPE_CHECKING:
     from fitzroy.compiler.ir import Graph
@@ -166,13 +167,23 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run; what does not fit the file is refused."""
+    """How to run; what does not fit the file is refused.
+
+    Attributes:
+        runtime: what runs a program.
+        arithmetic: whose rounding.
+        threads: threads of the runtime.
+        method: method of a program, or function of a module.
+        device: what the user said of devices.
+        shapes: shapes of inputs that an ONNX model leaves open.
+    """
 
     runtime: RuntimeChoice
     arithmetic: ArithmeticChoice | None
     threads: int | None
     method: str | None
     device: DeviceChoice
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def run(
@@ -180,8 +191,8 @@ def run(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A .pte or .bpte program, a .tflite model, compiled for the Edge TPU or not, a "
-            "bytecode module, or a graph in text form.",
+            help="A .pte or .bpte program, a .tflite model, compiled for the Edge TPU or not, an "
+            ".onnx model, a bytecode module, or a graph in text form.",
         ),
     ],
     given: Given,
@@ -192,13 +203,15 @@ def run(
     """Run a program or a model, or check the test cases of a bundled program.
 
     A program (.pte) runs on ExecuTorch's runtime when that is installed, else on its model in
-    numpy; a model (.tflite) by its reference semantics. Of a model that is compiled for the Edge
-    TPU (*_edgetpu.tflite), the device runs what was compiled, and the host the other operators;
-    fitzroy sim looks inside the simulated chip. A bytecode module says itself what runs where.
+    numpy; a model (.tflite or .onnx) by its reference semantics. Of a model that is compiled for
+    the Edge TPU (*_edgetpu.tflite), the device runs what was compiled, and the host the other
+    operators; fitzroy sim looks inside the simulated chip. A bytecode module says itself what runs
+    where.
 
     Images are resized to the input, grey or RGB. 8-bit inputs get the pixel plus the smallest
     value of the type (uint8: 0, int8: -128), float inputs get pixel / 255, unless --mean and --std
-    say otherwise.
+    say otherwise. Arrays for ONNX models have the model's own order of dimensions, and may give
+    extents that the model leaves open.
     """
     terminal = Terminal(json=written.json, quiet=written.quiet)
     data = read_file(file)
@@ -218,6 +231,8 @@ def run(
     rule = arrays.Normalization.parse(given.mean, given.std)
     names = arrays.load_labels(written.labels) if written.labels is not None else None
     with ExitStack() as stack:
+        if kind is FileKind.ONNX:
+            options = replace(options, shapes=_shapes(given.inputs or []))
         runner = _runner(data, file, kind, options, stack)
         values = read_inputs(runner.inputs, given.inputs or [], rule, file)
         with terminal.working(f"running on {runner.how}"):
@@ -253,7 +268,7 @@ def _runner(data: bytes, file: str, kind: FileKind, options: Options, stack: Exi
     compiled = kind is FileKind.TFLITE and is_compiled(data, file)
     if compiled or (kind is FileKind.TFLITE and options.runtime is RuntimeChoice.LITERT):
         return _interpreter_runner(file, options, compiled, stack)
-    if kind in (FileKind.TFLITE, FileKind.GRAPH_TEXT):
+    if kind in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
         return _model_runner(file, options)
     if kind is FileKind.MODULE:
         return _module_runner(file, options, stack)
@@ -276,6 +291,7 @@ def _refuse(what: str, given: Mapping[str, object], path: str) -> None:
 
 def _model_runner(path: str, options: Options) -> Runner:
     import fitzroy
+    from fitzroy.compiler.frontends.frontend import Reading
     from fitzroy.hw_models.numerics import Arithmetic
 
     given = {
@@ -287,7 +303,7 @@ def _model_runner(path: str, options: Options) -> Runner:
     options.device.refuse(path)
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     arithmetic = Arithmetic[choice.name]
-    graph = fitzroy.load(path)
+    graph = fitzroy.load(path, Reading(shapes=options.shapes, keep_layout=True))
 
     def evaluate(values: Sequence[Array]) -> list[Array]:
         results = fitzroy.evaluate(graph, dict(zip(graph.inputs, values, strict=True)), arithmetic)
@@ -438,6 +454,21 @@ def _runtime(options: Options, path: str, stack: ExitStack) -> tuple[str, Runtim
         return _EXECUTORCH, stack.enter_context(ExecuTorchRuntime(threads=options.threads))
     _refuse("the numpy oracle", {"--threads": options.threads}, path)
     return text, stack.enter_context(OracleRuntime())
+
+
+def _shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Shapes of arrays that are given, by the name or the number of the input.
+
+    Only an ONNX model, which may leave extents open, asks for them.
+    """
+    found = {}
+    for number, spec in enumerate(specs):
+        name, equals, path = spec.partition("=")
+        if not equals or os.path.exists(spec):
+            name, path = str(number), spec
+        if path.endswith(".npy") and os.path.isfile(path):
+            found[name] = read_npy(read_file(path), path).shape
+    return found
 
 
 # --- inputs and outputs --------------------------------------------------------------------------

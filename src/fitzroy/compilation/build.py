@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fitzroy.base.errors import UnsupportedError, UsageError
+from fitzroy.base.errors import FitzroyError, UnsupportedError, UsageError
 from fitzroy.base.types import Array
-from fitzroy.compilation.documents import forms
-from fitzroy.compilation.edgetpu import Source, compile_edgetpu
-from fitzroy.compilation.edgetpu_options import costs_of, generator_options, link_options
+from fitzroy.compilation.linking import LoweredModel, linked
 from fitzroy.compilation.loading import Model, load
 from fitzroy.compilation.log import Log
 from fitzroy.compilation.result import Compilation
+from fitzroy.compilation.source import Source, demand_uncompiled
 from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.compiler.partition import Placement
-from fitzroy.compiler.passes.base import run_passes
+from fitzroy.compiler.passes.base import Pass, named_passes, run_passes
 from fitzroy.compiler.reference import evaluate
-from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
-from fitzroy.compiler.targets.executorch.lower import Lowered
 from fitzroy.compiler.targets.target import TARGETS, Target
-from fitzroy.compiler.targets.vm.program import EntryPoint, host_program
 from fitzroy.formats import bundled
-from fitzroy.formats.bytecode_module import write_module
-from fitzroy.linker.packages.executorch import link_program
 
 
 def compile(
@@ -34,6 +29,7 @@ def compile(
     *,
     target: str = "xnnpack",
     outputs: Sequence[str] = (),
+    passes: Sequence[str | Pass] = (),
     dump: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
     **settings: object,
@@ -46,6 +42,7 @@ def compile(
         target: what to compile for: ``edgetpu``, ``xnnpack``, ``portable``, ``vm``, or a target of
             another package.
         outputs: names of values to compute instead of the model's outputs.
+        passes: what runs before the target's own passes: passes, or their names.
         dump: folder for every form that the model takes.
         progress: called with the name of each step as it begins or ends.
         settings: options of the target by name: for ``edgetpu`` those of `EdgeTpuOptions`; for
@@ -54,116 +51,120 @@ def compile(
 
     Raises:
         UnsupportedError: with every reason why some operator cannot be placed.
-        UsageError: an unknown target, option or output, or an unreadable file.
+        UsageError: an unknown target, option, pass or output, or an unreadable file.
         FormatError: a malformed model.
         CapacityError: the model does not fit the target.
     """
     chosen = TARGETS.get(target)
     options = chosen.chosen(settings)
-    log = Log(None if dump is None else Path(dump), progress)
     models = model if isinstance(model, Mapping) else {chosen.entry: model}
-    if isinstance(options, EdgeTpuOptions):
-        return _for_edgetpu(chosen, models, outputs, options, log)
-    graphs, legalized, placements, lowered = {}, {}, {}, {}
-    for name, source in models.items():
-        with log.step("import"):
-            graph = _graph(source, outputs)
-        if not graph.outputs:
-            raise UnsupportedError(
-                "the model has no outputs, so there is nothing to run", where=graph.name
-            )
-        graphs[name] = graph
-        log.write("import.ir", partial(print_graph, graph))
-        legalized[name] = run_passes(graph, chosen.passes(options), log.observe)
-        with log.step("partition"):
-            placements[name] = tuple(chosen.place(legalized[name], options))
-        log.write("partition.txt", partial(_partition_text, placements[name]))
-        where = graph.name if isinstance(source, Graph) else os.fspath(source)
-        _demand_placed(where, placements[name])
-        with log.step("lower"):
-            lowered[name] = chosen.lower(legalized[name], placements[name], name, options)
-        if isinstance(lowered[name], Lowered):
-            for index, subgraph in enumerate(lowered[name].subgraphs):
-                log.write(f"{name}-{index}.xnnpack", partial(bytes, subgraph.blob))
-    with log.step("link"):
-        data = _linked(chosen, [*lowered.values()], next(iter(graphs.values())).name)
-    stages = tuple(log.stages)
-    return Compilation(target, chosen.summary, data, graphs, legalized, placements, lowered, stages)
-
-
-def _graph(model: Model, outputs: Sequence[str]) -> Graph:
-    """The graph of a model, cut to the chosen outputs."""
-    graph = model if isinstance(model, Graph) else load(model)
-    return graph.cut(outputs) if outputs else graph
-
-
-def _linked(target: Target, methods: Sequence[Any], name: str) -> bytes:
-    """The file of what a target made of methods.
-
-    Raises:
-        UsageError: several methods, and files of the target have one.
-    """
-    lowered = [item for item in methods if isinstance(item, Lowered)]
-    if lowered:
-        return link_program([item.method for item in lowered])
-    entries = [item for item in methods if isinstance(item, EntryPoint)]
-    if entries:
-        return write_module(host_program(name, entries))
-    if len(methods) > 1:
-        raise UsageError(
-            f"{len(methods)} methods for one file",
-            reason=f"files of the target {target.name} have one",
-            hint="compile them one after the other",
-        )
-    return bytes(methods[0])
-
-
-def _for_edgetpu(
-    target: Target,
-    models: Mapping[str, Model],
-    outputs: Sequence[str],
-    options: EdgeTpuOptions,
-    log: Log,
-) -> Compilation:
-    """A model with Edge TPU operators; its parts share a chip and are therefore made together.
-
-    Raises:
-        UsageError: there are several models.
-    """
-    if len(models) > 1:
+    if len(models) > 1 and not chosen.product.joins:
         raise UsageError(
             f"{len(models)} methods for one file",
-            reason="a model for the Edge TPU has one",
-            hint="models that share a chip: fitzroy.compile_together",
+            reason=f"files of the target {target} have one",
+            hint=chosen.together,
         )
-    ((name, model),) = models.items()
-    with log.steps("import") as told:
-        source = Source.of(_graph(model, outputs)) if outputs else _source(model)
-        result = compile_edgetpu(
-            source,
-            options=link_options(options),
-            generator=generator_options(options),
-            costs=costs_of(options),
-            progress=told,
-        )
-    if log.dump is not None:
-        for path, text in forms(result).items():
-            log.write_as(path, text.encode)
-    return Compilation(
-        target.name,
-        target.summary,
-        result.data,
-        {name: source.graph},
-        {name: source.graph},
-        {name: result.placements},
-        {name: result},
-        tuple(log.stages),
-        tuple(part.package for part in result.segments),
-    )
+    log = Log(None if dump is None else Path(dump), progress)
+    way = _Way(chosen, tuple(outputs), named_passes(passes), log)
+    try:
+        return way.compiled(models, options)
+    except FitzroyError as error:
+        second = chosen.second_choice(options, error)
+        if second is None:
+            raise
+    progress("compiling again, as published programs do")
+    return way.compiled(models, second)
 
 
-def _source(model: Model) -> Source:
-    return Source.of(model) if isinstance(model, Graph) else Source.read(model)
+@dataclass(frozen=True)
+class _Way:
+    """How models are compiled.
+
+    Attributes:
+        target: the target.
+        outputs: values to compute instead of the models' outputs.
+        passes: what runs before the target's own passes.
+        log: is told what is being done.
+    """
+
+    target: Target
+    outputs: tuple[str, ...]
+    passes: tuple[Pass, ...]
+    log: Log
+
+    def compiled(self, models: Mapping[str, Model], options: Any) -> Compilation:
+        """Compile models with options of the target; arguments and errors as those of `compile`."""
+        target, log = self.target, self.log
+        keeps = target.keeps_model(options)
+        sources: dict[str, Graph | Source] = {}
+        graphs, legalized, placements, made = {}, {}, {}, {}
+        for name, model in models.items():
+            with log.step("import"):
+                sources[name] = self._read(model, keeps)
+            graphs[name] = _graph(sources[name])
+            _demand_outputs(graphs[name])
+            log.write("import.ir", partial(print_graph, graphs[name]))
+            if self.passes:
+                passed = run_passes(graphs[name], self.passes, log.observe)
+                sources[name] = _source(passed, keeps)
+            steps = target.passes(options)
+            legalized[name] = run_passes(_graph(sources[name]), steps, log.observe)
+            with log.step("partition"):
+                placed = tuple(target.place(legalized[name], options))
+            log.write("partition.txt", partial(_partition_text, placed))
+            where = model.name if isinstance(model, Graph) else os.fspath(model)
+            _demand_placed(where, placed)
+            with log.step("lower"):
+                made[name] = target.lower(legalized[name], placed, name, options)
+            placements[name] = tuple(target.settled(placed, made[name]))
+        with log.step("link"):
+            lowered = [LoweredModel(sources[name], made[name]) for name in models]
+            file = linked(target, lowered, options)
+        log.write_all(file.steps)
+        return Compilation(
+            target.name,
+            target.summary,
+            file.data,
+            graphs,
+            legalized,
+            placements,
+            made,
+            tuple(log.stages),
+            file.packages,
+        )
+
+    def _read(self, model: Model, keeps: bool) -> Graph | Source:
+        """A model, cut to the chosen outputs.
+
+        Args:
+            model: the model.
+            keeps: whether its file has to be kept as TFLite.
+        """
+        if not isinstance(model, Graph) and not self.outputs and keeps:
+            source = Source.read(model)
+            demand_uncompiled(source.graph, source.path)
+            return source
+        graph = model if isinstance(model, Graph) else load(model)
+        return _source(graph.cut(self.outputs) if self.outputs else graph, keeps)
+
+
+def _source(graph: Graph, keeps: bool) -> Graph | Source:
+    """A graph as what the linker needs of it."""
+    if not keeps:
+        return graph
+    demand_uncompiled(graph, graph.name)
+    return Source.of(graph)
+
+
+def _graph(source: Graph | Source) -> Graph:
+    return source if isinstance(source, Graph) else source.graph
+
+
+def _demand_outputs(graph: Graph) -> None:
+    if not graph.outputs:
+        raise UnsupportedError(
+            "the model has no outputs, so there is nothing to run", where=graph.name
+        )
 
 
 def _partition_text(placements: Sequence[Placement]) -> str:
@@ -191,6 +192,7 @@ def explain(
     *,
     target: str = "xnnpack",
     outputs: Sequence[str] = (),
+    passes: Sequence[str | Pass] = (),
     **settings: object,
 ) -> tuple[Graph, tuple[Placement, ...]]:
     """The legalized graph of a model and where each of its nodes would run.
@@ -200,7 +202,9 @@ def explain(
     """
     chosen = TARGETS.get(target)
     options = chosen.chosen(settings)
-    legalized = run_passes(_graph(model, outputs), chosen.passes(options))
+    graph = model if isinstance(model, Graph) else load(model)
+    steps = (*named_passes(passes), *chosen.passes(options))
+    legalized = run_passes(graph.cut(outputs) if outputs else graph, steps)
     return legalized, tuple(chosen.place(legalized, options))
 
 

@@ -6,7 +6,7 @@ import os
 
 from fitzroy.base.errors import FormatError, InternalError
 from fitzroy.base.files import read_file
-from fitzroy.compiler.frontends.frontend import frontend_for
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading, frontend_for
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import verify
 
@@ -14,12 +14,14 @@ Model = str | os.PathLike[str] | Graph
 """A model: its file, or its graph."""
 
 
-def load(path: str | os.PathLike[str], *, subgraph: int = 0) -> Graph:
+def load(path: str | os.PathLike[str], how: Reading = PLAINLY) -> Graph:
     """The graph of a model, whose format is told by its content.
 
     Args:
-        path: a ``.tflite`` model, a graph in text form, or what another frontend reads.
-        subgraph: which subgraph of a TFLite model; 0 is its main one.
+        path: a ``.tflite`` or ``.onnx`` model, a graph in text form, or what another frontend
+            reads.
+        how: which of a file's graphs, extents that an ONNX model leaves open, and whether its
+            images stay [N,C,H,W].
 
     Raises:
         UsageError: the file cannot be read, or is a program rather than a model.
@@ -27,7 +29,7 @@ def load(path: str | os.PathLike[str], *, subgraph: int = 0) -> Graph:
         UnsupportedError: the model has operators without counterpart.
     """
     name, data = os.fspath(path), read_file(path)
-    graph = frontend_for(data, name).read(data, name, subgraph=subgraph)
+    graph = frontend_for(data, name).read(data, name, how)
     try:
         verify(graph)
     except InternalError as error:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from fitzroy.base.errors import UsageError
@@ -35,22 +36,6 @@ class Log:
         yield
         self.stages.append(Stage(name, time.perf_counter() - started, 0, 0))
 
-    @contextmanager
-    def steps(self, first: str) -> Iterator[Callable[[str], None]]:
-        """Time steps, each of which begins when its name is told; the first one begins now."""
-        name, started = first, time.perf_counter()
-
-        def told(text: str) -> None:
-            nonlocal name, started
-            self.progress(text)
-            now = time.perf_counter()
-            self.stages.append(Stage(name, now - started, 0, 0))
-            name, started = text, now
-
-        self.progress(first)
-        yield told
-        self.stages.append(Stage(name, time.perf_counter() - started, 0, 0))
-
     def observe(self, stage: Stage, graph: Graph) -> None:
         """Take down what a pass did."""
         self.stages.append(stage)
@@ -64,6 +49,16 @@ class Log:
             UsageError: it cannot be written.
         """
         self.write_as(f"{len(self.stages):02}-{name}", text)
+
+    def write_all(self, contents: Callable[[], Mapping[str, str | bytes]]) -> None:
+        """Dump files under names of their own.
+
+        Raises:
+            UsageError: one cannot be written.
+        """
+        if self.dump is not None:
+            for name, content in contents().items():
+                self.write_as(name, partial(_itself, content))
 
     def write_as(self, name: str, text: Callable[[], str | bytes]) -> None:
         """Dump a file.
@@ -80,3 +75,7 @@ class Log:
             path.write_bytes(content.encode() if isinstance(content, str) else content)
         except OSError as error:
             raise UsageError(f"cannot write {path}", reason=error.strerror or str(error)) from None
+
+
+def _itself(content: str | bytes) -> str | bytes:
+    return content

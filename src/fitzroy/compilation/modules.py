@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fitzroy.compilation.result import Compilation
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.partition import HOST, Placement
 from fitzroy.compiler.targets.vm.program import EntryPoint, host_program
@@ -56,20 +55,6 @@ def _packaged(part: DevicePart) -> Packaged:
             program.encoded({})[layer].tobytes() for layer in main.inputs if layer in program.states
         ),
     )
-
-
-def delegated_entry(compilation: Compilation, method: str, name: str = MAIN) -> EntryPoint:
-    """The function that computes a method with graphs for XNNPACK.
-
-    Args:
-        compilation: a model compiled for XNNPACK.
-        method: one of its methods.
-        name: name of the function.
-
-    Raises:
-        UnsupportedError: TFLite cannot express what XNNPACK lacks.
-    """
-    return entry_point(compilation.legalized[method], compilation.placements[method], name)
 
 
 def write_entries(name: str, entries: Sequence[EntryPoint]) -> bytes:

@@ -319,7 +319,7 @@ def _clone(call: Call) -> Sequence[Value]:
 
 
 def _layers(package: PackageFile) -> tuple[list[str], list[str]]:
-    """Inputs and outputs of a package in order, states behind the others."""
+    """Inputs and outputs of a package in order, states after the others."""
     main = package.main
     states = [name for name in main.inputs if name + STATE_SUFFIX in main.outputs]
     kept = {name + STATE_SUFFIX for name in states}

@@ -17,7 +17,8 @@ import numpy as np
 from fitzroy.base.errors import UsageError
 from fitzroy.base.evidence import Evidence
 from fitzroy.base.types import Array, DType, Quantization, TensorType
-from fitzroy.compilation.edgetpu import Source, compile_edgetpu
+from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes

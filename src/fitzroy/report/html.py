@@ -187,7 +187,7 @@ class _Strings:
 
 
 def _short(value: float) -> float | int:
-    """A number with one digit behind the point, if it is not whole."""
+    """A number with one digit after the point, if it is not whole."""
     rounded = round(value, 1)
     return int(rounded) if rounded == int(rounded) else rounded
 

@@ -14,7 +14,8 @@ from tests.compiler.edgetpu_models import U8, differing_bytes, findings, random_
 from tests.support import corpus_models, corpus_path
 
 from fitzroy.base.errors import CapacityError
-from fitzroy.compilation.edgetpu import Source, compile_edgetpu
+from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.instructions import builder as builders

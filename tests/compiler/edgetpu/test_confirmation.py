@@ -8,7 +8,8 @@ import pytest
 from tests.compiler.edgetpu_models import random_model
 
 from fitzroy.base.errors import CapacityError, UnsupportedError
-from fitzroy.compilation.edgetpu import Source, compile_edgetpu
+from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.program.confirmation import CODE, UnconfirmedError

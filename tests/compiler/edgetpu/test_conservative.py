@@ -10,7 +10,7 @@ from tests.compiler.edgetpu_models import differences, findings, random_model
 from tests.support import corpus
 
 from fitzroy.base.errors import CapacityError
-from fitzroy.compiler.targets.edgetpu.instructions.encoding import spelled
+from fitzroy.compiler.targets.edgetpu.instructions.encoding import encoded
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
@@ -27,7 +27,7 @@ from fitzroy.report.forms import forms_of
 CONSERVATIVE = Options(conservative=True)
 
 
-# --- spelling ------------------------------------------------------------------------------------
+# --- encoding ------------------------------------------------------------------------------------
 
 
 def random_dims(rng: np.random.Generator, rank: int) -> list[tuple[int, int]]:
@@ -41,7 +41,7 @@ def random_dims(rng: np.random.Generator, rank: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.long
-def test_a_spelling_counts_and_waits_at_the_same_elements() -> None:
+def test_an_encoding_counts_and_waits_at_the_same_elements() -> None:
     rng = np.random.default_rng(0)
     changed = 0
     for _ in range(400):
@@ -53,7 +53,7 @@ def test_a_spelling_counts_and_waits_at_the_same_elements() -> None:
             received=Producer(level),
             wait=(Watcher(TileFlag.AVDATA, level, 5, int(rng.integers(2))), *[None] * 5),
         )
-        found = spelled(mesh)
+        found = encoded(mesh)
         changed += found != mesh
         assert mesh.send is not None
         assert mesh.receive is not None
@@ -106,7 +106,7 @@ def test_operations_have_the_nest_of_published_programs() -> None:
         lanes=64,
         lanes_last=64,
     )
-    found = spelled(op)
+    found = encoded(op)
     assert form(op) not in published()
     assert form(found) in published()
     assert found.loops == (8, 8, 2, 3, 1, 1, 1, 1)
@@ -128,7 +128,7 @@ def test_what_is_published_stays() -> None:
         ),
         to_outfeed=True,
     )
-    assert spelled(produce) is produce
+    assert encoded(produce) is produce
 
 
 def test_a_single_word_at_address_0_stays() -> None:
@@ -149,8 +149,8 @@ def test_a_single_word_at_address_0_stays() -> None:
         lanes=4,
         lanes_last=4,
     )
-    assert spelled(op) != op
-    assert TensorOp.unpack(spelled(op).pack()).b is not None
+    assert encoded(op) != op
+    assert TensorOp.unpack(encoded(op).pack()).b is not None
 
 
 def test_a_single_turn_may_grow() -> None:
@@ -161,8 +161,8 @@ def test_a_single_turn_may_grow() -> None:
         wait=(turn, None),
         channel=1,
     )
-    assert spelled(produce).wait == (replace(turn, increment=1), None)
-    assert form(spelled(produce)) in published()
+    assert encoded(produce).wait == (replace(turn, increment=1), None)
+    assert form(encoded(produce)) in published()
 
 
 # --- programs ------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from fitzroy.compiler.targets.edgetpu.instructions.counters import (
     iterations,
     needs,
 )
-from fitzroy.compiler.targets.edgetpu.instructions.encoding import NESTS, spelled
+from fitzroy.compiler.targets.edgetpu.instructions.encoding import encoded
+from fitzroy.compiler.targets.edgetpu.instructions.nests import NESTS
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.hw_models.edgetpu.sequence import sequence
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
@@ -230,7 +231,7 @@ def test_other_forms_do_the_same(
         instruction = replace(make(rng), tiles=1 << int(rng.integers(16)))
         phase = phase_of(instruction, rng)
         counters = Counters.of(phase) if known else None
-        found = spelled(instruction, counters)
+        found = encoded(instruction, counters)
         changed += found != instruction
         for nest in NESTS[type(instruction)]:
             if getattr(instruction, nest.field) is None:
@@ -265,8 +266,8 @@ def halo(*waits: Watcher) -> Mesh:
 def test_conditions_that_always_hold_come_and_go() -> None:
     instruction = halo(Watcher(TileFlag.MESH_SOUTH_IN, 2, 1, 1))
     assert form(instruction) not in published()
-    assert form(spelled(instruction)) not in published()
-    found = spelled(instruction, Counters.of([instruction]))
+    assert form(encoded(instruction)) not in published()
+    found = encoded(instruction, Counters.of([instruction]))
     assert form(found) in published()
     (added,) = [item for item in found.wait if item is not None and item not in instruction.wait]
     assert added.flag == TileFlag.AVDATA
@@ -334,7 +335,7 @@ def test_what_was_chosen_before_does_not_matter() -> None:
     assert code() == first
 
 
-def test_phases_are_spelled_as_a_whole() -> None:
+def test_phases_are_encoded_as_a_whole() -> None:
     """A producer whose awaiter comes later in the phase keeps its level."""
     program = builder.Builder()
     program.begin()

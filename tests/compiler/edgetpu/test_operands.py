@@ -17,18 +17,15 @@ from fitzroy.compiler.ops.convolution import ConvAttributes, TransposeConvAttrib
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.recurrent import OPERANDS, LstmAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, ReshapeAttributes, SplitAttributes
+from fitzroy.compiler.targets.edgetpu.parameters.locating import Location, locate, place, search
 from fitzroy.compiler.targets.edgetpu.parameters.operands import (
     FilterOperand,
-    Location,
     MoverOperand,
     Operand,
     SequenceOperand,
     SoftmaxOperand,
-    locate,
     mapped_nodes,
     operands,
-    place,
-    search,
 )
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile
@@ -378,7 +375,7 @@ def test_search_takes_what_is_optional_last() -> None:
     x = graph.add_input("x", tensor(1, 1, 16, 1))
     graph.outputs = [graph.emit("reshape", [x], tensor(1, 16), ReshapeAttributes((1, 16)))]
     (long,) = operands(graph, zero_bias=ZeroBias.DROP)
-    # Its weights are in the blob twice: also behind its biases.
+    # Its weights are in the blob twice: also after its biases.
     weights = merge(16, biases=False)
     short = MoverOperand(long.node, weights)
     blob = np.concatenate([long.pack(long.layouts[0]), weights.pack()])

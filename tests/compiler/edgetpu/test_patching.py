@@ -18,9 +18,9 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
+from fitzroy.compiler.targets.edgetpu.parameters.locating import locate
 from fitzroy.compiler.targets.edgetpu.parameters.operands import (
     FilterOperand,
-    locate,
     mapped_nodes,
     operands,
     with_prefix,
@@ -390,7 +390,7 @@ def test_orders_of_words_are_read_from_loops() -> None:
 
 
 def test_models_are_patched_with_operators_on_the_cpu() -> None:
-    """The chip computes a convolution, the CPU a fully connected layer behind it."""
+    """The chip computes a convolution, the CPU a fully connected layer after it."""
 
     def both(seed: int) -> Graph:
         source = Source(seed)
@@ -428,7 +428,7 @@ def test_models_are_patched_with_operators_on_the_cpu() -> None:
 
 
 def with_cpu(wrapped: tflite.Model, source: tflite.Model) -> tflite.Model:
-    """A model with the last operator of the source behind its package."""
+    """A model with the last operator of the source after its package."""
     (host,), (guest,) = wrapped.subgraphs or [], source.subgraphs or []
     tensors, buffers = list(host.tensors or ()), list(wrapped.buffers or ())
     (operator,) = (guest.operators or [])[-1:]

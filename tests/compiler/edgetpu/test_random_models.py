@@ -243,7 +243,7 @@ def vector_and_image() -> Graph:
 
 
 def pooled(shape: tuple[int, ...], *steps: Step) -> Graph:
-    """Operators behind a mean, which lies in blocks of channels."""
+    """Operators after a mean, which lies in blocks of channels."""
     mean = (1, 1, 1, shape[-1])
     return chain(shape, ("mean", mean, ReductionAttributes((1, 2), True), ()), *steps)
 
@@ -375,7 +375,7 @@ FOUND = {
     "mean-stacked-1": stacked(1),
     "mean-stacked-2": stacked(2),
     "mean-stacked-3": stacked(3),
-    # Words behind a block of channels are those of another image, whose windows are being filled.
+    # Words after a block of channels are those of another image, whose windows are being filled.
     "read-behind": chain(
         (1, 15, 6, 44),
         ("depthwise_conv_2d", (1, 13, 4, 44), INSIDE, ((1, 3, 3, 44),)),

@@ -194,7 +194,7 @@ def test_refusals_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         asked.append(bundles)
         raise CapacityError("no room")
 
-    monkeypatch.setattr("fitzroy.compilation.edgetpu._MOST_DIVISIONS", 3)
+    monkeypatch.setattr("fitzroy.compiler.targets.edgetpu.chip._MOST_DIVISIONS", 3)
     monkeypatch.setattr(Convolution, "emit", lambda self, context: never(context.builder, 1))
     with pytest.raises(CapacityError, match="no room"):
         compiled(graph, tmp_path)

@@ -41,7 +41,7 @@ def tensor(shape: tuple[int, ...]) -> TensorType:
 
 
 class Chain:
-    """Layers one behind the other."""
+    """Layers one after the other."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.rng = np.random.default_rng(len(shape) + sum(shape))
@@ -210,7 +210,7 @@ def test_the_host_is_never_kept_from_other_transfers() -> None:
                     assert asked - sent <= BUFFER
         assert asked - sent <= BUFFER
     assert asked == sent == sizes(package)[1] // 64
-    # Behind each operand but the last, the host knows what comes next.
+    # After each operand but the last, the host knows what comes next.
     assert len(ahead) > 2
     assert ahead[-1] == 0
 

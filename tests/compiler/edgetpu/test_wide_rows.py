@@ -1,4 +1,4 @@
-"""Rows of wide memory for parameters: holes behind blocks, and levels for other programs."""
+"""Rows of wide memory for parameters: holes after blocks, and levels for other programs."""
 
 from __future__ import annotations
 

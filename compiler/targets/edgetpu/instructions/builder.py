@@ -10,7 +10,7 @@ import numpy as np
 
 from fitzroy.base.errors import CapacityError
 from fitzroy.compiler.targets.edgetpu.instructions.counters import Counters
-from fitzroy.compiler.targets.edgetpu.instructions.encoding import spelled
+from fitzroy.compiler.targets.edgetpu.instructions.encoding import encoded
 from fitzroy.compiler.targets.edgetpu.instructions.sync import Tokens
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY, TILES
 from fitzroy.formats.object_file import Condition, Fixup, Part, Symbol, SymbolKind, Text
@@ -144,13 +144,13 @@ class Builder:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Chunk of the next instruction, and its bundle behind the chunk's START."""
+        """Chunk of the next instruction, and its bundle after the chunk's START."""
         return sum(section.ends_chunk for section in self._sections), self._chunk
 
     @property
     def program(self) -> Iterator[tuple[int, int, Instruction]]:
         """All instructions with their places, as `position` tells them."""
-        self._spell()
+        self._encode()
         chunk = bundle = 0
         for section in self._sections:
             for instruction, _ in section.items:
@@ -165,7 +165,7 @@ class Builder:
         The scalar core first waits where stream engines have as many instructions as they may.
         """
         if isinstance(instruction, TileFence) and _begins_phase(instruction):
-            self._spell()
+            self._encode()
             self._phase = []
         self._count_streams(instruction)
         self._begun = False
@@ -205,7 +205,7 @@ class Builder:
             self.emit(ScalarFence(idle=queue.fence))
         self._waiting[queue] = self._waiting.get(queue, 0) + 1
 
-    def _spell(self) -> None:
+    def _encode(self) -> None:
         """Write the instructions of the phase in forms of published programs.
 
         Only here is it known who counts, and who waits. Other forms take as many bundles.
@@ -213,7 +213,7 @@ class Builder:
         counters = Counters.of(instruction for _, _, instruction in self._phase)
         for section, index, instruction in self._phase:
             _, references = section.items[index]
-            section.items[index] = spelled(instruction, counters), references
+            section.items[index] = encoded(instruction, counters), references
 
     def emit_all(self, instructions: Iterable[Instruction]) -> None:
         """Append instructions."""
@@ -248,7 +248,7 @@ class Builder:
     def barrier(self) -> None:
         """A new phase: all earlier work is done on each tile, flags count from zero.
 
-        Behind parameters from the host, which have no turn on the ring, it begins on all tiles at
+        After parameters from the host, which have no turn on the ring, it begins on all tiles at
         the same time; so it does where ring tokens count from zero again. Nothing is needed where
         one has just begun.
         """
@@ -325,7 +325,7 @@ class Builder:
         offset: int = 0,
         operand: str = "",
     ) -> None:
-        """Ask the host for a transfer some bytes behind the address of a symbol, or to be told.
+        """Ask the host for a transfer some bytes after the address of a symbol, or to be told.
 
         The parts are moved one bundle before they are stored, as compiled programs do. Nothing is
         stored until `DESCRIPTOR_BUNDLES` after the descriptor before.
@@ -335,7 +335,7 @@ class Builder:
             size: bytes.
             kind: whose address it is; None for no address.
             name: name of the symbol.
-            offset: bytes behind the address.
+            offset: bytes after the address.
             operand: a streamed operand from whose first byte on the offset counts.
         """
         moves = []
@@ -440,7 +440,7 @@ class Builder:
 
     def sections(self) -> tuple[list[Text], list[Symbol]]:
         """The sections and symbols of an object."""
-        self._spell()
+        self._encode()
         symbols: dict[tuple[SymbolKind, str, int], int] = {}
         found = []
         for section in self._sections:

@@ -1,4 +1,4 @@
-"""Other spellings of instructions, which mean the same and have a form of published programs.
+"""Other encodings of instructions, which mean the same and have a form of published programs.
 
 Loops that continue each other may be written as one, loops that run once may be added anywhere, a
 condition that holds from the first iteration on may be asked before any, and an operation whose
@@ -16,10 +16,9 @@ level that is awaited, waited at, or toggles or ends something, keeps its iterat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations
 from typing import Any, TypeVar
 
 from fitzroy.base.bits import Optional
@@ -29,71 +28,37 @@ from fitzroy.compiler.targets.edgetpu.instructions.counters import (
     iterations,
     needs,
 )
-from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS
+from fitzroy.compiler.targets.edgetpu.instructions.nests import (
+    NESTS,
+    Level,
+    Loops,
+    Nest,
+    cut_above,
+    cut_of,
+    has_blocks,
+    is_absent,
+    is_level,
+    level_in,
+    loops_of,
+    parsed_traversal,
+    slot_distance,
+    with_level,
+)
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
 from fitzroy.hw_models.isa.fields import Producer, Side, TileFlag, Watcher
 from fitzroy.hw_models.isa.forms import form, parsed, published, shapes
 from fitzroy.hw_models.isa.instruction import Instruction, TileInstruction
-from fitzroy.hw_models.isa.mesh import Mesh
-from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
-from fitzroy.hw_models.isa.stream import Infeed, Outfeed, Pop
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import (
-    Dim,
-    Prefix,
     Traversal,
-    TraversalCodec,
     resolved,
     traversal,
 )
 
 T = TypeVar("T", bound=Instruction)
 
-_BOTH = (Side.READ, Side.WRITE)
 
-
-@dataclass(frozen=True, slots=True)
-class Nest:
-    """A traversal, or the loops of a tensor operation, and what counts its levels.
-
-    Attributes:
-        field: the field that holds it.
-        levels: fields with a level of it.
-        sides: sides of wait conditions whose levels are of it.
-    """
-
-    field: str
-    levels: tuple[str, ...] = ()
-    sides: tuple[Side, ...] = ()
-
-
-NESTS: Mapping[type[Instruction], tuple[Nest, ...]] = {
-    TensorOp: (
-        Nest("loops", ("block_level",), _BOTH),
-        Nest("a"),
-        Nest("b", ("avdata",)),
-        Nest("c", ("parameters",)),
-        Nest("d"),
-    ),
-    RingProduce: (Nest("wide", ("prefix", "ring_write", "token"), _BOTH),),
-    RingConsume: (Nest("wide", ("prefix", "ring_read"), _BOTH),),
-    NarrowToWide: (
-        Nest("narrow", ("pack_level",), (Side.READ,)),
-        Nest("wide", ("narrow_to_wide",), (Side.WRITE,)),
-    ),
-    WideToNarrow: (
-        Nest("wide", (), (Side.READ,)),
-        Nest("narrow", ("prefix", "wide_to_narrow", "pack_level"), (Side.WRITE,)),
-    ),
-    Mesh: (Nest("send", ("sent",), (Side.READ,)), Nest("receive", ("received",), (Side.WRITE,))),
-    Pop: (Nest("buffer", ("popped",), _BOTH),),
-    Infeed: (Nest("buffer", ("infed", "token"), _BOTH),),
-    Outfeed: (Nest("buffer", ("outfed",), _BOTH),),
-}
-"""Nests of every instruction that has any."""
-
-
-def spelled(instruction: T, counters: Counters | None = None) -> T:
+def encoded(instruction: T, counters: Counters | None = None) -> T:
     """The instruction in a form of published programs, or in one that is close to it, if any.
 
     Args:
@@ -111,7 +76,7 @@ def spelled(instruction: T, counters: Counters | None = None) -> T:
     ]
     for close in (False, True):
         for item, own in ways:
-            found = own.spelling(close=close)
+            found = own.encoding(close=close)
             if found is not None:
                 return replace(item, **found)
     return instruction
@@ -170,11 +135,11 @@ def _fixed(instruction: Instruction) -> bool:
 # --- forms to choose from ------------------------------------------------------------------------
 
 Modes = tuple[object, ...]
-"""What a spelling cannot change."""
+"""What an encoding cannot change."""
 
 
 def _written(kind: type[Instruction]) -> set[str]:
-    """Fields that a spelling may change."""
+    """Fields that an encoding may change."""
     fields = {"wait"} if any(nest.sides for nest in NESTS[kind]) else set()
     for nest in NESTS[kind]:
         fields |= {nest.field, *nest.levels}
@@ -206,7 +171,7 @@ def _text(kind: type[Instruction], found: Mapping[str, str], name: str) -> str:
 
 @cache
 def _candidates() -> Mapping[Modes, Sequence[Mapping[str, str]]]:
-    """Published forms by what a spelling cannot change, those of most programs first."""
+    """Published forms by what an encoding cannot change, those of most programs first."""
     kinds = {
         member.name.lower(): kind
         for kind in NESTS
@@ -224,86 +189,8 @@ def _candidates() -> Mapping[Modes, Sequence[Mapping[str, str]]]:
     return found
 
 
-# --- loops ---------------------------------------------------------------------------------------
-
-
-Level = tuple[Set[int], int]
-"""How many loops may be below a level of a nest, and that level."""
-
 _ROW_WORDS, _ROW_ENTRIES = 64, 32
 """Words, and entries of scaling memory, in a row of wide memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Loops:
-    """A nest without loops that run once, those that continue each other as one.
-
-    Attributes:
-        dims: what is left.
-        marks: whether each of them is a reduction.
-        below: how many of them are below each level.
-    """
-
-    dims: tuple[Dim, ...]
-    marks: tuple[bool, ...]
-    below: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls, dims: Sequence[Dim], cuts: Iterable[int], most: int, marks: Sequence[bool]
-    ) -> _Loops:
-        """The loops of a nest.
-
-        Args:
-            dims: all of them.
-            cuts: levels whose iterations count.
-            most: largest count of a loop.
-            marks: what loops must have in common to be one.
-        """
-        cuts = set(cuts)
-        found: list[tuple[Dim, bool]] = []
-        below, cut = [0], True
-        for level, (dim, mark) in enumerate(zip(dims, marks, strict=True)):
-            cut |= level in cuts
-            if dim.count > 1:
-                last = found[-1] if found else None
-                if (
-                    last is not None
-                    and not cut
-                    and last[1] == mark
-                    and dim.stride == last[0].count * last[0].stride
-                    and dim.count * last[0].count <= most
-                ):
-                    found[-1] = (Dim(dim.count * last[0].count, last[0].stride), mark)
-                else:
-                    found.append((dim, mark))
-                cut = False
-            below.append(len(found))
-        return cls(tuple(d for d, _ in found), tuple(m for _, m in found), tuple(below))
-
-    def under(self, level: int) -> int:
-        """How many loops are below a level."""
-        return self.below[min(level, len(self.below) - 1)]
-
-    def arrangements(
-        self, rank: int, levels: Sequence[Level], allowed: Callable[[int, int], bool]
-    ) -> Iterator[tuple[int, ...]]:
-        """Positions of the loops in a nest where `rank` loops are in use, the rest running once.
-
-        Args:
-            rank: loops in use.
-            levels: how many loops may be below a level, and that level.
-            allowed: whether a loop may be at a position.
-        """
-        count = len(self.dims)
-        if not count and not rank:
-            yield ()
-        for first in combinations(range(rank - 1), count - 1) if rank >= count > 0 else ():
-            places = (*first, rank - 1)
-            if all(
-                sum(place < level for place in places) in below for below, level in levels
-            ) and all(allowed(index, place) for index, place in enumerate(places)):
-                yield places
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +208,7 @@ class _Own:
     instruction: Instruction
     nests: tuple[Nest, ...]
     modes: Modes
-    loops: tuple[_Loops | None, ...]
+    loops: tuple[Loops | None, ...]
     counters: Counters | None
 
     @classmethod
@@ -332,10 +219,10 @@ class _Own:
         if not isinstance(instruction, TileInstruction):
             # Counters of the scalar core run through the whole program.
             counters = None
-        loops = tuple(_loops_of(instruction, nest) for nest in nests)
+        loops = tuple(loops_of(instruction, nest) for nest in nests)
         return cls(instruction, nests, modes, loops, counters)
 
-    def spelling(self, *, close: bool) -> dict[str, Any] | None:
+    def encoding(self, *, close: bool) -> dict[str, Any] | None:
         """Fields that make it an instruction of another form, None if there is none.
 
         Args:
@@ -360,7 +247,7 @@ class _Own:
         )
         idle = tuple(self._idle(name) for nest in self.nests for name in nest.levels)
         always = tuple(map(self._always, self._conditions()))
-        blocks = isinstance(self.instruction, TensorOp) and _has_blocks(self.instruction)
+        blocks = isinstance(self.instruction, TensorOp) and has_blocks(self.instruction)
         return self.loops, slots, idle, always, self._askable(), blocks
 
     def _askable(self) -> tuple[tuple[TileFlag, Side], ...]:
@@ -456,33 +343,33 @@ class _Own:
         return fields
 
     def _counted(
-        self, nest: Nest, loops: _Loops | None, choice: Choice, levels: list[Level]
+        self, nest: Nest, loops: Loops | None, choice: Choice, levels: list[Level]
     ) -> dict[str, Any] | None:
         """Fields with a level of a nest, which are added to its levels; None if they do not fit."""
         fields: dict[str, Any] = {}
         for name in nest.levels:
-            value, wanted = getattr(self.instruction, name), _level(choice.form.get(name))
+            value, wanted = getattr(self.instruction, name), level_in(choice.form.get(name))
             if choice.phase and self._idle(name) and loops is not None:
                 fields[name] = None if wanted is None else Producer(wanted)
                 continue
-            if _is_level(value):
+            if is_level(value):
                 wanted = wanted or 0
-            elif (wanted is None) != _is_absent(value):
+            elif (wanted is None) != is_absent(value):
                 return None
             if wanted is None or loops is None:
                 continue
-            below = loops.under(_cut(value))
+            below = loops.under(cut_of(value))
             if nest.field in choice.free:
-                wanted = below - _cut_above(value)
+                wanted = below - cut_above(value)
                 if wanted < 0:
                     return None
-            fields[name] = _with_level(value, wanted)
-            if name != "block_level" or _has_blocks(self.instruction):
+            fields[name] = with_level(value, wanted)
+            if name != "block_level" or has_blocks(self.instruction):
                 alike = self._packed_alike(nest, loops, below) if name == "pack_level" else {below}
-                levels.append((alike, _cut(fields[name])))
+                levels.append((alike, cut_of(fields[name])))
         return fields
 
-    def _packed_alike(self, nest: Nest, loops: _Loops, below: int) -> Set[int]:
+    def _packed_alike(self, nest: Nest, loops: Loops, below: int) -> Set[int]:
         """How many loops may be below the level that ends rows.
 
         Where the loops below a level fill whole rows, the levels above it end none of their own.
@@ -568,7 +455,7 @@ class _Own:
 
     def _loop_counts(
         self,
-        loops: _Loops,
+        loops: Loops,
         shape: str,
         form: Mapping[str, str],
         levels: Sequence[Level],
@@ -589,13 +476,13 @@ class _Own:
     def _traversal(
         self,
         name: str,
-        loops: _Loops,
+        loops: Loops,
         shape: str,
         levels: Sequence[Level],
         free: bool,
     ) -> dict[str, Any] | None:
         value: Traversal = getattr(self.instruction, name)
-        rank, ping, part = _parsed_traversal(shape)
+        rank, ping, part = parsed_traversal(shape)
         if free:
             rank = len(loops.dims)
             ping = None if ping is None else loops.under(value.fifo_dim)
@@ -622,7 +509,7 @@ class _Own:
                 dims[place] = (dim.count, dim.stride)
             step = value.fifo_step
             if ping is not None and not step:
-                step = _slots(value, dims, ping)
+                step = slot_distance(value, dims, ping)
                 if not step:
                     continue
             length = value.part_count if value.part_dim else dims[0][0]
@@ -635,108 +522,6 @@ class _Own:
             )
             return {name: found}
         return None
-
-
-def _slots(value: Traversal, dims: list[tuple[int, int]], ping: int) -> int:
-    """Distance of two slots that give a traversal its addresses; 0 if there are no such.
-
-    Args:
-        value: a traversal without slots.
-        dims: its loops; the one that goes from one slot to the other loses its stride.
-        ping: the dimension from which on steps go from one slot to the other.
-    """
-    turning = next((k for k in range(ping, len(dims)) if dims[k][0] > 1), None)
-    if turning is not None:
-        count, stride = dims[turning]
-        if count != SLOTS or not stride:
-            return 0
-        dims[turning] = count, 0
-        return stride
-    # The second slot is never used; it is beside the first one, in front of it where possible.
-    ends = [(count - 1) * stride for count, stride in dims]
-    size = 1 + sum(map(abs, ends))
-    low = value.base + sum(end for end in ends if end < 0)
-    return -size if size <= low else size
-
-
-def _loops_of(instruction: Instruction, nest: Nest) -> _Loops | None:
-    value = getattr(instruction, nest.field)
-    if value is None:
-        return None
-    cuts = [
-        _cut(getattr(instruction, name))
-        for name in nest.levels
-        if not _is_absent(getattr(instruction, name))
-        and (name != "block_level" or _has_blocks(instruction))
-    ]
-    if nest.sides:
-        cuts += [
-            item.level
-            for item in instruction.wait  # type: ignore[attr-defined]
-            if item is not None and item.side in nest.sides and item.increment
-        ]
-    codec = type(instruction).field(nest.field).codec
-    if nest.field == "loops":
-        assert isinstance(instruction, TensorOp)
-        marks = [bool(instruction.reduction >> k & 1) for k in range(len(value))]
-        most = 1 << codec.inner.width  # type: ignore[attr-defined]
-        return _Loops.of([Dim(count, 0) for count in value], cuts, most, marks)
-    inner = codec.inner if isinstance(codec, Optional) else codec
-    assert isinstance(inner, TraversalCodec)
-    if value.fifo_step:
-        cuts.append(value.fifo_dim)
-    if value.part_dim:
-        cuts += [1, value.part_dim, value.part_dim + 1]
-    return _Loops.of(value.dims, cuts, 1 << inner.address, [False] * len(value.dims))
-
-
-def _has_blocks(instruction: Instruction) -> bool:
-    """Whether blocks of output channels of a tensor operation differ in anything."""
-    assert isinstance(instruction, TensorOp)
-    return (
-        instruction.bias_in_memory
-        or instruction.scale_in_memory
-        or instruction.zero_points_in_memory
-        or instruction.lanes != instruction.lanes_last
-    )
-
-
-# --- levels in fields and texts ------------------------------------------------------------------
-
-
-def _is_level(value: object) -> bool:
-    """Whether a field is a level as such."""
-    return isinstance(value, int)
-
-
-def _is_absent(value: object) -> bool:
-    return value is None or (isinstance(value, Producer) and not value.valid)
-
-
-def _cut(value: int | Producer | Prefix) -> int:
-    """The level whose iterations a field counts."""
-    match value:
-        case Producer():
-            return value.level
-        case Prefix():
-            return value.level + _cut_above(value)
-    return value
-
-
-def _cut_above(value: int | Producer | Prefix) -> int:
-    """How far the level whose iterations a field counts is above the one in the field."""
-    return int(isinstance(value, Prefix))
-
-
-def _level(text: str | None) -> int | None:
-    """Level in the shape of a producer, a prefix, or a level."""
-    if text is None or not text.lstrip("@")[:1].isdigit():
-        return None
-    return int(text.lstrip("@").partition("/")[0])
-
-
-def _with_level(value: int | Producer | Prefix, level: int) -> int | Producer | Prefix:
-    return level if isinstance(value, int) else replace(value, level=level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -768,10 +553,3 @@ class _Condition:
         flag, _, rest = text.partition("@")
         level, _, side = rest.partition(":")
         return cls((flag.rstrip("+-"), bool(side)), flag.endswith("+"), int(level))
-
-
-def _parsed_traversal(shape: str) -> tuple[int, int | None, int | None]:
-    """Loops in use, and dimensions of ping-pong and of the partial chunk, in the shape of one."""
-    rank, *clauses = shape.split("/")
-    found = {clause.rstrip("0123456789"): int(clause.lstrip("apginrt")) for clause in clauses}
-    return int(rank), found.get("ping"), found.get("part")

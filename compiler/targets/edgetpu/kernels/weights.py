@@ -83,7 +83,7 @@ class WeightStream:
         blocks: blocks of output channels.
         prefix: words of vectors in front of each block.
         vectors: those of them that go to scaling memory.
-        top: behind the last row.
+        top: one past the last row.
         channel: channel of the ring.
     """
 
@@ -108,7 +108,7 @@ class WeightStream:
 
     @property
     def vector_rows(self) -> int:
-        """First row of vectors, and behind the last row of whatever else."""
+        """First row of vectors, the lowest row that the stream uses."""
         return self.weights - self.vector_slots * self.prefix
 
     @property

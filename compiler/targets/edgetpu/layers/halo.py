@@ -150,7 +150,7 @@ class _Sweep:
 
     @property
     def ways(self) -> tuple[_Way, _Way]:
-        """To tiles behind, and to tiles in front."""
+        """To the tiles after, and to those before."""
         return _VERTICAL if self.vertical else _HORIZONTAL
 
     @property

@@ -271,7 +271,7 @@ def _parameter_bytes(graph: Graph, node: Node) -> int:
 def _crossing(
     graph: Graph, nodes: Sequence[Node], cost: Callable[[Graph, str], float]
 ) -> list[float]:
-    """Cost of the values that cross in front of every node, and behind the last one."""
+    """Cost of the values that cross in front of every node, and after the last one."""
     places = {node.name: place for place, node in enumerate(nodes)}
     change = [0.0] * (len(nodes) + 2)
     for name, value in graph.values.items():

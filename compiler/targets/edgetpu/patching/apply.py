@@ -21,19 +21,14 @@ from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import LinkError, UnsupportedError
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.targets.edgetpu.parameters.operands import (
-    mapped_nodes,
-)
+from fitzroy.compiler.targets.edgetpu.parameters.operands import mapped_nodes
+from fitzroy.compiler.targets.edgetpu.patching.alone import changes_alone
 from fitzroy.compiler.targets.edgetpu.patching.changes import (
-    FREEZE,
     ORIGINAL,
     RECOMPILE,
     Changes,
     Task,
-    changes_alone,
     changes_from,
-    check_layers,
-    correspondence,
 )
 from fitzroy.compiler.targets.edgetpu.patching.matching import (
     ADJUSTABLE,
@@ -41,6 +36,7 @@ from fitzroy.compiler.targets.edgetpu.patching.matching import (
     sites,
     tensor_operations,
 )
+from fitzroy.compiler.targets.edgetpu.patching.structure import FREEZE, check_layers, correspondence
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile, caching_token, write_package
 from fitzroy.formats.flat import ints

@@ -17,7 +17,7 @@ from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 @legalizes("pack")
 def _pack(legalizer: Legalizer, call: Call) -> None:
-    """A concatenation along the axis behind the fresh one, in another shape.
+    """A concatenation along the axis after the fresh one, in another shape.
 
     What has nothing in front of the axis is joined as vectors, which are views of their parts.
     """

@@ -1,4 +1,4 @@
-"""Options of programs for the Edge TPU, as the code generator and the linker take them."""
+"""Options of programs for the Edge TPU, as the code generator takes them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions, Partition
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
 from fitzroy.formats.probe_report import Report, read_report
-from fitzroy.linker.packages.darwinn import LinkOptions
-from fitzroy.linker.resolve.caching import Generation
 
 
 def report_of(options: EdgeTpuOptions) -> Report | None:
@@ -37,15 +35,6 @@ def generator_options(options: EdgeTpuOptions) -> Options:
         conservative=options.conservative,
         confirmed=None if report is None else report.confirmed,
     )
-
-
-def link_options(options: EdgeTpuOptions) -> LinkOptions:
-    """How packages are linked.
-
-    Raises:
-        UsageError: there is no such runtime version.
-    """
-    return LinkOptions(generation=Generation.for_runtime(options.min_runtime_version))
 
 
 def costs_of(options: EdgeTpuOptions) -> Costs | None:

@@ -1,0 +1,33 @@
+"""All ONNX operators: importing this module registers every family."""
+
+from fitzroy.compiler.frontends.onnx import (
+    control,
+    convolution,
+    elementwise,
+    logical,
+    matmul,
+    normalization,
+    pooling,
+    quantized,
+    recurrent,
+    reduction,
+    resize,
+    shape,
+)
+from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
+
+__all__ = [
+    "IMPORTERS",
+    "control",
+    "convolution",
+    "elementwise",
+    "logical",
+    "matmul",
+    "normalization",
+    "pooling",
+    "quantized",
+    "recurrent",
+    "reduction",
+    "resize",
+    "shape",
+]

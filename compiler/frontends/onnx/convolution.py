@@ -1,0 +1,193 @@
+"""ONNX's convolutions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fitzroy.compiler.frontends.onnx.builder import Builder
+from fitzroy.compiler.frontends.onnx.operation import Operation
+from fitzroy.compiler.frontends.onnx.registry import imports
+from fitzroy.compiler.frontends.onnx.shape import joined, sliced
+from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor
+from fitzroy.compiler.frontends.onnx.windows import (
+    NHWC,
+    Windows,
+    as_image,
+    as_row,
+    demand_image,
+    flat_windows,
+    pair,
+    placed,
+    windows,
+)
+from fitzroy.compiler.ops.convolution import (
+    ConvAttributes,
+    TransposeConvAttributes,
+    transpose_conv_padding,
+)
+from fitzroy.compiler.ops.windows import PaddingScheme
+
+SWAPPED = (0, 3, 2, 1)
+"""The layout [N,W,H,C]."""
+
+
+@imports("Conv")
+def convolution(op: Operation) -> Tensor:
+    """Convolution of [N,C,H,W] or [N,C,L] with a filter [O,C/groups,...]."""
+    return convolution_of(op, op.input(0), op.input(1), op.optional(2))
+
+
+def convolution_of(op: Operation, x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
+    """Convolution of some operands, with the attributes of an operator.
+
+    Raises:
+        Refusal: operands and attributes do not fit.
+    """
+    demand_image(op, x)
+    if kernel.rank != x.rank:
+        raise Refusal("onnx-type-rule", f"a filter of {kernel.rank} dimensions for {x.rank}")
+    w = windows(op, x.shape[2:], kernel.shape[2:])
+    groups = op.integer("group", 1)
+    if groups < 1 or kernel.shape[1] * groups != x.shape[1] or kernel.shape[0] % groups:
+        raise Refusal(
+            "onnx-type-rule", f"{x.shape[1]} channels in {groups} groups of {kernel.shape[1]}"
+        )
+    build = op.build
+    if x.rank == 3:
+        w = flat_windows(w)
+    image = convolved(build, as_image(build, x), as_image(build, kernel), bias, w)
+    return as_row(build, image, x.rank)
+
+
+def convolved(build: Builder, x: Tensor, kernel: Tensor, bias: Tensor | None, w: Windows) -> Tensor:
+    """Convolution of an image [N,C,H,W] with a filter [O,C/groups,kh,kw]."""
+    if x.perm == SWAPPED:
+        # Rows and columns change places, which costs nothing.
+        turned = build.transpose(kernel, (0, 1, 3, 2))
+        result = convolved(build, build.transpose(x, (0, 1, 3, 2)), turned, bias, w.turned())
+        return build.transpose(result, (0, 1, 3, 2))
+    depthwise = kernel.shape[1] == 1 and x.shape[1] > 1
+    x, padding = placed(build, x, w, 0.0)
+    attributes = ConvAttributes(pair(w.stride), pair(w.dilation), padding)
+    order = (1, 2, 3, 0) if depthwise else (0, 2, 3, 1)
+    if bias is None:
+        # TFLite's convolutions demand an offset.
+        bias = build.constant(np.zeros(kernel.shape[0], np.float32), f"{build.stem}/bias")
+    name = build.emit(
+        "depthwise_conv_2d" if depthwise else "conv_2d",
+        [build.value(x, NHWC), build.value(kernel, order), build.value(bias)],
+        attributes,
+    )
+    return build.variable(name, NHWC)
+
+
+@imports("ConvTranspose")
+def transposed_convolution(op: Operation) -> Tensor:
+    """Transposed convolution of [N,C,H,W] or [N,C,L] with a filter [C,O/groups,...]."""
+    x, kernel, bias, build = op.input(0), op.input(1), op.optional(2), op.build
+    demand_image(op, x)
+    groups = op.integer("group", 1)
+    if kernel.rank != x.rank or kernel.shape[0] != x.shape[1] or x.shape[1] % max(groups, 1):
+        raise Refusal("onnx-type-rule", f"a filter {list(kernel.shape)} for {list(x.shape)}")
+    stride, dilation, cut, output = _transposed_windows(op, x.shape[2:], kernel.shape[2:])
+    if x.rank == 3:
+        stride, dilation, output = (1, *stride), (1, *dilation), (1, *output)
+        cut = [(0, 0), *cut]
+    image, filter = as_image(build, x), as_image(build, kernel)
+    filter = _dilated(build, filter, dilation)
+    parts = []
+    inner, outer = x.shape[1] // groups, kernel.shape[1]
+    for group in range(groups):
+        part = _channels(build, image, group * inner, inner, 1)
+        weights = _channels(build, filter, group * inner, inner, 0)
+        biases = None if bias is None else _channels(build, bias, group * outer, outer, 0)
+        parts.append(_transposed(build, part, weights, biases, stride, cut, output))
+    result = parts[0] if groups == 1 else joined(build, parts, 1)
+    return as_row(build, result, x.rank)
+
+
+def _channels(build: Builder, x: Tensor, first: int, count: int, axis: int) -> Tensor:
+    begin, size = [0] * x.rank, list(x.shape)
+    begin[axis], size[axis] = first, count
+    return sliced(build, x, begin, size, [1] * x.rank)
+
+
+def _dilated(build: Builder, kernel: Tensor, dilation: Shape) -> Tensor:
+    """A filter with zeros between its elements.
+
+    Raises:
+        Refusal: it varies.
+    """
+    if set(dilation) <= {1}:
+        return kernel
+    if kernel.data is None:
+        raise Refusal("onnx-run-time-parameter", "a dilated filter that varies")
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel.shape[2:], dilation, strict=True)]
+    if max(extents) > 1 << 12:
+        raise Refusal("onnx-size", f"a filter that extends over {extents} elements")
+    data = np.zeros((*kernel.shape[:2], *extents), kernel.data.dtype)
+    data[:, :, :: dilation[0], :: dilation[1]] = kernel.data
+    return build.constant(data, kernel.name)
+
+
+def _transposed(
+    build: Builder, x: Tensor, kernel: Tensor, bias: Tensor | None,
+    stride: Shape, cut: list[tuple[int, int]], output: Shape,
+) -> Tensor:  # fmt: skip
+    """Transposed convolution of one group; parts of the full result are cut off.
+
+    Raises:
+        Refusal: more is added after the last window than our operator can.
+    """
+    full = [(e - 1) * s + k for e, s, k in zip(x.shape[2:], stride, kernel.shape[2:], strict=True)]
+    image, size = pair(x.shape[2:]), kernel.shape[2:]
+    operands = [build.value(x, NHWC), build.value(kernel, (1, 2, 3, 0))]
+    operands += [] if bias is None else [build.value(bias)]
+    same = transpose_conv_padding(PaddingScheme.SAME, image, size, pair(stride), pair(output))
+    if same == (*cut[0], *cut[1]):
+        attributes = TransposeConvAttributes(pair(stride), same, pair(output))
+        return build.variable(build.emit("transpose_conv", operands, attributes), NHWC)
+    reach = [max(f, c[0] + o) for f, c, o in zip(full, cut, output, strict=True)]
+    if any(r - f >= s for r, f, s in zip(reach, full, stride, strict=True)):
+        raise Refusal("onnx-attribute", f"a result of {list(output)}, of which {full} are reached")
+    attributes = TransposeConvAttributes(pair(stride), (0, 0, 0, 0), (reach[0], reach[1]))
+    result = build.variable(build.emit("transpose_conv", operands, attributes), NHWC)
+    begin = (0, 0, cut[0][0], cut[1][0])
+    return sliced(build, result, begin, (*result.shape[:2], *output), (1, 1, 1, 1))
+
+
+def _transposed_windows(
+    op: Operation, image: Shape, kernel: Shape
+) -> tuple[Shape, Shape, list[tuple[int, int]], Shape]:
+    """Strides, dilations, what is cut off, and the result's extents.
+
+    Raises:
+        Refusal: attributes do not fit.
+    """
+    rank = len(image)
+    stride = op.integers("strides") or (1,) * rank
+    dilation = op.integers("dilations") or (1,) * rank
+    extra = op.integers("output_padding") or (0,) * rank
+    pads = op.integers("pads") or (0,) * (2 * rank)
+    wanted = op.integers("output_shape")
+    lengths = (len(stride), len(dilation), len(extra), len(pads) // 2)
+    if lengths != (rank,) * 4 or min((*stride, *dilation)) < 1 or min((*extra, *pads)) < 0:
+        raise Refusal("onnx-attribute", f"strides {stride}, dilations {dilation}, pads {pads}")
+    auto = op.text("auto_pad", "NOTSET")
+    cut, output = [], []
+    for i in range(rank):
+        full = (image[i] - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1 + extra[i]
+        if wanted is None and not auto.startswith("SAME"):
+            low, high = (0, 0) if auto == "VALID" else (pads[i], pads[rank + i])
+        else:
+            target = image[i] * stride[i] if wanted is None else wanted[-rank:][i]
+            total = max(full - target, 0)
+            low = total // 2 if auto != "SAME_LOWER" else total - total // 2
+            if auto == "NOTSET" and wanted is not None:
+                low = total - total // 2 if op.opset < 11 else total // 2
+            high = full - target - low
+        cut.append((low, high))
+        output.append(full - low - high)
+    if min(output) < 1:
+        raise Refusal("onnx-type-rule", f"a result of {output}")
+    return stride, dilation, cut, tuple(output)

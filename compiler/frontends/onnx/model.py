@@ -1,0 +1,405 @@
+"""Walks the nodes of an ONNX model and makes a graph of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fitzroy.base import budget
+from fitzroy.base.diagnostics import Diagnostic, Severity
+from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
+from fitzroy.base.types import TensorType
+from fitzroy.compiler.frontends.onnx import catalog as catalog
+from fitzroy.compiler.frontends.onnx import reader
+from fitzroy.compiler.frontends.onnx.builder import Builder, graph_type
+from fitzroy.compiler.frontends.onnx.fold import FOLDS, folded
+from fitzroy.compiler.frontends.onnx.functions import bound, definition
+from fitzroy.compiler.frontends.onnx.operation import Operation
+from fitzroy.compiler.frontends.onnx.preference import image_inputs
+from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
+from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor, channels_last, identity
+from fitzroy.compiler.ir import Graph, Origin
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
+
+DEEPEST = 16
+"""Most functions and branches inside one another."""
+
+LARGEST = 200_000
+"""Most nodes that a model may become; a recurrent operator has some for every step."""
+
+
+def import_model(
+    model: ModelProto, *, path: str = "", shapes: Mapping[str, Shape] | None = None
+) -> Graph:
+    """The graph of a model, whose inputs and outputs have ONNX's order of dimensions.
+
+    Args:
+        model: a model as `reader.decode` gives it.
+        path: name of the file, for errors and external data.
+        shapes: shapes of inputs by name, for those that the model leaves open.
+
+    Raises:
+        FormatError: the nodes or constants do not fit together.
+        UnsupportedError: with one diagnostic for every operator that has no counterpart.
+        UsageError: a shape for an input that does not exist or has another one.
+        CapacityError: constants take more memory than the budget has.
+    """
+    return _Importer(model, path, dict(shapes or {})).graph()
+
+
+@dataclass(slots=True)
+class Scope:
+    """Values by name, within a graph, a branch of it, or a function.
+
+    Attributes:
+        importer: who imports.
+        outer: what surrounds a branch.
+        opsets: versions of operator sets.
+        depth: how many scopes there are around.
+        values: values by name; None for those that an operator was to give that was refused.
+        absent: names of a function's operands that are left out, which count as not given.
+    """
+
+    importer: _Importer
+    opsets: Mapping[str, int]
+    outer: Scope | None = None
+    depth: int = 0
+    values: dict[str, Tensor | None] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+
+    def find(self, name: str) -> Tensor | None:
+        """The value of a name; None if it was refused.
+
+        Raises:
+            FormatError: nothing has given it.
+        """
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        raise FormatError(f"{name!r} is read before anything gives it", path=self.importer.path)
+
+    def define(self, name: str, tensor: Tensor | None) -> None:
+        """Give a name its value.
+
+        Raises:
+            FormatError: it has one.
+        """
+        if name in self.values:
+            raise FormatError(f"{name!r} is given twice", path=self.importer.path)
+        self.values[name] = tensor
+
+    def inner(self, opsets: Mapping[str, int], *, sees: bool) -> Scope:
+        """A scope inside this one; it `sees` the values of this one or not.
+
+        Raises:
+            FormatError: there are too many inside one another.
+        """
+        if self.depth >= DEEPEST:
+            raise FormatError(
+                f"more than {DEEPEST} functions and branches inside one another",
+                path=self.importer.path,
+            )
+        return Scope(self.importer, opsets, self if sees else None, self.depth + 1)
+
+    def branch(self, body: GraphProto) -> list[Tensor]:
+        """The results of a graph inside an operator.
+
+        Raises:
+            Refusal: it has operators without counterpart.
+        """
+        scope = self.inner(self.opsets, sees=True)
+        importer, names = self.importer, [info.name for info in body.output]
+        before = len(importer.rejects)
+        importer.constants(body, scope)
+        importer.nodes(body.node, scope, names)
+        importer.demand_imported(before, "a branch")
+        found = [scope.find(name) for name in names]
+        return [tensor for tensor in found if tensor is not None]
+
+
+class _Importer:
+    def __init__(self, model: ModelProto, path: str, shapes: dict[str, Shape]) -> None:
+        self.model, self.path, self.shapes = model, path, shapes
+        self.opsets = reader.operator_sets(model, path)
+        self.result = Graph(model.graph.name or path.rpartition("/")[2] or "main")
+        self.build = Builder(self.result)
+        self.functions = {(f.domain, f.name): f for f in model.functions}
+        self.rejects: list[Diagnostic] = []
+        self.count = 0
+
+    def graph(self) -> Graph:
+        proto = self.model.graph
+        scope = Scope(self, self.opsets)
+        self.constants(proto, scope)
+        self.inputs(proto, scope)
+        outputs = [info.name for info in proto.output]
+        self.nodes(proto.node, scope, outputs)
+        if self.rejects:
+            raise UnsupportedError(
+                f"{len(self.rejects)} of {len(proto.node)} operators cannot be imported",
+                rejects=self.rejects,
+                where=self.path,
+            )
+        for info in proto.output:
+            self.output(info.name, scope.find(info.name), info.type.tensor_type.elem_type)
+        self.result.prune()
+        return self.result
+
+    # --- borders --------------------------------------------------------------------------------
+
+    def constants(self, proto: GraphProto, scope: Scope) -> None:
+        """Define the constants of a graph."""
+        for tensor in proto.initializer:
+            try:
+                scope.define(
+                    tensor.name, self.build.constant(reader.array(tensor, self.path), tensor.name)
+                )
+            except Refusal as refusal:
+                self.reject(refusal, f"constant {tensor.name!r}")
+                scope.define(tensor.name, None)
+        for sparse in proto.sparse_initializer:
+            name = sparse.values.name
+            self.reject(Refusal("onnx-element-type", "a sparse constant"), f"constant {name!r}")
+            scope.define(name, None)
+
+    def inputs(self, proto: GraphProto, scope: Scope) -> None:
+        """Define the inputs of the model; older models list constants among them."""
+        infos = [info for info in proto.input if info.name not in scope.values]
+        self.shapes = self.named(self.shapes, [info.name for info in infos])
+        images = image_inputs(proto)
+        for info in infos:
+            self.input(info, scope, info.name in images)
+
+    def named(self, shapes: Mapping[str, Shape], names: Sequence[str]) -> dict[str, Shape]:
+        """Shapes by the name of the input, which may be given by its number.
+
+        Raises:
+            UsageError: there is no such input.
+        """
+        found = {}
+        for key, shape in shapes.items():
+            name = key
+            if key not in names and key.isdecimal() and int(key) < len(names):
+                name = names[int(key)]
+            if name not in names:
+                known = ", ".join(names)
+                raise UsageError(f"no input {key!r}", where=self.path, hint=f"inputs: {known}")
+            found[name] = shape
+        return found
+
+    def input(self, info: Any, scope: Scope, image: bool) -> None:
+        """Define one input."""
+        where = f"input {info.name!r}"
+        try:
+            if not info.type.HasField("tensor_type"):
+                raise Refusal("onnx-sequence", "an input that is no tensor")
+            dtype = reader.element_type(info.type.tensor_type.elem_type)
+        except Refusal as refusal:
+            self.reject(refusal, where)
+            scope.define(info.name, None)
+            return
+        shape = reader.input_shape(info, self.shapes, self.path)
+        type = TensorType(shape, dtype)
+        budget.demand(type.nbytes, f"input {info.name!r}", where=self.path)
+        if info.name in self.result.values:
+            raise FormatError(f"{info.name!r} is given twice", path=self.path)
+        self.result.add_input(info.name, type)
+        build = self.build
+        build.stem = info.name
+        tensor = build.variable(info.name)
+        if image and tensor.rank > 2:
+            # What reads the input wants channels last, and so do operators on elements before it.
+            order = channels_last(tensor.rank)
+            tensor = build.variable(build.value(tensor, order), order)
+        if graph_type(dtype) is not dtype:
+            tensor = build.unary("cast", tensor, dtype=graph_type(dtype))
+        scope.define(info.name, tensor)
+
+    def output(self, name: str, tensor: Tensor | None, code: int) -> None:
+        """Make a value an output of the graph."""
+        assert tensor is not None
+        build, graph = self.build, self.result
+        if name in graph.inputs:
+            graph.outputs.append(name)
+            return
+        build.stem = name
+        found = build.value(tensor, identity(tensor.rank))
+        dtype = reader.element_type(code) if code else graph.type(found).dtype
+        if graph_type(dtype) is graph.type(found).dtype is not dtype:
+            found = build.emit("cast", [found], dtype=dtype)
+        produced = graph.producer(found)
+        if produced is None or found in graph.outputs:
+            found = build.copy(found)
+        if found != name:
+            if name in graph.values:
+                graph.rename_output(name, graph.fresh(f"{name}/stored"))
+            graph.rename_output(found, name)
+        graph.outputs.append(name)
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def nodes(self, nodes: Sequence[NodeProto], scope: Scope, outputs: Sequence[str]) -> None:
+        """Import those nodes that the outputs depend on."""
+        for number in _needed(nodes, outputs):
+            node = nodes[number]
+            names = ["" if name in scope.absent else name for name in node.input]
+            operands = [scope.find(name) if name else None for name in names]
+            if any(t is None and name for t, name in zip(operands, names, strict=True)):
+                # An operand was refused, which has been said.
+                self.define(node, scope, [None] * len(node.output))
+                continue
+            try:
+                self.define(node, scope, self.results(node, scope, operands, number))
+            except Refusal as refusal:
+                self.reject(refusal, _place(number, node))
+                self.define(node, scope, [None] * len(node.output))
+
+    def define(self, node: NodeProto, scope: Scope, results: Sequence[Tensor | None]) -> None:
+        """Give results of a node their names."""
+        for name, tensor in zip(node.output, results, strict=False):
+            if name:
+                scope.define(name, tensor)
+
+    def results(
+        self, node: NodeProto, scope: Scope, operands: Sequence[Tensor | None], number: int
+    ) -> Sequence[Tensor | None]:
+        """The results of a node.
+
+        Raises:
+            Refusal: it has no counterpart.
+        """
+        domain = reader.DOMAINS.get(node.domain, node.domain)
+        build = self.build
+        build.stem = next(filter(None, node.output), node.op_type)
+        build.origin = Origin(self.path, 0, number)
+        self.count += 1
+        if self.count > LARGEST or len(self.result.values) > 4 * LARGEST:
+            raise UnsupportedError(
+                f"the model becomes more than {LARGEST} operators", where=self.path
+            )
+        opset = scope.opsets.get(domain, 1)
+        importer = IMPORTERS.get((domain, node.op_type))
+        function = self.functions.get((node.domain, node.op_type))
+        if function is None and importer is None and not (domain == "" and node.op_type in FOLDS):
+            function = definition(node, domain, opset, operands)
+            if function is None:
+                where = f" of domain {domain}" if domain else ""
+                raise Refusal(
+                    "onnx-operator",
+                    f"no counterpart of {node.op_type}{where}",
+                    "operators that are read are listed in docs/onnx.md",
+                )
+        if function is not None:
+            return self.called(function, node, scope, operands)
+        while operands and operands[-1] is None:
+            operands = operands[:-1]
+        operation = Operation(
+            node.op_type,
+            opset,
+            operands,
+            tuple(node.output),
+            build,
+            self.fields(node),
+            scope.branch,
+        )
+        constant = folded(operation) if domain == "" else None
+        if constant is not None:
+            return [constant]
+        if importer is None:
+            raise Refusal("onnx-run-time-parameter", "the operator is known for constants only")
+        found = importer(operation)
+        results = [found] if isinstance(found, Tensor) else list(found)
+        if sum(map(bool, node.output[len(results) :])):
+            raise Refusal("onnx-attribute", f"{len(node.output)} results; {len(results)} are known")
+        return results
+
+    def fields(self, node: NodeProto) -> dict[str, Any]:
+        """Attributes of a node as Python values."""
+        return {attribute.name: self.field(attribute) for attribute in node.attribute}
+
+    def field(self, attribute: AttributeProto) -> Any:
+        """One attribute as a Python value."""
+        if attribute.type == attribute.TENSOR:
+            return reader.array(attribute.t, self.path)
+        if attribute.type == attribute.GRAPH:
+            return attribute.g
+        try:
+            return reader.library().helper.get_attribute_value(attribute)
+        except ValueError as error:
+            raise Refusal("onnx-attribute", f"attribute {attribute.name!r}: {error}") from None
+
+    def called(
+        self, function: Any, node: NodeProto, scope: Scope, operands: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        """The results of an operator that is made of others.
+
+        Raises:
+            Refusal: it has operators without counterpart.
+        """
+        opsets = {reader.DOMAINS.get(e.domain, e.domain): e.version for e in function.opset_import}
+        inner = scope.inner(opsets or scope.opsets, sees=False)
+        for index, name in enumerate(function.input):
+            inner.define(name, operands[index] if index < len(operands) else None)
+        inner.absent.update(
+            name
+            for index, name in enumerate(function.input)
+            if index >= len(operands) or operands[index] is None
+        )
+        before = len(self.rejects)
+        wanted = [name for name, used in zip(function.output, node.output, strict=False) if used]
+        self.nodes(bound(function, node), inner, wanted)
+        self.demand_imported(before, function.name)
+        return [inner.find(name) if name in wanted else None for name in function.output]
+
+    def demand_imported(self, before: int, what: str) -> None:
+        """Make one refusal of those that came after some.
+
+        Raises:
+            Refusal: there are any.
+        """
+        inside = self.rejects[before:]
+        del self.rejects[before:]
+        if inside:
+            reason = f"inside {what}, {inside[0].where}: {inside[0].what}"
+            raise Refusal(inside[0].code, reason, inside[0].hint)
+
+    def reject(self, refusal: Refusal, where: str) -> None:
+        """Note a refusal."""
+        self.rejects.append(
+            Diagnostic(Severity.ERROR, refusal.rule, where, refusal.reason, hint=refusal.hint)
+        )
+
+
+def _place(number: int, node: NodeProto) -> str:
+    name = next(filter(None, node.output), "no output")
+    return f"operator {number} ({node.op_type}, {name!r})"
+
+
+def _needed(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> list[int]:
+    """Indices of the nodes that outputs depend on, in order."""
+    wanted, kept = set(outputs), []
+    for number in range(len(nodes) - 1, -1, -1):
+        node = nodes[number]
+        if wanted.isdisjoint(node.output):
+            continue
+        kept.append(number)
+        wanted.update(node.input)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                wanted.update(_captured(attribute.g))
+    return kept[::-1]
+
+
+def _captured(body: GraphProto, depth: int = 0) -> Iterator[str]:
+    """Names that a graph inside an operator may read."""
+    yield from (info.name for info in body.output)
+    for node in body.node:
+        yield from node.input
+        for attribute in node.attribute:
+            if attribute.HasField("g") and depth < DEEPEST:
+                yield from _captured(attribute.g, depth + 1)

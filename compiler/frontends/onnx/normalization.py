@@ -1,0 +1,108 @@
+"""ONNX operators that normalize."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fitzroy.compiler.frontends.onnx.builder import Builder
+from fitzroy.compiler.frontends.onnx.operation import Operation
+from fitzroy.compiler.frontends.onnx.reduction import reduced
+from fitzroy.compiler.frontends.onnx.registry import imports
+from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+
+
+def per_channel(build: Builder, values: Tensor, rank: int) -> Tensor:
+    """One number for each channel [C], shaped to be combined with [N,C,...]."""
+    return build.reshape(values, (1, values.size, *(1,) * (rank - 2)))
+
+
+@imports("BatchNormalization")
+def batch_normalization(op: Operation) -> Tensor:
+    """Scale and offset of every channel, from statistics of training.
+
+    Raises:
+        Refusal: statistics are taken of the operand itself.
+    """
+    x, build = op.input(), op.build
+    if op.integer("training_mode") or any(op.wanted(index) for index in range(1, 5)):
+        raise Refusal("onnx-attribute", "BatchNormalization in training mode")
+    if x.rank < 2:
+        raise Refusal("onnx-rank", f"BatchNormalization of {x.rank} dimensions")
+    epsilon = op.number("epsilon", 1e-5)
+    scale, bias, mean, variance = (op.input(index) for index in range(1, 5))
+    given = [tensor.data for tensor in (scale, bias, mean, variance)]
+    if all(data is not None for data in given):
+        s, b, m, v = (np.asarray(data, np.float64) for data in given)
+        factor = s / np.sqrt(v + epsilon)
+        scale = build.constant(factor.astype(np.float32))
+        bias = build.constant((b - m * factor).astype(np.float32))
+    else:
+        variance = build.add(variance, build.scalar(epsilon, variance))
+        scale = build.mul(scale, build.unary("rsqrt", variance))
+        bias = build.binary("sub", bias, build.mul(mean, scale))
+    return build.add(
+        build.mul(x, per_channel(build, scale, x.rank)), per_channel(build, bias, x.rank)
+    )
+
+
+def standardized(build: Builder, x: Tensor, axes: Shape, epsilon: float) -> Tensor:
+    """Numbers less their mean over axes, divided by their standard deviation."""
+    mean = reduced(build, "mean", x, axes)
+    centred = build.binary("sub", x, mean)
+    variance = reduced(build, "mean", build.unary("square", centred), axes)
+    scale = build.unary("rsqrt", build.add(variance, build.scalar(epsilon, variance)))
+    return build.mul(centred, scale)
+
+
+@imports("InstanceNormalization")
+def instance_normalization(op: Operation) -> Tensor:
+    """Every channel of every image standardized, then scaled and offset."""
+    x, build = op.input(), op.build
+    if x.rank < 3:
+        raise Refusal("onnx-rank", f"InstanceNormalization of {x.rank} dimensions")
+    result = standardized(build, x, tuple(range(2, x.rank)), op.number("epsilon", 1e-5))
+    result = build.mul(result, per_channel(build, op.input(1), x.rank))
+    return build.add(result, per_channel(build, op.input(2), x.rank))
+
+
+@imports("LayerNormalization")
+def layer_normalization(op: Operation) -> Tensor:
+    """Trailing dimensions standardized, then scaled and offset."""
+    x, build = op.input(), op.build
+    if op.wanted(1) or op.wanted(2):
+        raise Refusal("onnx-attribute", "LayerNormalization that gives its statistics")
+    axis = op.axis(op.integer("axis", -1), x.rank)
+    result = standardized(build, x, tuple(range(axis, x.rank)), op.number("epsilon", 1e-5))
+    result = build.mul(result, op.input(1))
+    bias = op.optional(2)
+    return result if bias is None else build.add(result, bias)
+
+
+@imports("Softmax", "LogSoftmax")
+def softmax(op: Operation) -> Tensor:
+    """Exponentials divided by their sum, or the logarithm of that.
+
+    Before opset 13, the sum extends over the axis and all that follow it.
+    """
+    x, build = op.input(), op.build
+    if not x.rank:
+        raise Refusal("onnx-rank", f"{op.name} of a scalar")
+    axis = op.axis(op.integer("axis", 1 if op.opset < 13 else -1), x.rank)
+    if op.opset < 13 and math.prod(x.shape[axis + 1 :]) > 1:
+        flat = build.reshape(x, (*x.shape[:axis], math.prod(x.shape[axis:])))
+        return build.reshape(_softmax(build, op.name, flat, axis), x.shape)
+    return _softmax(build, op.name, x, axis)
+
+
+def _softmax(build: Builder, kind: str, x: Tensor, axis: int) -> Tensor:
+    """The operator along one axis, which is stored last."""
+    x = build.plain(x)
+    order = (*(other for other in x.perm if other != axis), axis)
+    if kind == "Softmax":
+        name = build.emit("softmax", [build.value(x, order)], SoftmaxAttributes())
+    else:
+        name = build.emit("log_softmax", [build.value(x, order)])
+    return build.variable(name, order)

@@ -1,0 +1,217 @@
+"""ONNX's quantized operators.
+
+Conversions with known scales become conversions of ours; what ONNX computes on integers becomes
+conversions around operators on real numbers. A pass, `FuseQuantized`, makes quantized operators of
+both. Constants are not folded meanwhile, so that their integers are kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fitzroy.base.types import Array, DType, Quantization, is_usable_scale
+from fitzroy.compiler.frontends.onnx.builder import Builder
+from fitzroy.compiler.frontends.onnx.convolution import convolution_of
+from fitzroy.compiler.frontends.onnx.elementwise import INFINITY, clamp
+from fitzroy.compiler.frontends.onnx.matmul import product
+from fitzroy.compiler.frontends.onnx.operation import Operation
+from fitzroy.compiler.frontends.onnx.reader import element_type
+from fitzroy.compiler.frontends.onnx.reduction import reduced
+from fitzroy.compiler.frontends.onnx.registry import imports
+from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor
+
+_STORED = (DType.INT8, DType.UINT8)
+"""Element types of quantized values in the graph."""
+
+
+def quantization_of(
+    scale: Tensor | None, zero: Tensor | None, x: Tensor, axis: int
+) -> Quantization | None:
+    """The quantization of a value; None if it is computed at run time or is of another kind.
+
+    Args:
+        scale: one number, or one for each slice along the axis.
+        zero: as many, or absent.
+        x: the value, whose dimensions are plain.
+        axis: the axis in ONNX's order.
+    """
+    if scale is None or scale.data is None or (zero is not None and zero.data is None):
+        return None
+    scales = scale.data.reshape(-1).astype(np.float32)
+    zeros = np.zeros(scales.size, np.int64) if zero is None else _flat(zero)
+    if (
+        scale.rank > 1
+        or scales.size != zeros.size
+        or not all(map(is_usable_scale, scales.tolist()))
+    ):
+        return None
+    if scales.size == 1:
+        return Quantization.per_tensor(float(scales[0]), int(zeros[0]))
+    if not -x.rank <= axis < x.rank or x.shape[axis] != scales.size:
+        return None
+    stored = x.perm.index(axis % x.rank)
+    return Quantization(tuple(map(float, scales)), tuple(map(int, zeros)), stored)
+
+
+def _flat(zero: Tensor) -> Array:
+    assert zero.data is not None
+    return zero.data.reshape(-1).astype(np.int64)
+
+
+# --- conversions -------------------------------------------------------------------------------
+
+
+@imports("QuantizeLinear")
+def quantize(op: Operation) -> Tensor:
+    """Real numbers to integers."""
+    x, scale, zero = op.input(0), op.input(1), op.optional(2)
+    code = op.integer("output_dtype")
+    dtype = element_type(code) if code else DType.UINT8 if zero is None else zero.dtype
+    return quantized(op.build, x, scale, zero, (dtype, op.integer("axis", 1)))
+
+
+def quantized(
+    build: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, how: tuple[DType, int]
+) -> Tensor:
+    """Real numbers to integers of a type, with scales along an axis if there are several.
+
+    Raises:
+        Refusal: the type has more than 16 bits, or scales are of blocks.
+    """
+    dtype, axis = how
+    x = build.plain(x)
+    found = quantization_of(scale, zero, x, axis)
+    if found is not None and found.is_per_tensor and dtype in _STORED:
+        return build.unary("quantize", x, dtype=dtype, quantization=found)
+    if not dtype.is_integer or dtype.itemsize > 2:
+        raise Refusal("onnx-element-type", f"numbers quantized to {dtype.value}")
+    ratio = build.binary("div", x, _aligned(build, scale, x, axis))
+    rounded = build.unary("round", ratio)
+    if zero is not None:
+        offset = build.unary("cast", zero, dtype=DType.FLOAT32)
+        rounded = build.add(rounded, _aligned(build, offset, x, axis))
+    low, high = dtype.limits
+    return build.unary("cast", clamp(build, rounded, low, high), dtype=dtype)
+
+
+@imports("DequantizeLinear")
+def dequantize(op: Operation) -> Tensor:
+    """Integers to real numbers."""
+    return dequantized(op.build, op.input(0), op.input(1), op.optional(2), op.integer("axis", 1))
+
+
+def dequantized(
+    build: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int = 1
+) -> Tensor:
+    """Integers, which may be plain or quantized, to real numbers.
+
+    Raises:
+        Refusal: they are no integers, or scales are of blocks.
+    """
+    if not x.dtype.is_integer:
+        raise Refusal("onnx-element-type", f"{x.dtype.value} dequantized")
+    x = build.plain(x)
+    found = quantization_of(scale, zero, x, axis)
+    wide = x.dtype is DType.INT32 and x.data is not None and found is not None
+    if found is not None and (wide or x.dtype in _STORED):
+        coded = build.coded(x, found)
+        if coded is not None:
+            return coded
+    real = build.unary("cast", x, dtype=DType.FLOAT32)
+    if zero is not None:
+        offset = build.unary("cast", zero, dtype=DType.FLOAT32)
+        real = build.binary("sub", real, _aligned(build, offset, x, axis))
+    return build.mul(real, _aligned(build, scale, x, axis))
+
+
+def _aligned(build: Builder, values: Tensor, x: Tensor, axis: int) -> Tensor:
+    """Scales or zero points, shaped to be combined with a tensor.
+
+    Raises:
+        Refusal: they are of blocks.
+    """
+    if values.size == 1:
+        return build.reshape(values, ())
+    if values.rank > 1 or not -x.rank <= axis < x.rank or x.shape[axis] != values.size:
+        raise Refusal("onnx-attribute", f"scales {list(values.shape)} of blocks of {list(x.shape)}")
+    shape = [1] * x.rank
+    shape[axis] = values.size
+    return build.reshape(values, tuple(shape))
+
+
+# --- operators on integers ---------------------------------------------------------------------
+
+
+@imports("QLinearConv")
+def quantized_convolution(op: Operation) -> Tensor:
+    """Convolution of integers; scales along output channels."""
+    build = op.build
+    x = dequantized(build, op.input(0), op.input(1), op.input(2))
+    kernel = dequantized(build, op.input(3), op.input(4), op.input(5), 0)
+    bias = op.optional(8)
+    if bias is not None:
+        scale = build.mul(op.input(1), op.input(4))
+        bias = dequantized(build, bias, scale, None, 0)
+    result = convolution_of(op, x, kernel, bias)
+    return quantized(build, result, op.input(6), op.input(7), (op.input(7).dtype, 1))
+
+
+@imports("QLinearMatMul")
+def quantized_product(op: Operation) -> Tensor:
+    """Matrix product of integers."""
+    build = op.build
+    a = dequantized(build, op.input(0), op.input(1), op.input(2), op.input(0).rank - 2)
+    b = dequantized(build, op.input(3), op.input(4), op.input(5), op.input(3).rank - 1)
+    result = product(build, a, b)
+    axis = max(result.rank - 2, 0)
+    return quantized(build, result, op.input(6), op.input(7), (op.input(7).dtype, axis))
+
+
+@imports("QLinearAdd", "QLinearMul", domain="com.microsoft")
+def quantized_binary(op: Operation) -> Tensor:
+    """Sum or product of integers."""
+    build = op.build
+    a = dequantized(build, op.input(0), op.input(1), op.optional(2))
+    b = dequantized(build, op.input(3), op.input(4), op.optional(5))
+    result = build.binary("add" if op.name == "QLinearAdd" else "mul", a, b)
+    return quantized(build, result, op.input(6), op.optional(7), (op.input(0).dtype, 1))
+
+
+@imports("ConvInteger", "MatMulInteger")
+def integer_product(op: Operation) -> Tensor:
+    """Convolution or matrix product of integers without scales, computed in float32.
+
+    Sums of up to 24 bits are exact; larger ones are rounded to as many.
+    """
+    build = op.build
+    x = _centred(build, op.input(0), op.optional(2), -2)
+    kernel = _centred(build, op.input(1), op.optional(3), 0 if op.name == "ConvInteger" else -1)
+    if op.name == "ConvInteger":
+        result = convolution_of(op, x, kernel, None)
+    else:
+        result = product(build, x, kernel)
+    return build.unary("cast", build.unary("round", result), dtype=DType.INT32)
+
+
+def _centred(build: Builder, x: Tensor, zero: Tensor | None, axis: int) -> Tensor:
+    """Integers less their zero point, as real numbers."""
+    real = build.unary("cast", x, dtype=DType.FLOAT32)
+    if zero is None:
+        return real
+    offset = build.unary("cast", zero, dtype=DType.FLOAT32)
+    return build.binary("sub", real, _aligned(build, offset, x, axis))
+
+
+@imports("DynamicQuantizeLinear")
+def dynamic(op: Operation) -> list[Tensor]:
+    """uint8 integers with a scale and zero point that the numbers themselves give."""
+    build, x = op.build, op.build.plain(op.input())
+    axes = tuple(range(x.rank))
+    low = clamp(build, reduced(build, "reduce_min", x, axes, keep=False), -INFINITY, 0)
+    high = clamp(build, reduced(build, "reduce_max", x, axes, keep=False), 0, INFINITY)
+    scale = build.mul(build.binary("sub", high, low), build.scalar(1 / 255, x))
+    least = build.scalar(float(np.finfo(np.float32).tiny), x)
+    divisor = build.binary("maximum", scale, least)
+    zero = build.unary("round", build.binary("div", build.unary("negate", low), divisor))
+    zero = build.unary("cast", clamp(build, zero, 0, 255), dtype=DType.UINT8)
+    return [quantized(build, x, divisor, zero, (DType.UINT8, 1)), scale, zero]

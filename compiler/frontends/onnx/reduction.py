@@ -1,0 +1,68 @@
+"""ONNX's reductions."""
+
+from __future__ import annotations
+
+from fitzroy.base.types import DType
+from fitzroy.compiler.frontends.onnx.builder import Builder
+from fitzroy.compiler.frontends.onnx.operation import Operation
+from fitzroy.compiler.frontends.onnx.registry import imports
+from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor
+from fitzroy.compiler.ops.reduction import ArgAttributes, ReductionAttributes
+
+_KINDS = {
+    "ReduceMax": "reduce_max",
+    "ReduceMean": "mean",
+    "ReduceMin": "reduce_min",
+    "ReduceSum": "sum",
+}
+
+
+def reduced(build: Builder, kind: str, x: Tensor, axes: Shape, *, keep: bool = True) -> Tensor:
+    """A reduction over dimensions, which stay with extent 1 or go away."""
+    x = build.plain(x)
+    stored = tuple(sorted(x.perm.index(axis) for axis in axes))
+    quantization = build.type(x).quantization
+    name = build.emit(
+        kind, [build.stored(x)], ReductionAttributes(stored, keep), quantization=quantization
+    )
+    if keep:
+        return build.variable(name, x.perm)
+    left = [axis for axis in x.perm if axis not in axes]
+    return build.variable(name, tuple(sorted(left).index(axis) for axis in left))
+
+
+@imports(*_KINDS)
+def reduction(op: Operation) -> Tensor:
+    """Mean, sum or extremum over axes."""
+    x, axes = op.input(), reduced_axes(op)
+    if axes is None:
+        return x
+    return reduced(op.build, _KINDS[op.name], x, axes, keep=bool(op.integer("keepdims", 1)))
+
+
+def reduced_axes(op: Operation) -> Shape | None:
+    """Axes of a reduction; without any given all of them, or none if an attribute says so."""
+    rank = op.input().rank
+    given = op.integers("axes")
+    if given is None:
+        given = op.constants(1, "axes")
+    if not given:
+        return None if op.integer("noop_with_empty_axes") else tuple(range(rank))
+    return tuple(sorted({op.axis(axis, rank) for axis in given}))
+
+
+@imports("ArgMax", "ArgMin")
+def position(op: Operation) -> Tensor:
+    """Position of an extremum along an axis."""
+    x, build = op.build.plain(op.input()), op.build
+    axis = op.axis(op.integer("axis"), x.rank)
+    if op.integer("select_last_index"):
+        raise Refusal("onnx-attribute", f"{op.name} that gives the last of equal elements")
+    stored = x.perm.index(axis)
+    kind = "arg_max" if op.name == "ArgMax" else "arg_min"
+    name = build.emit(kind, [build.stored(x)], ArgAttributes(stored), dtype=DType.INT64)
+    left = [other for other in x.perm if other != axis]
+    result = build.variable(name, tuple(sorted(left).index(other) for other in left))
+    if not op.integer("keepdims", 1):
+        return result
+    return build.reshape(result, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))

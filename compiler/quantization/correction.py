@@ -1,0 +1,229 @@
+"""Filters and biases fitted to what earlier layers really give.
+
+The graph runs on some samples twice, operator by operator: in float32, and on values that are
+rounded as the quantized graph rounds them. Where an operator has a filter, its bias takes up the
+mean difference between both; with more effort, its weights are fitted to the rounded inputs, and
+each is rounded so that it makes up for the rounding of those before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base import budget
+from fitzroy.base.types import Array, DType, Quantization
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.quantization.fitting import fitted
+from fitzroy.compiler.quantization.parameters import Parameters
+from fitzroy.compiler.quantization.rules import is_real, touches_reals
+from fitzroy.compiler.quantization.scheme import Scheme
+from fitzroy.compiler.quantization.statistics import Floats, Sample, in_order
+from fitzroy.compiler.reference import evaluate_node
+from fitzroy.hw_models import numerics
+from fitzroy.hw_models.numerics import Arithmetic
+
+Values = dict[str, Array]
+
+
+def corrected(
+    graph: Graph,
+    scheme: Scheme,
+    parameters: Mapping[str, Parameters],
+    samples: Sequence[Sample],
+    *,
+    fits_weights: bool,
+    progress: Callable[[str], None] = lambda step: None,
+) -> dict[str, Parameters]:
+    """Parameters whose results are closer to the float32 graph's.
+
+    Args:
+        graph: a float32 graph.
+        scheme: how its activations are quantized.
+        parameters: filters and biases, rounded to the nearest.
+        samples: inputs to correct on; all values that are needed are held for all of them.
+        fits_weights: whether weights change, too, and not only biases.
+        progress: called with what is under way.
+
+    Raises:
+        CapacityError: the values take more memory than the budget has.
+    """
+    return _Corrector(graph, scheme, parameters, samples, fits_weights).run(progress)
+
+
+class _Corrector:
+    def __init__(
+        self,
+        graph: Graph,
+        scheme: Scheme,
+        parameters: Mapping[str, Parameters],
+        samples: Sequence[Sample],
+        fits_weights: bool,
+    ) -> None:
+        self.graph, self.scheme, self.samples = graph, scheme, samples
+        self.parameters = dict(parameters)
+        self.fits_weights = fits_weights
+        self.exact: list[Values] = [dict(sample) for sample in samples]
+        """Values of every sample in float32."""
+        self.rounded: list[Values] = [
+            {name: self.round(name, array) for name, array in sample.items()} for sample in samples
+        ]
+        """The same values as the quantized graph has them, in real numbers."""
+
+    def run(self, progress: Callable[[str], None]) -> dict[str, Parameters]:
+        nodes = self.graph.nodes()
+        last = {name: i for i, node in enumerate(nodes) for name in node.inputs if name is not None}
+        numbers = range(len(self.samples))
+        for index, node in enumerate(nodes):
+            budget.demand(
+                2 * sum(self.graph.type(name).nbytes for name in node.outputs) * len(self.samples),
+                f"{node.op} {node.name!r} for {len(self.samples)} samples",
+                held=2 * sum(a.nbytes for values in self.exact for a in values.values()),
+                where=self.graph.name,
+            )
+            if node.name in self.parameters:
+                self.fit(node)
+            else:
+                results = in_order(partial(self.both, node), numbers)
+                for number, (exact, rounded) in zip(numbers, results, strict=True):
+                    self.exact[number].update(exact)
+                    self.rounded[number].update(rounded)
+            for name in node.inputs:
+                if name is not None and last[name] == index:
+                    for values in (*self.exact, *self.rounded):
+                        values.pop(name, None)
+            progress(f"operator {index + 1} of {len(nodes)}")
+        return self.parameters
+
+    # --- values as integers have them ---
+
+    def round(self, name: str, array: Array) -> Array:
+        """A value as its int8 form has it; what has none stays."""
+        quantization = self.scheme.quantizations.get(name)
+        if quantization is None or not is_real(self.graph, name):
+            return array
+        raw = self.scheme.fixed.get(name)
+        if raw is not None and raw != quantization:
+            array = _rounded(array, raw)
+        return _rounded(array, quantization)
+
+    def both(self, node: Node, number: int) -> tuple[Values, Values]:
+        """Results of a node without filter, in float32 and as integers have them."""
+        exact = evaluate_node(self.graph, node, self.exact[number], Arithmetic.XNNPACK)
+        if not touches_reals(self.graph, node):
+            return exact, exact
+        call, values = Call.of(self.graph, node), self.rounded[number]
+        operands = self.scheme.operands.get(node.name, {})
+        arrays: list[Array | None] = []
+        for index, value in enumerate(call.inputs):
+            if value is None:
+                arrays.append(None)
+                continue
+            array = values[value.name] if value.data is None else value.data
+            key = operands.get(index)
+            if isinstance(key, tuple):
+                array = _rounded(array, self.scheme.quantizations[key])
+            arrays.append(array)
+        with np.errstate(all="ignore"):
+            results = OPS[node.op].evaluate(call, arrays, Arithmetic.XNNPACK)
+        found = dict(zip(node.outputs, results, strict=True))
+        if node.name in self.scheme.floats:
+            return exact, found
+        return exact, {name: self.round(name, array) for name, array in found.items()}
+
+    # --- nodes with filters ---
+
+    def fit(self, node: Node) -> None:
+        """Correct the parameters of a node, and compute its results on all samples."""
+        (name,) = node.outputs
+        bare = _without_activation(node)
+        numbers = range(len(self.samples))
+        wanted = [self.before_activation(bare, number) for number in numbers]
+        given = self.parameters[node.name]
+        active = self.active(name)
+        source, kernel = (str(operand) for operand in node.inputs[:2])
+        alone = len(self.graph.consumers(kernel)) == 1
+        if self.fits_weights and alone and not self.graph.value(source).is_constant:
+            inputs = [values[source] for values in self.rounded]
+            given = fitted(self.graph, node, given, inputs, wanted)
+        sums = list(in_order(partial(self.product, bare, given), numbers))
+        given = given.with_bias(_mean_error(wanted, sums, active))
+        self.parameters[node.name] = given
+        taken = given.real_bias()
+        assert taken is not None
+        low, high = _bounds(node)
+        for number in numbers:
+            exact = np.clip(wanted[number], np.float32(low), np.float32(high))
+            self.exact[number][name] = exact
+            result = np.clip(sums[number] + taken, np.float32(low), np.float32(high))
+            self.rounded[number][name] = self.round(name, result.astype(np.float32))
+
+    def before_activation(self, node: Node, number: int) -> Floats:
+        """The float32 result of a node whose activation function is taken away."""
+        (name,) = node.outputs
+        found: Floats = evaluate_node(self.graph, node, self.exact[number], Arithmetic.XNNPACK)[
+            name
+        ]
+        return found
+
+    def product(self, node: Node, parameters: Parameters, number: int) -> Floats:
+        """Sums of products of rounded inputs and weights, without bias."""
+        call = Call.of(self.graph, replace(node, inputs=node.inputs[:2]))
+        source = call.inputs[0]
+        assert source is not None
+        array = source.data if source.data is not None else self.rounded[number][source.name]
+        (found,) = OPS[node.op].evaluate(
+            call, [array, parameters.real_filter()], Arithmetic.XNNPACK
+        )
+        return found
+
+    def active(self, name: str) -> tuple[float, float]:
+        """The real numbers between which a result counts: others saturate."""
+        quantization = self.scheme.raw(name)
+        scale, zero = quantization.scale[0], quantization.zero_point[0]
+        return scale * (-128 - zero), scale * (127 - zero)
+
+
+def _rounded(array: Array, quantization: Quantization) -> Array:
+    stored = numerics.quantize(array, quantization, DType.INT8)
+    return numerics.dequantize(stored, quantization)
+
+
+def _without_activation(node: Node) -> Node:
+    if not hasattr(node.attributes, "activation"):
+        return node
+    return replace(node, attributes=replace(node.attributes, activation=Activation.NONE))  # type: ignore[call-arg]
+
+
+def _bounds(node: Node) -> tuple[float, float]:
+    found: Activation = getattr(node.attributes, "activation", Activation.NONE)
+    return found.bounds
+
+
+_FEWEST = 16
+"""Fewest elements of a channel that do not saturate from which a mean is taken."""
+
+
+def _mean_error(
+    wanted: Sequence[Floats], found: Sequence[Floats], active: tuple[float, float]
+) -> npt.NDArray[np.float64]:
+    """The bias of every channel with which sums are right on average, where they count."""
+    channels = wanted[0].shape[-1]
+    inside = np.zeros((2, channels))
+    total = np.zeros((2, channels))
+    for exact, sums in zip(wanted, found, strict=True):
+        x, error = exact.reshape(-1, channels), (exact - sums).reshape(-1, channels)
+        mask = (x >= active[0]) & (x <= active[1])
+        inside += mask.sum(axis=0), np.full(channels, len(x))
+        total += np.where(mask, error, 0).sum(axis=0, dtype=np.float64), error.sum(axis=0)
+    bias: npt.NDArray[np.float64] = np.where(
+        inside[0] >= _FEWEST, total[0] / np.maximum(inside[0], 1), total[1] / inside[1]
+    )
+    return bias

@@ -1,0 +1,114 @@
+"""Options of post-training quantization."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from fitzroy.base.errors import UsageError
+from fitzroy.base.options import option
+from fitzroy.base.types import DType
+
+
+class RangeMethod(StrEnum):
+    """How the range of an activation follows from its samples."""
+
+    MSE = "mse"
+    MINMAX = "minmax"
+    PERCENTILE = "percentile"
+
+
+class Effort(StrEnum):
+    """How much is computed to make the weights fit."""
+
+    FAST = "fast"
+    NORMAL = "normal"
+    BEST = "best"
+
+
+class Border(StrEnum):
+    """Element type of the inputs or outputs of a quantized model."""
+
+    INT8 = "int8"
+    UINT8 = "uint8"
+    FLOAT = "float32"
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return DType(self.value)
+
+
+class Mixed(StrEnum):
+    """What becomes of an output that joins values of very different ranges."""
+
+    FLOAT = "float"
+    SPLIT = "split"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True)
+class QuantizeOptions:
+    """Options of post-training quantization.
+
+    Attributes:
+        ranges: how ranges of activations are found.
+        percentile: share of the elements inside of a range, in percent, for that method.
+        equalize: whether channels are scaled against one another.
+        correct_bias: whether biases take up the mean error.
+        per_channel: whether a filter has a scale per output channel.
+        effort: how much is computed to make the weights fit.
+        input_type: element type of the inputs.
+        output_type: element type of the outputs.
+        mixed_outputs: what becomes of outputs that join values of very different ranges.
+        keep_float: patterns of operators that stay float32.
+    """
+
+    panel: ClassVar[str] = "Quantization"
+
+    ranges: RangeMethod = option(
+        RangeMethod.MSE,
+        "How the range of a value is found: least [b]mse[/b] between value and 8 bits, smallest "
+        "and largest element ([b]minmax[/b]), or all but a few elements ([b]percentile[/b]).",
+    )
+    percentile: float = option(
+        99.99, "With --ranges percentile: percent of the elements inside.", metavar="P"
+    )
+    equalize: bool = option(
+        True, "Scale channels so that those with small values use all 8 bits, too."
+    )
+    correct_bias: bool = option(True, "Let biases take up the mean error of quantization.")
+    per_channel: bool = option(True, "Give each output channel of a filter a scale of its own.")
+    effort: Effort = option(
+        Effort.NORMAL,
+        "[b]fast[/b] rounds weights to the nearest; [b]normal[/b] also corrects biases on what "
+        "earlier layers really give; [b]best[/b] fits weights and their rounding to that.",
+    )
+    input_type: Border = option(Border.INT8, "Element type of the inputs.")
+    output_type: Border = option(Border.INT8, "Element type of the outputs.")
+    mixed_outputs: Mixed = option(
+        Mixed.FLOAT,
+        "For an output that joins values of very different ranges, as boxes and scores: join them "
+        "as [b]float[/b] on the host, [b]split[/b] it into an output for each, or [b]keep[/b] one "
+        "scale for all. Unless kept, a last sigmoid or softmax is computed in float32 where "
+        "outputs are.",
+    )
+    keep_float: list[str] | None = option(
+        None,
+        "Keep operators float32 whose kind or result fits a pattern, as 'SOFTMAX' or 'head/*'; "
+        "they run on the host. Once per pattern.",
+        metavar="PATTERN",
+    )
+
+    def check(self) -> None:
+        """Refuse values that mean nothing.
+
+        Raises:
+            UsageError: which one.
+        """
+        if not 50.0 < self.percentile <= 100.0:
+            raise UsageError(
+                "--percentile is more than 50 and at most 100",
+                reason=f"{self.percentile:g} is given",
+            )

@@ -1,0 +1,283 @@
+"""From a float32 graph and samples to an int8 graph: the steps of quantization in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Literal
+
+from fitzroy.base.diagnostics import Diagnostic
+from fitzroy.base.errors import UnsupportedError, UsageError
+from fitzroy.base.types import DType
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.passes.base import run_passes
+from fitzroy.compiler.passes.canonicalize import (
+    DeadCode,
+    FoldConstants,
+    FuseActivations,
+    Simplify,
+)
+from fitzroy.compiler.quantization.correction import corrected
+from fitzroy.compiler.quantization.equalization import equalize
+from fitzroy.compiler.quantization.options import (
+    Border,
+    Effort,
+    Mixed,
+    QuantizeOptions,
+    RangeMethod,
+)
+from fitzroy.compiler.quantization.outputs import examine, with_split
+from fitzroy.compiler.quantization.parameters import Parameters, nearest
+from fitzroy.compiler.quantization.ranges import choose_range, headroom, readers_function
+from fitzroy.compiler.quantization.rewrite import Borders, rewrite, with_filters
+from fitzroy.compiler.quantization.rules import (
+    obstacles,
+    quantized_values,
+    touches_reals,
+)
+from fitzroy.compiler.quantization.scheme import Scheme, choose
+from fitzroy.compiler.quantization.statistics import Range, Sample, collect
+from fitzroy.compiler.reference import verify
+
+_CORRECTED = 16
+"""Most samples that parameters are corrected on."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, repr=False)
+class Quantized:
+    """A quantized model.
+
+    Attributes:
+        graph: the quantized graph.
+        source: the float32 graph that it stands for: constants folded, channels scaled.
+        scheme: how activations are quantized.
+        floats: why nodes are left float32.
+    """
+
+    graph: Graph
+    source: Graph
+    scheme: Scheme
+    floats: tuple[Diagnostic, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"<Quantized {self.graph.name!r}: {len(self.scheme.operands)} operators on integers, "
+            f"{len(self.scheme.floats)} float32>"
+        )
+
+
+def quantize(
+    graph: Graph,
+    samples: Sequence[Sample],
+    *,
+    dtype: DType = DType.INT8,
+    io: Literal["integer", "float"] = "integer",
+    options: QuantizeOptions | None = None,
+) -> Graph:
+    """Quantize a float32 graph.
+
+    The graph is run on the samples by its reference semantics, and every activation gets a range
+    from what it is on them. Values that are not float32, such as indices, stay as they are, and so
+    do operators for which TFLite has no 8-bit kernel.
+
+    Args:
+        graph: a verified float32 graph.
+        samples: representative inputs: one array per graph input, of exactly its type.
+        dtype: element type of the activations; the specification has int8 only.
+        io: ``integer`` makes the graph's float32 inputs and outputs int8; ``float`` keeps them,
+            with conversions inside.
+        options: how; they say more about inputs and outputs than `io`, and go before it.
+
+    Returns:
+        A verified graph. Inputs, outputs, nodes and activations keep their names.
+
+    Raises:
+        UsageError: no samples, samples that do not fit, results that are not finite, or an
+            unknown option.
+        UnsupportedError: with one diagnostic per node if nothing can be quantized.
+    """
+    if dtype is not DType.INT8:
+        raise UsageError(f"activations are quantized to int8, not to {dtype.value}")
+    if io not in ("integer", "float"):
+        raise UsageError(f"io is 'integer' or 'float', not {io!r}")
+    if options is None:
+        border = Border.FLOAT if io == "float" else Border.INT8
+        options = QuantizeOptions(input_type=border, output_type=border, mixed_outputs=Mixed.KEEP)
+    return quantize_model(graph, samples, options).graph
+
+
+def quantize_model(
+    graph: Graph,
+    samples: Sequence[Sample],
+    options: QuantizeOptions,
+    progress: Progress = lambda step: None,
+    *,
+    known: Mapping[str, Range] = MappingProxyType({}),
+) -> Quantized:
+    """Quantize a float32 graph, and say what became of it.
+
+    Args:
+        graph: a verified float32 graph.
+        samples: representative inputs: one array per graph input, of exactly its type.
+        options: how.
+        progress: called with what is under way.
+        known: ranges of inputs that are known beforehand, as those of pixels.
+
+    Raises:
+        UsageError: no samples, samples that do not fit, results that are not finite, an option
+            or a pattern that means nothing.
+        UnsupportedError: nothing can be quantized.
+        CapacityError: evaluation takes more memory than the budget has.
+    """
+    options.check()
+    demand_float(graph)
+    source = prepared(graph)
+    floats, reasons = _floats(source, options)
+    statistics = collect(source, samples, progress)
+    outputs = examine(source, {n: found.extrema for n, found in statistics.items()}, options)
+    source = with_split(source, outputs.split)
+    floats |= outputs.floats
+    reasons += outputs.notes
+    if options.equalize:
+        equalized = equalize(source, statistics, floats)
+        source = equalized.graph
+        statistics = {
+            name: found.divided(equalized.scales[name]) if name in equalized.scales else found
+            for name, found in statistics.items()
+        }
+    ranges = {
+        name: choose_range(found, options, readers_function(source, name))
+        for name, found in statistics.items()
+        if name in source.values
+    }
+    # What comes from outside is not cut off.
+    ranges.update({name: statistics[name].extrema for name in source.inputs if name in ranges})
+    ranges.update(known)
+    wider = {}
+    if options.ranges is RangeMethod.MSE:
+        wider = {
+            name: headroom(source, name, found)
+            for name, found in statistics.items()
+            if name in source.values and name not in source.inputs
+        }
+    scheme = choose(source, ranges, floats, wider)
+    parameters = {
+        node.name: nearest_parameters(source, node, scheme, per_channel=options.per_channel)
+        for node in with_filters(source, scheme.floats)
+    }
+    if options.effort is not Effort.FAST and options.correct_bias:
+        step = -(-len(samples) // _CORRECTED)
+        parameters = corrected(
+            source,
+            scheme,
+            parameters,
+            samples[::step],
+            fits_weights=options.effort is Effort.BEST,
+            progress=progress,
+        )
+    borders = Borders(options.input_type, options.output_type)
+    result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
+    verify(result)
+    return Quantized(result, source, scheme, tuple(reasons))
+
+
+def prepared(graph: Graph) -> Graph:
+    """A graph whose weights are constants, as files with float16 weights have them not."""
+    return run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
+
+
+def demand_float(graph: Graph) -> None:
+    """Refuse what is no float32 model.
+
+    Raises:
+        UnsupportedError: it is quantized already, or an output is a constant.
+    """
+    rejects = quantized_values(graph)
+    if rejects:
+        raise UnsupportedError(
+            f"{len(rejects)} obstacles to quantization",
+            rejects=rejects,
+            where=graph.name,
+            hint="take the float32 model that it was made of",
+        )
+    for name in graph.outputs:
+        if graph.value(name).is_constant:
+            raise UnsupportedError(
+                f"the output {name!r} is a constant",
+                where=graph.name,
+                hint="remove it from the outputs",
+            )
+
+
+def nearest_parameters(
+    graph: Graph, node: Node, scheme: Scheme, *, per_channel: bool
+) -> Parameters:
+    """Filter and bias of a node, rounded to the nearest integers."""
+    kernel = graph.value(str(node.inputs[1])).data
+    name = node.inputs[2] if len(node.inputs) > 2 else None
+    bias = None if name is None else graph.value(name).data
+    assert kernel is not None
+    axis = OPS[node.op].channel_axis if per_channel else None
+    before, after = scheme.input(node), scheme.raw(node.outputs[0])
+    return nearest(kernel, bias, axis, before.scale[0], after.scale[0])
+
+
+# --- what stays float32 --------------------------------------------------------------------------
+
+
+def _floats(graph: Graph, options: QuantizeOptions) -> tuple[set[str], list[Diagnostic]]:
+    """Nodes that touch float32 values and stay as they are, and why the others of them do.
+
+    Raises:
+        UnsupportedError: they are all.
+        UsageError: a pattern fits nothing.
+    """
+    reasons: list[Diagnostic] = []
+    floats = _asked(graph, options.keep_float or [])
+    nodes = [node for node in graph.nodes() if touches_reals(graph, node)]
+    for node in nodes:
+        found = list(obstacles(graph, node))
+        if found:
+            reasons += found
+            floats.add(node.name)
+    if nodes and all(node.name in floats for node in nodes):
+        raise UnsupportedError(
+            f"{len(reasons)} obstacles to quantization, and nothing is left",
+            rejects=reasons,
+            where=graph.name,
+        )
+    return floats, reasons
+
+
+def _asked(graph: Graph, patterns: Sequence[str]) -> set[str]:
+    """Nodes whose kind, TFLite kind or a result fits a pattern.
+
+    Raises:
+        UsageError: a pattern fits nothing.
+    """
+    found: set[str] = set()
+    for pattern in patterns:
+        fitting = {
+            node.name
+            for node in graph.nodes()
+            if touches_reals(graph, node)
+            and any(fnmatchcase(name, pattern) for name in _names(node))
+        }
+        if not fitting:
+            raise UsageError(
+                f"--keep-float {pattern} fits no operator",
+                where=graph.name,
+                hint="names and kinds: fitzroy explain MODEL",
+            )
+        found |= fitting
+    return found
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    kinds = OPS[node.op].tflite if node.op in OPS else ()
+    return (node.op, *kinds, *node.outputs)

@@ -1,0 +1,190 @@
+"""A range for every activation: what 8 bits are spread over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base.types import DType, Quantization
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.elementwise import ClampAttributes
+from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.quantization.options import QuantizeOptions, RangeMethod
+from fitzroy.compiler.quantization.statistics import Range, Statistics
+
+Doubles = npt.NDArray[np.float64]
+Function = Callable[[Doubles], Doubles]
+"""A function of real numbers, element by element."""
+
+_BINS = 2048
+_STEPS = 255
+
+
+def asymmetric(low: float, high: float, dtype: DType = DType.INT8) -> Quantization:
+    """The quantization of an activation with that range, extended to contain 0.
+
+    Args:
+        low: smallest real number.
+        high: largest real number.
+        dtype: an integer type.
+    """
+    smallest, largest = dtype.limits
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = np.float32((high - low) / (largest - smallest))
+    if scale < np.finfo(np.float32).tiny:
+        return Quantization.per_tensor(1.0, 0)
+    zero_point = round(smallest - low / float(scale))
+    return Quantization.per_tensor(float(scale), min(max(zero_point, smallest), largest))
+
+
+def choose_range(
+    statistics: Statistics, options: QuantizeOptions, readers: Function | None = None
+) -> Range:
+    """The range of an activation.
+
+    Args:
+        statistics: what it is like.
+        options: which method.
+        readers: what everything computes of it that reads it; None for what is read as it is.
+            Only the method of least squares makes use of it.
+    """
+    low, high = statistics.extrema
+    if options.ranges is RangeMethod.MINMAX or low == high:
+        return low, high
+    if options.ranges is RangeMethod.PERCENTILE:
+        share = (100.0 - options.percentile) / 100.0
+        found = np.quantile(statistics.rows, [share, 1.0 - share])
+        return max(low, float(found[0])), min(high, float(found[1]))
+    return _least_squares(statistics, readers)
+
+
+_RARE = 8.0
+
+
+def headroom(graph: Graph, name: str, statistics: Statistics) -> float:
+    """How many times wider to make the range of a value of which few elements were seen.
+
+    The least of n elements and the greatest say little of those to come: of a single output on a
+    few samples, the next one may well be half as large again. What is clamped stays within.
+    """
+    node = graph.producer(name)
+    bounds = () if node is None else _bounds(node)
+    if any(math.isfinite(bound) and bound for bound in bounds):
+        return 1.0
+    return 1.0 + min(_RARE / (statistics.count * len(statistics.low)), 1.0)
+
+
+def _bounds(node: Node) -> Range:
+    """Between what a node clamps its results."""
+    attributes = node.attributes
+    if isinstance(attributes, ClampAttributes):
+        return attributes.min, attributes.max
+    found: Activation = getattr(attributes, "activation", Activation.NONE)
+    return found.bounds
+
+
+_SHRINKING = np.concatenate([np.linspace(1.0, 0.5, 26), np.geomspace(0.48, 0.02, 16)])
+"""Shares of an extremum that are tried in its place."""
+
+_ROUNDS = 2
+
+
+def _least_squares(statistics: Statistics, readers: Function | None) -> Range:
+    """The range with the least mean square error of values, or of what readers compute of them.
+
+    Inside of the range, rounding gives a square error of step² / 12 times the squared slope of the
+    readers' function; outside, an element is moved to the range's end. Zeros have no error.
+    """
+    low, high = (min(statistics.extrema[0], 0.0), max(statistics.extrema[1], 0.0))
+    values = statistics.rows[statistics.rows != 0]
+    if not values.size:
+        return low, high
+    counts, edges = np.histogram(values, _BINS, (low, high))
+    kept = counts > 0
+    centres, weights = ((edges[1:] + edges[:-1]) / 2)[kept], counts[kept] / values.size
+    function = readers or _identity
+    real = function(centres)
+    slopes = np.square(_slope(function, centres, (high - low) / _STEPS))
+    rounding = float(np.dot(weights, slopes)) / 12
+
+    def error(low: float, high: float) -> float:
+        step = (high - low) / _STEPS
+        clipped = np.square(function(np.clip(centres, low, high)) - real)
+        return float(np.dot(weights, clipped)) + rounding * step * step
+
+    found = (low, high)
+    for _ in range(_ROUNDS):
+        found = _best([(found[0], float(share * high)) for share in _SHRINKING], error)
+        found = _best([(float(share * low), found[1]) for share in _SHRINKING], error)
+    return found
+
+
+def _best(candidates: list[Range], error: Callable[[float, float], float]) -> Range:
+    errors = [error(*extent) if extent[1] > extent[0] else np.inf for extent in candidates]
+    return candidates[int(np.argmin(errors))]
+
+
+def _identity(x: Doubles) -> Doubles:
+    return x
+
+
+def _slope(function: Function, x: Doubles, step: float) -> Doubles:
+    return (function(x + step / 2) - function(x - step / 2)) / step
+
+
+# --- what readers compute ------------------------------------------------------------------------
+
+
+def _sigmoid(x: Doubles) -> Doubles:
+    return 1.0 / (1.0 + np.exp(-np.clip(x, -500, 500)))
+
+
+def _silu(x: Doubles) -> Doubles:
+    return x * _sigmoid(x)
+
+
+def _hardswish(x: Doubles) -> Doubles:
+    return x * np.clip(x + 3, 0, 6) / 6
+
+
+def _gelu(x: Doubles) -> Doubles:
+    return 0.5 * x * (1.0 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
+
+
+def _elu(x: Doubles) -> Doubles:
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+
+
+_FUNCTIONS: dict[str, Function] = {
+    "elu": _elu,
+    "gelu": _gelu,
+    "hardswish": _hardswish,
+    "sigmoid": _sigmoid,
+    "tanh": np.tanh,
+}
+
+
+def readers_function(graph: Graph, name: str) -> Function | None:
+    """The function that all readers of a value compute of it; None if they read it as it is."""
+    readers = graph.consumers(name)
+    if name in graph.outputs or not readers:
+        return None
+    if len(readers) == 1:
+        return _FUNCTIONS.get(readers[0].op)
+    return _silu if _is_silu(graph, name, readers) else None
+
+
+def _is_silu(graph: Graph, name: str, readers: list[Node]) -> bool:
+    """Whether a value is read by its sigmoid and by the product with that, and by nothing else."""
+    gates = {node.outputs[0] for node in readers if node.op == "sigmoid"}
+    products = [node for node in readers if node.op == "mul"]
+    return (
+        len(readers) == 2
+        and len(gates) == 1
+        and len(products) == 1
+        and set(products[0].inputs) == {name, *gates}
+        and len(graph.consumers(next(iter(gates)))) == 1
+    )

@@ -1,0 +1,193 @@
+"""One quantization for every activation, as copies and fixed results demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from fitzroy.base.types import Quantization
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.quantization.ranges import asymmetric
+from fitzroy.compiler.quantization.rules import (
+    RULES,
+    Key,
+    is_real,
+    operands_of,
+    results_of,
+)
+from fitzroy.compiler.quantization.statistics import Range
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """How the activations of a graph are quantized.
+
+    Attributes:
+        floats: names of the nodes that stay as they are.
+        operands: for each node that is quantized, its activations by operand index.
+        quantizations: of every activation that some quantized node reads or gives.
+        fixed: results whose quantization the specification fixes.
+    """
+
+    floats: frozenset[str]
+    operands: Mapping[str, Mapping[int, Key]]
+    quantizations: Mapping[Key, Quantization]
+    fixed: Mapping[str, Quantization] = field(default_factory=dict)
+
+    def raw(self, name: str) -> Quantization:
+        """The quantization in which a result is computed; others read it converted."""
+        return self.fixed.get(name, self.quantizations[name])
+
+    def input(self, node: Node) -> Quantization:
+        """The quantization of a node's first operand."""
+        return self.quantizations[self.operands[node.name][0]]
+
+
+class _Groups:
+    """Disjoint sets of activations."""
+
+    def __init__(self) -> None:
+        self._parent: dict[Key, Key] = {}
+
+    def find(self, key: Key) -> Key:
+        root = key
+        while (parent := self._parent.setdefault(root, root)) != root:
+            root = parent
+        while key != root:
+            key, self._parent[key] = self._parent[key], root
+        return root
+
+    def join(self, keys: Sequence[Key]) -> None:
+        for key in keys[1:]:
+            self._parent[self.find(key)] = self.find(keys[0])
+
+    def members(self) -> dict[Key, list[Key]]:
+        """All sets by their representative, in order of first mention."""
+        result: dict[Key, list[Key]] = {}
+        for key in self._parent:
+            result.setdefault(self.find(key), []).append(key)
+        return result
+
+
+def choose(
+    graph: Graph,
+    ranges: Mapping[str, Range],
+    floats: Iterable[str],
+    headroom: Mapping[str, float] = MappingProxyType({}),
+) -> Scheme:
+    """The quantization of every activation.
+
+    Args:
+        graph: a float32 graph.
+        ranges: of its activations by name; those without elements have none.
+        floats: names of the nodes that stay float32.
+        headroom: how many times wider to make the range of an activation; others have none, and of
+            those that share a range, the least counts.
+    """
+    return _Chooser(graph, ranges, frozenset(floats), headroom).scheme()
+
+
+_NARROW = 0.5
+"""A part of a concatenation whose range is this share of all, and that has other readers, keeps a
+quantization of its own; the part is converted for the concatenation."""
+
+
+class _Chooser:
+    def __init__(
+        self,
+        graph: Graph,
+        ranges: Mapping[str, Range],
+        floats: frozenset[str],
+        headroom: Mapping[str, float],
+    ) -> None:
+        self.graph, self.floats, self.headroom = graph, floats, headroom
+        self.ranges: dict[Key, Range] = dict(ranges.items())
+        self.groups = _Groups()
+        self.fixed: dict[str, Quantization] = {}
+        self.operands: dict[str, Mapping[int, Key]] = {}
+        self.symmetric: set[Key] = set()
+
+    def scheme(self) -> Scheme:
+        for name in (*self.graph.inputs, *self.graph.outputs):
+            if is_real(self.graph, name) and not self.graph.value(name).is_constant:
+                self.groups.find(name)
+        for node in self.graph.nodes():
+            if node.name not in self.floats:
+                self.add(node)
+        chosen: dict[Key, Quantization] = {}
+        for members in self.groups.members().values():
+            chosen.update(dict.fromkeys(members, self.quantization(members)))
+        return Scheme(self.floats, self.operands, chosen, self.fixed)
+
+    def add(self, node: Node) -> None:
+        rule = RULES.get(node.op)
+        operands, results = operands_of(self.graph, node), results_of(self.graph, node)
+        if node.op == "concatenation":
+            operands = self.detached(node, operands)
+        self.operands[node.name] = operands
+        for index, key in operands.items():
+            data = self.graph.value(str(node.inputs[index])).data
+            if data is not None and data.size:
+                self.ranges[key] = float(data.min()), float(data.max())
+        for key in (*operands.values(), *results):
+            self.groups.find(key)
+        if rule is None:
+            return
+        if rule.shared:
+            self.groups.join([*operands.values(), *results])
+        if rule.symmetric:
+            self.symmetric.update(results)
+        if rule.result is not None:
+            self.fixed.update(dict.fromkeys(results, rule.result))
+        if rule.saturating:
+            self.forget_saturated(node)
+
+    def detached(self, node: Node, operands: Mapping[int, Key]) -> dict[int, Key]:
+        """Operands of a concatenation, of which narrow ones with other readers are converted."""
+        widest = max(_width(self.ranges.get(key, (0.0, 0.0))) for key in operands.values())
+        found: dict[int, Key] = {}
+        for index, key in operands.items():
+            extent = self.ranges.get(key, (0.0, 0.0))
+            shared = isinstance(key, str) and len(self.graph.consumers(key)) > 1
+            if shared and _width(extent) < _NARROW * widest:
+                self.groups.find(key)
+                key = (node.name, index)
+                self.ranges[key] = extent
+            found[index] = key
+        return found
+
+    def forget_saturated(self, node: Node) -> None:
+        (operand,) = node.inputs
+        (result,) = node.outputs
+        if operand is None or operand in self.graph.outputs or operand in self.graph.inputs:
+            return
+        if self.graph.consumers(operand) == [node] and result in self.ranges:
+            self.ranges[operand] = self.ranges[result]
+
+    def quantization(self, members: Sequence[Key]) -> Quantization:
+        fixed = {self.fixed[key] for key in members if isinstance(key, str) and key in self.fixed}
+        low, high = 0.0, 0.0
+        for key in members:
+            first, last = self.ranges.get(key, (0.0, 0.0))
+            low, high = min(low, first), max(high, last)
+        if len(fixed) == 1:
+            (quantization,) = fixed
+            # The fixed ranges of the specification end one step before 1.
+            scale, (smallest, largest) = quantization.scale[0], _extent(quantization)
+            if smallest - scale <= low and high <= largest + scale:
+                return quantization
+        if self.symmetric.intersection(members):
+            return Quantization.per_tensor(max(-low, high) / 127 or 1.0)
+        wider = min(self.headroom.get(str(key), 1.0) for key in members)
+        return asymmetric(wider * low, wider * high)
+
+
+def _width(extent: Range) -> float:
+    return max(extent[1], 0.0) - min(extent[0], 0.0)
+
+
+def _extent(quantization: Quantization) -> Range:
+    """The real numbers that the limits of int8 stand for."""
+    scale, zero_point = quantization.scale[0], quantization.zero_point[0]
+    return scale * (-128 - zero_point), scale * (127 - zero_point)

@@ -1,0 +1,198 @@
+"""What the activations of a float32 graph are like on representative samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base.errors import UsageError
+from fitzroy.base.types import Array, DType
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.reference import evaluate
+
+Sample = Mapping[str, Array]
+"""One array per graph input, of exactly its type."""
+
+Floats = npt.NDArray[np.float32]
+
+Range = tuple[float, float]
+
+KEPT_ELEMENTS = 1 << 17
+"""Most elements of an activation that are kept of all samples together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What an activation is like; channels are its last axis.
+
+    Attributes:
+        low: smallest element of each channel.
+        high: largest element of each channel.
+        mean: mean of each channel.
+        square: mean square of each channel.
+        count: number of elements of each channel that were seen.
+        rows: [N, C], elements of some positions, to estimate distributions from.
+    """
+
+    low: Floats
+    high: Floats
+    mean: npt.NDArray[np.float64]
+    square: npt.NDArray[np.float64]
+    count: int
+    rows: Floats
+
+    @property
+    def extrema(self) -> Range:
+        """Smallest and largest element."""
+        return float(self.low.min()), float(self.high.max())
+
+    @property
+    def reach(self) -> Floats:
+        """Largest magnitude of each channel."""
+        found: Floats = np.maximum(np.abs(self.low), np.abs(self.high))
+        return found
+
+    def divided(self, scale: Floats) -> Statistics:
+        """The same activation after each channel is divided by a positive number."""
+        return replace(
+            self,
+            low=self.low / scale,
+            high=self.high / scale,
+            mean=self.mean / scale,
+            square=self.square / np.square(scale, dtype=np.float64),
+            rows=self.rows / scale,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Statistics]) -> Statistics:
+        """Statistics of all samples from those of each."""
+        count = sum(part.count for part in parts)
+        weights = [part.count / count for part in parts]
+        return cls(
+            np.min([part.low for part in parts], axis=0),
+            np.max([part.high for part in parts], axis=0),
+            np.sum([w * part.mean for w, part in zip(weights, parts, strict=True)], axis=0),
+            np.sum([w * part.square for w, part in zip(weights, parts, strict=True)], axis=0),
+            count,
+            np.concatenate([part.rows for part in parts]),
+        )
+
+
+def _of(array: Array, kept: int, name: str, number: int, where: str) -> Statistics:
+    """Statistics of an activation on one sample.
+
+    Args:
+        array: its elements.
+        kept: about how many elements to keep.
+        name: of the activation, for errors.
+        number: of the sample, for errors.
+        where: the graph, for errors.
+
+    Raises:
+        UsageError: an element is not finite.
+    """
+    channels = array.shape[-1] if array.ndim else 1
+    rows = array.reshape(-1, channels)
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise UsageError(f"{name!r} is not finite on sample {number}", where=where)
+    # A stride that has no factor in common with widths walks over all columns of an image.
+    step = max(1, len(rows) * channels // max(kept, channels))
+    step += step > 1 and step % 2 == 0
+    offset = number % step
+    square = np.einsum("ij,ij->j", rows, rows) / len(rows)
+    return Statistics(
+        low,
+        high,
+        rows.mean(axis=0, dtype=np.float32).astype(np.float64),
+        square.astype(np.float64),
+        len(rows),
+        rows[offset::step].copy(),
+    )
+
+
+def collect(
+    graph: Graph, samples: Sequence[Sample], progress: Callable[[str], None] = lambda step: None
+) -> dict[str, Statistics]:
+    """Statistics of every float32 activation that has elements, over all samples.
+
+    Fused activation functions count: statistics are those of the results.
+
+    Args:
+        graph: a verified float32 graph.
+        samples: representative inputs.
+        progress: called with what is under way.
+
+    Raises:
+        UsageError: there are no samples, one does not fit the inputs, or an activation is not
+            finite.
+        CapacityError: evaluation takes more memory than the budget has.
+    """
+    if not samples:
+        raise UsageError("quantization needs at least one sample", where=graph.name)
+    kept = max(1, KEPT_ELEMENTS // len(samples))
+
+    def of_sample(number: int) -> dict[str, Statistics]:
+        found: dict[str, Statistics] = {}
+
+        def observe(name: str, array: Array) -> None:
+            if graph.type(name).dtype is DType.FLOAT32 and array.size:
+                found[name] = _of(array, kept, name, number, graph.name)
+
+        evaluate(graph, samples[number], observe=observe)
+        return found
+
+    parts: dict[str, list[Statistics]] = {}
+    for number, found in enumerate(in_order(of_sample, range(len(samples)))):
+        for name, statistics in found.items():
+            parts.setdefault(name, []).append(statistics)
+        progress(f"sample {number + 1} of {len(samples)}")
+    return {name: Statistics.joined(found) for name, found in parts.items()}
+
+
+def calibrate(graph: Graph, samples: Sequence[Sample]) -> dict[str, Range]:
+    """Smallest and largest element of every float32 activation over all samples.
+
+    Args:
+        graph: a verified float32 graph.
+        samples: representative inputs.
+
+    Raises:
+        UsageError: as `collect`.
+    """
+    return {name: found.extrema for name, found in collect(graph, samples).items()}
+
+
+# --- several samples at once ---------------------------------------------------------------------
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+_MOST_WORKERS = 4
+
+
+def in_order(function: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
+    """Results of a function, in order, computed by a few threads at once.
+
+    numpy lets go of the interpreter while it computes. At most one item per thread is ahead of
+    what is taken, so that results do not pile up.
+    """
+    workers = min(os.cpu_count() or 1, _MOST_WORKERS)
+    with ThreadPoolExecutor(workers) as pool:
+        ahead: list[Future[Out]] = []
+        try:
+            for item in items:
+                ahead.append(pool.submit(function, item))
+                if len(ahead) > workers:
+                    yield ahead.pop(0).result()
+            while ahead:
+                yield ahead.pop(0).result()
+        finally:
+            for future in ahead:
+                future.cancel()

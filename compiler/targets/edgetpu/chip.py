@@ -1,0 +1,301 @@
+"""Programs of models that share a chip, and what of the models is left to the host.
+
+Only the program of a part shows whether all of it fits. What does not is left to the host, and the
+model is divided again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from fitzroy.base.diagnostics import Diagnostic, Severity
+from fitzroy.base.errors import CapacityError, FitzroyError, UnsupportedError
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.partition import HOST, Placement, Rejects, title
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.layers.refusal import CAPACITY, Refused
+from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS
+from fitzroy.compiler.targets.edgetpu.partition.costs import Costs
+from fitzroy.compiler.targets.edgetpu.partition.divide import (
+    Segment,
+    concerned,
+    divide,
+    refusals,
+)
+from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
+from fitzroy.compiler.targets.edgetpu.program.confirmation import UnconfirmedError
+from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows
+from fitzroy.compiler.targets.edgetpu.program.stages import Form
+from fitzroy.formats.object_file import ObjectFile, Resources
+
+_MOST_DIVISIONS = 24
+"""How often a model is divided before a part that is refused stays on the host as a whole."""
+
+Progress = Callable[[str], None]
+"""Is told what is being done."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a model on the chip.
+
+    Attributes:
+        segment: its graph and nodes.
+        object: its program before linking.
+        forms: the forms that its program took, in order.
+    """
+
+    segment: Segment
+    object: ObjectFile
+    forms: tuple[Form, ...]
+
+
+@dataclass(frozen=True)
+class OnChip:
+    """What of a model is on the chip.
+
+    Attributes:
+        parts: its parts, in order.
+        placements: all groups of nodes in order, with the reasons of those that stay on the host.
+    """
+
+    parts: tuple[Part, ...]
+    placements: tuple[Placement, ...]
+
+
+@dataclass(frozen=True)
+class Divided:
+    """A model that is divided between chip and host.
+
+    Attributes:
+        graph: the model.
+        path: its file, for errors.
+        placements: all groups of nodes in order.
+    """
+
+    graph: Graph
+    path: str
+    placements: tuple[Placement, ...]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Its parts for the chip, in order."""
+        chosen = [item.nodes for item in self.placements if item.target == NAME]
+        return [Segment(self.graph.part(nodes), nodes) for nodes in chosen]
+
+
+def lower_together(
+    models: Sequence[Divided],
+    options: Options,
+    costs: Costs | None,
+    progress: Progress = lambda _: None,
+) -> list[OnChip]:
+    """Make programs of all parts of all models, which share the memory of one chip.
+
+    The first models get memory first.
+
+    Args:
+        models: the models.
+        options: how programs are generated.
+        costs: what decides which operators go to the chip if a model has to be divided again.
+        progress: is told what is being done.
+
+    Raises:
+        UnsupportedError: a model has nothing for the chip; with the reasons of each operator.
+        CapacityError: no part of a model fits.
+        UnconfirmedError: a program that could do with fewer forms has some that are neither
+            published nor confirmed.
+    """
+    for model in models:
+        _demand_parts(model)
+    drafts = [_Draft(model, model.segments, options, costs) for model in models]
+    least: list[int] | None = None
+    while True:
+        if least is None:
+            graphs = [part.graph for draft in drafts for part in draft.segments]
+            least = [_least_rows(graph, options) for graph in graphs] if len(graphs) > 1 else [0]
+        chip = _Chip(options, list(least))
+        for draft in drafts:
+            told = progress if len(drafts) == 1 else prefixed(draft.model.path, progress)
+            if not draft.lower(chip, told):
+                # Its parts are others now.
+                least = None
+                break
+        else:
+            if chip.disjoint or chip.staging <= options.staging:
+                return [draft.finished() for draft in drafts]
+            # What a later program needs for data, an earlier one has given to parameters.
+            options = replace(options, staging=chip.staging)
+
+
+def prefixed(prefix: str, progress: Progress) -> Progress:
+    """Progress of one of several."""
+    return lambda text: progress(f"{prefix}: {text}")
+
+
+def _demand_parts(model: Divided) -> None:
+    if all(item.target != NAME for item in model.placements):
+        raise UnsupportedError(
+            "no operator can be mapped to the Edge TPU",
+            rejects=[reject for placement in model.placements for reject in placement.rejects],
+            where=model.path,
+        )
+
+
+def _least_rows(graph: Graph, options: Options) -> int:
+    """The fewest rows in which a program has all of its parameters; 0 if it will not fit anyhow."""
+    try:
+        return parameter_rows(graph, options)
+    except (CapacityError, UnsupportedError):
+        return 0
+
+
+@dataclass
+class _Chip:
+    """What programs that are generated together have taken of a chip.
+
+    Attributes:
+        options: how the next program is generated.
+        least: the fewest rows that the parameters of each program to come need.
+        staging: rows at the top that some program uses for data.
+    """
+
+    options: Options
+    least: list[int]
+    staging: int = 0
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether no parameters lie in rows for data."""
+        return max(self.options.taken) <= WIDE_ROWS - self.staging
+
+    def lower(self, segment: Segment) -> Part:
+        """The program of the next part.
+
+        It may take rows that no later program needs, and those that it needs itself before any
+        later one gets some.
+
+        Raises:
+            CapacityError: it does not fit.
+        """
+        own, options = self.least.pop(0), self.options
+        if self.least or any(options.taken):
+            budget = max(options.free_rows(options.staging) - sum(self.least), own)
+            options = replace(options, parameter_rows=budget)
+        forms: list[Form] = []
+        found = lower(segment.graph, options, forms.append)
+        self._take(found)
+        return Part(segment, found, tuple(forms))
+
+    def _take(self, item: ObjectFile) -> None:
+        """Rows that a program has are not for the parameters of others."""
+        taken = list(self.options.taken)
+        for operand in item.operands or ():
+            for run in operand.runs or ():
+                taken[run.tile] = max(taken[run.tile], run.row + run.words)
+        self.options = replace(self.options, taken=tuple(taken))
+        needs = item.resources or Resources()
+        self.staging = max([self.staging, *(reserved.rows for reserved in needs.staging or ())])
+
+
+@dataclass
+class _Draft:
+    """A model on its way to programs.
+
+    Attributes:
+        model: the model as it is divided.
+        segments: its parts for the chip.
+        options: how programs are generated.
+        costs: what decides which operators go to the chip.
+        rejects: why nodes cannot be on the chip, by name; None before this has mattered.
+        divisions: how often the model has been divided.
+        left: parts that do not fit, by their nodes, and why.
+        parts: parts that fit.
+    """
+
+    model: Divided
+    segments: list[Segment]
+    options: Options
+    costs: Costs | None
+    rejects: dict[str, Rejects] | None = None
+    divisions: int = 1
+    left: list[tuple[Segment, FitzroyError]] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+
+    def _leave(self, segment: Segment, refusal: Refused) -> bool:
+        """Leave the operators of a refusal to the host, and divide the model again.
+
+        Returns:
+            Whether there are such operators, others are left for the chip, and the model has not
+            been divided too often.
+        """
+        found = concerned(segment.graph, refusal)
+        if not found or self.divisions >= _MOST_DIVISIONS:
+            return False
+        graph = self.model.graph
+        if self.rejects is None:
+            self.rejects = refusals(graph, self.options)
+        self.rejects |= found
+        self.segments, placements = divide(graph, self.options, self.costs, self.rejects)
+        self.model = replace(self.model, placements=tuple(placements))
+        self.divisions += 1
+        return bool(self.segments)
+
+    def lower(self, chip: _Chip, progress: Progress) -> bool:
+        """Make programs of all parts.
+
+        Operators that turn out not to fit, and parts that do not, are left to the host.
+
+        Returns:
+            Whether there are programs of all parts; if not, the model has been divided again.
+
+        Raises:
+            CapacityError: no part fits.
+            UnconfirmedError: a program that could do with fewer forms has some that are neither
+                published nor confirmed.
+        """
+        self.left, self.parts = [], []
+        for number, segment in enumerate(self.segments, 1):
+            progress(f"part {number} of {len(self.segments)}: {len(segment.nodes)} operators")
+            try:
+                self.parts.append(chip.lower(segment))
+            except (CapacityError, UnsupportedError) as error:
+                if isinstance(error, UnconfirmedError) and not self.options.conservative:
+                    raise
+                if isinstance(error, Refused) and self._leave(segment, error):
+                    return False
+                self.left.append((segment, error))
+        if not self.parts:
+            raise self.left[0][1]
+        return True
+
+    def finished(self) -> OnChip:
+        """The programs of all parts, and where all nodes run."""
+        return OnChip(tuple(self.parts), tuple(_settled(self.model.placements, self.left)))
+
+
+def _settled(
+    placements: Iterable[Placement], left: Sequence[tuple[Segment, FitzroyError]]
+) -> Iterable[Placement]:
+    """All groups of nodes, those on the host that the chip has no room for."""
+    errors = {segment.nodes: error for segment, error in left}
+    for placement in placements:
+        error = errors.get(placement.nodes)
+        yield placement if error is None else _left(placement, error)
+
+
+def _left(placement: Placement, error: FitzroyError) -> Placement:
+    """A group of nodes that the host has to run after all."""
+    what = error.what + (f": {error.reason}" if error.reason else "")
+    rejects = tuple(
+        Diagnostic(
+            Severity.WARNING,
+            error.code if isinstance(error, Refused) else CAPACITY,
+            title(node),
+            what,
+            hint=error.hint,
+        )
+        for node in placement.nodes
+    )
+    return replace(placement, target=HOST.name, rejects=(*placement.rejects, *rejects))

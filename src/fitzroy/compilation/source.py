@@ -1,0 +1,114 @@
+"""Models as the Edge TPU's compiler takes them: as TFLite, and as the graph of that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.files import read_file
+from fitzroy.base.types import DType
+from fitzroy.compilation.loading import load
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading, frontend_for
+from fitzroy.compiler.frontends.tflite import export_model, import_model
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.passes.base import Pass, run_passes
+from fitzroy.formats import custom_op, tflite
+from fitzroy.formats.detect import FileKind
+
+
+def has_quantized_activations(graph: Graph) -> bool:
+    """Whether operators of a graph compute numbers of 8 bits."""
+    types = [graph.type(output) for node in graph.nodes() for output in node.outputs]
+    return any(
+        type.quantization is not None and type.dtype in (DType.UINT8, DType.INT8) for type in types
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Source:
+    """A model that has been read.
+
+    Attributes:
+        path: its file.
+        size: bytes of the file.
+        model: the model as TFLite.
+        graph: the model as a graph.
+    """
+
+    path: str
+    size: int
+    model: tflite.Model
+    graph: Graph
+
+    def __repr__(self) -> str:
+        return f"<Source {self.path}: {self.size:,} bytes, {len(self.graph.nodes())} operators>"
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], how: Reading = PLAINLY) -> Source:
+        """Read a model of any frontend, and as much of it as `how` says.
+
+        Raises:
+            UsageError: the file cannot be read, or is no model.
+            FormatError: it is malformed.
+            UnsupportedError: it has operators without counterpart.
+        """
+        name, data = os.fspath(path), read_file(path)
+        if frontend_for(data, name).kind is FileKind.TFLITE:
+            model = tflite.read_model(data, name)
+        else:
+            model = export_model(load(path, how))
+        return cls(name, len(data), model, import_model(model, path=name))
+
+    @classmethod
+    def of(cls, graph: Graph) -> Source:
+        """A graph as a model.
+
+        Raises:
+            UnsupportedError: TFLite cannot express it.
+        """
+        model = export_model(graph)
+        size = len(tflite.write_model(model))
+        return cls(graph.name, size, model, import_model(model, path=graph.name))
+
+    def passed(self, passes: Sequence[Pass]) -> Source:
+        """The model after some passes.
+
+        Raises:
+            UnsupportedError: TFLite cannot express what they made of it.
+        """
+        if not passes:
+            return self
+        model = export_model(run_passes(self.graph, passes))
+        return replace(self, model=model, graph=import_model(model, path=self.path))
+
+    @property
+    def quantized(self) -> bool:
+        """Whether the model has activations of 8 bits."""
+        return has_quantized_activations(self.graph)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the model has Edge TPU operators already."""
+        return _is_compiled(self.graph)
+
+
+def _is_compiled(graph: Graph) -> bool:
+    return any(
+        getattr(node.attributes, "code", None) == custom_op.CUSTOM_CODE for node in graph.nodes()
+    )
+
+
+def demand_uncompiled(graph: Graph, path: str) -> None:
+    """Refuse a model that has Edge TPU operators.
+
+    Raises:
+        UnsupportedError: it has.
+    """
+    if _is_compiled(graph):
+        raise UnsupportedError(
+            "the model is compiled for the Edge TPU already",
+            where=path,
+            hint="take the model that it was made of",
+        )

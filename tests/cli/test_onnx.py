@@ -1,0 +1,103 @@
+"""ONNX models on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.support import Run
+from tests.compiler.onnx.models import expected
+from tests.compiler.onnx.test_layout import network
+from tests.support import need
+
+import fitzroy as api
+from fitzroy.compiler.frontends.frontend import Reading
+
+X = np.random.default_rng(3).standard_normal((2, 3, 8, 8)).astype(np.float32)
+
+
+@pytest.fixture
+def onnx_model(tmp_path: Path) -> Path:
+    need("onnx", "onnx")
+    (tmp_path / "net.onnx").write_bytes(network())
+    np.save(tmp_path / "x.npy", X)
+    return tmp_path / "net.onnx"
+
+
+def test_run_takes_and_gives_arrays_of_the_model(
+    fitzroy: Run, onnx_model: Path, tmp_path: Path
+) -> None:
+    result = fitzroy("run", onnx_model, "--input", "x.npy", "--output", "y.npy", "--quiet")
+    assert (result.code, result.err) == (0, "")
+    (wanted,) = expected(onnx_model.read_bytes(), {"x": X})
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_convert_writes_a_model_that_litert_runs(
+    fitzroy: Run, onnx_model: Path, tmp_path: Path
+) -> None:
+    assert fitzroy("convert", onnx_model).code == 0
+    need("ai_edge_litert", "litert")
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(tmp_path / "net.tflite"))
+    interpreter.allocate_tensors()
+    (given,), (result,) = interpreter.get_input_details(), interpreter.get_output_details()
+    interpreter.set_tensor(given["index"], X.transpose(0, 2, 3, 1))
+    interpreter.invoke()
+    (wanted,) = expected(onnx_model.read_bytes(), {"x": X})
+    found = interpreter.get_tensor(result["index"])
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_convert_keeps_the_layout_on_request(fitzroy: Run, onnx_model: Path) -> None:
+    result = fitzroy("convert", onnx_model, "--keep-layout", "--json")
+    assert json.loads(result.out)["inputs"][0]["shape"] == [2, 3, 8, 8]
+    result = fitzroy("convert", onnx_model, "--json")
+    assert json.loads(result.out)["inputs"][0]["shape"] == [2, 8, 8, 3]
+
+
+def test_convert_refuses_other_names(fitzroy: Run, onnx_model: Path) -> None:
+    result = fitzroy("convert", onnx_model, "-o", "net.pte")
+    assert result.code == 2
+    assert "name the output .tflite" in result.err
+
+
+@pytest.mark.long
+def test_compile_and_explain(fitzroy: Run, onnx_model: Path, tmp_path: Path) -> None:
+    result = fitzroy("compile", onnx_model, "--target", "xnnpack", "-o", "net.pte")
+    assert (result.code, result.err) == (0, "")
+    np.save(tmp_path / "turned.npy", X.transpose(0, 2, 3, 1))
+    ran = fitzroy("run", "net.pte", "--input", "turned.npy", "--output", "y.npy")
+    assert ran.code == 0, ran.err
+    (wanted,) = expected(onnx_model.read_bytes(), {"x": X})
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-4, atol=1e-4)
+    told = fitzroy("explain", onnx_model)
+    assert told.code == 0
+    assert "conv_2d" in told.out
+
+
+def test_inspect_shows_what_the_file_has(fitzroy: Run, onnx_model: Path) -> None:
+    told = fitzroy("inspect", onnx_model)
+    assert (told.code, told.err) == (0, "")
+    assert "Conv ×3" in told.out
+    document = json.loads(fitzroy("inspect", onnx_model, "--json").out)
+    assert document["subgraphs"][0]["inputs"][0]["shape"] == [2, 3, 8, 8]
+    assert document["kind"] == "ONNX model"
+    assert fitzroy("inspect", onnx_model, "--tables").code == 4
+
+
+def test_shapes_of_inputs(fitzroy: Run, onnx_model: Path) -> None:
+    result = fitzroy("explain", onnx_model, "--input", "x=2x3x8")
+    assert result.code == 2
+    assert "2x3x8x8" in result.err
+    result = fitzroy("explain", onnx_model, "--input", "x")
+    assert result.code == 2
+    assert "NAME=AxBxC" in result.err
+
+
+def test_graph_may_be_loaded_with_its_own_layout(onnx_model: Path) -> None:
+    assert api.load(onnx_model).type("x").shape == (2, 8, 8, 3)
+    assert api.load(onnx_model, Reading(keep_layout=True)).type("x").shape == (2, 3, 8, 8)

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.cli.support import Run
+
+from fitzroy.base.types import DType, TensorType
+from fitzroy.compiler.frontends.tflite import export_model
+from fitzroy.compiler.ir import Graph, Node, print_graph
+from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.ops.windows import Activation, PaddingScheme
+from fitzroy.formats.tflite import read_model, write_model
+
+F32 = DType.FLOAT32
+
+
+def network() -> Graph:
+    """A small float32 classifier of pictures of 16 x 16."""
+    rng = np.random.default_rng(0)
+    graph = Graph("pictures")
+    graph.add_input("picture", TensorType((1, 16, 16, 3), F32))
+    name, depth = "picture", 3
+    for number, width in enumerate((8, 12)):
+        w = rng.normal(size=(width, 3, 3, depth)).astype(np.float32) / 4
+        inputs = [name, graph.add_constant("w", w), graph.add_constant("b", w[:, 0, 0, 0])]
+        attributes = ConvAttributes((2, 2), padding=PaddingScheme.SAME, activation=Activation.RELU6)
+        size = 8 >> number
+        name = graph.emit("conv_2d", inputs, TensorType((1, size, size, width), F32), attributes)
+        depth = width
+    pooled = TensorType((1, 1, 1, depth), F32)
+    name = graph.emit("average_pool_2d", [name], pooled, PoolAttributes((4, 4), (4, 4)))
+    scores = graph.emit("softmax", [name], pooled, SoftmaxAttributes(1.0), stem="scores")
+    graph.outputs = [scores]
+    return graph
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "float.tflite"
+    path.write_bytes(write_model(export_model(network())))
+    return str(path)
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> str:
+    rng = np.random.default_rng(1)
+    folder = tmp_path / "pictures"
+    (folder / "more").mkdir(parents=True)
+    for number in range(6):
+        pixels = rng.integers(0, 256, (20, 24, 3)).astype(np.uint8)
+        where = folder / "more" if number % 2 else folder
+        Image.fromarray(pixels).save(where / f"{number}.png")
+    (folder / "README.txt").write_text("pictures of noise")
+    return str(folder)
+
+
+def test_a_folder_of_pictures_becomes_a_quantized_model(
+    fitzroy: Run, model: str, pictures: str, tmp_path: Path
+) -> None:
+    result = fitzroy("quantize", model, "--calibrate", pictures, "-o", "q.tflite", "--json")
+    assert result.code == 0, result.err
+    document = result.json
+    assert document["samples"] == 6
+    assert document["inputs"][0]["dtype"] == "int8"
+    assert document["operators"]["float"] == 0
+    assert document["accuracy"][0]["snr_db"] > 25
+    first = (tmp_path / "q.tflite").read_bytes()
+    read_model(first)
+    assert document["files"] == [{"path": "q.tflite", "bytes": len(first)}]
+    assert fitzroy("quantize", model, "--calibrate", pictures, "-o", "r.tflite", "-q").out == ""
+    assert (tmp_path / "r.tflite").read_bytes() == first
+
+
+def test_litert_agrees_with_the_verb(
+    fitzroy: Run, model: str, pictures: str, tmp_path: Path
+) -> None:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    options = ("--input-type", "uint8", "--output-type", "float32", "--mixed-outputs", "keep")
+    result = fitzroy("quantize", model, "--calibrate", pictures, "-o", "q.tflite", *options)
+    assert result.code == 0, result.err
+    runs = []
+    for name in ("float.tflite", "q.tflite"):
+        runner = interpreter.Interpreter(str(tmp_path / name))
+        runner.allocate_tensors()
+        (port,) = runner.get_input_details()
+        pixels = np.random.default_rng(5).integers(0, 256, (1, 16, 16, 3)).astype(np.uint8)
+        given = pixels if port["dtype"] is np.uint8 else pixels.astype(np.float32) / 255
+        runner.set_tensor(port["index"], given)
+        runner.invoke()
+        runs.append(runner.get_tensor(runner.get_output_details()[0]["index"]))
+    np.testing.assert_allclose(runs[1], runs[0], atol=0.02)
+
+
+def test_compile_quantizes_first(fitzroy: Run, model: str, pictures: str, tmp_path: Path) -> None:
+    target = tmp_path / "float_edgetpu.tflite"
+    result = fitzroy("compile", model, "--calibrate", pictures, "--samples", "3", "--json")
+    assert result.code == 0, result.err
+    assert target.exists()
+    result = fitzroy("compile", model, "--calibrate", pictures, "-o", "float.pte")
+    assert result.code == 0, result.err
+    result = fitzroy("compile", model, "--samples", "3")
+    assert result.code == 2
+    assert "--samples is for models that are quantized" in result.err
+
+
+def test_arrays_are_one_or_several_samples(fitzroy: Run, model: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    pixels = rng.integers(0, 256, (4, 16, 16, 3)).astype(np.uint8)
+    np.save(tmp_path / "one.npy", pixels[0].astype(np.float32) / 255)
+    np.save(tmp_path / "all.npy", pixels.astype(np.float64) / 255)
+    np.save(tmp_path / "pixels.npy", pixels)
+    np.savez_compressed(tmp_path / "all.npz", picture=pixels.astype(np.float32) / 255)
+    made = {}
+    for name in ("all.npy", "pixels.npy", "all.npz"):
+        result = fitzroy("quantize", model, "--calibrate", name, "-o", "q.tflite", "--json")
+        assert result.code == 0, result.err
+        assert result.json["samples"] == 4
+        made[name] = (tmp_path / "q.tflite").read_bytes()
+    assert len(set(made.values())) == 1
+    result = fitzroy("quantize", model, "--calibrate", "one.npy", "all.npy", "--json")
+    assert result.json["samples"] == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("cut.png", b"\x89PNG\r\n\x1a\n cut", "no readable image"),
+        ("cut.npz", b"PK\x03\x04 cut", "no readable .npz file"),
+        ("cut.npy", b"\x93NUMPY\x01", "no readable .npy file"),
+        ("raw", b"12345", "the tensor has 3072 bytes"),
+    ],
+)
+def test_broken_samples_are_named(
+    fitzroy: Run, model: str, pictures: str, tmp_path: Path, name: str, content: bytes, text: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = fitzroy("quantize", model, "--calibrate", pictures, name, "-o", "q.tflite")
+    assert result.code in (2, 3)
+    assert text in result.err
+    assert name in result.err
+    assert not (tmp_path / "q.tflite").exists()
+
+
+def test_samples_of_another_size_are_named(fitzroy: Run, model: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "wide.npy", np.zeros((2, 16, 17, 3), np.float32))
+    np.savez(tmp_path / "other.npz", left=np.zeros(3), right=np.zeros(3))
+    result = fitzroy("quantize", model, "--calibrate", "wide.npy", "-o", "q.tflite")
+    assert result.code == 2
+    assert "float32[2,16,17,3]" in result.err
+    assert "float32[1,16,16,3]" in result.err
+    result = fitzroy("quantize", model, "--calibrate", "other.npz", "-o", "q.tflite")
+    assert "no array for input 'picture'" in result.err
+    (tmp_path / "empty").mkdir()
+    result = fitzroy("quantize", model, "--calibrate", "empty", "-o", "q.tflite")
+    assert "no images and no arrays" in result.err
+    assert not (tmp_path / "q.tflite").exists()
+
+
+def test_without_samples_the_next_command_is_given(fitzroy: Run, model: str) -> None:
+    result = fitzroy("quantize", model)
+    assert result.code == 2
+    assert "--calibrate images/" in result.err
+
+
+def test_operators_kept_float_run_between_conversions(
+    fitzroy: Run, model: str, pictures: str
+) -> None:
+    given = ("quantize", model, "--calibrate", pictures, "-o", "q.tflite", "--json")
+    result = fitzroy(*given, "--keep-float", "SOFTMAX")
+    assert result.json["operators"]["float"] == 1
+    assert result.json["outputs"][0]["dtype"] == "float32"
+    result = fitzroy(*given, "--keep-float", "nothing*")
+    assert result.code == 2
+    assert "--keep-float nothing* fits no operator" in result.json["error"]["what"]
+
+
+def test_rules_for_pixels(fitzroy: Run, model: str, pictures: str, tmp_path: Path) -> None:
+    scales = {}
+    for rule in ("0..1", "tf", "imagenet", "torch", "none"):
+        options = ("--calibrate", pictures, "--preprocess", rule, "-o", "q.tflite", "--json")
+        result = fitzroy("quantize", model, *options)
+        assert result.code == 0, result.err
+        (scale,) = result.json["inputs"][0]["quantization"]["scale"]
+        scales[rule] = scale * 255
+    assert scales["0..1"] == pytest.approx(1, rel=1e-3)
+    assert scales["tf"] == pytest.approx(2, rel=1e-3)
+    assert scales["none"] == pytest.approx(255, rel=1e-3)
+    assert scales["imagenet"] == scales["torch"] == pytest.approx(4.758, rel=1e-3)
+    both = ("--preprocess", "tf", "--mean", "127")
+    result = fitzroy("quantize", model, "--calibrate", pictures, *both)
+    assert "both say what pixels become" in result.err
+
+
+def detector() -> Graph:
+    """Boxes in pixels and scores in one tensor."""
+    graph = Graph("detector")
+    graph.add_input("x", TensorType((1, 16, 16, 3), F32))
+    rng = np.random.default_rng(3)
+    parts = []
+    for name, factor in (("boxes", 300.0), ("logits", 1.0)):
+        w = rng.normal(size=(4, 1, 1, 3)).astype(np.float32) * np.float32(factor)
+        inputs = ["x", graph.add_constant("w", w)]
+        parts.append(
+            graph.emit(
+                "conv_2d", inputs, TensorType((1, 16, 16, 4), F32), ConvAttributes(), stem=name
+            )
+        )
+    joined = TensorType((1, 16, 16, 8), F32)
+    graph.add_node(
+        Node("out", "concatenation", tuple(parts), ("out",), ConcatenationAttributes(3)), [joined]
+    )
+    graph.outputs = ["out"]
+    return graph
+
+
+def test_boxes_and_scores_are_scaled_apart(fitzroy: Run, pictures: str, tmp_path: Path) -> None:
+    (tmp_path / "d.ir").write_text(print_graph(detector()))
+    given = ("quantize", "d.ir", "--calibrate", pictures, "-o", "q.tflite", "--json")
+    joined = fitzroy(*given).json
+    assert [tensor["dtype"] for tensor in joined["outputs"]] == ["float32"]
+    assert "very different" in joined["warnings"][0]["reason"] or "wide" in str(joined["warnings"])
+    split = fitzroy(*given, "--mixed-outputs", "split").json
+    assert [tensor["dtype"] for tensor in split["outputs"]] == ["int8", "int8"]
+    scales = [tensor["quantization"]["scale"][0] for tensor in split["outputs"]]
+    assert scales[0] > 50 * scales[1]
+    kept = fitzroy(*given, "--mixed-outputs", "keep").json
+    assert [tensor["dtype"] for tensor in kept["outputs"]] == ["int8"]
+    assert split["accuracy"][1]["snr_db"] > 35

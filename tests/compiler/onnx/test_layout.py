@@ -1,0 +1,161 @@
+"""Layouts: channels come last without transpositions, and elements stay what they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.compiler.onnx.models import compare, helper, model, operators, read
+
+from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.frontends.frontend import Reading
+from fitzroy.compiler.frontends.onnx.builder import Builder
+from fitzroy.compiler.frontends.onnx.values import Tensor, inverse
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.reference import evaluate
+
+RNG = np.random.default_rng(5)
+
+
+def weights(*shape: int) -> Array:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def network() -> bytes:
+    """A residual block with squeeze and excitation, pooling, and a classifier on 2 x 2 pixels."""
+    node = helper().make_node
+    nodes = [
+        node("Sub", ["x", "mean"], ["centred"]),
+        node("Conv", ["centred", "w0", "b0"], ["c0"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("BatchNormalization", ["c0", "s", "o", "m", "v"], ["n0"]),
+        node("Relu", ["n0"], ["r0"]),
+        node("Conv", ["r0", "w1"], ["c1"], pads=[1, 1, 1, 1], group=8),
+        node("GlobalAveragePool", ["c1"], ["g"]),
+        node("Conv", ["g", "w2", "b2"], ["gate"]),
+        node("Sigmoid", ["gate"], ["gated"]),
+        node("Mul", ["c1", "gated"], ["scaled"]),
+        node("Add", ["scaled", "r0"], ["sum"]),
+        node("MaxPool", ["sum"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Concat", ["p", "p"], ["cat"], axis=1),
+        node("Flatten", ["cat"], ["flat"]),
+        node("Relu", ["flat"], ["relu"]),
+        node("Gemm", ["relu", "w3", "b3"], ["y"], transB=1),
+    ]
+    constants = {
+        "mean": weights(1, 3, 1, 1), "w0": weights(8, 3, 3, 3), "b0": weights(8),
+        "s": weights(8), "o": weights(8), "m": weights(8), "v": np.abs(weights(8)),
+        "w1": weights(8, 1, 3, 3), "w2": weights(8, 8, 1, 1), "b2": weights(8),
+        "w3": weights(10, 64), "b3": weights(10),
+    }  # fmt: skip
+    return model(nodes, [("x", [2, 3, 8, 8])], ["y"], constants)
+
+
+def test_convolutional_network_has_no_transposition() -> None:
+    data = network()
+    kept = compare(data, {"x": weights(2, 3, 8, 8)})
+    assert operators(kept).count("transpose") == 1
+    assert kept.type("x").shape == (2, 3, 8, 8)
+    graph = read(data, Reading())
+    assert "transpose" not in operators(graph)
+    assert graph.type("x").shape == (2, 8, 8, 3)
+
+
+def test_channels_last_input_gives_the_same_numbers() -> None:
+    data, x = network(), weights(2, 3, 8, 8)
+    kept = evaluate(read(data), {"x": x})
+    turned = evaluate(read(data, Reading()), {"x": x.transpose(0, 2, 3, 1)})
+    np.testing.assert_array_equal(kept["y"], turned["y"])
+
+
+def test_batch_normalization_becomes_part_of_the_filter() -> None:
+    found = operators(read(network()))
+    # The subtraction before the first filter and the two of the residual block are left.
+    assert (found.count("sub"), found.count("mul"), found.count("add")) == (1, 1, 1)
+    assert "clamp" in found, "the rectifier after Flatten has no filter before it"
+
+
+def test_transpositions_of_the_model_are_labels() -> None:
+    node = helper().make_node
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        node("Conv", ["t", "w"], ["c"]),
+        node("Transpose", ["c"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    data = model(nodes, [("x", [1, 6, 5, 3])], ["y"], {"w": weights(4, 3, 3, 3)})
+    assert operators(compare(data, {"x": weights(1, 6, 5, 3)})) == ["conv_2d"]
+
+
+def test_rows_and_columns_change_places_without_a_transposition() -> None:
+    node = helper().make_node
+    nodes = [
+        node("Conv", ["x", "v"], ["c"]),
+        node("Transpose", ["c"], ["t"], perm=[0, 1, 3, 2]),
+        node("Conv", ["t", "w"], ["y"], pads=[0, 1, 1, 0], strides=[1, 2]),
+    ]
+    constants = {"v": weights(4, 3, 1, 1), "w": weights(2, 4, 3, 2)}
+    data = model(nodes, [("x", [1, 3, 6, 9])], ["y"], constants)
+    graph = compare(data, {"x": weights(1, 3, 6, 9)})
+    # One for the input and one for the output, which keep their order.
+    assert operators(graph).count("transpose") == 2
+
+
+def test_output_of_a_convolution_keeps_the_order_of_the_model() -> None:
+    nodes = [helper().make_node("Conv", ["x", "w"], ["y"])]
+    data = model(nodes, [("x", [1, 3, 6, 5])], ["y"], {"w": weights(4, 3, 3, 3)})
+    graph = read(data, Reading())
+    assert graph.type("y").shape == (1, 4, 4, 3)
+    assert operators(graph) == ["conv_2d", "transpose"]
+
+
+# --- moves at random --------------------------------------------------------------------------
+
+
+def factored(rng: np.random.Generator, size: int) -> tuple[int, ...]:
+    """Extents at random whose product is `size`."""
+    extents = []
+    for prime in (2, 3, 5):
+        while size % prime == 0:
+            size //= prime
+            extents.append(prime)
+    extents += [1] * int(rng.integers(0, 3))
+    rng.shuffle(extents)
+    while len(extents) > 1 and rng.random() < 0.7:
+        at = int(rng.integers(0, len(extents) - 1))
+        extents[at : at + 2] = [extents[at] * extents[at + 1]]
+    return tuple(extents)
+
+
+def moved(rng: np.random.Generator, build: Builder, x: Tensor, y: Array) -> tuple[Tensor, Array]:
+    """One step on a tensor and on what it should be."""
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        perm = tuple(int(axis) for axis in rng.permutation(x.rank))
+        return build.transpose(x, perm), y.transpose(perm)
+    if kind == 1:
+        shape = factored(rng, x.size)
+        return build.reshape(x, shape), y.reshape(shape)
+    if kind == 2:
+        shape = tuple(e if rng.random() < 0.6 else 1 for e in y.shape)[int(rng.integers(0, 2)) :]
+        other = rng.standard_normal(shape).astype(np.float32)
+        return build.binary("add", x, build.constant(other), ActivationAttributes()), y + other
+    # Combined with itself in another layout.
+    perm = tuple(int(axis) for axis in rng.permutation(x.rank))
+    twin = build.transpose(build.variable(build.value(build.transpose(x, perm))), inverse(perm))
+    return build.binary("mul", x, twin, ActivationAttributes()), y * y
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_moves_at_random(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = Graph("moves")
+    shape = factored(rng, 120)
+    graph.add_input("x", TensorType(shape, DType.FLOAT32))
+    build = Builder(graph)
+    given = rng.standard_normal(shape).astype(np.float32)
+    tensor, wanted = build.variable("x"), given
+    for _ in range(8):
+        tensor, wanted = moved(rng, build, tensor, wanted)
+        assert tensor.shape == wanted.shape
+    graph.outputs = [build.copy(build.value(tensor))]
+    found = evaluate(graph, {"x": given})[graph.outputs[0]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
