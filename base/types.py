@@ -28,6 +28,7 @@ class DType(Enum):
     FLOAT16 = "float16"
     FLOAT32 = "float32"
     FLOAT64 = "float64"
+    COMPLEX64 = "complex64"
 
     @property
     def numpy(self) -> np.dtype[Any]:

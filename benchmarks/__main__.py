@@ -30,15 +30,17 @@ conformance
     differences between programs and LiteRT, oracle and reference semantics
 simulator_conformance
     differences between compiled models on the simulator and their sources
+quantization
+    quantized models beside those of other quantizers; repeats are samples to judge on
 
 Each writes ``benchmarks/results/<name>.json`` with the machine and the versions; in the end
 ``docs/benchmarks.md``, ``docs/conformance.md``, ``docs/simulator_conformance.md`` and the figures
 of ``docs/timing.md``, ``docs/hosts.md``, ``docs/edgetpu_compiler.md``,
-``docs/instruction_forms.md``, ``docs/driver.md``, ``docs/fault_campaign.md``, ``docs/modules.md``
-and, from what ``python -m tests.fuzz`` keeps, ``docs/robustness.md`` are made from these files if
-all are there. Needed are the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a
-corpus of models (FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no
-explanation.
+``docs/instruction_forms.md``, ``docs/driver.md``, ``docs/fault_campaign.md``, ``docs/modules.md``,
+``docs/quantization.md`` and, from what ``python -m tests.fuzz`` keeps, ``docs/robustness.md`` are
+made from these files if all are there. Needed are the extras ``executorch``, ``litert``, ``images``
+and ``dev``, and a corpus of models (FITZROY_CORPUS). The exit code is 1 if a target is missed or a
+difference has no explanation.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ NAMES = (
     "modules",
     "conformance",
     "simulator_conformance",
+    "quantization",
 )
 
 

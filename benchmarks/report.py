@@ -8,8 +8,9 @@ from typing import Any
 
 from tests.driver.fault_campaign import tables
 
-from benchmarks.conformance import explanation
-from benchmarks.onnx_pages import nodes_table, rules_table
+from benchmarks.conformance import OPERATORS, explanation
+from benchmarks.onnx_pages import models_table, nodes_table, rules_table
+from benchmarks.quantization_pages import accuracy_table, cost_text, score_table
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
 from fitzroy.hw_models.isa.novelty import ASPECTS, Risk
@@ -212,6 +213,8 @@ def conformance(results: Json) -> str:
     text += _table((*header, "why"), rows)
     text += "\n## Models that equal LiteRT\n\n"
     text += _table(header, _merged([_row(entry) for entry in entries if not _differs(entry)]))
+    text += "\n## Operators that LiteRT computes in another way\n\n"
+    text += _table(("operator", "here", "LiteRT"), [*OPERATORS])
     for entry in others:
         reason = entry.get("skipped") or entry.get("failure")
         text += f"\n`{entry['model']}` is not compared: {reason}.\n"
@@ -873,11 +876,18 @@ def _mebibytes(count: int) -> str:
     return f"{count / 2**20:.1f} MiB"
 
 
-def onnx(nodes: Json) -> str:
+def onnx(nodes: Json, models: Json) -> str:
     """The page of the ONNX frontend with its tables."""
     path = _DOCS / "onnx.md"
     path.write_text(_renewed("onnx.md", rules_table(), "rules"))
+    path.write_text(_renewed("onnx.md", models_table(models), "models"))
     return _renewed("onnx.md", nodes_table(nodes), "nodes")
+
+
+def quantization(results: Json) -> str:
+    """The figures of the page of quantization."""
+    figures = f"\n{_table(*accuracy_table(results))}\n{_table(*score_table(results))}\n"
+    return _renewed("quantization.md", f"{figures}{cost_text(results)}\n{_machine(results)}\n\n")
 
 
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
@@ -891,7 +901,8 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "driver.md": (driver, ("driver",)),
     "fault_campaign.md": (fault_campaign, ("faults",)),
     "modules.md": (modules, ("modules",)),
-    "onnx.md": (onnx, ("onnx_nodes",)),
+    "onnx.md": (onnx, ("onnx_nodes", "onnx_models")),
+    "quantization.md": (quantization, ("quantization",)),
     "robustness.md": (robustness, ("fuzz",)),
 }
 """How each page is rendered, and from which results."""

@@ -257,7 +257,7 @@ def known_results(graph: Graph, node: Node) -> dict[str, Array] | None:
     call = Call.of(graph, node)
     if not is_static(graph, node) or node.op == "custom":
         return None
-    unpacks = node.op == "dequantize" and call.type().dtype is DType.FLOAT16
+    unpacks = node.op == "copy" or (node.op == "dequantize" and call.type().dtype is DType.FLOAT16)
     plain = all(
         not value.type.is_quantized and not value.type.dtype.is_float for value in call.outputs
     )

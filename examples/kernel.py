@@ -67,7 +67,7 @@ def outside(threshold: int) -> NluTable:
     return table([yes, no, yes], [0.5 - threshold, threshold - 0.5])
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Motion(Layer):
     """Marks where two images differ.
 
@@ -139,7 +139,7 @@ def moving(threshold: int, before: Image, after: Image) -> Image:
 
 
 def scene(x: int) -> Image:
-    """Noise behind a bright square at some column, [1, 48, 64, 1]."""
+    """Noise after a bright square at some column, [1, 48, 64, 1]."""
     image = np.random.default_rng(x).integers(40, 50, SHAPE, np.uint8)
     image[:, 16:32, x : x + 16] = 200
     return image

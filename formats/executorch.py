@@ -90,7 +90,7 @@ SCALAR_TYPES: dict[DType, ScalarType] = {
     DType.UINT32: ScalarType.UINT32,
     DType.UINT64: ScalarType.UINT64,
 }
-"""The scalar type of every element type."""
+"""The scalar type of every element type that programs have; they have no complex numbers."""
 
 DTYPES: dict[int, DType] = {int(code): dtype for dtype, code in SCALAR_TYPES.items()}
 """The element type of every scalar type that numpy can express."""

@@ -124,20 +124,26 @@ def _renumbered(indices: Array | None, numbers: Mapping[int, int]) -> Array | No
 
 
 def _without_unused_buffers(model: tflite.Model) -> tflite.Model:
-    """A model without the buffers that no tensor and no metadata refer to; 0 stays, empty."""
+    """A model without the buffers that no tensor and no metadata refer to; 0 stays, empty.
+
+    Metadata whose buffer the model does not have is left out.
+    """
     tensors = [item for graph in model.subgraphs or () for item in graph.tensors or ()]
-    kept = {0, *(item.buffer for item in tensors), *(m.buffer for m in model.metadata or ())}
-    kept.update(flat.ints(model.metadata_buffer))
+    buffers = model.buffers or [tflite.Buffer()]
+    entries = [item for item in model.metadata or () if item.buffer < len(buffers)]
+    listed = [index for index in flat.ints(model.metadata_buffer) if 0 <= index < len(buffers)]
+    kept = {0, *(item.buffer for item in tensors), *(item.buffer for item in entries), *listed}
     order = sorted(kept)
     numbers = {old: new for new, old in enumerate(order)}
-    buffers = model.buffers or [tflite.Buffer()]
     return dataclasses.replace(
         model,
         buffers=[buffers[index] for index in order],
-        metadata_buffer=_renumbered(model.metadata_buffer, numbers),
+        metadata_buffer=None
+        if model.metadata_buffer is None
+        else _renumbered(np.array(listed, np.int32), numbers),
         metadata=None
         if model.metadata is None
-        else [dataclasses.replace(m, buffer=numbers[m.buffer]) for m in model.metadata],
+        else [dataclasses.replace(m, buffer=numbers[m.buffer]) for m in entries],
         subgraphs=[
             dataclasses.replace(
                 graph,

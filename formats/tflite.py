@@ -19,7 +19,7 @@ import numpy as np
 from fitzroy.base import types
 from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.base.types import Array, DType, Quantization
-from fitzroy.formats import flat
+from fitzroy.formats import flat, sparse
 from fitzroy.formats.flat import (
     Table,
     UnknownMember,
@@ -324,13 +324,6 @@ class LSTMKernelType(IntEnum):
 
     FULL = 0
     BASIC = 1
-
-
-class DimensionType(IntEnum):
-    """How a dimension of a sparse tensor is stored."""
-
-    DENSE = 0
-    SPARSE_CSR = 1
 
 
 class CombinerType(IntEnum):
@@ -1360,53 +1353,6 @@ class QuantizationParameters(Table):
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Int32Vector(Table):
-    """Indices of a sparse tensor, as int32."""
-
-    values: Array | None = vector("i4")
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class Uint16Vector(Table):
-    """Indices of a sparse tensor, as uint16."""
-
-    values: Array | None = vector("u2")
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class Uint8Vector(Table):
-    """Indices of a sparse tensor, as uint8."""
-
-    values: Array | None = vector("u1")
-
-
-SparseIndices = Int32Vector | Uint16Vector | Uint8Vector
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class DimensionMetadata(Table):
-    """Storage of one dimension of a sparse tensor."""
-
-    format: int = scalar("i1")
-    dense_size: int = scalar("i4")
-    array_segments: SparseIndices | UnknownMember | None = union(
-        (Int32Vector, Uint16Vector, Uint8Vector), opaque=True
-    )
-    array_indices: SparseIndices | UnknownMember | None = union(
-        (Int32Vector, Uint16Vector, Uint8Vector), opaque=True
-    )
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class SparsityParameters(Table):
-    """Storage of a sparse tensor."""
-
-    traversal_order: Array | None = vector("i4")
-    block_map: Array | None = vector("i4")
-    dim_metadata: list[DimensionMetadata] | None = tables(DimensionMetadata)
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
 class VariantSubType(Table):
     """Type of what a VARIANT tensor holds."""
 
@@ -1425,7 +1371,7 @@ class Tensor(Table):
     name: str | None = string()
     quantization: QuantizationParameters | None = table(QuantizationParameters)
     is_variable: bool = scalar("?")
-    sparsity: SparsityParameters | None = table(SparsityParameters)
+    sparsity: sparse.SparsityParameters | None = table(sparse.SparsityParameters)
     shape_signature: Array | None = vector("i4")
     has_rank: bool = scalar("?")
     variant_tensors: list[VariantSubType] | None = tables(VariantSubType)
@@ -1555,6 +1501,7 @@ DTYPES = {
     TensorType.FLOAT16: DType.FLOAT16,
     TensorType.FLOAT32: DType.FLOAT32,
     TensorType.FLOAT64: DType.FLOAT64,
+    TensorType.COMPLEX64: DType.COMPLEX64,
 }
 """Element types that have a counterpart outside TFLite."""
 
@@ -1618,9 +1565,6 @@ def validate(model: Model, path: str = "") -> None:
     # Buffer 0 means "no data" even in a file that lists no buffers at all.
     buffers = max(len(model.buffers or ()), 1)
     external = {0, *(item.id for item in model.external_buffers or ())}
-    for number, item in enumerate(model.metadata or ()):
-        check("buffer", (item.buffer,), buffers, f"Metadata {number}")
-    check("buffer", ints(model.metadata_buffer), buffers, "Model.metadata_buffer")
     for number, group in enumerate(model.external_buffers or ()):
         check(
             "group", (group.group,), len(model.external_buffer_groups or ()),
@@ -1656,6 +1600,21 @@ def validate(model: Model, path: str = "") -> None:
         tensors = len(model.subgraphs[signature.subgraph_index].tensors or ())
         for entry in (*(signature.inputs or ()), *(signature.outputs or ())):
             check("tensor", (entry.tensor_index,), tensors, f"{name}, TensorMap {entry.name}")
+
+
+def stale_metadata(model: Model) -> list[str]:
+    """What metadata refers to buffers that the model does not have.
+
+    Tools that remove buffers may leave such entries behind; no operator reads them.
+    """
+    count = max(len(model.buffers or ()), 1)
+    entries = [(repr(item.name or ""), item.buffer) for item in model.metadata or ()]
+    entries += [("the list of metadata buffers", index) for index in ints(model.metadata_buffer)]
+    return [
+        f"{name} names buffer {index} of {count}"
+        for name, index in entries
+        if not 0 <= index < count
+    ]
 
 
 @dataclass(frozen=True)
@@ -1862,15 +1821,15 @@ def buffer_bytes(model: Model, index: int, path: str = "") -> memoryview:
 
 
 def constant(model: Model, tensor: Tensor, path: str = "") -> Array | None:
-    """The value of a constant tensor, as a read-only view of the file.
+    """The value of a constant tensor, as a read-only view of the file unless it is sparse.
 
     Returns:
         An array of the tensor's shape and element type, or None if the tensor is computed.
 
     Raises:
         FormatError: the buffer does not hold as many bytes as the shape and type ask for.
-        UnsupportedError: sparse data, data in a file of its own, or an element type without
-            counterpart.
+        CapacityError: sparse data stands for more elements than the budget has memory for.
+        UnsupportedError: data in a file of its own, or an element type without counterpart.
     """
     if tensor.external_buffer:
         raise UnsupportedError(
@@ -1879,9 +1838,14 @@ def constant(model: Model, tensor: Tensor, path: str = "") -> Array | None:
     data = buffer_bytes(model, tensor.buffer, path)
     if not data:
         return None
-    if tensor.sparsity is not None:
-        raise UnsupportedError("sparse constant data", where=f"tensor {tensor.name!r}")
     shape, dtype = shape_of(tensor, path), dtype_of(tensor)
+    if tensor.sparsity is not None:
+        if len(data) % dtype.itemsize:
+            raise FormatError(
+                f"{len(data)} bytes of {dtype.value}", path=path, table=f"Tensor {tensor.name!r}"
+            )
+        stored = np.frombuffer(data, dtype.numpy.newbyteorder("<"))
+        return sparse.dense(tensor.sparsity, stored, shape, tensor.name or "", path)
     wanted = math.prod(shape) * dtype.itemsize
     if len(data) != wanted:
         raise FormatError(

@@ -18,6 +18,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--full", action="store_true", help="run slow tests too, and all samples in full"
     )
     parser.addoption(
+        "--renew", action="store_true", help="write texts that golden cases expect again"
+    )
+    parser.addoption(
         "--device",
         metavar="NAME",
         default="sim",

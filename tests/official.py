@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-KINDS = ("float", "int8")
+KINDS = ("float", "int8", "norm")
 SHAPE = (1, 2, 5, 6)
 """Shape of the one input."""
 
@@ -38,8 +38,19 @@ def _main(kind: str, path: str) -> None:
             y = torch.nn.functional.relu6(self.depthwise(torch.relu(self.conv(x)))).mean((2, 3))
             return torch.cumsum(self.linear(y) * self.table, 1), torch.topk(y, 2)[1]
 
+    class Normalized(torch.nn.Module):  # type: ignore[misc]
+        """Layer normalization, which is a portable kernel, and a scalar that goes to XNNPACK."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.norm = torch.nn.Linear(6, 8), torch.nn.LayerNorm(8)
+
+        def forward(self, x: Any) -> Any:
+            y = self.norm(self.linear(x))
+            return torch.relu(y) * torch.topk(y.flatten(), 1)[0].squeeze(), y
+
     torch.manual_seed(0)
-    net, example = Net().eval(), (torch.randn(SHAPE),)
+    net, example = (Normalized() if kind == "norm" else Net()).eval(), (torch.randn(SHAPE),)
     exported = torch.export.export(net, example, strict=True)
     if kind == "int8":
         config = xnnpack_quantizer.get_symmetric_quantization_config(is_per_channel=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import runpy
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Set
 from pathlib import Path
+from typing import Any
 
+import networkx
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -58,6 +62,45 @@ def test_links_for_static_tools_lead_to_the_folders() -> None:
     assert {path.name for path in package.iterdir() if path.is_symlink()} == top
     for name in top:
         assert (package / name).resolve() == ROOT / name
+
+
+def modules_of_the_tree() -> dict[str, Path]:
+    """Files of all modules, by their names."""
+    folders = PROJECT["tool"]["setuptools"]["package-dir"]
+    return {
+        f"{package}.{file.stem}" if file.stem != "__init__" else package: file
+        for package in packages_of_the_tree()
+        for outer in [max((p for p in folders if f"{package}.".startswith(f"{p}.")), key=len)]
+        for file in (ROOT / folders[outer])
+        .joinpath(*package.removeprefix(outer).strip(".").split("."))
+        .glob("*.py")
+    }
+
+
+def imported(file: Path, known: Set[str]) -> Iterator[str]:
+    """Modules of ours that a file imports: anywhere in it, for types only too."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (item.name for item in node.names if item.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            for item in node.names:
+                name = f"{node.module}.{item.name}"
+                yield from {name if name in known else node.module or ""} & known
+
+
+def test_no_module_imports_itself_by_others() -> None:
+    modules = modules_of_the_tree()
+    assert len(modules) > 400
+    graph = networkx.DiGraph(
+        (name, other) for name, file in modules.items() for other in imported(file, modules.keys())
+    )
+    assert [sorted(group) for group in cycles(graph)] == []
+    graph.add_edge("fitzroy.base.errors", "fitzroy.cli.main")
+    assert len(cycles(graph)) == 1
+
+
+def cycles(graph: Any) -> list[Any]:
+    return [group for group in networkx.strongly_connected_components(graph) if len(group) > 1]
 
 
 def test_generated_pages_are_current() -> None:

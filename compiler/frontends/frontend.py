@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pkgutil import iter_modules
 from typing import ClassVar
 
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.registry import Registry
+from fitzroy.compiler import frontends
 from fitzroy.compiler.ir import Graph
 from fitzroy.formats.detect import FileKind, detect
 
@@ -71,16 +73,20 @@ class Frontend(ABC):
         """
 
 
+def _own() -> Iterator[tuple[str, str]]:
+    """Ours: NAME.py of this folder, or NAME/frontend.py, has a class NameFrontend."""
+    for item in iter_modules(frontends.__path__):
+        module = f"{frontends.__name__}.{item.name}" + (".frontend" if item.ispkg else "")
+        if module != __name__:
+            yield item.name, f"{module}:{item.name.capitalize()}Frontend"
+
+
 FRONTENDS = Registry(
     "frontend",
     "frontends",
     group="fitzroy.frontends",
     base=Frontend,  # type: ignore[type-abstract]
-    own={
-        "tflite": "fitzroy.compiler.frontends.tflite:TfliteFrontend",
-        "onnx": "fitzroy.compiler.frontends.onnx.frontend:OnnxFrontend",
-        "text": "fitzroy.compiler.frontends.text:TextFrontend",
-    },
+    own=dict(_own()),
 )
 """All frontends by name."""
 
@@ -99,9 +105,9 @@ def frontend_for(data: bytes, path: str) -> Frontend:
     try:
         kind = detect(data, path)
     except FormatError:
-        for other in FRONTENDS.others():
-            if other.recognizes(data, path):
-                return other
+        for one in (*map(FRONTENDS.get, FRONTENDS.own), *FRONTENDS.others()):
+            if one.recognizes(data, path):
+                return one
         raise
     for name in FRONTENDS.own:
         own = FRONTENDS.get(name)

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
-from fitzroy.base.errors import FormatError, InternalError, UnsupportedError
+from fitzroy.base.errors import FormatError, InternalError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.frontend import PLAINLY, Frontend, Reading
+from fitzroy.compiler.frontends.structs import ALIASES
+from fitzroy.compiler.frontends.variables import Variables, same_type
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.custom import CustomAttributes
-from fitzroy.compiler.ops.definition import Call, Operator, TypeRuleError
+from fitzroy.compiler.ops.definition import WIDE_ACTIVATIONS, Call, Operator, TypeRuleError
 from fitzroy.compiler.ops.shape import ReshapeAttributes
-from fitzroy.compiler.reference import check, known_results
+from fitzroy.compiler.reference import check, evaluate, known_results
 from fitzroy.formats import tflite
 from fitzroy.formats.detect import FileKind
 from fitzroy.formats.flat import ints
+from fitzroy.hw_models.numerics import dequantize
 
 
 class TfliteFrontend(Frontend):
@@ -42,7 +46,8 @@ class TfliteFrontend(Frontend):
 def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> Graph:
     """The graph of one subgraph of a model.
 
-    Variable tensors, which hold state between runs, are taken at their initial value, zero.
+    Variables, which hold state between runs, are taken at their initial value; a remark of the
+    graph says so where operators change them.
 
     Args:
         model: a model as `tflite.read_model` gives it.
@@ -57,12 +62,21 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
     subgraphs = model.subgraphs or []
     if not 0 <= subgraph < len(subgraphs):
         raise FormatError(f"subgraph {subgraph} of {len(subgraphs)}", path=path, table="Model")
-    return _Importer(model, path, subgraph).graph()
+    graph = _Importer(model, path, subgraph).graph()
+    graph.remarks += [
+        Diagnostic(Severity.WARNING, "stale-metadata", path or graph.name, f"metadata: {text}")
+        for text in tflite.stale_metadata(model)
+    ]
+    return graph
 
 
 class _Importer:
-    def __init__(self, model: tflite.Model, path: str, index: int) -> None:
+    def __init__(
+        self, model: tflite.Model, path: str, index: int, callers: tuple[int, ...] = ()
+    ) -> None:
         self.model, self.path, self.index = model, path, index
+        self.callers = (*callers, index)
+        self.variables = Variables()
         assert model.subgraphs is not None
         self.subgraph = model.subgraphs[index]
         self.tensors = self.subgraph.tensors or []
@@ -70,6 +84,8 @@ class _Importer:
         self.result = Graph(name)
         self.names: dict[int, str] = {}
         self.rejects: list[Diagnostic] = []
+        self.inlined = False
+        self.open: set[str] = set()
 
     def graph(self) -> Graph:
         graph = self.result
@@ -85,7 +101,7 @@ class _Importer:
             name = self.name(index)
             graph.add_input(name, self.type(index))
         for index, tensor in enumerate(self.tensors):
-            if index in self.names:
+            if index in self.names or tensor.type == tflite.TensorType.RESOURCE:
                 continue
             data = None if index in produced else self.constant(index, tensor)
             if index in produced or data is not None:
@@ -102,6 +118,15 @@ class _Importer:
             if index not in self.names:
                 raise self.malformed(index, "is an output that nothing produces")
             graph.outputs.append(self.names[index])
+        if self.variables.changed:
+            names = ", ".join(sorted(name for _, name in self.variables.changed))
+            what = f"every inference begins with the first values of the variables {names}"
+            hint = "what an inference assigns to them does not last until the next"
+            remark = Diagnostic(Severity.WARNING, "initial-state", self.path, what, hint=hint)
+            graph.remarks.append(remark)
+        if len(self.callers) == 1 and (self.variables.handles or self.inlined):
+            # Values that a variable or a branch gave another name have no source of their own.
+            graph.prune()
         try:
             graph.nodes()
         except InternalError:
@@ -117,6 +142,8 @@ class _Importer:
     def name(self, index: int) -> str:
         stem = self.tensors[index].name or f"tensor{index}"
         self.names[index] = self.result.fresh(stem)
+        if -1 in ints(self.tensors[index].shape_signature):
+            self.open.add(self.names[index])
         return self.names[index]
 
     def type(self, index: int) -> TensorType:
@@ -143,14 +170,102 @@ class _Importer:
         name = "unknown"
         try:
             name = tflite.operator_name(self.model, operator)
-            self.node(number, operator, name)
+            if name in STRUCTURAL:
+                STRUCTURAL[name](self, operator)
+            else:
+                self.node(number, operator, name)
         except (TypeRuleError, UnsupportedError) as error:
-            hint = "" if isinstance(error, TypeRuleError) else error.hint
+            hint = self.hint(operator) if isinstance(error, TypeRuleError) else error.hint
             what = str(error) if isinstance(error, TypeRuleError) else error.what
             where = f"operator {number} ({name}, {self.label(operator)})"
             self.rejects.append(
                 Diagnostic(Severity.ERROR, "tflite-operator", where, what, hint=hint)
             )
+
+    def hint(self, operator: tflite.Operator) -> str:
+        """What to do about an operator whose types do not fit."""
+        for index in (*ints(operator.inputs), *ints(operator.outputs)):
+            tensor = self.tensors[index] if index >= 0 else tflite.Tensor()
+            if tensor.type == tflite.TensorType.INT16 and tensor.quantization is not None:
+                return WIDE_ACTIVATIONS
+        return ""
+
+    # --- variables and subgraphs -----------------------------------------------------------------
+
+    def operands(self, operator: tflite.Operator, count: int, results: int) -> tuple[int, ...]:
+        """Tensors that an operator reads and writes, as many as it has to have."""
+        inputs, outputs = ints(operator.inputs), ints(operator.outputs)
+        if (len(inputs), len(outputs)) != (count, results) or min((*inputs, *outputs)) < 0:
+            raise TypeRuleError(f"{len(inputs)} operands and {len(outputs)} results")
+        return (*inputs, *outputs)
+
+    def var_handle(self, operator: tflite.Operator) -> None:
+        (handle,) = self.operands(operator, 0, 1)
+        options = operator.builtin_options
+        if not isinstance(options, tflite.VarHandleOptions):
+            raise TypeRuleError("the operator has no options")
+        key = (options.container or "", options.shared_name or "")
+        self.variables.handles[handle] = key
+
+    def read_variable(self, operator: tflite.Operator) -> None:
+        handle, result = self.operands(operator, 1, 1)
+        key = self.variables.of(handle)
+        held = self.variables.value(key)
+        same_type(key[1], self.result.type(held), self.type(result))
+        self.names[result] = held
+
+    def assign_variable(self, operator: tflite.Operator) -> None:
+        inputs = ints(operator.inputs)
+        if len(inputs) != 2 or inputs[1] not in self.names:
+            raise TypeRuleError("no handle and no value to assign")
+        key = self.variables.of(inputs[0])
+        self.variables.held[key] = self.names[inputs[1]]
+        self.variables.changed.add(key)
+
+    def call_once(self, operator: tflite.Operator) -> None:
+        options = operator.builtin_options
+        if not isinstance(options, tflite.CallOnceOptions):
+            raise TypeRuleError("the operator has no options")
+        inner = self.inner(options.init_subgraph_index)
+        graph = inner.graph()
+        if graph.inputs:
+            raise TypeRuleError("the subgraph that runs once has inputs")
+        for key, name in inner.variables.held.items():
+            (data,) = evaluate(graph.cut([name]), {}).values()
+            quantization = graph.type(name).quantization
+            self.variables.held[key] = self.result.add_constant(key[1], data, quantization)
+
+    def inner(self, index: int) -> _Importer:
+        """What imports a subgraph that an operator calls.
+
+        Raises:
+            TypeRuleError: it is being imported already.
+        """
+        if index in self.callers:
+            raise TypeRuleError(f"subgraph {index} calls itself")
+        return _Importer(self.model, self.path, index, self.callers)
+
+    def if_(self, operator: tflite.Operator) -> None:
+        """Put the branch that a constant condition takes into the graph."""
+        options, inputs = operator.builtin_options, ints(operator.inputs)
+        if not isinstance(options, tflite.IfOptions) or not inputs:
+            raise TypeRuleError("the operator has no options, or no condition")
+        condition = self.result.value(self.names[inputs[0]]).data
+        if condition is None or condition.size != 1:
+            raise TypeRuleError("the condition is computed at run time; it must be a constant")
+        taken = options.then_subgraph_index if condition.item() else options.else_subgraph_index
+        graph = self.inner(taken).graph()
+        given = [self.names[index] for index in inputs[1:]]
+        results = ints(operator.outputs)
+        if (len(given), len(results)) != (len(graph.inputs), len(graph.outputs)):
+            raise TypeRuleError(f"subgraph {taken} has other inputs or outputs")
+        for name, source in zip(graph.inputs, given, strict=True):
+            same_type(name, self.result.type(source), graph.type(name))
+        names = spliced(self.result, graph, given)
+        self.names.update(zip(results, names, strict=True))
+        self.inlined = True
+
+    # --- operators -------------------------------------------------------------------------------
 
     def label(self, operator: tflite.Operator) -> str:
         outputs = ints(operator.outputs)
@@ -173,27 +288,34 @@ class _Importer:
             options = operator.builtin_options2
         known = TFLITE.get(name)
         if tflite.builtin_code(code) is tflite.BuiltinOperator.CUSTOM:
+            # Files leave the types of custom operators' results open.
+            self.open.update(outputs)
             raw = operator.custom_options
             options, known = b"" if raw is None else raw.tobytes(), CUSTOM.get(name)
+            if known is None and name in ALIASES:
+                known = ALIASES[name][0]
             node = replace(node, attributes=CustomAttributes(name, options, code.version))
         elif known is None:
             raise UnsupportedError(
                 f"no operator for {name}",
                 hint="supported operators are listed in docs/operators.md",
             )
-        inner = None
+        final = None
         if known is not None:
-            node, inner = self.known(known, name, options, node)
-        if inner is None:
+            node, final = self.known(known, name, options, node)
+        if final is None:
             self.insert(node)
             return
         (result,) = node.outputs
         type = self.result.type(result)
-        part = Value(self.result.fresh(f"{result}/{node.op}"), type.with_shape(inner))
+        (found,) = OPS[node.op].infer(Call.of(self.result, node))
+        part = Value(self.result.fresh(f"{result}/{node.op}"), type.with_shape(found.shape))
         self.result.add_value(part)
         self.insert(replace(node, name=part.name, outputs=(part.name,)))
-        shape = ReshapeAttributes(type.shape)
-        self.insert(Node(node.name, "reshape", (part.name,), (result,), shape, node.origin))
+        reshape = Node(node.name, "reshape", (part.name,), (result,), ReshapeAttributes(final))
+        reshape = replace(reshape, origin=node.origin)
+        self.settle(reshape)
+        self.insert(reshape)
 
     def insert(self, node: Node) -> None:
         """Add a node, or its results if shapes or constants say what they are.
@@ -204,7 +326,11 @@ class _Importer:
         graph = self.result
         # Checked before it becomes part of the graph, so that one bad operator is one diagnostic.
         check(graph, node)
-        found = known_results(graph, node)
+        try:
+            found = known_results(graph, node)
+        except UsageError as error:
+            # Constants that the operator does not take, such as a divisor of zero.
+            raise TypeRuleError(error.what) from None
         if found is None:
             graph.add_node(node)
             return
@@ -214,15 +340,16 @@ class _Importer:
     def known(
         self, known: Operator, name: str, options: Any, node: Node
     ) -> tuple[Node, tuple[int, ...] | None]:
-        """A node of a declared operator, and the shape of its result if it is not the file's."""
+        """A node of a declared operator, and the shape that its result is to have, if another."""
         call = Call.of(self.result, replace(node, op=known.name))
         try:
-            imported = known.from_tflite(name, options, call)
-        except (AttributeError, IndexError, ValueError) as error:
+            read = ALIASES[name][1] if name in ALIASES else partial(known.from_tflite, name)
+            imported = read(options, call)
+        except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:
             # Options of another operator's type, or parameters of the wrong length.
             raise TypeRuleError(f"options or parameters do not fit {name}: {error}") from None
         operands = tuple(
-            self.reshaped(node, item, imported.reshaped.get(index))
+            self.reshaped(node, self.real(name, node, item), imported.reshaped.get(index))
             for index, item in enumerate(node.inputs)
         )
         if imported.operands is not None:
@@ -232,9 +359,22 @@ class _Importer:
         while operands and operands[-1] is None:
             operands = operands[:-1]
         node = replace(node, op=known.name, inputs=operands, attributes=imported.attributes)
-        if known.custom:
-            self.settle(known, node)
-        return node, imported.inner
+        if imported.reshape is None:
+            self.settle(node)
+        return node, imported.reshape
+
+    def real(self, builtin: str, node: Node, name: str | None) -> str | None:
+        """An operand; quantized weights of an operator on real numbers as those real numbers."""
+        if name is None or builtin not in HYBRID:
+            return name
+        value, result = self.result.value(name), self.result.type(node.outputs[0])
+        quantization = value.type.quantization
+        if quantization is None or value.data is None or result.dtype is not DType.FLOAT32:
+            return name
+        where = f"weights {name!r} as float32"
+        budget.demand(4 * value.type.size, where, where=self.path)
+        data = dequantize(value.data, quantization)
+        return self.result.add_constant(f"{name}/real", data)
 
     def reshaped(self, node: Node, name: str | None, shape: tuple[int, ...] | None) -> str | None:
         """An operand, with another shape if there is one."""
@@ -248,12 +388,70 @@ class _Importer:
         attributes = ReshapeAttributes(shape)
         return self.result.emit("reshape", [name], type, attributes, stem=stem, origin=node.origin)
 
-    def settle(self, known: Operator, node: Node) -> None:
-        """Give results the types that only the operator knows; files leave them open."""
+    def settle(self, node: Node) -> None:
+        """Give results the types that only the operator knows, where the file leaves them open."""
         call = Call.of(self.result, node)
-        for value, found in zip(call.outputs, known.infer(call), strict=False):
-            type = TensorType(found.shape, found.dtype or value.type.dtype)
+        if self.open.isdisjoint(node.outputs):
+            return
+        for value, found in zip(call.outputs, OPS[node.op].infer(call), strict=False):
+            type = value.type.with_shape(found.shape)
+            if found.dtype is not None and found.dtype is not type.dtype:
+                type = TensorType(found.shape, found.dtype)
             self.result.set_value(Value(value.name, type))
+
+
+HYBRID = frozenset(
+    {
+        "BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "EMBEDDING_LOOKUP", "FULLY_CONNECTED",
+        "TRANSPOSE_CONV", "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    }
+)  # fmt: skip
+"""Operators that may have quantized weights with real activations.
+
+LiteRT rounds the activations to 8 bits in every inference, by the range of each row, and computes
+with integers. Here the weights are what they stand for, and activations stay as they are.
+"""
+
+STRUCTURAL: dict[str, Callable[[_Importer, tflite.Operator], None]] = {
+    "ASSIGN_VARIABLE": _Importer.assign_variable,
+    "CALL_ONCE": _Importer.call_once,
+    "IF": _Importer.if_,
+    "READ_VARIABLE": _Importer.read_variable,
+    "VAR_HANDLE": _Importer.var_handle,
+}
+"""Builtin operators that say how a graph is made, and that it does not have itself."""
+
+
+def is_faithful(model: tflite.Model, graph: Graph) -> bool:
+    """Whether every node of a graph is an operator of the model's main subgraph, and no other is.
+
+    Variables, branches and slices that drop dimensions become other nodes.
+    """
+    assert model.subgraphs is not None
+    operators = model.subgraphs[0].operators or []
+    origins = [node.origin.index for node in graph.nodes() if node.origin is not None]
+    names = {tflite.operator_name(model, operator) for operator in operators}
+    return len(set(origins)) == len(origins) and names.isdisjoint(STRUCTURAL)
+
+
+def spliced(graph: Graph, inner: Graph, inputs: Sequence[str]) -> list[str]:
+    """Put a graph into another one; returns what its outputs are there.
+
+    Args:
+        graph: where it goes.
+        inner: what goes there; names get a prefix where they are taken.
+        inputs: values of `graph` for the inputs.
+    """
+    names = dict(zip(inner.inputs, inputs, strict=True))
+    for value in inner.values.values():
+        if value.name not in names:
+            names[value.name] = graph.fresh(value.name)
+            graph.add_value(replace(value, name=names[value.name]))
+    for node in inner.nodes():
+        read = tuple(None if name is None else names[name] for name in node.inputs)
+        made = tuple(names[name] for name in node.outputs)
+        graph.add_node(replace(node, name=made[0], inputs=read, outputs=made))
+    return [names[name] for name in inner.outputs]
 
 
 # --- export --------------------------------------------------------------------------------------

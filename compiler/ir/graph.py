@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 import networkx as nx
 
+from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import InternalError, UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 
@@ -93,12 +94,18 @@ class Graph:
 
     Args:
         name: name of the model or method.
+
+    Attributes:
+        inputs: names of the values that come in.
+        outputs: names of the values that go out.
+        remarks: what the user should know of the model that it was made of.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.inputs: list[str] = []
         self.outputs: list[str] = []
+        self.remarks: list[Diagnostic] = []
         self._values: dict[str, Value] = {}
         self._producer: dict[str, str] = {}
         self._readers: dict[str, set[str]] = {}
@@ -361,6 +368,7 @@ class Graph:
         """An independent copy; values and nodes are shared because they never change."""
         other = Graph(self.name)
         other.inputs, other.outputs = list(self.inputs), list(self.outputs)
+        other.remarks = list(self.remarks)
         other._values = dict(self._values)
         for node in self.nodes():
             other.add_node(node)

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from fitzroy.base.errors import FormatError, InternalError
-from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir.graph import NO_ATTRIBUTES, Attributes, Graph, Node, Origin, Value
 
 _MOST_DEPTH = 8
@@ -46,7 +46,7 @@ def print_graph(graph: Graph, *, data: bool = True) -> str:
 
     Args:
         graph: what to print.
-        data: whether to append the elements of constants; without, the text is for reading only.
+        data: whether to append the elements of constants.
     """
     lines = [f"graph {json.dumps(graph.name)} {{"]
     lines += [f"  input {_value(graph.value(name))}" for name in graph.inputs]
@@ -153,9 +153,12 @@ class _Token:
 
 
 class _Parser:
-    def __init__(self, text: str, attributes: Callable[[str], type[Attributes]], path: str) -> None:
+    def __init__(
+        self, text: str, attributes: Callable[[str], type[Attributes]], path: str, fill: Fill | None
+    ) -> None:
         self.path = path
         self.attributes = attributes
+        self.fill = fill
         self.tokens = list(self.scan(text))
         self.at = 0
         self.end = len(text)
@@ -378,8 +381,10 @@ class _Parser:
                 array = np.frombuffer(raw, type.dtype.numpy.newbyteorder("<")).reshape(type.shape)
                 array = array.astype(type.dtype.numpy, copy=False)
                 graph.add_value(Value(name, type, array))
-        if constants:
-            raise self.fail(f"no data for constant {next(iter(constants))!r}")
+        for name, type in constants.items():
+            if self.fill is None:
+                raise self.fail(f"no data for constant {name!r}")
+            graph.add_value(Value(name, type, self.fill(name, type)))
 
 
 def _coerce(value: object, hint: Any) -> object:
@@ -428,8 +433,16 @@ def _as(value: object, choice: Any) -> object:
     return value if type(value) is choice else None
 
 
+Fill = Callable[[str, TensorType], Array]
+"""Gives the elements of a constant by its name and type."""
+
+
 def parse_graph(
-    text: str, attributes: Callable[[str], type[Attributes]], *, path: str = ""
+    text: str,
+    attributes: Callable[[str], type[Attributes]],
+    *,
+    path: str = "",
+    fill: Fill | None = None,
 ) -> Graph:
     """A graph from its text form.
 
@@ -437,11 +450,12 @@ def parse_graph(
         text: what `print_graph` wrote.
         attributes: gives the attribute class of an operator; raises KeyError for unknown ones.
         path: name of the file, for errors.
+        fill: gives constants that the text has no elements of; None if it must have them.
 
     Raises:
         FormatError: where and why the text is not a graph.
     """
-    parser = _Parser(text, attributes, path)
+    parser = _Parser(text, attributes, path, fill)
     try:
         return parser.graph()
     except (ValueError, InternalError) as error:

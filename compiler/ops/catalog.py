@@ -9,6 +9,7 @@ from fitzroy.compiler.ops import (
     detection,
     elementwise,
     indexing,
+    making,
     matmul,
     normalization,
     pooling,
@@ -17,6 +18,9 @@ from fitzroy.compiler.ops import (
     reduction,
     resize,
     shape,
+    spectral,
+    suppression,
+    unpooling,
 )
 from fitzroy.compiler.ops.definition import CUSTOM, OPS, TFLITE, attributes_of
 
@@ -33,6 +37,7 @@ __all__ = [
     "detection",
     "elementwise",
     "indexing",
+    "making",
     "matmul",
     "normalization",
     "pooling",
@@ -41,4 +46,7 @@ __all__ = [
     "reduction",
     "resize",
     "shape",
+    "spectral",
+    "suppression",
+    "unpooling",
 ]

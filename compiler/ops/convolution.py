@@ -322,7 +322,8 @@ class TransposeConv(Operator):
                 )  # fmt: skip
                 shape = np.array(call.result.type.shape, np.int32)
                 rest = (2,) if call.optional(2) is not None else ()
-                return Exported("TRANSPOSE_CONV", table, (shape, 1, 0, *rest))
+                version = 3 if rest else None
+                return Exported("TRANSPOSE_CONV", table, (shape, 1, 0, *rest), version)
         raise TypeRuleError(f"padding {a.padding} is neither SAME nor VALID")
 
 

@@ -23,6 +23,12 @@ Arrays = Sequence[Array | None]
 
 A = TypeVar("A", bound=Attributes)
 
+WIDE_ACTIVATIONS = (
+    "activations of 16 bits (the converter's 16x8 mode) run on no target here: convert the model"
+    " with int8 activations, or convert it as float and quantize it with fitzroy quantize"
+)
+"""What to do about a model that computes with quantized int16 activations."""
+
 
 class TypeRuleError(Exception):
     """Operand types or attributes that the operator does not admit; the text says which."""
@@ -105,8 +111,14 @@ class Call:
         return self.outputs[0]
 
     def constant(self, index: int) -> tuple[int, ...] | None:
-        """Elements of an integer operand that is known at compile time, flattened; else None."""
+        """Elements of an integer operand that is known at compile time, flattened; else None.
+
+        Raises:
+            TypeRuleError: it is constant, but no integers.
+        """
         value = self.operand(index)
+        if value.data is not None and value.data.dtype.kind not in "biu":
+            raise TypeRuleError(f"operand {index} is {value.type.dtype.value}, not integers")
         return None if value.data is None else tuple(int(x) for x in value.data.reshape(-1))
 
 
@@ -119,13 +131,13 @@ class Imported:
         operands: which of TFLite's operands the node keeps, in the operator's order; None keeps
             all. The others, such as a shape, have become attributes.
         reshaped: operands of TFLite that get another shape first, by index.
-        inner: shape of the node's result, if a reshape has to make the file's of it.
+        reshape: shape that a reshape has to give the node's result, if the operator's is another.
     """
 
     attributes: Attributes
     operands: tuple[int, ...] | None = None
     reshaped: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    inner: tuple[int, ...] | None = None
+    reshape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,9 +67,16 @@ def real(type: TensorType) -> None:
 
 
 class Unary(Operator):
-    """Base of functions of one real number."""
+    """Base of functions of one real number.
+
+    Class attributes:
+        keeps_type: whether TFLite's kernel gives the operand's type, whatever the file says.
+        smooth: whether small changes of the number make small ones of the result.
+    """
 
     elementwise = True
+    keeps_type: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
 
     def parameters(self, call: Call) -> dict[str, float]:
         """Parameters of the function, by the names of `numerics.unary`."""
@@ -80,6 +87,14 @@ class Unary(Operator):
         real(call.result.type)
         both = call.type().is_quantized and call.result.type.is_quantized
         return [Expected(call.type().shape, None if both else call.type().dtype)]
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        before, after = call.type().dtype, call.result.type.dtype
+        demand(
+            before is after or not self.keeps_type,
+            f"the operand is {before.value} and the result {after.value}",
+        )
+        return Imported(self.attributes())
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
@@ -103,6 +118,7 @@ class Ceil(Unary):
 
     name = "ceil"
     tflite = ("CEIL",)
+    smooth = False
 
 
 @define
@@ -111,6 +127,7 @@ class Floor(Unary):
 
     name = "floor"
     tflite = ("FLOOR",)
+    smooth = False
 
 
 @define
@@ -118,6 +135,7 @@ class Negate(Unary):
     """Negation."""
 
     name = "negate"
+    keeps_type = True
     tflite = ("NEG",)
 
 
@@ -150,6 +168,7 @@ class Exp(Unary):
     """Exponential function."""
 
     name = "exp"
+    keeps_type = True
     tflite = ("EXP",)
 
 
@@ -439,6 +458,9 @@ class Cast(Operator):
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         (x,) = arrays
         assert x is not None
+        # The imaginary part is left out where the result has none.
+        if x.dtype.kind == "c" and call.result.type.dtype is not DType.COMPLEX64:
+            x = x.real
         return [x.astype(call.result.type.dtype.numpy)]
 
     def to_tflite(self, call: Call) -> Exported:
@@ -486,7 +508,8 @@ class Binary(Operator):
     options: ClassVar[str | None] = None
 
     def infer(self, call: Call) -> Sequence[Expected]:
-        demand(call.type(0).dtype is not DType.BOOL, "operands are booleans")
+        for none in (DType.BOOL, DType.COMPLEX64):
+            demand(call.type(0).dtype is not none, f"operands are {none.value}")
         if self.kernel not in _PLAIN:
             real(call.type(0))
         demand(
@@ -525,6 +548,8 @@ class Binary(Operator):
                 )
             ]
         types = (call.type(0), call.type(1), result)
+        if self.kernel == "prelu" and arithmetic is Arithmetic.TFLITE and result.is_quantized:
+            return [tflite_kernels.prelu(a, b, *types)]
         if self.attributes is Attributes:
             return [getattr(numerics, self.kernel)(a, b, *types)]
         low, high = self.bounds(call)

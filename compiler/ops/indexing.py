@@ -19,6 +19,7 @@ from fitzroy.compiler.ops.definition import (
     Exported,
     Imported,
     Operator,
+    TypeRuleError,
     define,
     demand,
 )
@@ -55,6 +56,20 @@ def within(call: Call, indices: Array, shape: Shape) -> None:
         raise UsageError(f"the index {first} of shape {list(shape)}", where=call.node.name)
 
 
+def known_within(call: Call, operand: int, shape: Shape) -> None:
+    """Refuse constant indices outside of a shape; those of run time are judged then.
+
+    Raises:
+        TypeRuleError: naming the first of them.
+    """
+    data = call.operand(operand).data
+    if data is not None:
+        try:
+            within(call, data, shape)
+        except UsageError as error:
+            raise TypeRuleError(error.what) from None
+
+
 @define
 class GatherNd(Operator):
     """Parts of the first operand, each named by a row of leading indices."""
@@ -70,6 +85,7 @@ class GatherNd(Operator):
         demand(indices.rank >= 1, "indices are a scalar")
         count = indices.shape[-1]
         demand(count <= x.rank, f"{count} indices of {x.rank} dimensions")
+        known_within(call, 1, x.shape)
         return [Expected((*indices.shape[:-1], *x.shape[count:]), x.dtype)]
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
@@ -107,6 +123,7 @@ class ScatterNd(Operator):
         demand(
             updates.shape == wanted, f"updates of shape {list(updates.shape)}, not {list(wanted)}"
         )
+        known_within(call, 0, shape)
         return [Expected(shape, updates.dtype)]
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:

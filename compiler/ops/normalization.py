@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
     Arrays,
@@ -99,6 +99,63 @@ class LogSoftmax(Normalization):
 
     def to_tflite(self, call: Call) -> Exported:
         return Exported("LOG_SOFTMAX", tflite.LogSoftmaxOptions())
+
+
+@dataclass(frozen=True)
+class ResponseAttributes(Attributes):
+    """Attributes of local response normalization.
+
+    Attributes:
+        radius: channels to either side that count.
+        bias: added to the weighted sum of squares.
+        alpha: weight of the squares.
+        beta: exponent of the divisor.
+    """
+
+    radius: int = 5
+    bias: float = 1.0
+    alpha: float = 1.0
+    beta: float = 0.5
+
+
+@define
+class LocalResponseNormalization(Operator):
+    """Each element divided by a power of the sum of squares over the channels around it."""
+
+    name = "local_response_normalization"
+    attributes = ResponseAttributes
+    tflite = ("LOCAL_RESPONSE_NORMALIZATION",)
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        type = call.type()
+        demand(type.dtype is DType.FLOAT32 and type.rank >= 1, f"the operand is {type}")
+        demand(call.attributes(ResponseAttributes).radius >= 0, "a negative radius")
+        return [Expected(type.shape, type.dtype)]
+
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        a = call.attributes(ResponseAttributes)
+        channels = x.shape[-1]
+        ends = np.cumsum(np.square(x, dtype=np.float64), axis=-1)
+        sums = np.concatenate([np.zeros((*x.shape[:-1], 1)), ends], axis=-1)
+        places = np.arange(channels)
+        first = np.maximum(places - a.radius, 0)
+        last = np.minimum(places + a.radius + 1, channels)
+        total = (sums[..., last] - sums[..., first]).astype(np.float32)
+        divisor = np.float32(a.bias) + np.float32(a.alpha) * total
+        return [np.asarray(x * np.power(divisor, -np.float32(a.beta)), np.float32)]
+
+    def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
+        o = options
+        return Imported(ResponseAttributes(o.radius, o.bias, o.alpha, o.beta))
+
+    def to_tflite(self, call: Call) -> Exported:
+        a = call.attributes(ResponseAttributes)
+        table = tflite.LocalResponseNormalizationOptions(
+            radius=a.radius, bias=a.bias, alpha=a.alpha, beta=a.beta
+        )
+        return Exported("LOCAL_RESPONSE_NORMALIZATION", table)
 
 
 @define

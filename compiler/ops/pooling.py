@@ -18,6 +18,7 @@ from fitzroy.compiler.ops.definition import (
     Imported,
     Operator,
     define,
+    demand,
 )
 from fitzroy.compiler.ops.elementwise import real, reals, requantized, stored
 from fitzroy.compiler.ops.tflite_options import (
@@ -167,6 +168,28 @@ class MaxPool2D(Pool):
             low=low, high=high,
         )  # fmt: skip
         return [requantized(pooled, call.type(), call.result.type)]
+
+
+@define
+class L2Pool2D(Pool):
+    """Root of the mean of the squares in each window; padding does not count."""
+
+    name = "l2_pool_2d"
+    tflite = ("L2_POOL_2D",)
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        demand(call.type().dtype is DType.FLOAT32, f"the operand is {call.type()}, not float32")
+        return super().infer(call)
+
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
+        (x,) = arrays
+        assert x is not None
+        a = self.pool(call)
+        low, high = a.activation.bounds
+        mean = numerics.average_pool(
+            np.square(x), kernel=a.kernel, stride=a.stride, padding=self.edges(call)
+        )
+        return [np.clip(np.sqrt(mean), np.float32(low), np.float32(high))]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from fitzroy.compiler.ops.definition import (
 )
 from fitzroy.compiler.ops.elementwise import real, reals, requantized, stored
 from fitzroy.compiler.ops.shape import normalized_axis, static
-from fitzroy.compiler.ops.tflite_options import tensor_code
+from fitzroy.compiler.ops.tflite_options import output_type, tensor_code
 from fitzroy.formats import tflite
 from fitzroy.hw_models import numerics
 from fitzroy.hw_models.numerics import Arithmetic
@@ -215,7 +215,8 @@ class ArgExtremum(Operator):
     def infer(self, call: Call) -> Sequence[Expected]:
         axis, shape = self._axis(call), call.type().shape
         demand(0 <= axis < len(shape), f"axis {axis} of {len(shape)} dimensions")
-        demand(call.result.type.dtype.is_integer, "positions are integers")
+        stated = call.result.type.dtype
+        demand(stated in (DType.INT32, DType.INT64), f"positions are {stated.value}")
         demand(call.type().size > 0, "an empty operand has no extremum")
         return [Expected((*shape[:axis], *shape[axis + 1 :]))]
 
@@ -227,6 +228,7 @@ class ArgExtremum(Operator):
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         axis = normalized_axis(static(call, 1, "axis")[0], call.type().rank)
+        output_type(options.output_type, call)
         return Imported(ArgAttributes(axis), (0,))
 
     def to_tflite(self, call: Call) -> Exported:

@@ -74,6 +74,7 @@ class Copy(Mover):
     """The same elements in a tensor of their own."""
 
     name = "copy"
+    tflite = ("DENSIFY",)
 
     def infer(self, call: Call) -> Sequence[Expected]:
         return [Expected(call.type().shape, call.type().dtype)]
@@ -116,12 +117,32 @@ class Reshape(Mover):
         return x.reshape(self._shape(call))
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
-        # The result's shape is static in every model that can be compiled.
-        return Imported(ReshapeAttributes(call.result.type.shape), (0,))
+        stated, own = call.result.type.shape, call.type()
+        if math.prod(stated) == own.size:
+            return Imported(ReshapeAttributes(stated), (0,))
+        # The file leaves the shape open; parameters say what it is.
+        return Imported(ReshapeAttributes(_parameters_shape(builtin, options, call)), (0,))
 
     def to_tflite(self, call: Call) -> Exported:
         shape = np.array(self._shape(call), np.int32)
         return Exported("RESHAPE", tflite.ReshapeOptions(new_shape=shape), (0, shape))
+
+
+def _parameters_shape(builtin: str, options: Any, call: Call) -> Shape:
+    """The shape that parameters of RESHAPE, SQUEEZE and EXPAND_DIMS say."""
+    own = call.type().shape
+    if builtin == "SQUEEZE":
+        given = () if options is None or options.squeeze_dims is None else options.squeeze_dims
+        axes = {normalized_axis(int(axis), len(own)) for axis in given}
+        chosen = axes or {axis for axis, extent in enumerate(own) if extent == 1}
+        return tuple(extent for axis, extent in enumerate(own) if axis not in chosen)
+    if builtin == "EXPAND_DIMS":
+        axis = normalized_axis(static(call, 1, "axis")[0], len(own) + 1)
+        return (*own[:axis], 1, *own[axis:])
+    shape = static(call, 1, "shape")
+    rest = math.prod(extent for extent in shape if extent != -1)
+    filled = call.type().size // rest if rest else 0
+    return tuple(filled if extent == -1 else extent for extent in shape)
 
 
 @dataclass(frozen=True)
@@ -401,8 +422,8 @@ def _strided(shape: Shape, specification: Sequence[Shape], options: Any) -> Impo
                 result.append(row[1])
     whole(len(shape) - len(rows))
     first, count, step = zip(*rows, strict=True) if rows else ((), (), ())
-    inner = None if tuple(result) == count else count
-    return Imported(StridedSliceAttributes(first, count, step), (0,), inner=inner)
+    reshape = None if tuple(result) == count else tuple(result)
+    return Imported(StridedSliceAttributes(first, count, step), (0,), reshape=reshape)
 
 
 def _resolve(extent: int, bit: int, specification: Shape, options: Any) -> Shape:
@@ -466,8 +487,13 @@ class Split(Operator):
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         data, where = (1, 0) if builtin == "SPLIT" else (0, 2)
         axis = normalized_axis(static(call, where, "axis")[0], call.type(data).rank)
-        sizes = tuple(out.type.shape[axis] for out in call.outputs)
-        return Imported(SplitAttributes(axis, sizes), (data,))
+        extent, count = call.type(data).shape[axis], len(call.outputs)
+        if builtin == "SPLIT":
+            return Imported(SplitAttributes(axis, (extent // count,) * count), (data,))
+        sizes = static(call, 1, "extents of the parts")
+        rest = extent - sum(size for size in sizes if size != -1)
+        filled = tuple(rest if size == -1 else size for size in sizes)
+        return Imported(SplitAttributes(axis, filled), (data,))
 
     def to_tflite(self, call: Call) -> Exported:
         a = self._split(call)

@@ -84,6 +84,18 @@ def tensor_code(dtype: DType) -> int:
     return next(int(code) for code, known in tflite.DTYPES.items() if known is dtype)
 
 
+def output_type(code: int, call: Call) -> None:
+    """Demand that options name the type of the result, which the kernel gives in any case.
+
+    Raises:
+        TypeRuleError: they name another integer type.
+    """
+    stated = call.result.type.dtype
+    named = tflite.DTYPES.get(code, stated)  # type: ignore[call-overload]
+    if named.is_integer and named is not stated:
+        raise TypeRuleError(f"the result is {stated.value}, and {named.value} by the options")
+
+
 def scheme_code(padding: Padding, image: Pair, kernel: Pair, stride: Pair, dilation: Pair) -> int:
     """TFLite's number of the scheme that gives these amounts.
 

@@ -41,6 +41,7 @@ PASSES = Registry(
         "fold-padding": "fitzroy.compiler.passes.canonicalize:FoldPadding",
         "fold-scales": "fitzroy.compiler.passes.fold_scales:FoldScales",
         "fuse-activations": "fitzroy.compiler.passes.canonicalize:FuseActivations",
+        "fuse-quantized": "fitzroy.compiler.passes.fuse_quantized:FuseQuantized",
         "legalize-uint8": "fitzroy.compiler.passes.uint8:LegalizeUint8",
         "legalize-xnnpack": "fitzroy.compiler.targets.xnnpack.legalize:LegalizeXnnpack",
         "simplify": "fitzroy.compiler.passes.canonicalize:Simplify",

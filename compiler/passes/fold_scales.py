@@ -30,12 +30,15 @@ class FoldScales(Pass):
             source = _filtering(graph, node)
             if source is None:
                 continue
-            change = _change(graph, node, source)
+            with np.errstate(all="ignore"):
+                change = _change(graph, node, source)
             if change is None:
                 continue
             graph.remove(node.name)
             moved = graph.retarget(source.outputs[0], node.outputs[0])
-            _rewrite(graph, moved, change)
+            # Infinities and NaN in filters are values.
+            with np.errstate(all="ignore"):
+                _rewrite(graph, moved, change)
         graph.prune()
         return graph
 

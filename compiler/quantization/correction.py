@@ -24,7 +24,7 @@ from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.quantization.fitting import fitted
 from fitzroy.compiler.quantization.parameters import Parameters
 from fitzroy.compiler.quantization.rules import is_real, touches_reals
-from fitzroy.compiler.quantization.scheme import Scheme
+from fitzroy.compiler.quantization.scheme import Scheme, extent
 from fitzroy.compiler.quantization.statistics import Floats, Sample, in_order
 from fitzroy.compiler.reference import evaluate_node
 from fitzroy.hw_models import numerics
@@ -147,7 +147,7 @@ class _Corrector:
         numbers = range(len(self.samples))
         wanted = [self.before_activation(bare, number) for number in numbers]
         given = self.parameters[node.name]
-        active = self.active(name)
+        active = extent(self.scheme.raw(name))
         source, kernel = (str(operand) for operand in node.inputs[:2])
         alone = len(self.graph.consumers(kernel)) == 1
         if self.fits_weights and alone and not self.graph.value(source).is_constant:
@@ -183,12 +183,6 @@ class _Corrector:
             call, [array, parameters.real_filter()], Arithmetic.XNNPACK
         )
         return found
-
-    def active(self, name: str) -> tuple[float, float]:
-        """The real numbers between which a result counts: others saturate."""
-        quantization = self.scheme.raw(name)
-        scale, zero = quantization.scale[0], quantization.zero_point[0]
-        return scale * (-128 - zero), scale * (127 - zero)
 
 
 def _rounded(array: Array, quantization: Quantization) -> Array:

@@ -56,12 +56,14 @@ class Quantized:
         graph: the quantized graph.
         source: the float32 graph that it stands for: constants folded, channels scaled.
         scheme: how activations are quantized.
+        parameters: filters and biases by the name of their node.
         floats: why nodes are left float32.
     """
 
     graph: Graph
     source: Graph
     scheme: Scheme
+    parameters: Mapping[str, Parameters]
     floats: tuple[Diagnostic, ...]
 
     def __repr__(self) -> str:
@@ -183,7 +185,7 @@ def quantize_model(
     borders = Borders(options.input_type, options.output_type)
     result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
     verify(result)
-    return Quantized(result, source, scheme, tuple(reasons))
+    return Quantized(result, source, scheme, parameters, tuple(reasons))
 
 
 def prepared(graph: Graph) -> Graph:

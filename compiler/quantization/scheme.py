@@ -174,7 +174,7 @@ class _Chooser:
         if len(fixed) == 1:
             (quantization,) = fixed
             # The fixed ranges of the specification end one step before 1.
-            scale, (smallest, largest) = quantization.scale[0], _extent(quantization)
+            scale, (smallest, largest) = quantization.scale[0], extent(quantization)
             if smallest - scale <= low and high <= largest + scale:
                 return quantization
         if self.symmetric.intersection(members):
@@ -187,7 +187,7 @@ def _width(extent: Range) -> float:
     return max(extent[1], 0.0) - min(extent[0], 0.0)
 
 
-def _extent(quantization: Quantization) -> Range:
+def extent(quantization: Quantization) -> Range:
     """The real numbers that the limits of int8 stand for."""
     scale, zero_point = quantization.scale[0], quantization.zero_point[0]
     return scale * (-128 - zero_point), scale * (127 - zero_point)

@@ -289,7 +289,10 @@ class _State:
                         path=self.model.file.path,
                         table="XNNTensorValue.external_id",
                     )
-                inputs[tensor.external_id] = self.load(args[tensor.external_id])
+                array = self.load(args[tensor.external_id])
+                # The backend's values have at least one dimension; a scalar goes in as a vector.
+                scalar = isinstance(array, np.ndarray) and array.ndim == 0
+                inputs[tensor.external_id] = array.reshape(1) if scalar else array
         outputs = execute_xnnpack(
             blob, inputs, named=self.model.file.named, path=self.model.file.path
         )
@@ -300,4 +303,6 @@ class _State:
                     path=self.model.file.path,
                     table="XNNTensorValue.external_id",
                 )
-            self.store(args[position], array)
+            result = self.value(args[position])
+            scalar = isinstance(result, et.Tensor) and result.shape == () and array.size == 1
+            self.store(args[position], array.reshape(()) if scalar else array)

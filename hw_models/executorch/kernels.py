@@ -456,6 +456,30 @@ def _var(
     return np.asarray(np.var(x, axis=_axes(dim, self.ndim), keepdims=keepdim, ddof=ddof))
 
 
+@define("aten::native_layer_norm.out", FLOATS, outputs=3)
+def _native_layer_norm(
+    input: Array,
+    normalized_shape: Sequence[int],
+    weight: Array | None,
+    bias: Array | None,
+    eps: Number,
+    out: Out,
+) -> Result:
+    count = len(normalized_shape)
+    if input.shape[input.ndim - count :] != tuple(normalized_shape):
+        raise SimulationError(f"shape {list(input.shape)} does not end in {normalized_shape}")
+    axes = tuple(range(input.ndim - count, input.ndim))
+    x = input.astype(np.float64)
+    mean = x.mean(axis=axes, keepdims=True)
+    factor = 1 / np.sqrt(x.var(axis=axes, keepdims=True) + eps)
+    result = (x - mean) * factor
+    if weight is not None:
+        result = result * weight
+    if bias is not None:
+        result = result + bias
+    return result, mean, factor
+
+
 @define("aten::cumsum.out", ALL)
 def _cumsum(self: Array, dim: int, dtype: int | None, out: Out) -> Result:
     return np.asarray(np.cumsum(self, axis=dim, dtype=out[0]))

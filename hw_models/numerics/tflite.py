@@ -78,6 +78,18 @@ def multiply(
     return _stored(result, out_type, low, high)
 
 
+def prelu(
+    x: Array, slope: Array, x_type: TensorType, slope_type: TensorType, out_type: TensorType
+) -> Array:
+    """Parametric leaky rectifier; the arguments are those of `add`."""
+    qx, qs, out = _parameters(x_type), _parameters(slope_type), _parameters(out_type)
+    centred = _centred(x, qx)
+    positive = _scaled(centred, qx.scale[0] / out.scale[0])
+    product = centred * _centred(slope, qs)
+    negative = _scaled(product, qx.scale[0] * qs.scale[0] / out.scale[0])
+    return _stored(np.where(centred >= 0, positive, negative), out_type)
+
+
 def requantize(x: Array, x_type: TensorType, out_type: TensorType) -> Array:
     """Change of quantization, or between int8 and uint8."""
     before, after = _parameters(x_type), _parameters(out_type)

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from fitzroy.base import budget
 from fitzroy.formats.bytecode_module import (
-    GLOBAL_BYTES,
     BytecodeModule,
     FunctionSignatureDef,
     ImportFunctionDef,
 )
-from fitzroy.hw_models.vm.interpreter import (
+from fitzroy.hw_models.vm.functions import (
     STEP_BUDGET,
     Body,
     Call,
+    Instance,
     NativeFunction,
     Target,
     Thread,
     Trace,
-    invoke_native,
     references,
 )
+from fitzroy.hw_models.vm.interpreter import invoke_native
 from fitzroy.hw_models.vm.objects import (
     BYTE_BUFFER,
     MUTABLE_BYTE_BUFFER,
-    ByteBuffer,
     Object,
     Value,
     clear,
@@ -35,11 +33,7 @@ from fitzroy.hw_models.vm.objects import (
     wrap,
 )
 from fitzroy.hw_models.vm.opcodes import Dialect
-from fitzroy.hw_models.vm.operands import Function
 from fitzroy.hw_models.vm.status import Status, VmError, VmTrap
-
-_REFERENCE_BYTES = 8
-"""Of a slot for a reference."""
 
 INITIALIZER = "__init"
 DEINITIALIZER = "__deinit"
@@ -75,94 +69,6 @@ def check_types(module: BytecodeModule, registered: Collection[str] = REF_TYPES)
                 where=module.name or "",
                 hint=f"known are i32, {', '.join('!' + item for item in sorted(registered))}",
             )
-
-
-@dataclass(eq=False)
-class Instance:
-    """A module with its state and the functions that it imports.
-
-    Attributes:
-        module: the module.
-        dialect: which opcodes it has.
-        imports: what its imports are.
-        globals: 32-bit globals, as bytes.
-        refs: global references.
-        rodata: its read-only segments.
-    """
-
-    module: BytecodeModule
-    dialect: Dialect = Dialect.B
-    imports: list[Target] = field(default_factory=list)
-    globals: bytearray = field(init=False)
-    refs: list[Object | None] = field(init=False)
-    rodata: list[Object | None] = field(init=False)
-
-    def __post_init__(self) -> None:
-        state = self.module.module_state
-        size = 0 if state is None else state.global_bytes_capacity
-        references = 0 if state is None else state.global_ref_count
-        budget.demand(size + _REFERENCE_BYTES * references, f"the state of module {self.name!r}")
-        self.globals = bytearray(size)
-        self.refs = [None] * references
-        segments = self.module.rodata_segments or ()
-        self.rodata = [
-            ByteBuffer(b"" if item.data is None else item.data.data) for item in segments
-        ]
-        self._bodies: dict[int, Body] = {}
-
-    @property
-    def name(self) -> str:
-        """Name of the module."""
-        return self.module.name or ""
-
-    @property
-    def type_names(self) -> tuple[str, ...]:
-        """Names of its types."""
-        return self.module.type_names
-
-    @property
-    def global_step(self) -> int:
-        """Bytes from one number of a 32-bit global to the next: the first dialect counts slots."""
-        return GLOBAL_BYTES if self.dialect is Dialect.A else 1
-
-    def body(self, ordinal: int) -> Body:
-        """An internal function."""
-        if ordinal not in self._bodies:
-            self._bodies[ordinal] = Body(self, ordinal)
-        return self._bodies[ordinal]
-
-    def target(self, function: Function) -> Target:
-        """What a call calls.
-
-        Raises:
-            VmTrap: nothing.
-        """
-        if function.imported:
-            if function.ordinal < len(self.imports):
-                return self.imports[function.ordinal]
-            raise VmTrap(f"import {function.ordinal} of {len(self.imports)}")
-        count = len(self.module.internal_functions or ())
-        if function.ordinal >= count:
-            raise VmTrap(f"internal function {function.ordinal} of {count}")
-        return Target(self.body(function.ordinal))
-
-    def export(self, name: str) -> int | None:
-        """The internal function of an export; of several with that name the first."""
-        for item in self.module.exported_functions or ():
-            if item.local_name == name:
-                return item.internal_ordinal
-        return None
-
-    def signature(self, ordinal: int) -> FunctionSignatureDef:
-        """Signature of an internal function."""
-        found = (self.module.internal_functions or [])[ordinal].signature
-        assert found is not None
-        return found
-
-    def released(self) -> None:
-        """The state goes."""
-        clear(self.refs, len(self.refs))
-        clear(self.rodata, len(self.rodata))
 
 
 class Context:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from fitzroy.formats.bytecode_module import BytecodeModule
-from fitzroy.hw_models.vm.interpreter import registers
+from fitzroy.hw_models.vm.functions import registers
 from fitzroy.hw_models.vm.opcodes import Dialect, Instruction, decode_all
 from fitzroy.hw_models.vm.operands import Branch, Register
 

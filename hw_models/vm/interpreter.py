@@ -9,243 +9,33 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-from fitzroy.base.errors import FormatError
+from fitzroy.hw_models.vm.functions import (
+    BINDERS,
+    Binder,
+    Body,
+    Call,
+    Handler,
+    Integers,
+    References,
+    Target,
+    Thread,
+    binds,
+    references,
+)
 from fitzroy.hw_models.vm.objects import Object, Value, assign, clear, give, take, wrap
-from fitzroy.hw_models.vm.opcodes import Instruction, Opcode, decode
 from fitzroy.hw_models.vm.operands import (
-    I32_REGISTERS,
-    REF_REGISTERS,
     Branch,
     Function,
     Register,
 )
 from fitzroy.hw_models.vm.status import Status, VmError, VmTrap
 
-if TYPE_CHECKING:
-    from fitzroy.hw_models.vm.context import Instance
-
-Integers = list[int]
-References = list[Object | None]
-Handler = Callable[[Integers, References], int]
-"""Executes an instruction and returns the place of the next one, or `_RETURN`."""
-
-MOST_FRAMES = 32
-"""Functions that may be active at a time, those of other modules and of the host included."""
-
-STEP_BUDGET = 1 << 40
-"""Instructions of a call, unless the caller says otherwise."""
-
 _RETURN = -1
 _LOW = 0xFFFFFFFF
 _I32 = struct.Struct("<i")
 _LEAST = -(1 << 31)
-
-Trace = list[tuple[int, Opcode]]
-"""Places and opcodes of executed instructions."""
-
-
-@dataclass(slots=True)
-class Thread:
-    """A call on its way.
-
-    Attributes:
-        ticks: yields once for every instruction that may still be executed.
-        frames: functions that are active.
-        trace: what is executed, if somebody wants to know.
-        integers: registers of integers by the number of active functions. A frame finds there what
-            the last one of that number left, as on the stack of the VM.
-    """
-
-    ticks: Iterator[int]
-    frames: int = 0
-    trace: Trace | None = None
-    integers: list[Integers] = field(default_factory=list)
-
-    def enter(self) -> Integers:
-        """Another function is active.
-
-        Returns:
-            Its registers of integers.
-
-        Raises:
-            VmError: too many are.
-        """
-        if self.frames == MOST_FRAMES:
-            raise VmError(
-                Status.RESOURCE_EXHAUSTED, f"calls are nested more than {MOST_FRAMES} deep"
-            )
-        if self.frames == len(self.integers):
-            self.integers.append([0] * I32_REGISTERS)
-        self.frames += 1
-        return self.integers[self.frames - 1]
-
-
-@dataclass(slots=True)
-class Call:
-    """A call of a function of the host.
-
-    Attributes:
-        arguments: its arguments; a reference that is not set to None is released afterwards.
-        segments: for calls with segments of arguments, their sizes; -1 for a plain argument.
-    """
-
-    arguments: list[Value]
-    segments: tuple[int, ...] = ()
-
-    def release(self) -> None:
-        """Release the references among the arguments."""
-        for value in self.arguments:
-            if isinstance(value, Object):
-                value.release()
-
-
-NativeFunction = Callable[[Call], Sequence[Value]]
-"""Computes results from arguments; of references in results, the caller gets the ownership."""
-
-
-# --- functions of a module ------------------------------------------------------------------------
-
-
-class Body(dict[int, Handler]):
-    """The code of a function, by place; instructions are bound when they are reached.
-
-    Args:
-        instance: its module.
-        ordinal: its number.
-    """
-
-    def __init__(self, instance: Instance, ordinal: int) -> None:
-        super().__init__()
-        self.instance = instance
-        self.ordinal = ordinal
-        self.code = instance.module.code(ordinal)
-        self.refs = instance.module.descriptors[ordinal].ref_registers
-        self.returned: tuple[Register, ...] = ()
-        self.thread = Thread(iter(()))
-
-    def __missing__(self, pc: int) -> Handler:
-        """Bind the instruction at a place."""
-        instruction, following = self._decoded(pc)
-        _check_registers(instruction.operands, self.refs)
-        handler = _BINDERS[instruction.opcode.name](self, following, *instruction.operands)
-        self[pc] = handler
-        return handler
-
-    def _decoded(self, pc: int) -> tuple[Instruction, int]:
-        """The instruction at a place, and the place of the next one.
-
-        Raises:
-            VmError: there is none.
-        """
-        if not 0 <= pc < len(self.code):
-            raise VmTrap(f"byte {pc} of {len(self.code)} of the function's code")
-        try:
-            return decode(self.code, pc, self.instance.dialect)
-        except FormatError as error:
-            raise VmError(Status.UNIMPLEMENTED, error.what) from None
-
-    @property
-    def name(self) -> str:
-        """Module and function."""
-        functions = self.instance.module.internal_functions or []
-        local = functions[self.ordinal].local_name or f"function#{self.ordinal}"
-        return f"{self.instance.name}.{local}"
-
-    def run(self, thread: Thread, i: Integers, r: References) -> tuple[Register, ...]:
-        """Execute the function, for which the thread has a frame, which ends with it.
-
-        Returns:
-            The registers with its results.
-
-        Raises:
-            VmError: it does not end well.
-        """
-        outer, self.thread = self.thread, thread
-        pc = 0
-        try:
-            if thread.trace is not None:
-                pc = self._traced(thread, i, r)
-            else:
-                for _ in thread.ticks:
-                    pc = self[pc](i, r)
-                    if pc < 0:
-                        break
-            if pc >= 0:
-                raise VmError(Status.RESOURCE_EXHAUSTED, "the budget of instructions is used up")
-            return self.returned
-        except VmError as error:
-            error.where = error.where or f"{self.name}, byte {pc}"
-            raise
-        finally:
-            self.thread = outer
-            thread.frames -= 1
-
-    def _traced(self, thread: Thread, i: Integers, r: References) -> int:
-        pc, trace = 0, thread.trace
-        assert trace is not None
-        for _ in thread.ticks:
-            trace.append((pc, self._decoded(pc)[0].opcode))
-            pc = self[pc](i, r)
-            if pc < 0:
-                break
-        return pc
-
-
-def _check_registers(operands: Sequence[object], refs: int) -> None:
-    """References live in as many registers as the function declares."""
-    for register in registers(operands):
-        if register.is_ref and register.number >= refs:
-            raise VmTrap(f"{register}, the function has {refs} ref registers")
-
-
-def registers(operands: Sequence[object]) -> Iterator[Register]:
-    """All registers among the operands of an instruction."""
-    for item in operands:
-        if isinstance(item, Register):
-            yield item
-        elif isinstance(item, Branch):
-            yield from registers([register for pair in item.moves for register in pair])
-        elif isinstance(item, tuple):
-            yield from registers(item)
-
-
-def references() -> References:
-    """Registers of references of a function, all null."""
-    return [None] * REF_REGISTERS
-
-
-@dataclass(slots=True)
-class Target:
-    """What a call calls: a function of a module, or of the host.
-
-    Attributes:
-        body: the function of a module.
-        native: the function of the host.
-        name: its name.
-    """
-
-    body: Body | None = None
-    native: NativeFunction | None = None
-    name: str = field(default="")
-
-
-Binder = Callable[..., Handler]
-_BINDERS: dict[str, Binder] = {}
-
-
-def _binds(*names: str) -> Callable[[Binder], Binder]:
-    """Declare how instructions become functions."""
-
-    def declare(binder: Binder) -> Binder:
-        for name in names:
-            _BINDERS[name] = binder
-        return binder
-
-    return declare
 
 
 # --- arithmetic -----------------------------------------------------------------------------------
@@ -345,12 +135,12 @@ def _shift(compute: Callable[[int, int], int]) -> Binder:
     return bind
 
 
-_BINDERS |= {name: _binary(compute) for name, compute in _BINARY.items()}
-_BINDERS |= {name: _unary(compute) for name, compute in _UNARY.items()}
-_BINDERS |= {name: _shift(compute) for name, compute in _SHIFTS.items()}
+BINDERS.update({name: _binary(compute) for name, compute in _BINARY.items()})
+BINDERS.update({name: _unary(compute) for name, compute in _UNARY.items()})
+BINDERS.update({name: _shift(compute) for name, compute in _SHIFTS.items()})
 
 
-@_binds("select.i32")
+@binds("select.i32")
 def _select(
     body: Body, after: int, condition: Register, a: Register, b: Register, to: Register
 ) -> Handler:
@@ -363,7 +153,7 @@ def _select(
     return run
 
 
-@_binds("const.i32")
+@binds("const.i32")
 def _constant(body: Body, after: int, value: int, to: Register) -> Handler:
     z = to.number
 
@@ -374,7 +164,7 @@ def _constant(body: Body, after: int, value: int, to: Register) -> Handler:
     return run
 
 
-@_binds("const.i32.zero")
+@binds("const.i32.zero")
 def _zero(body: Body, after: int, to: Register) -> Handler:
     return _constant(body, after, 0, to)
 
@@ -382,7 +172,7 @@ def _zero(body: Body, after: int, to: Register) -> Handler:
 # --- references -----------------------------------------------------------------------------------
 
 
-@_binds("const.ref.zero")
+@binds("const.ref.zero")
 def _null(body: Body, after: int, to: Register) -> Handler:
     z = to.number
 
@@ -393,7 +183,7 @@ def _null(body: Body, after: int, to: Register) -> Handler:
     return run
 
 
-@_binds("const.ref.rodata")
+@binds("const.ref.rodata")
 def _rodata(body: Body, after: int, ordinal: int, to: Register) -> Handler:
     segments, z = body.instance.rodata, to.number
     if ordinal >= len(segments):
@@ -417,7 +207,7 @@ def _fits(body: Body, ordinal: int) -> Fits:
     return lambda found: found is None or found.type_name == wanted
 
 
-@_binds("select.ref")
+@binds("select.ref")
 def _select_ref(
     body: Body, after: int, condition: Register, kind: int, a: Register, b: Register, to: Register
 ) -> Handler:
@@ -449,10 +239,10 @@ def _compared(equal: bool) -> Binder:
     return bind
 
 
-_BINDERS |= {"cmp.eq.ref": _compared(True), "cmp.ne.ref": _compared(False)}
+BINDERS.update({"cmp.eq.ref": _compared(True), "cmp.ne.ref": _compared(False)})
 
 
-@_binds("cmp.nz.ref")
+@binds("cmp.nz.ref")
 def _present(body: Body, after: int, a: Register, to: Register) -> Handler:
     def run(i: Integers, r: References) -> int:
         i[to.number] = int(r[a.number] is not None)
@@ -480,7 +270,7 @@ def _place(body: Body, offset: int) -> int:
     return offset
 
 
-@_binds("global.load.i32")
+@binds("global.load.i32")
 def _load(body: Body, after: int, offset: int, to: Register) -> Handler:
     data, at, z = body.instance.globals, _place(body, _offset(body, offset)), to.number
 
@@ -491,7 +281,7 @@ def _load(body: Body, after: int, offset: int, to: Register) -> Handler:
     return run
 
 
-@_binds("global.store.i32")
+@binds("global.store.i32")
 def _store(body: Body, after: int, offset: int, source: Register) -> Handler:
     data, at, x = body.instance.globals, _place(body, _offset(body, offset)), source.number
 
@@ -507,7 +297,7 @@ def _offset(body: Body, number: int) -> int:
     return number * body.instance.global_step
 
 
-@_binds("global.load.indirect.i32")
+@binds("global.load.indirect.i32")
 def _load_indirect(body: Body, after: int, place: Register, to: Register) -> Handler:
     data = body.instance.globals
 
@@ -518,7 +308,7 @@ def _load_indirect(body: Body, after: int, place: Register, to: Register) -> Han
     return run
 
 
-@_binds("global.store.indirect.i32")
+@binds("global.store.indirect.i32")
 def _store_indirect(body: Body, after: int, place: Register, source: Register) -> Handler:
     data = body.instance.globals
 
@@ -579,15 +369,13 @@ def _global_reference(
     return direct, indirect
 
 
-_BINDERS["global.load.ref"], _BINDERS["global.load.indirect.ref"] = _global_reference(
-    _load_reference
-)
-_BINDERS["global.store.ref"], _BINDERS["global.store.indirect.ref"] = _global_reference(
+BINDERS["global.load.ref"], BINDERS["global.load.indirect.ref"] = _global_reference(_load_reference)
+BINDERS["global.store.ref"], BINDERS["global.store.indirect.ref"] = _global_reference(
     _store_reference
 )
 
 
-@_binds("global.reset.ref")
+@binds("global.reset.ref")
 def _reset(body: Body, after: int, number: int) -> Handler:
     def run(i: Integers, r: References) -> int:
         give(body.instance.refs, _number(body, number), None)
@@ -614,7 +402,7 @@ def _moves(branch: Branch) -> Callable[[Integers, References], None] | None:
     return run
 
 
-@_binds("br", "break")
+@binds("br", "break")
 def _branch(body: Body, after: int, branch: Branch) -> Handler:
     moves, target = _moves(branch), branch.target
     if moves is None:
@@ -627,12 +415,12 @@ def _branch(body: Body, after: int, branch: Branch) -> Handler:
     return run
 
 
-@_binds("cond_break")
+@binds("cond_break")
 def _conditional_break(body: Body, after: int, condition: Register, branch: Branch) -> Handler:
     return _branch(body, after, branch)
 
 
-@_binds("cond_br")
+@binds("cond_br")
 def _conditional(
     body: Body, after: int, condition: Register, first: Branch, second: Branch
 ) -> Handler:
@@ -645,7 +433,7 @@ def _conditional(
     return run
 
 
-@_binds("return")
+@binds("return")
 def _return(body: Body, after: int, results: tuple[Register, ...]) -> Handler:
     def run(i: Integers, r: References) -> int:
         body.returned = results
@@ -654,12 +442,12 @@ def _return(body: Body, after: int, results: tuple[Register, ...]) -> Handler:
     return run
 
 
-@_binds("yield")
+@binds("yield")
 def _yield(body: Body, after: int) -> Handler:
     raise VmTrap("yield, which no caller survives")
 
 
-@_binds("trace", "print")
+@binds("trace", "print")
 def _event(body: Body, after: int, text: str, shown: tuple[Register, ...]) -> Handler:
     taken = [register.number for register in shown if register.move]
 
@@ -674,7 +462,7 @@ def _event(body: Body, after: int, text: str, shown: tuple[Register, ...]) -> Ha
 # --- calls ----------------------------------------------------------------------------------------
 
 
-@_binds("call")
+@binds("call")
 def _call(
     body: Body,
     after: int,
@@ -733,7 +521,7 @@ def _pass(
         references += 1
 
 
-@_binds("call.variadic")
+@binds("call.variadic")
 def _call_variadic(
     body: Body,
     after: int,

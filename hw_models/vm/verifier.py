@@ -20,7 +20,7 @@ from fitzroy.formats.bytecode_module import (
     FunctionSignatureDef,
     check,
 )
-from fitzroy.hw_models.vm.interpreter import registers
+from fitzroy.hw_models.vm.functions import registers
 from fitzroy.hw_models.vm.opcodes import Dialect, Instruction, decode_all
 from fitzroy.hw_models.vm.operands import Branch, Function, Register
 

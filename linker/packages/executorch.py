@@ -290,8 +290,11 @@ class _MethodLinker:
 
     def tensor(self, value: TensorValue, offset: int | None) -> et.Tensor:
         rank = value.type.rank
+        scalar = et.SCALAR_TYPES.get(value.type.dtype)
+        if scalar is None:
+            raise self.fault(f"a tensor of type {value.type.dtype.value}", reason=repr(value.name))
         tensor = et.Tensor(
-            scalar_type=et.SCALAR_TYPES[value.type.dtype],
+            scalar_type=scalar,
             sizes=np.asarray(value.type.shape, np.int32),
             dim_order=np.arange(rank, dtype=np.uint8),
             shape_dynamism=et.ShapeDynamism.STATIC,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -232,3 +233,51 @@ def test_boxes_and_scores_are_scaled_apart(fitzroy: Run, pictures: str, tmp_path
     kept = fitzroy(*given, "--mixed-outputs", "keep").json
     assert [tensor["dtype"] for tensor in kept["outputs"]] == ["int8"]
     assert split["accuracy"][1]["snr_db"] > 35
+
+
+def test_a_report_says_what_each_operator_costs(
+    fitzroy: Run, model: str, pictures: str, tmp_path: Path
+) -> None:
+    given = ("quantize", model, "--calibrate", pictures, "-o", "q.tflite")
+    result = fitzroy(*given, "--report", "q.json", "--json")
+    assert result.code == 0, result.err
+    report = json.loads((tmp_path / "q.json").read_text())
+    layers = {layer["name"]: layer for layer in report["layers"]}
+    assert [layer["op"] for layer in report["layers"]] == [
+        "conv_2d", "conv_2d", "average_pool_2d", "softmax"
+    ]  # fmt: skip
+    assert sum(layer["share"] for layer in report["layers"]) == pytest.approx(1)
+    # A step of 1/256 is all that the last function costs, and leaving it out helps most.
+    last = layers["scores"]
+    assert last["range"] == [0, pytest.approx(255 / 256)]
+    assert last["others_db"]["scores"] > last["snr_db"]
+    assert all(layer["snr_db"] > 20 for layer in report["layers"])
+    assert len(report["worst_samples"]) == 6
+    assert report["worst_samples"][0]["sample"].endswith(".png")
+    assert fitzroy(*given, "--report", "q.html").code == 0
+    page = (tmp_path / "q.html").read_text()
+    assert "average_pool_2d" in page
+    assert "http://" not in page
+    refused = fitzroy(*given, "--report", "q.txt")
+    assert refused.code == 2
+    assert "a report is an .html or a .json file" in refused.err
+
+
+def test_models_of_others_are_compared(
+    fitzroy: Run, model: str, pictures: str, tmp_path: Path
+) -> None:
+    assert fitzroy("quantize", model, "--calibrate", pictures, "-o", "q.tflite").code == 0
+    pair = ("quantize", "--compare", model, "q.tflite")
+    result = fitzroy(*pair, "--data", pictures, "--report", "c.json", "--json")
+    assert result.code == 0, result.err
+    assert result.json["accuracy"][0]["snr_db"] > 25
+    assert [layer["op"] for layer in result.json["layers"]][-1] == "softmax"
+    assert json.loads((tmp_path / "c.json").read_text())["quantized"] == "q.tflite"
+    assert fitzroy(*pair, "--data", pictures, "--report", "c.html").code == 0
+    assert "needs inputs" in fitzroy(*pair).err
+    same = fitzroy("quantize", "--compare", model, model, "--data", pictures, "--json")
+    assert same.json["accuracy"][0]["snr_db"] == "inf"
+    (tmp_path / "d.ir").write_text(print_graph(detector()))
+    other = fitzroy("quantize", "--compare", model, "d.ir", "--data", pictures)
+    assert other.code == 2
+    assert "different outputs" in other.err

@@ -20,7 +20,7 @@ from fitzroy.formats import reflection
 from fitzroy.formats.bytecode_module import BytecodeModule, read_module, write_module
 from fitzroy.formats.reflection import Tensor
 from fitzroy.hw_models.vm.context import Context, NativeModule, check_types
-from fitzroy.hw_models.vm.interpreter import Call
+from fitzroy.hw_models.vm.functions import Call
 from fitzroy.hw_models.vm.objects import MutableByteBuffer
 from fitzroy.hw_models.vm.text import assemble, disassemble
 from fitzroy.hw_models.vm.verifier import verify

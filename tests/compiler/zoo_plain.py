@@ -10,7 +10,18 @@ from tests.compiler.zoo import F32, I8, I32, U8, Zoo, single, tensor
 
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node, Value
-from fitzroy.compiler.ops import arithmetic, arrangement, indexing, reduction, shape
+from fitzroy.compiler.ops import (
+    arithmetic,
+    arrangement,
+    indexing,
+    normalization,
+    pooling,
+    reduction,
+    shape,
+    spectral,
+    suppression,
+)
+from fitzroy.compiler.ops.windows import Activation, PaddingScheme
 
 I16, I64, BOOL, F64, U32 = DType.INT16, DType.INT64, DType.BOOL, DType.FLOAT64, DType.UINT32
 Pairs = Iterator[tuple[str, Graph]]
@@ -26,7 +37,7 @@ def zoo_plain(seed: int = 0) -> Zoo:
     rng = np.random.default_rng(seed)
     found: Zoo = {}
     for family in (_comparisons, _arithmetic, _unary, _reductions, _movers, _blocks, _places,
-                   _segments, _made):  # fmt: skip
+                   _segments, _made, _images, _boxes):  # fmt: skip
         for name, graph in family(rng):
             assert name not in found
             found[name] = graph
@@ -307,6 +318,57 @@ def _made(rng: np.random.Generator) -> Pairs:
             f"broadcast_args-{dtype.value}",
             single("broadcast_args", [a, b], TensorType((3,), dtype)),
         )
+
+
+def _images(rng: np.random.Generator) -> Pairs:
+    x = TensorType((2, 6, 7, 5), F32)
+    for scheme in PaddingScheme:
+        extent = (3, 4) if scheme is PaddingScheme.SAME else (2, 3)
+        a_pool = pooling.PoolAttributes((3, 3), (2, 2), scheme, Activation.NONE)
+        out = x.with_shape((2, *extent, 5))
+        yield f"l2_pool_2d-{scheme.value}", single("l2_pool_2d", [x], out, a_pool)
+    a_local = normalization.ResponseAttributes(2, 1.5, 0.7, 0.6)
+    name = "local_response_normalization"
+    yield f"{name}-float32", single(name, [x], x, a_local)
+    a_fourier = spectral.FourierAttributes((8, 4))
+    for extents in ((3, 6, 7), (2, 2, 8, 4), (3, 5)):
+        half = TensorType((*extents[:-2], 8, 3), DType.COMPLEX64)
+        graph = single("rfft2d", [TensorType(extents, F32)], half, a_fourier)
+        for op in ("real", "imaginary", "complex_abs"):
+            graph.outputs.append(graph.emit(op, ["y"], TensorType(half.shape, F32)))
+        yield f"rfft2d-{len(extents)}", graph
+    for extents, columns in (((3, 1, 8), 8), ((2, 3, 6), 8), ((2, 1, 9), 8)):
+        half = TensorType((extents[0], 1, columns // 2 + 1), DType.COMPLEX64)
+        a_row = spectral.FourierAttributes((1, columns))
+        graph = single("rfft2d", [TensorType(extents, F32)], half, a_row)
+        flat = TensorType((extents[0], columns // 2 + 1), F32)
+        view = TensorType(flat.shape, DType.COMPLEX64)
+        spectrum = graph.emit("reshape", ["y"], view, shape.ReshapeAttributes(flat.shape))
+        graph.outputs = [
+            graph.emit(op, [spectrum], flat) for op in ("real", "imaginary", "complex_abs", "cast")
+        ]
+        yield f"rfft2d-row{extents[2]}", graph
+    grid = TensorType((5, 4), F32)
+    for rank, places in ((0, np.array(3)), (2, rng.integers(0, 4, (2, 3)))):
+        out = grid.with_shape((5, *places.shape))
+        a_grid = shape.GatherAttributes(1)
+        yield f"gather-rank{rank}", single("gather", [grid, places.astype(np.int32)], out, a_grid)
+
+
+def _boxes(rng: np.random.Generator) -> Pairs:
+    boxes, scores = TensorType((40, 4), F32), TensorType((40,), F32)
+    count = TensorType((), I32)
+    for most, overlap, score in ((10, 0.5, 0.0), (60, 0.3, -0.5)):
+        a = suppression.SuppressionAttributes(most, overlap, score)
+        rows, kept = TensorType((most,), I32), TensorType((most,), F32)
+        name = f"non_max_suppression-{most}"
+        yield name, several("non_max_suppression", [boxes, scores], [rows, count], a)
+        for sigma in (0.0, 0.4):
+            soft = suppression.SuppressionAttributes(most, overlap, score, sigma)
+            yield (
+                f"soft_{name}-{sigma}",
+                several("soft_non_max_suppression", [boxes, scores], [rows, kept, count], soft),
+            )
 
 
 def plain_inputs(graph: Graph, rng: np.random.Generator) -> dict[str, Array]:

@@ -289,3 +289,11 @@ def test_the_shipped_model_is_accurate() -> None:
     scores = module.reference_scores(shipped(), module.stored(held_out.images))
     assert len(scores) == 540
     assert module.accuracy(scores, held_out) >= 0.97
+
+
+def test_a_detector_keeps_boxes_and_scores_apart() -> None:
+    need("sklearn", "examples")
+    lines = run("train_detector.py", "--epochs", "1", "--scenes", "64").splitlines()
+    assert lines[0].startswith("epoch   1")
+    apart, joined = (float(line.rsplit(" ", 1)[1]) for line in lines[-2:])
+    assert apart < joined

@@ -402,8 +402,8 @@ def test_mutation_gives_nothing_but_format_errors(flip: int) -> None:
 
 
 def test_every_element_type_has_a_scalar_type() -> None:
-    assert set(et.SCALAR_TYPES) == set(DType)
-    assert len(et.DTYPES) == len(DType)
+    assert set(et.SCALAR_TYPES) == set(DType) - {DType.COMPLEX64}
+    assert len(et.DTYPES) == len(et.SCALAR_TYPES)
 
 
 @pytest.mark.slow

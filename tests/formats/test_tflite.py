@@ -11,7 +11,7 @@ from tests.support import corpus_params, need, need_litert
 
 from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.base.types import DType, Quantization
-from fitzroy.formats import flat, tflite
+from fitzroy.formats import flat, sparse, tflite
 from fitzroy.formats.flat import Table, UnknownMember
 from fitzroy.formats.tflite import (
     Buffer,
@@ -168,10 +168,6 @@ def test_operators_are_named() -> None:
     assert names == ["FULLY_CONNECTED", "mine"]
 
 
-def set_metadata(of: Model) -> None:
-    of.metadata = [tflite.Metadata(name="a", buffer=3)]
-
-
 def set_signature(of: Model) -> None:
     of.signature_defs = [tflite.SignatureDef(subgraph_index=1)]
 
@@ -202,7 +198,6 @@ def setter(name: str, of: Callable[[Model], Any], value: Any) -> Callable[[Model
     [
         (set_version, "schema version 2, expected 3"),
         (set_no_subgraphs, "no subgraph"),
-        (set_metadata, "Metadata 0: buffer 3 of 3"),
         (set_signature, "SignatureDef 0: subgraph 1 of 1"),
         (set_signature_tensor, "SignatureDef 0, TensorMap z: tensor 4 of 4"),
         (set_while, r"SubGraph 0, Operator 0.body_subgraph_index: subgraph 2 of 1"),
@@ -261,12 +256,16 @@ def test_sizes_and_counts_that_disagree_are_refused() -> None:
         tflite.buffer_bytes(sample, 7)
 
 
+def test_stale_metadata_is_read_and_told() -> None:
+    sample = model()
+    sample.metadata = [tflite.Metadata(name="a", buffer=3), tflite.Metadata(name="b", buffer=2)]
+    again = tflite.read_model(tflite.write_model(sample))
+    assert tflite.stale_metadata(again) == ["'a' names buffer 3 of 3"]
+
+
 def test_what_cannot_be_a_plain_constant_is_unsupported() -> None:
     sample = model()
     weights = tensor(sample, 1)
-    weights.sparsity = tflite.SparsityParameters()
-    with pytest.raises(UnsupportedError, match="sparse"):
-        tflite.constant(sample, weights)
     weights.quantization = QuantizationParameters(details=tflite.BlockwiseQuantization())
     with pytest.raises(UnsupportedError, match="BlockwiseQuantization"):
         tflite.quantization_of(weights)
@@ -395,7 +394,7 @@ def test_fields_are_where_litert_reads_them(cls: type[Table]) -> None:
     [
         tflite.TensorType, tflite.BuiltinOperator, tflite.ActivationFunctionType, tflite.Padding,
         tflite.MirrorPadMode, tflite.FullyConnectedOptionsWeightsFormat, tflite.LSTMKernelType,
-        tflite.DimensionType, tflite.CombinerType, tflite.LSHProjectionType,
+        sparse.DimensionType, tflite.CombinerType, tflite.LSHProjectionType,
         tflite.ReduceWindowFunction,
     ],
     ids=lambda item: item.__name__,

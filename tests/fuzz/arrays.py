@@ -6,6 +6,7 @@ import io
 import random
 import struct
 import tempfile
+import zipfile
 from collections.abc import Callable
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.fuzz.mutate import mutant
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.cli import arrays
+from fitzroy.formats import npz
 
 _QUANTIZED = Quantization.per_tensor(0.05, 3)
 TYPES = (
@@ -94,6 +96,47 @@ def npy_mutant(rng: random.Random, seed: bytes, seeds: list[bytes]) -> bytes:
     form, most = ("<H", 0xFFFF) if major == 1 else ("<I", 0xFFFF_FFFF)
     tail = seed[start + size :]
     return b"\x93NUMPY" + bytes((major, 0)) + struct.pack(form, min(length, most)) + content + tail
+
+
+def npz_files() -> list[bytes]:
+    """Archives with one array and several, packed and not."""
+    found = []
+    arrays_of = {f"input_{n}": np.zeros(t.shape, t.dtype.numpy) for n, t in enumerate(TYPES)}
+    for members in (arrays_of, {"x": np.arange(400, dtype=np.float32)}):
+        for save in (np.savez, np.savez_compressed):
+            stream = io.BytesIO()
+            save(stream, **members)
+            found.append(stream.getvalue())
+    return found
+
+
+def npz_mutant(rng: random.Random, seed: bytes, seeds: list[bytes]) -> bytes:
+    """An archive with a member that no array has, or with sizes that are not so."""
+    if rng.random() < 0.3:
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            header = rng.choice(npy_files())
+            archive.writestr(rng.choice(("x.npy", "../x", "x/y.npy", "x" * 300)), header)
+            archive.writestr("z.npy", bytes(rng.choice((0, 1, 1 << 20))))
+        return stream.getvalue()
+    data = bytearray(mutant(rng, [seed]))
+    place = data.find(b"PK\x01\x02")
+    if place >= 0 and len(data) >= place + 46 and rng.random() < 0.7:
+        # Method, check sum, packed and unpacked size in the archive's list of members.
+        at, form = rng.choice(((10, "<H"), (16, "<I"), (20, "<I"), (24, "<I"), (42, "<I")))
+        most = 0xFFFF if form == "<H" else 0xFFFF_FFFF
+        struct.pack_into(form, data, place + at, rng.choice((0, 1, 8, 12, most, 1 << 14)))
+    return bytes(data)
+
+
+def as_npz(data: bytes) -> dict[str, Array]:
+    """The arrays of an archive.
+
+    Raises:
+        FormatError: it is broken.
+        CapacityError: an array would be larger than the budget.
+    """
+    return npz.read_npz(data, "fuzz.npz")
 
 
 def images() -> list[bytes]:

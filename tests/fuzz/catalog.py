@@ -7,8 +7,10 @@ from tests.fuzz import (
     chip,
     command_line,
     graphs,
+    onnx_models,
     seeds,
     sessions,
+    stages,
     targets,
     usb_host,
     vectors,
@@ -19,6 +21,7 @@ from tests.fuzz.listings import listing_mutant
 from tests.fuzz.subject import Subject
 from tests.fuzz.tables import object_mutant, package_mutant, table_mutant, wrapped_mutant
 
+from fitzroy.compiler.frontends.onnx.reader import decode
 from fitzroy.execution import hosts
 from fitzroy.formats import (
     bundled,
@@ -54,6 +57,13 @@ SUBJECTS: dict[str, Subject] = {
         tflite.read_model,
         (FileKind.TFLITE,),
         lambda rng, seed, _: table_mutant(rng, seed),
+    ),
+    "onnx": Subject(
+        onnx_models.onnx_files,
+        onnx_models.onnx_target,
+        lambda data: decode(data, "seed.onnx"),
+        (FileKind.ONNX,),
+        onnx_models.onnx_mutant,
     ),
     "program": Subject(
         seeds.program_files,
@@ -158,6 +168,7 @@ SUBJECTS: dict[str, Subject] = {
         sample=150,
     ),
     "npy": Subject(arrays.npy_files, arrays.as_npy, arrays.as_npy, change=arrays.npy_mutant),
+    "npz": Subject(arrays.npz_files, arrays.as_npz, arrays.as_npz, change=arrays.npz_mutant),
     "image": Subject(arrays.images, arrays.as_image, arrays.as_image),
     "labels": Subject(
         arrays.labels_files, arrays.labels_target, arrays.as_labels, change=arrays.labels_mutant
@@ -165,6 +176,7 @@ SUBJECTS: dict[str, Subject] = {
     "graph_text": Subject(
         graphs.files, graphs.target, graphs.parse, (FileKind.GRAPH_TEXT,), graphs.text_mutant
     ),
+    "stages": Subject(stages.files, stages.target, stages.read, change=listing_mutant, sample=200),
     "simulator": Subject(
         chip.simulated,
         chip.simulate,

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
 
 import numpy as np
+from tests.compiler import test_tflite_features
+from tests.compiler.zoo_plain import zoo_plain
 from tests.formats import test_custom_op, test_darwinn, test_tflite, test_xnnpack_format
 from tests.fuzz import programs
 from tests.hw_models.vm_programs import random_program
 from tests.support import corpus_models
 
 from fitzroy.base.types import DType, TensorType
+from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.targets.vm.program import EntryPoint, Executor, Invocation, host_program
 from fitzroy.execution.hosts import FORMAT, VERSION, values
-from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, tflite, xnnpack
+from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, sparse, tflite, xnnpack
 from fitzroy.formats.bytecode_module import BytecodeModule, write_module
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList, TensorValue
@@ -38,6 +42,16 @@ def corpus_files(pattern: str) -> list[bytes]:
     return [
         path.read_bytes() for path in corpus_models(pattern) if path.stat().st_size < MOST_BYTES
     ]
+
+
+def _features() -> Iterator[bytes]:
+    """One model of every operator on plain numbers, and those with variables and open shapes."""
+    seen: set[str] = set()
+    for graph in zoo_plain().values():
+        if graph.name not in seen:
+            seen.add(graph.name)
+            yield tflite.write_model(export_model(graph))
+    yield from (file.data() for file in test_tflite_features.examples())
 
 
 def tflite_files() -> list[bytes]:
@@ -64,17 +78,18 @@ def tflite_files() -> list[bytes]:
     weights.quantization = tflite.QuantizationParameters(
         details=tflite.BlockwiseQuantization(block_shape=np.array([1, 2]))
     )
-    weights.sparsity = tflite.SparsityParameters(
+    weights.sparsity = sparse.SparsityParameters(
         traversal_order=np.array([0, 1]),
         dim_metadata=[
-            tflite.DimensionMetadata(
+            sparse.DimensionMetadata(
                 format=1,
-                array_segments=tflite.Uint8Vector(values=np.array([0, 1])),
-                array_indices=tflite.Uint16Vector(values=np.array([1])),
+                array_segments=sparse.Uint8Vector(values=np.array([0, 1])),
+                array_indices=sparse.Uint16Vector(values=np.array([1])),
             )
         ],
     )
     return [
+        *_features(),
         tflite.write_model(test_tflite.model()),
         outside.ljust(offset, b"\0") + bytes(range(11)),
         tflite.write_model(every),

@@ -39,7 +39,7 @@ from fitzroy.hw_models.usb_device.usbip import messages
 from fitzroy.hw_models.usb_device.usbip.session import transfer_of
 from fitzroy.hw_models.vm import text as module_text
 from fitzroy.hw_models.vm.context import Context, NativeModule, check_types
-from fitzroy.hw_models.vm.interpreter import NativeFunction
+from fitzroy.hw_models.vm.functions import NativeFunction
 from fitzroy.hw_models.vm.objects import MutableByteBuffer, Value
 from fitzroy.hw_models.vm.verifier import dialect_of
 from fitzroy.hw_models.xnnpack.values import read_values

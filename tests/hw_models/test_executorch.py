@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fitzroy
 from fitzroy.base.errors import SimulationError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.driver.runtime import ExecuTorchRuntime, available
 from fitzroy.formats import executorch as et
-from fitzroy.formats.method import KernelCall, Method, TensorList, TensorValue, Value
+from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList, TensorValue, Value
 from fitzroy.hw_models.executorch import KERNELS, run_method
 from fitzroy.linker.packages.executorch import link_program
 
@@ -122,6 +125,7 @@ SAMPLES: dict[str, Maker] = {
     "aten::fmod.Scalar_out": scalar(),
     "aten::remainder.Tensor_out": pair(),
     "aten::remainder.Scalar_out": scalar(),
+    "aten::atan2.out": lambda d: ([numbers(d, (2, 3)), numbers(d, (3,), 5)], (inexact(d),)),
     "aten::maximum.out": pair(),
     "aten::minimum.out": pair(),
     **{
@@ -183,6 +187,10 @@ SAMPLES: dict[str, Maker] = {
     "aten::any.dims_out": gives(B, (0, 2), True),
     "aten::var.correction_out": same((1,), 1, False),
     "aten::cumsum.out": widened(1, None),
+    "aten::native_layer_norm.out": lambda d: (
+        [numbers(d, (2, 3, 4)), (3, 4), numbers(d, (3, 4), 4), numbers(d, (3, 4), 5), 1e-5],
+        (d, d, d),
+    ),
     "aten::_softmax.out": same(-1, False),
     "aten::_log_softmax.out": same(1, False),
     "aten::topk.values": lambda d: ([distinct(d, (2, 3, 4)), 2, -1, True, True], (d, I64)),
@@ -362,6 +370,26 @@ def test_kernel_equals_the_runtime(
     with runtime.load(data) as session:
         for found, wanted in zip(session.run(inputs), expected, strict=True):
             assert_close(found, wanted)
+
+
+@pytest.mark.runtime
+def test_scalars_go_into_a_delegate_and_come_out_of_it(runtime: ExecuTorchRuntime) -> None:
+    one = TensorType((1,), DType.FLOAT32)
+    graph = Graph("g")
+    names = [graph.add_input(name, one) for name in ("a", "b")]
+    graph.outputs = [graph.emit("mul", names, one, ActivationAttributes(), stem="y")]
+    (subgraph,) = fitzroy.compile(graph).lowered["forward"].subgraphs
+    assert subgraph.arguments == ("a", "b", "y")
+    scalar = TensorType((), DType.FLOAT32)
+    values = tuple(TensorValue(name, scalar) for name in subgraph.arguments)
+    calls = (DelegateCall(et.XNNPACK_BACKEND, subgraph.blob, (0, 1, 2)),)
+    data = link_program([Method("forward", values, (0, 1), (2,), calls)])
+    inputs = [np.array(x, np.float32) for x in (2.5, -3.0)]
+    (modelled,) = run_method(et.read_program(data), inputs)
+    with runtime.load(data) as session:
+        (found,) = session.run(inputs)
+    assert found.shape == modelled.shape == ()
+    assert found == modelled == np.float32(-7.5)
 
 
 @pytest.mark.runtime

@@ -206,7 +206,7 @@ done:
 
 def test_assembled_program_runs() -> None:
     from fitzroy.hw_models.vm.context import NativeModule
-    from fitzroy.hw_models.vm.interpreter import Call
+    from fitzroy.hw_models.vm.functions import Call
 
     module, _ = assemble(TEXT)
     verify(module)

@@ -14,7 +14,7 @@ from fitzroy.base.errors import FormatError
 from fitzroy.formats import flat
 from fitzroy.formats.bytecode_module import BytecodeModule, read_module, write_module
 from fitzroy.hw_models.vm.context import REF_TYPES, Context, check_types
-from fitzroy.hw_models.vm.interpreter import Trace
+from fitzroy.hw_models.vm.functions import Trace
 from fitzroy.hw_models.vm.objects import Object, Value
 from fitzroy.hw_models.vm.opcodes import Dialect
 from fitzroy.hw_models.vm.status import VmError

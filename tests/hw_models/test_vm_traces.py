@@ -29,7 +29,7 @@ from fitzroy.formats.bytecode_module import (
 from fitzroy.formats.reflection import Tensor
 from fitzroy.hw_models.vm.context import Context, NativeModule
 from fitzroy.hw_models.vm.definedness import undefined_reads
-from fitzroy.hw_models.vm.interpreter import Call
+from fitzroy.hw_models.vm.functions import Call
 from fitzroy.hw_models.vm.objects import MutableByteBuffer, Object, Value
 from fitzroy.hw_models.vm.opcodes import Dialect
 from fitzroy.hw_models.vm.status import Status, VmError, VmTrap

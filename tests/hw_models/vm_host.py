@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from fitzroy.hw_models.vm.context import NativeModule
-from fitzroy.hw_models.vm.interpreter import Call
+from fitzroy.hw_models.vm.functions import Call
 from fitzroy.hw_models.vm.objects import ByteBuffer, MutableByteBuffer, Object, Value
 from fitzroy.hw_models.vm.status import Status, VmError
 

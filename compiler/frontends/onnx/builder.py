@@ -50,6 +50,7 @@ class Builder:
         self._constants: dict[tuple[int, Shape, Shape], tuple[str, Array]] = {}
         self._moved: dict[tuple[str, Shape], str] = {}
         self._coded: set[str] = set()
+        self._counts: dict[str, int] = {}
 
     # --- values ---------------------------------------------------------------------------------
 
@@ -159,7 +160,10 @@ class Builder:
             graph.set_value(Value(x.name, replace(type, quantization=quantization)))
         elif type.quantization != quantization:
             return None
-        return self.unary("dequantize", x, dtype=DType.FLOAT32)
+        result = self.unary("dequantize", x, dtype=DType.FLOAT32)
+        if graph.value(x.name).is_constant:
+            self._coded.add(result.name)
+        return result
 
     def is_coded(self, tensor: Tensor) -> bool:
         """Whether a tensor holds real numbers that constant integers stand for."""
@@ -206,7 +210,7 @@ class Builder:
         first = next(graph.type(name) for name in inputs if name is not None)
         names: list[str] = []
         for _ in range(results):
-            name = graph.fresh(self.stem or op)
+            name = self.fresh(self.stem or op)
             # A provisional type, which only says how numbers are represented.
             graph.add_value(Value(name, TensorType((), dtype or first.dtype, quantization)))
             names.append(name)
@@ -244,6 +248,17 @@ class Builder:
     def stored(self, tensor: Tensor) -> str:
         """The graph's value of a tensor in whatever layout it has."""
         return self.value(tensor) if tensor.data is not None else tensor.name
+
+    def fresh(self, stem: str) -> str:
+        """A name that nothing has; one stem may have very many."""
+        graph = self.graph
+        count = self._counts.get(stem, 0)
+        name = f"{stem}.{count}" if count else stem
+        while name in graph.values or graph.fresh(name) != name:
+            count += 1
+            name = f"{stem}.{count}"
+        self._counts[stem] = count + 1
+        return name
 
     def unary(
         self,

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from fitzroy.base.types import DType
 from fitzroy.compiler.frontends.frontend import PLAINLY, Frontend, Reading
 from fitzroy.compiler.frontends.onnx import reader
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.passes.base import Pass
-from fitzroy.compiler.passes.canonicalize import FuseActivations, Simplify
+from fitzroy.compiler.passes.canonicalize import FoldConstants, FuseActivations, Simplify
 from fitzroy.compiler.passes.fold_scales import FoldScales
+from fitzroy.compiler.passes.fuse_quantized import FuseQuantized
 from fitzroy.compiler.passes.layout import ChannelsLastInputs
+from fitzroy.compiler.passes.uint8 import LegalizeUint8
 from fitzroy.formats.detect import FileKind
 
-CLEANING: tuple[Pass, ...] = (Simplify(), FoldScales(), FuseActivations())
+CLEANING: tuple[Pass, ...] = (
+    Simplify(),
+    FoldScales(),
+    FuseActivations(),
+    FuseQuantized(),
+    FoldConstants(),
+    Simplify(),
+)
 """Passes that make of ONNX's operators those that TFLite's converter would have written."""
 
 
@@ -29,6 +40,17 @@ class OnnxFrontend(Frontend):
         from fitzroy.compiler.frontends.onnx.model import import_model
 
         graph = import_model(proto, path=path, shapes=how.shapes)
-        for step in CLEANING if how.keep_layout else (*CLEANING, ChannelsLastInputs()):
+        steps = [*CLEANING] if how.keep_layout else [*CLEANING, ChannelsLastInputs()]
+        for step in steps:
             graph = step.run(graph)
-        return graph
+        return LegalizeUint8().run(graph) if _is_mixed(graph) else graph
+
+
+def _is_mixed(graph: Graph) -> bool:
+    """Whether int8 filters meet uint8 activations, which no runtime of ours computes."""
+    for node in graph.nodes():
+        if OPS[node.op].channel_axis is not None:
+            image, kernel = (graph.type(str(name)).dtype for name in node.inputs[:2])
+            if image is DType.UINT8 and kernel is DType.INT8:
+                return True
+    return False

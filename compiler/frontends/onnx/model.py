@@ -139,14 +139,18 @@ class _Importer:
         self.inputs(proto, scope)
         outputs = [info.name for info in proto.output]
         self.nodes(proto.node, scope, outputs)
+        if not self.rejects:
+            for info in proto.output:
+                try:
+                    self.output(info.name, scope.find(info.name), info.type.tensor_type.elem_type)
+                except Refusal as refusal:
+                    self.reject(refusal, f"output {info.name!r}")
         if self.rejects:
             raise UnsupportedError(
                 f"{len(self.rejects)} of {len(proto.node)} operators cannot be imported",
                 rejects=self.rejects,
                 where=self.path,
             )
-        for info in proto.output:
-            self.output(info.name, scope.find(info.name), info.type.tensor_type.elem_type)
         self.result.prune()
         return self.result
 
@@ -312,7 +316,12 @@ class _Importer:
             return [constant]
         if importer is None:
             raise Refusal("onnx-run-time-parameter", "the operator is known for constants only")
-        found = importer(operation)
+        try:
+            found = importer(operation)
+        except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError) as error:
+            # Ranks, lengths or extents that the operator does not admit.
+            what = f"operands or attributes do not fit {node.op_type}: {error}"
+            raise Refusal("onnx-type-rule", what) from None
         results = [found] if isinstance(found, Tensor) else list(found)
         if sum(map(bool, node.output[len(results) :])):
             raise Refusal("onnx-attribute", f"{len(node.output)} results; {len(results)} are known")

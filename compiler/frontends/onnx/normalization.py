@@ -93,11 +93,11 @@ def softmax(op: Operation) -> Tensor:
     axis = op.axis(op.integer("axis", 1 if op.opset < 13 else -1), x.rank)
     if op.opset < 13 and math.prod(x.shape[axis + 1 :]) > 1:
         flat = build.reshape(x, (*x.shape[:axis], math.prod(x.shape[axis:])))
-        return build.reshape(_softmax(build, op.name, flat, axis), x.shape)
-    return _softmax(build, op.name, x, axis)
+        return build.reshape(softmax_of(build, op.name, flat, axis), x.shape)
+    return softmax_of(build, op.name, x, axis)
 
 
-def _softmax(build: Builder, kind: str, x: Tensor, axis: int) -> Tensor:
+def softmax_of(build: Builder, kind: str, x: Tensor, axis: int) -> Tensor:
     """The operator along one axis, which is stored last."""
     x = build.plain(x)
     order = (*(other for other in x.perm if other != axis), axis)

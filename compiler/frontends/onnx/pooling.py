@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from fitzroy.base import budget
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.operation import Operation
@@ -113,9 +114,12 @@ def _counts(image: tuple[int, int], w: Windows, *, counted: bool) -> Array:
         low, high = w.before[axis], w.after[axis]
         first = -low if counted else 0
         last = image[axis] + (high if counted else 0)
-        starts = np.arange(w.outputs(image)[axis]) * w.stride[axis] - low
+        count = w.outputs(image)[axis]
+        budget.demand(16 * count * w.kernel[axis], "places of windows")
+        starts = np.arange(count) * w.stride[axis] - low
         places = starts[:, None] + np.arange(w.kernel[axis]) * w.dilation[axis]
         rows.append(((places >= first) & (places < last)).sum(axis=1))
+    budget.demand(16 * rows[0].size * rows[1].size, "counts of windows")
     return np.maximum(np.outer(rows[0], rows[1]), 1).astype(np.float64)
 
 

@@ -13,12 +13,15 @@ from fitzroy.base.types import Array, DType, Quantization, is_usable_scale
 from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.convolution import convolution_of
 from fitzroy.compiler.frontends.onnx.elementwise import INFINITY, clamp
-from fitzroy.compiler.frontends.onnx.matmul import product
+from fitzroy.compiler.frontends.onnx.matmul import connected, product
+from fitzroy.compiler.frontends.onnx.normalization import softmax_of
 from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.reader import element_type
 from fitzroy.compiler.frontends.onnx.reduction import reduced
 from fitzroy.compiler.frontends.onnx.registry import imports
+from fitzroy.compiler.frontends.onnx.shape import joined
 from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor
+from fitzroy.compiler.ops.elementwise import LeakyReluAttributes
 
 _STORED = (DType.INT8, DType.UINT8)
 """Element types of quantized values in the graph."""
@@ -175,6 +178,71 @@ def quantized_binary(op: Operation) -> Tensor:
     b = dequantized(build, op.input(3), op.input(4), op.optional(5))
     result = build.binary("add" if op.name == "QLinearAdd" else "mul", a, b)
     return quantized(build, result, op.input(6), op.optional(7), (op.input(0).dtype, 1))
+
+
+@imports("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax", domain="com.microsoft")
+def quantized_unary(op: Operation) -> Tensor:
+    """A function of integers."""
+    build = op.build
+    x = dequantized(build, op.input(0), op.input(1), op.optional(2))
+    if op.name == "QLinearSoftmax":
+        result = softmax_of(build, "Softmax", x, op.axis(op.integer("axis", -1), x.rank))
+    elif op.name == "QLinearLeakyRelu":
+        result = build.unary("leaky_relu", x, LeakyReluAttributes(op.number("alpha", 0.01)))
+    else:
+        result = build.unary("sigmoid", x)
+    return quantized(build, result, op.input(3), op.optional(4), (op.input(0).dtype, 1))
+
+
+@imports("QGemm", domain="com.microsoft")
+def quantized_gemm(op: Operation) -> Tensor:
+    """Matrix product of integers with an offset; without a scale for the result, of real numbers.
+
+    Raises:
+        Refusal: the first operand is transposed, or the product is scaled.
+    """
+    build = op.build
+    if op.integer("transA") or op.number("alpha", 1.0) != 1:
+        raise Refusal("onnx-attribute", "QGemm with transA or alpha")
+    a = dequantized(build, op.input(0), op.input(1), op.optional(2))
+    turned = bool(op.integer("transB"))
+    b = dequantized(build, op.input(3), op.input(4), op.optional(5), 0 if turned else 1)
+    b = build.transpose(b, (1, 0)) if turned else b
+    bias = op.optional(6)
+    if bias is not None:
+        scale = build.mul(op.input(1), op.input(4))
+        bias = dequantized(build, build.reshape(bias, (bias.size,)), scale, None, 0)
+    result = connected(build, a, b, bias)
+    if op.optional(7) is None:
+        return result
+    return quantized(build, result, op.input(7), op.optional(8), (op.input(0).dtype, 1))
+
+
+@imports("QLinearGlobalAveragePool", domain="com.microsoft")
+def quantized_global_pool(op: Operation) -> Tensor:
+    """Mean of every channel.
+
+    Raises:
+        Refusal: channels are last already.
+    """
+    build = op.build
+    if op.integer("channels_last"):
+        raise Refusal("onnx-attribute", "QLinearGlobalAveragePool with channels last")
+    x = dequantized(build, op.input(0), op.input(1), op.optional(2))
+    result = reduced(build, "mean", x, tuple(range(2, x.rank)))
+    return quantized(build, result, op.input(3), op.optional(4), (op.input(0).dtype, 1))
+
+
+@imports("QLinearConcat", domain="com.microsoft")
+def quantized_concat(op: Operation) -> Tensor:
+    """Integers one after another, each operand with a scale and a zero point of its own."""
+    build = op.build
+    parts = [
+        dequantized(build, op.input(at), op.input(at + 1), op.optional(at + 2))
+        for at in range(2, len(op.inputs), 3)
+    ]
+    result = joined(build, parts, op.axis(op.integer("axis"), parts[0].rank))
+    return quantized(build, result, op.input(0), op.input(1), (op.input(1).dtype, 1))
 
 
 @imports("ConvInteger", "MatMulInteger")

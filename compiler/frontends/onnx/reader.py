@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,13 @@ from fitzroy.base.types import Array, DType
 from fitzroy.compiler.frontends.onnx.values import Refusal, Shape
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, TensorProto, ValueInfoProto
+    from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, ValueInfoProto
 
 OLDEST = 7
 """The oldest operator set of the default domain that is read."""
+
+_DEEPEST = 64
+"""Graphs inside one another beyond which names are not looked at: none is imported."""
 
 DOMAINS = {"": "", "ai.onnx": ""}
 """Names of the default domain."""
@@ -63,7 +66,34 @@ def decode(data: bytes, path: str) -> ModelProto:
         raise FormatError(f"no ONNX model: {error}", path=path) from None
     if not model.HasField("graph"):
         raise FormatError("the file holds no graph", path=path, table="ModelProto")
+    names = [*_names(model.graph)]
+    names += [name for function in model.functions for name in _names(function)]
+    names += [*(entry.domain for entry in model.opset_import)]
+    broken = next((name for name in names if not isinstance(name, str)), None)
+    if broken is not None:
+        raise FormatError(f"a name that is no text, {broken!r}", path=path)
     return model
+
+
+def _names(body: GraphProto | FunctionProto, depth: int = 0) -> Iterator[str]:
+    """Every name in a graph or a function, and in the graphs inside its operators.
+
+    Names that are no text come as bytes.
+    """
+    for node in body.node:
+        yield from (node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            yield attribute.ref_attr_name
+            if attribute.HasField("g") and depth < _DEEPEST:
+                yield from _names(attribute.g, depth + 1)
+    yield body.name
+    if hasattr(body, "initializer"):
+        yield from (tensor.name for tensor in body.initializer)
+        yield from (sparse.values.name for sparse in body.sparse_initializer)
+        yield from (info.name for info in (*body.input, *body.output))
+    else:
+        yield from (body.domain, *body.input, *body.output, *body.attribute)
 
 
 def operator_sets(model: ModelProto, path: str) -> dict[str, int]:

@@ -16,7 +16,7 @@ from fitzroy.compiler.frontends.onnx.shape import joined, sliced
 from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor
 from fitzroy.compiler.ops.elementwise import LeakyReluAttributes
 
-LONGEST = 1024
+LONGEST = 512
 """Most steps, of all directions together, that a layer may have."""
 
 Function = Callable[[Tensor], Tensor]

@@ -200,17 +200,26 @@ def _gather_rejects(call: Call) -> Iterator[Reject]:
     yield from _same_quantization(call)
     if call.type(1).dtype not in (DType.INT32, DType.INT64):
         yield Reject("portable-index-type", f"indices are {call.type(1).dtype.value}")
-    if call.type(1).rank != 1:
-        yield Reject("portable-gather-rank", f"indices have rank {call.type(1).rank}, not 1")
     if call.attributes(GatherAttributes).batch:
         yield Reject("portable-gather-batch", "every image of the batch has indices of its own")
 
 
 @kernel("gather", _gather_rejects)
 def _gather(call: Call, emitter: PortableEmitter) -> None:
-    axis = call.attributes(GatherAttributes).axis
-    arguments: list[Any] = [call.operand(0), axis, call.operand(1)]
-    emitter.call("aten::index_select", "out", arguments, call.result)
+    axis, indices, out = call.attributes(GatherAttributes).axis, call.operand(1), call.result
+    if indices.type.rank == 1:
+        emitter.call("aten::index_select", "out", [call.operand(0), axis, indices], out)
+        return
+    # The kernel takes a vector of indices.
+    count, shape = indices.type.size, call.type().shape
+    vector = emitter.temporary(indices.type.with_shape((count,)))
+    flat = emitter.argument((count,))
+    emitter.call_indexed("aten::view_copy", "out", (emitter.tensor(indices.name), flat), vector)
+    rows = emitter.temporary(out.type.with_shape((*shape[:axis], count, *shape[axis + 1 :])))
+    arguments = (emitter.tensor(call.operand(0).name), emitter.argument(axis), vector)
+    emitter.call_indexed("aten::index_select", "out", arguments, rows)
+    target = emitter.argument(out.type.shape)
+    emitter.call_indexed("aten::view_copy", "out", (rows, target), emitter.tensor(out.name))
 
 
 def _slice_rejects(call: Call) -> Iterator[Reject]:

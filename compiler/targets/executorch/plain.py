@@ -328,7 +328,17 @@ def _top_k(call: Call, emitter: PortableEmitter) -> None:
     emitter.cast(wide, places.name)
 
 
-@kernel("one_hot", portable.unquantized)
+def _one_hot_rejects(call: Call) -> Iterator[Reject]:
+    yield from portable.unquantized(call)
+    depth = call.attributes(OneHotAttributes).depth
+    if depth > _MOST_PLACES:
+        yield Reject("portable-depth", f"vectors of {depth} elements, at most {_MOST_PLACES}")
+
+
+_MOST_PLACES = 1 << 24
+
+
+@kernel("one_hot", _one_hot_rejects)
 def _one_hot(call: Call, emitter: PortableEmitter) -> None:
     a, indices = call.attributes(OneHotAttributes), call.type()
     shape = (*indices.shape[: a.axis], 1, *indices.shape[a.axis :])

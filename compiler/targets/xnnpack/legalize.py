@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fitzroy.base.types import Array, DType, TensorType
-from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes
-from fitzroy.compiler.ops.definition import OPS, Call
-from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes, reals
+from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes, Unary, reals
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.pooling import AveragePool2D, PoolAttributes, mean_filter
@@ -32,9 +32,7 @@ from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import (
     AxisAttributes,
-    ConcatenationAttributes,
     DepthToSpace,
-    ReshapeAttributes,
     SpaceDepth,
     SpaceToDepth,
     SplitAttributes,
@@ -44,6 +42,8 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.passes.canonicalize import bites
+from fitzroy.compiler.targets.xnnpack import spatial, spectral
+from fitzroy.compiler.targets.xnnpack.rewriter import Leave, Rewriter, Rule
 from fitzroy.compiler.targets.xnnpack.rules import MOST_CONCATENATED, is_activation
 from fitzroy.hw_models.numerics import Sampling
 
@@ -61,121 +61,24 @@ class LegalizeXnnpack(Pass):
                 rule = RULES.get(node.op)
                 if rule is not None:
                     # What a rule emitted before it gave up is dead, and pruned.
-                    with contextlib.suppress(_Leave):
-                        rule(_Rewriter(graph, Call.of(graph, node)))
+                    with contextlib.suppress(Leave):
+                        rule(Rewriter(graph, Call.of(graph, node)))
         graph.prune()
         return graph
 
 
-class _Leave(Exception):
-    """The node has no replacement; it stays, to be refused with its reason."""
-
-
-class _Rewriter:
-    """Builds the replacement of one node."""
-
-    def __init__(self, graph: Graph, call: Call) -> None:
-        self.graph = graph
-        self.call = call
-        self._emitted: set[str] = set()
-
-    @property
-    def out(self) -> TensorType:
-        """Type of the node's first result."""
-        return self.call.result.type
-
-    def emit(
-        self,
-        op: str,
-        inputs: Sequence[str | None],
-        type: TensorType,
-        attributes: Attributes = NO_ATTRIBUTES,
-    ) -> str:
-        """Insert a node; returns its result."""
-        node = self.call.node
-        stem = f"{node.name}/{op}"
-        name = self.graph.emit(op, inputs, type, attributes, stem=stem, origin=node.origin)
-        self._emitted.add(name)
-        return name
-
-    def constant(self, data: Array) -> str:
-        """A float32 constant."""
-        return self.graph.add_constant(f"{self.call.node.name}/constant", data.astype(np.float32))
-
-    def type(self, name: str) -> TensorType:
-        """Type of a value."""
-        return self.graph.type(name)
-
-    def to(self, name: str, type: TensorType) -> str:
-        """The same real numbers in another representation."""
-        if self.type(name) == type:
-            return name
-        for kind in (self.type(name), type):
-            if kind.quantization is None and kind.dtype is not DType.FLOAT32:
-                raise _Leave
-        op = "dequantize" if type.quantization is None else "quantize"
-        return self.emit(op, [name], type)
-
-    def real(self, name: str) -> str:
-        """The value as float32; constants are converted at once."""
-        value = self.graph.value(name)
-        if value.type.quantization is None:
-            if value.type.dtype is not DType.FLOAT32:
-                raise _Leave
-            return name
-        if value.data is not None:
-            return self.constant(reals(value.data, value.type))
-        return self.to(name, value.type.real())
-
-    def reshape(self, name: str, shape: tuple[int, ...]) -> str:
-        """The same elements with another shape."""
-        type = self.type(name)
-        if type.shape == shape:
-            return name
-        return self.emit("reshape", [name], type.with_shape(shape), ReshapeAttributes(shape))
-
-    def replace(self, *results: str) -> None:
-        """Make `results` the node's results, converted to their types; remove the node."""
-        pairs = list(zip(self.call.outputs, results, strict=True))
-        sources = [self.to(found, old.type) for old, found in pairs]
-        self.graph.remove(self.call.node.name)
-        for old, source in zip(self.call.outputs, sources, strict=True):
-            if source not in self._emitted:
-                # A value of its own is needed to carry the old name.
-                source = self.emit("copy", [source], old.type)
-            self.graph.retarget(source, old.name)
-
-    def chain(self, op: str, inputs: list[str], type: TensorType, axis: int) -> str:
-        """A tree of concatenations, each of as many inputs as a node takes."""
-        while len(inputs) > 1:
-            groups = [
-                inputs[i : i + MOST_CONCATENATED] for i in range(0, len(inputs), MOST_CONCATENATED)
-            ]
-            inputs = [self._join(op, group, type, axis) for group in groups]
-        return inputs[0]
-
-    def _join(self, op: str, group: list[str], type: TensorType, axis: int) -> str:
-        if len(group) == 1:
-            return group[0]
-        shape = list(type.shape)
-        shape[axis] = sum(self.type(name).shape[axis] for name in group)
-        return self.emit(op, group, type.with_shape(tuple(shape)), ConcatenationAttributes(axis))
-
-
-Rule = Callable[[_Rewriter], None]
-
 _PLAIN = ActivationAttributes()
 
 
-def _attributes(r: _Rewriter) -> Any:
+def _attributes(r: Rewriter) -> Any:
     return r.call.node.attributes
 
 
-def _names(r: _Rewriter) -> list[str]:
+def _names(r: Rewriter) -> list[str]:
     return [value.name for value in r.call.inputs if value is not None]
 
 
-def in_float(r: _Rewriter) -> None:
+def in_float(r: Rewriter) -> None:
     """Compute on float32 between a dequantization and a quantization."""
     values = [value for value in r.call.inputs if value is not None]
     if not any(value.type.is_quantized for value in values) and not r.out.is_quantized:
@@ -185,7 +88,7 @@ def in_float(r: _Rewriter) -> None:
     r.replace(r.emit(node.op, inputs, r.out.real(), node.attributes))
 
 
-def in_input_type(r: _Rewriter) -> None:
+def in_input_type(r: Rewriter) -> None:
     """Move elements in the input's representation, then convert the result."""
     before = r.call.type()
     if before.dtype is r.out.dtype and before.quantization == r.out.quantization:
@@ -197,7 +100,7 @@ def in_input_type(r: _Rewriter) -> None:
     r.replace(r.emit(node.op, _names(r), inner, node.attributes))
 
 
-def softmax(r: _Rewriter) -> None:
+def softmax(r: Rewriter) -> None:
     """Softmax in float32, with the factor of the exponents as a multiplication."""
     beta = _attributes(r).beta
     if not r.call.type().is_quantized and beta == 1:
@@ -208,7 +111,7 @@ def softmax(r: _Rewriter) -> None:
     r.replace(r.emit("softmax", [x], r.out.real(), SoftmaxAttributes()))
 
 
-def average_pool(r: _Rewriter) -> None:
+def average_pool(r: Rewriter) -> None:
     """Over the whole image a mean, without padding a depthwise convolution, else in float32."""
     a = _attributes(r)
     assert isinstance(a, PoolAttributes)
@@ -222,7 +125,7 @@ def average_pool(r: _Rewriter) -> None:
         in_float(r)
 
 
-def _mean_of_windows(r: _Rewriter, a: PoolAttributes) -> None:
+def _mean_of_windows(r: Rewriter, a: PoolAttributes) -> None:
     x = _names(r)[0]
     data, quantization = mean_filter(a.kernel, r.type(x))
     filter = r.graph.add_constant(f"{r.call.node.name}/ones", data, quantization)
@@ -230,7 +133,7 @@ def _mean_of_windows(r: _Rewriter, a: PoolAttributes) -> None:
     r.replace(r.emit("depthwise_conv_2d", [x, filter, None], r.out, attributes))
 
 
-def max_pool(r: _Rewriter) -> None:
+def max_pool(r: Rewriter) -> None:
     """Windows of one element are slices; else the result is converted afterwards."""
     a = _attributes(r)
     assert isinstance(a, PoolAttributes)
@@ -240,7 +143,7 @@ def max_pool(r: _Rewriter) -> None:
         in_input_type(r)
 
 
-def _without_window(r: _Rewriter, a: PoolAttributes) -> None:
+def _without_window(r: Rewriter, a: PoolAttributes) -> None:
     padded = isinstance(a.padding, tuple) and any(a.padding)
     if padded or a.activation is not Activation.NONE:
         return
@@ -250,7 +153,7 @@ def _without_window(r: _Rewriter, a: PoolAttributes) -> None:
     r.replace(r.emit("strided_slice", _names(r), inner, attributes))
 
 
-def mean(r: _Rewriter) -> None:
+def mean(r: Rewriter) -> None:
     """Reduce neighbouring axes as height and width of an image."""
     a, type = _attributes(r), r.call.type()
     if type.dtype is not r.out.dtype and type.is_quantized and r.out.is_quantized:
@@ -274,7 +177,7 @@ def _as(type: TensorType, other: TensorType) -> TensorType:
     return replace(type, dtype=other.dtype, quantization=other.quantization)
 
 
-def total(r: _Rewriter) -> None:
+def total(r: Rewriter) -> None:
     """A sum as the mean times the count, in float32."""
     a, type = _attributes(r), r.call.type()
     if (type.dtype is not DType.FLOAT32 and not type.is_quantized) or 0 in type.shape:
@@ -288,7 +191,7 @@ def total(r: _Rewriter) -> None:
     r.replace(r.emit("mul", [y, factor], r.out.real(), _PLAIN))
 
 
-def clamp(r: _Rewriter) -> None:
+def clamp(r: Rewriter) -> None:
     """Convert first, then clamp what the result's type does not clamp by itself."""
     a, before = _attributes(r), r.call.type()
     assert isinstance(a, ClampAttributes)
@@ -300,7 +203,7 @@ def clamp(r: _Rewriter) -> None:
     r.replace(x)
 
 
-def unary(r: _Rewriter) -> None:
+def unary(r: Rewriter) -> None:
     """Compute in the result's element type."""
     before = r.call.type()
     if before.dtype is r.out.dtype or not (before.is_quantized and r.out.is_quantized):
@@ -310,13 +213,13 @@ def unary(r: _Rewriter) -> None:
     r.replace(r.emit(node.op, [x], r.out, node.attributes))
 
 
-def quantize(r: _Rewriter) -> None:
+def quantize(r: Rewriter) -> None:
     """Scales too far apart for fixed point go through float32."""
     if not OPS["quantize"].scales_fit(r.call):
         r.replace(r.real(_names(r)[0]))
 
 
-def leaky_relu(r: _Rewriter) -> None:
+def leaky_relu(r: Rewriter) -> None:
     """In the result's element type, or in float32 if scales are too far apart."""
     if r.call.type().dtype is r.out.dtype:
         in_range(r)
@@ -324,13 +227,13 @@ def leaky_relu(r: _Rewriter) -> None:
         unary(r)
 
 
-def in_range(r: _Rewriter) -> None:
+def in_range(r: Rewriter) -> None:
     """In float32 if scales are too far apart for XNNPACK's arithmetic."""
     if not OPS[r.call.node.op].scales_fit(r.call):
         in_float(r)
 
 
-def concatenation(r: _Rewriter) -> None:
+def concatenation(r: Rewriter) -> None:
     """Inputs in the result's representation, in a tree of nodes that take five each."""
     names = _names(r)
     inputs = [r.to(name, _as(r.type(name), r.out)) for name in names]
@@ -339,7 +242,7 @@ def concatenation(r: _Rewriter) -> None:
     r.replace(r.chain("concatenation", inputs, r.out, _attributes(r).axis))
 
 
-def split(r: _Rewriter) -> None:
+def split(r: Rewriter) -> None:
     """One slice per part."""
     a, type = _attributes(r), r.call.type()
     assert isinstance(a, SplitAttributes)
@@ -351,7 +254,7 @@ def split(r: _Rewriter) -> None:
     r.replace(*results)
 
 
-def _part(r: _Rewriter, type: TensorType, axis: int, begin: int, size: int) -> str:
+def _part(r: Rewriter, type: TensorType, axis: int, begin: int, size: int) -> str:
     first, extent = [0] * type.rank, list(type.shape)
     first[axis], extent[axis] = begin, size
     shape = tuple(extent)
@@ -359,7 +262,7 @@ def _part(r: _Rewriter, type: TensorType, axis: int, begin: int, size: int) -> s
     return r.emit("strided_slice", _names(r)[:1], type.with_shape(shape), attributes)
 
 
-def unpack(r: _Rewriter) -> None:
+def unpack(r: Rewriter) -> None:
     """One slice and reshape per part."""
     a, type = _attributes(r), r.call.type()
     assert isinstance(a, AxisAttributes)
@@ -367,7 +270,7 @@ def unpack(r: _Rewriter) -> None:
     r.replace(*(r.reshape(p, out.type.shape) for p, out in zip(parts, r.call.outputs, strict=True)))
 
 
-def pack(r: _Rewriter) -> None:
+def pack(r: Rewriter) -> None:
     """Reshapes and a concatenation."""
     a = _attributes(r)
     assert isinstance(a, AxisAttributes)
@@ -379,7 +282,7 @@ def pack(r: _Rewriter) -> None:
 def space_depth(operator: SpaceDepth) -> Rule:
     """A reshape, a transpose and a reshape."""
 
-    def rule(r: _Rewriter) -> None:
+    def rule(r: Rewriter) -> None:
         parts, perm, merged = operator.steps(r.call)
         x = r.reshape(_names(r)[0], parts)
         moved = r.type(x).with_shape(tuple(parts[axis] for axis in perm))
@@ -389,7 +292,7 @@ def space_depth(operator: SpaceDepth) -> Rule:
     return rule
 
 
-def fully_connected(r: _Rewriter) -> None:
+def fully_connected(r: Rewriter) -> None:
     """Input and result as matrices."""
     a, x, out = _attributes(r), r.call.type(0), r.out
     assert isinstance(a, FullyConnectedAttributes)
@@ -403,7 +306,7 @@ def fully_connected(r: _Rewriter) -> None:
     r.replace(r.reshape(y, out.shape))
 
 
-def batch_matmul(r: _Rewriter) -> None:
+def batch_matmul(r: Rewriter) -> None:
     """Float32 matrices of at least three dimensions, none transposed, equal batches."""
     a = _attributes(r)
     assert isinstance(a, BatchMatMulAttributes)
@@ -419,7 +322,7 @@ def batch_matmul(r: _Rewriter) -> None:
     r.replace(r.reshape(z, r.out.shape))
 
 
-def _matrix(r: _Rewriter, name: str, swap: bool) -> str:
+def _matrix(r: Rewriter, name: str, swap: bool) -> str:
     type = r.type(name)
     if swap:
         perm = (*range(type.rank - 2), type.rank - 1, type.rank - 2)
@@ -429,7 +332,7 @@ def _matrix(r: _Rewriter, name: str, swap: bool) -> str:
     return name if len(shape) >= 3 else r.reshape(name, (1, *shape))
 
 
-def resize_nearest(r: _Rewriter) -> None:
+def resize_nearest(r: Rewriter) -> None:
     """Integer factors as concatenations of an image with itself."""
     a, type = _attributes(r), r.call.type()
     assert isinstance(a, ResizeAttributes)
@@ -447,14 +350,14 @@ def resize_nearest(r: _Rewriter) -> None:
     r.replace(r.reshape(x, r.out.shape))
 
 
-def squared_difference(r: _Rewriter) -> None:
+def squared_difference(r: Rewriter) -> None:
     """A difference and a square, in float32."""
     a, b = (r.real(name) for name in _names(r))
     difference = r.emit("sub", [a, b], r.out.real(), _PLAIN)
     r.replace(r.emit("square", [difference], r.out.real()))
 
 
-def l2_normalization(r: _Rewriter) -> None:
+def l2_normalization(r: Rewriter) -> None:
     """Square, mean, reciprocal root and product, in float32."""
     x = r.real(_names(r)[0])
     real, depth = r.type(x), r.type(x).shape[-1]
@@ -472,7 +375,7 @@ def l2_normalization(r: _Rewriter) -> None:
     r.replace(r.emit("mul", [unit, shrink], real, _PLAIN))
 
 
-def lstm(r: _Rewriter) -> None:
+def lstm(r: Rewriter) -> None:
     """The recurrence unrolled, in float32: two products and four gates per step."""
     a, sequence = _attributes(r), r.call.type(0)
     assert isinstance(a, LstmAttributes)
@@ -526,7 +429,7 @@ def lstm(r: _Rewriter) -> None:
     r.replace(y)
 
 
-def _stacked(r: _Rewriter, first: int, cells: int) -> Array:
+def _stacked(r: Rewriter, first: int, cells: int) -> Array:
     """Real numbers of four gates' operands, one below the other; absent ones are zeros."""
     parts = []
     for gate in range(4):
@@ -534,27 +437,30 @@ def _stacked(r: _Rewriter, first: int, cells: int) -> Array:
         if value is None:
             parts.append(np.zeros(cells, np.float32))
         elif value.data is None:
-            raise _Leave
+            raise Leave
         else:
             parts.append(reals(value.data, value.type))
     return np.concatenate(parts)
 
 
-_UNARY = (
-    "abs", "ceil", "floor", "negate", "square", "sqrt", "rsqrt", "exp", "log", "sin", "cos",
-    "tanh", "sigmoid", "hardswish", "gelu", "elu",
-)  # fmt: skip
+_UNARY = [name for name, operator in OPS.items() if isinstance(operator, Unary)]
+"""Functions of one number; those with a rule of their own follow."""
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_UNARY, unary),
     "add": in_range,
     "average_pool_2d": average_pool,
     "batch_matmul": batch_matmul,
+    "batch_to_space": spatial.batch_to_space,
+    "cast": spectral.real_part,
     "clamp": clamp,
+    "complex_abs": spectral.complex_abs,
     "concatenation": concatenation,
     "depth_to_space": space_depth(DepthToSpace()),
     "fully_connected": fully_connected,
+    "imaginary": spectral.imaginary_part,
     "l2_normalization": l2_normalization,
+    "l2_pool_2d": spatial.l2_pool,
     "log_softmax": in_float,
     "max_pool_2d": max_pool,
     "mean": mean,
@@ -563,10 +469,12 @@ RULES: dict[str, Rule] = {
     "pack": pack,
     "pad": in_input_type,
     "quantize": quantize,
+    "real": spectral.real_part,
     "reshape": in_input_type,
     "resize_bilinear": in_input_type,
     "resize_nearest_neighbor": resize_nearest,
     "softmax": softmax,
+    "space_to_batch": spatial.space_to_batch,
     "space_to_depth": space_depth(SpaceToDepth()),
     "split": split,
     "sub": in_range,

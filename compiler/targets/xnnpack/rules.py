@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Value
-from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.ops.definition import WIDE_ACTIVATIONS, Call, Reject
 
 QUANTIZED = (DType.INT8, DType.UINT8)
 MAX_EXTENT = 2**31 - 1
@@ -63,6 +63,7 @@ def activations(
                 "xnnpack-type",
                 f"{value.name!r} is {type}; XNNPACK takes float32, or int8 and uint8 with one"
                 " normal positive scale",
+                WIDE_ACTIVATIONS if type.dtype is DType.INT16 and type.is_quantized else "",
             )
         elif type.dtype is DType.FLOAT32 and not floats:
             yield Reject("xnnpack-integer-only", f"{value.name!r} is float32")

@@ -13,7 +13,7 @@ from fitzroy.base.errors import UsageError
 from fitzroy.cli import timing
 from fitzroy.cli.compiled import DeviceChoice
 from fitzroy.cli.files import check_output, write_file
-from fitzroy.cli.help import DeviceName, FirmwareFile, Json, Quiet, Verb
+from fitzroy.cli.help import DeviceName, FirmwareFile, Printed, Verb
 from fitzroy.cli.terminal import Column, Terminal, count
 from fitzroy.report import units
 
@@ -54,8 +54,8 @@ def calibrate_host(
         typer.Option("--usb", metavar="2|3", help="USB generation of the accelerator's port."),
     ] = 3,
     firmware: FirmwareFile = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    *,
+    printed: Printed,
 ) -> None:
     """Measure this host: how long it takes to drive an accelerator.
 
@@ -74,7 +74,7 @@ def calibrate_host(
     from fitzroy.hw_models.chips.hosts import FITZROY, USB2, USB3
     from fitzroy.measurement import calibration
 
-    terminal = Terminal(json=json, quiet=quiet)
+    terminal = printed.terminal
     if usb not in (2, 3):
         raise UsageError(f"there is no USB {usb}", hint="give 2 or 3")
     if not output.name.endswith(SUFFIX):
@@ -96,7 +96,7 @@ def calibrate_host(
         found = calibration.calibrate(programs, measured, base, conditions, f"measured on {ran_on}")
     document = {"clock": conditions.clock, "ran_on": ran_on, "runs": runs} | _document(found)
     write_file(output, (encoding.dumps(document, indent=2) + "\n").encode())
-    if json:
+    if printed.json:
         terminal.document(document | {"written": [os.fspath(output)]})
         return
     _show(terminal, document, found)

@@ -23,7 +23,7 @@ from fitzroy.cli.help import (
     option_values,
     pass_names,
 )
-from fitzroy.cli.models import Importing
+from fitzroy.cli.models import Importing, warn_of
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
@@ -462,7 +462,9 @@ def _memory(compilation: Compilation) -> dict[str, Any]:
 
 
 def _warn(terminal: Terminal, compilation: Compilation) -> None:
-    """Say which operators do not run on the first target, and why."""
+    """Say what is remarkable of the models, which operators run elsewhere, and why."""
+    for graph in compilation.graphs.values():
+        warn_of(terminal, graph)
     for placements in compilation.placements.values():
         rejects = [reject for placement in placements for reject in placement.rejects]
         if not rejects:
@@ -484,7 +486,7 @@ def _spoken(target: str) -> str:
 
 
 def _show(terminal: Terminal, document: dict[str, Any]) -> None:
-    from fitzroy.cli.inspect import quantization_text, tensor_type
+    from fitzroy.cli.describe import quantization_text, tensor_type
 
     rows = []
     for side in ("inputs", "outputs"):

@@ -16,6 +16,7 @@ from fitzroy.base.errors import UsageError
 from fitzroy.base.files import text_bytes
 from fitzroy.cli.files import check_directory, check_output, directories, write_files
 from fitzroy.cli.help import Json, Quiet
+from fitzroy.cli.models import warn_of
 from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
@@ -311,7 +312,10 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
     _write(request, results, documents, contents, runs)
     if terminal.json:
         terminal.document(_joined(documents))
-    elif not terminal.quiet:
+        return
+    for source in sources:
+        warn_of(terminal, source.graph)
+    if not terminal.quiet:
         terminal.line(_version())
         for document in documents:
             terminal.line()

@@ -22,13 +22,10 @@ from fitzroy.cli import arrays, chip_state
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import (
     CompiledFile,
-    InputFiles,
-    Json,
-    Mean,
+    Given,
     PackageNumber,
-    Quiet,
+    Printed,
     Seed,
-    Std,
     Verb,
 )
 from fitzroy.cli.run import Port, read_inputs
@@ -41,13 +38,15 @@ if TYPE_CHECKING:
 _PROMPT = "(fitzroy) "
 
 
-def debug(
-    file: CompiledFile,
-    inputs: InputFiles = None,
-    mean: Mean = None,
-    std: Std = None,
-    package: PackageNumber = None,
-    seed: Seed = None,
+@dataclass(frozen=True)
+class Script:
+    """Commands that need no keyboard.
+
+    Attributes:
+        execute: commands.
+        commands: a file of further ones.
+    """
+
     execute: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,7 +56,7 @@ def debug(
             help="Execute a command; may be given several times.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     commands: Annotated[
         str | None,
         typer.Option(
@@ -66,9 +65,36 @@ def debug(
             help="Execute the commands of a file, one per line, after those of -x.",
             show_default=False,
         ),
-    ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    ] = None
+
+    @property
+    def lines(self) -> list[str] | None:
+        """The commands; None if there are no such options.
+
+        Raises:
+            UsageError: the file cannot be read.
+            FormatError: it is no text.
+        """
+        if self.execute is None and self.commands is None:
+            return None
+        lines = list(self.execute or ())
+        if self.commands is not None:
+            try:
+                lines += read_file(self.commands).decode().splitlines()
+            except UnicodeDecodeError as error:
+                raise FormatError(
+                    "commands must be UTF-8 text", path=self.commands, offset=error.start
+                ) from None
+        return lines
+
+
+def debug(
+    file: CompiledFile,
+    given: Given,
+    script: Script,
+    printed: Printed,
+    package: PackageNumber = None,
+    seed: Seed = None,
 ) -> None:
     """Step through a compiled Edge TPU model on the simulated chip.
 
@@ -83,46 +109,25 @@ def debug(
     from fitzroy.driver.runtime.debugger import Debugger
     from fitzroy.execution.programs import EdgeTpuProgram
 
-    terminal = Terminal(json=json, quiet=quiet)
-    script = _script(execute, commands)
-    if script is None and json and sys.stdin.isatty():
+    terminal, lines = printed.terminal, script.lines
+    if lines is None and printed.json and sys.stdin.isatty():
         raise UsageError("--json needs commands", hint="give them with -x, --commands or a pipe")
-    rule = arrays.Normalization.parse(mean, std)
+    rule = arrays.Normalization.parse(given.mean, given.std)
     program = EdgeTpuProgram.load(file, package)
-    if inputs and not program.inputs:
+    if given.inputs and not program.inputs:
         raise UsageError("the program takes no inputs", where=file, hint="leave out --input")
     ports = [Port(name, type) for name, type in program.inputs.items()]
-    values = read_inputs(ports, inputs or [], rule, file)
+    values = read_inputs(ports, given.inputs or [], rule, file)
     run = program.start(dict(zip(program.inputs, values, strict=True)), seed=seed)
     console = Console(Debugger(run), terminal, file)
-    if script is not None:
-        code = console.follow(script)
+    if lines is not None:
+        code = console.follow(lines)
     elif sys.stdin.isatty():
         code = console.converse()
     else:
         code = console.follow(sys.stdin)
     if code:
         raise typer.Exit(code)
-
-
-def _script(execute: Sequence[str] | None, path: str | None) -> list[str] | None:
-    """Commands of the options, None if there are no such options.
-
-    Raises:
-        UsageError: the file cannot be read.
-        FormatError: it is no text.
-    """
-    if execute is None and path is None:
-        return None
-    lines = list(execute or ())
-    if path is not None:
-        try:
-            lines += read_file(path).decode().splitlines()
-        except UnicodeDecodeError as error:
-            raise FormatError(
-                "commands must be UTF-8 text", path=path, offset=error.start
-            ) from None
-    return lines
 
 
 # --- commands ------------------------------------------------------------------------------------

@@ -155,7 +155,9 @@ def _tflite(data: bytes, path: str) -> Document:
                 "bytes": len(tflite.buffer_bytes(model, entry.buffer, path)),
             }
             for entry in model.metadata or ()
+            if entry.buffer < max(len(model.buffers or ()), 1)
         ],
+        "stale metadata": tflite.stale_metadata(model),
     }
 
 
@@ -473,3 +475,20 @@ def _item(item: Array | bool | int | float) -> Document:
 
 def _extra(value: bundled.Extra) -> object:
     return {"bytes": len(value)} if isinstance(value, bytes) else value
+
+
+def tensor_type(tensor: Mapping[str, Any] | None) -> str:
+    """Element type and shape of a described tensor."""
+    if tensor is None:
+        return "-"
+    return f"{tensor['dtype']}[{','.join(map(str, tensor['shape']))}]"
+
+
+def quantization_text(tensor: Mapping[str, Any]) -> str:
+    """Quantization of a described tensor; empty if it has none."""
+    q = tensor.get("quantization")
+    if q is None:
+        return ""
+    if q["axis"] is not None:
+        return f"{len(q['scale'])} scales along axis {q['axis']}"
+    return f"scale {q['scale'][0]:.7g}, zero point {q['zero_point'][0]}"

@@ -11,7 +11,7 @@ import typer
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.cli.help import Json, OptionTexts, Outputs, TargetName, Verb, option_values
-from fitzroy.cli.models import Importing
+from fitzroy.cli.models import Importing, warn_of
 from fitzroy.cli.terminal import Column, Terminal, count, error_document
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
@@ -96,6 +96,8 @@ def explain(
     settings: dict[str, Any] = dict(option_values(option))
     if target == Xnnpack.name:
         settings = {"uint8": xnnpack.uint8, **settings}
+    if not json:
+        warn_of(terminal, graph)
     legalized, placements = fitzroy.explain(graph, target=target, **settings)
     layers = TARGETS.get(target).parts(legalized, placements)
     rows = explain_rows(graph, legalized, placements, layers)

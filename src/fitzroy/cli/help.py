@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fitzroy.base.errors import UsageError
+from fitzroy.cli.terminal import Terminal
 
 REST = "Options"
 """Heading of options that belong to no panel."""
@@ -115,6 +116,24 @@ Std = Annotated[
 
 
 @dataclass(frozen=True)
+class Printed:
+    """What a verb prints.
+
+    Attributes:
+        json: whether to print one JSON document.
+        quiet: whether to leave out remarks.
+    """
+
+    json: Json = False
+    quiet: Quiet = False
+
+    @property
+    def terminal(self) -> Terminal:
+        """Where it goes."""
+        return Terminal(json=self.json, quiet=self.quiet)
+
+
+@dataclass(frozen=True)
 class Given:
     """Inputs.
 
@@ -194,6 +213,34 @@ Top = Annotated[
     int,
     typer.Option("--top", metavar="K", min=1, help="Show the K best.", rich_help_panel="Outputs"),
 ]
+
+
+@dataclass(frozen=True)
+class Written(Printed):
+    """Where outputs go, and how they are shown.
+
+    Attributes:
+        output: file for the outputs.
+        labels: names of classes.
+        top: how many of the best to show.
+    """
+
+    output: OutputFile = None
+    labels: Labels = None
+    top: Top = 5
+
+    @property
+    def names(self) -> dict[int, str] | None:
+        """Names of classes, if there are any.
+
+        Raises:
+            UsageError: the file cannot be read.
+        """
+        from fitzroy.cli.arrays import load_labels
+
+        return None if self.labels is None else load_labels(self.labels)
+
+
 DeviceName = Annotated[
     str | None,
     typer.Option(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fitzroy.base.files import read_file
+from fitzroy.cli.describe import quantization_text, tensor_type
 from fitzroy.cli.help import Json, Verb
 from fitzroy.cli.terminal import Column, Terminal, count, size
 from fitzroy.formats.detect import FileKind
@@ -114,23 +115,6 @@ def _kind(document: Document) -> str:
 # --- parts ---------------------------------------------------------------------------------------
 
 
-def tensor_type(tensor: Document | None) -> str:
-    """Element type and shape of a described tensor."""
-    if tensor is None:
-        return "-"
-    return f"{tensor['dtype']}[{','.join(map(str, tensor['shape']))}]"
-
-
-def quantization_text(tensor: Document) -> str:
-    """Quantization of a described tensor; empty if it has none."""
-    q = tensor.get("quantization")
-    if q is None:
-        return ""
-    if q["axis"] is not None:
-        return f"{len(q['scale'])} scales along axis {q['axis']}"
-    return f"scale {q['scale'][0]:.7g}, zero point {q['zero_point'][0]}"
-
-
 def _shape(tensor: Document | None) -> str:
     return "-" if tensor is None else f"[{','.join(map(str, tensor['shape']))}]"
 
@@ -188,6 +172,8 @@ def _model(terminal: Terminal, document: Document) -> None:
         )
     if document.get("signatures"):
         terminal.line(f"signatures: {', '.join(document['signatures'])}")
+    for text in document.get("stale metadata", ()):
+        terminal.warn(f"stale metadata: {text}")
     for entry in document.get("metadata", ()):
         terminal.line(f"metadata: {entry['name']}, {size(entry['bytes'])}")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from fitzroy.cli.inspect import quantization_text, tensor_type
+from fitzroy.cli.describe import quantization_text, tensor_type
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.novelty import ASPECTS

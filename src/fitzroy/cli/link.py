@@ -13,7 +13,7 @@ import typer
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli.files import check_output, write_files
-from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.help import Printed, Verb
 from fitzroy.cli.terminal import Column, Terminal
 
 if TYPE_CHECKING:
@@ -39,6 +39,42 @@ class _Source:
     container: Container | None
 
 
+@dataclass(frozen=True)
+class Results:
+    """Where results go, and what they are.
+
+    Attributes:
+        output: the result of one file.
+        directory: where those of several go.
+        form: what they are.
+    """
+
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The result of one file.", show_default=False
+        ),
+    ] = None
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--directory",
+            "-d",
+            metavar="DIR",
+            help="Where the results of several files go, under the files' names.",
+            show_default=False,
+        ),
+    ] = None
+    form: Annotated[
+        LinkFormat,
+        typer.Option(
+            "--format",
+            help="A model with the Edge TPU operator, the package alone, or an object to link "
+            "later.",
+        ),
+    ] = LinkFormat.TFLITE
+
+
 def link(
     files: Annotated[
         list[str],
@@ -49,30 +85,8 @@ def link(
             show_default=False,
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The result of one file.", show_default=False
-        ),
-    ] = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            "--directory",
-            "-d",
-            metavar="DIR",
-            help="Where the results of several files go, under the files' names.",
-            show_default=False,
-        ),
-    ] = None,
-    form: Annotated[
-        LinkFormat,
-        typer.Option(
-            "--format",
-            help="A model with the Edge TPU operator, the package alone, or an object to link "
-            "later.",
-        ),
-    ] = LinkFormat.TFLITE,
+    results: Results,
+    printed: Printed,
     runtime: Annotated[
         int,
         typer.Option(
@@ -90,8 +104,6 @@ def link(
             show_default=False,
         ),
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Link objects or compiled models into packages.
 
@@ -106,8 +118,8 @@ def link(
     from fitzroy.linker.packages.darwinn import link as link_objects
     from fitzroy.linker.resolve.caching import Generation
 
-    terminal = Terminal(json=json, quiet=quiet)
-    outputs = _outputs(files, output, directory, form)
+    terminal, form = printed.terminal, results.form
+    outputs = _outputs(files, results.output, results.directory, form)
     options = LinkOptions(
         Generation.for_runtime(runtime), None if token is None else integer(token)
     )

@@ -12,6 +12,7 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
+from fitzroy.cli.terminal import Terminal
 from fitzroy.compiler.frontends.frontend import Reading, frontend_for
 from fitzroy.compiler.ir import Graph
 
@@ -78,6 +79,12 @@ def check_model(path: str) -> None:
         FormatError: it is of no known format.
     """
     frontend_for(read_file(path), path)
+
+
+def warn_of(terminal: Terminal, graph: Graph) -> None:
+    """Print what is remarkable of a model."""
+    for remark in graph.remarks:
+        terminal.warn(remark.what, [f"hint: {remark.hint}"] if remark.hint else ())
 
 
 def resolve_outputs(graph: Graph, texts: Sequence[str]) -> list[str]:

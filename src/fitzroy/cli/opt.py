@@ -9,7 +9,7 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.files import check_output, write_file
-from fitzroy.cli.help import Json, Outputs, Passes, Quiet, Verb, pass_names
+from fitzroy.cli.help import Outputs, Passes, Printed, Verb, pass_names
 from fitzroy.cli.terminal import Column, Terminal, seconds
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def opt(
             "--output", "-o", metavar="FILE", help="Write the text there.", show_default=False
         ),
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    *,
+    printed: Printed,
 ) -> None:
     """Run passes on a model and print the graph as text.
 
@@ -54,7 +54,7 @@ def opt(
     from fitzroy.compiler.ir import print_graph
     from fitzroy.compiler.passes.base import named_passes, run_passes
 
-    terminal = Terminal(json=json, quiet=quiet)
+    terminal = printed.terminal
     if listing:
         _list(terminal)
         return
@@ -80,7 +80,7 @@ def opt(
     if output is not None:
         write_file(output, text.encode())
         terminal.note(f"wrote {output}")
-    if json:
+    if printed.json:
         done = [
             {"name": s.name, "seconds": s.seconds, "before": s.before, "after": s.after}
             for s in stages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ import fitzroy
 from fitzroy.base.errors import DeviceError, FitzroyError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli.files import check_output, write_file
-from fitzroy.cli.help import FirmwareFile, Json, Quiet, RecordFile, Seed, Verb
+from fitzroy.cli.help import FirmwareFile, Printed, RecordFile, Seed, Verb
 from fitzroy.cli.terminal import Column, Terminal, count
 
 if TYPE_CHECKING:
@@ -37,7 +38,17 @@ _PATIENT = 60.0
 _STYLES = {"as predicted": "green", "differs": "bold red", "hangs": "bold red", "fails": "red"}
 
 
-def probe(
+@dataclass(frozen=True)
+class Probed:
+    """What is probed.
+
+    Attributes:
+        device: the device.
+        firmware: the image that it gets.
+        record: file for the transfers.
+        seed: what randomizes a simulated device.
+    """
+
     device: Annotated[
         str,
         typer.Option(
@@ -46,17 +57,24 @@ def probe(
             help="usb or usb:PATH, an accelerator; sim, a virtual one; sim:direct, the simulated "
             "chip without USB; replay:FILE, a recorded session.",
         ),
-    ] = "usb",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="P.json",
-            help="Write a report that can be shared; it is complete after every probe.",
-            show_default=False,
-        ),
-    ] = None,
+    ] = "usb"
+    firmware: FirmwareFile = None
+    record: RecordFile = None
+    seed: Seed = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which probes run, and how.
+
+    Attributes:
+        only: names, or beginnings of names.
+        listing: whether to list them only.
+        resume: whether to keep the answers that the report has.
+        seconds: time limit of a program.
+        repeats: runs of a program.
+    """
+
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,10 +83,10 @@ def probe(
             help="Run only these probes, or those whose names begin with a text.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     listing: Annotated[
         bool, typer.Option("--list", help="List the probes, and stop.", show_default=False)
-    ] = False,
+    ] = False
     resume: Annotated[
         bool,
         typer.Option(
@@ -76,7 +94,7 @@ def probe(
             help="Keep the answers that the report has already, and run the other probes.",
             show_default=False,
         ),
-    ] = False,
+    ] = False
     seconds: Annotated[
         float | None,
         typer.Option(
@@ -87,7 +105,7 @@ def probe(
             help="Time limit of a program, seconds. [dim]default: 5; simulators 60[/dim]",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     repeats: Annotated[
         int | None,
         typer.Option(
@@ -98,12 +116,23 @@ def probe(
             help="Runs of every program. [dim]default: 3; simulators 1[/dim]",
             show_default=False,
         ),
+    ] = None
+
+
+def probe(
+    probed: Probed,
+    asked: Asked,
+    printed: Printed,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="P.json",
+            help="Write a report that can be shared; it is complete after every probe.",
+            show_default=False,
+        ),
     ] = None,
-    firmware: FirmwareFile = None,
-    record: RecordFile = None,
-    seed: Seed = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Find out what holds on a real chip, with tiny programs.
 
@@ -118,19 +147,21 @@ def probe(
     from fitzroy.driver.probe.suite import suite
     from fitzroy.driver.runtime.devices import DeviceOptions
 
-    terminal = Terminal(json=json, quiet=quiet)
-    probes = _chosen(suite(), only or [])
-    if listing:
+    terminal = printed.terminal
+    probes = _chosen(suite(), asked.only or [])
+    if asked.listing:
         _list(terminal, probes)
         return
     if output is not None:
         check_output(output)
-    report = _started(device, firmware, output if resume else None, resume)
-    options = DeviceOptions(firmware=firmware, record=record, seed=seed)
-    simulated = is_simulated(device)
-    limit = seconds or (_PATIENT if simulated else _SECONDS)
-    runs = repeats or (1 if simulated else _RUNS)
-    runner = Runner(opener(device, options, limit), seconds=limit, repeats=runs)
+    report = _started(
+        probed.device, probed.firmware, output if asked.resume else None, asked.resume
+    )
+    options = DeviceOptions(firmware=probed.firmware, record=probed.record, seed=probed.seed)
+    simulated = is_simulated(probed.device)
+    limit = asked.seconds or (_PATIENT if simulated else _SECONDS)
+    runs = asked.repeats or (1 if simulated else _RUNS)
+    runner = Runner(opener(probed.device, options, limit), seconds=limit, repeats=runs)
     lost: FitzroyError | None = None
     try:
         report, lost = _asked(terminal, runner, probes, report, output)

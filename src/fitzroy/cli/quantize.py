@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json as json_text
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -11,17 +13,18 @@ import numpy as np
 import typer
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.files import text_bytes
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Json, Quiet, Verb
 from fitzroy.cli.models import Importing
 from fitzroy.cli.samples import Quantization
-from fitzroy.cli.terminal import Column, Terminal, count, size
+from fitzroy.cli.terminal import Column, Terminal, count, plain, size
 
 if TYPE_CHECKING:
-    from fitzroy.cli.samples import Sample
+    from fitzroy.cli.samples import Named
     from fitzroy.compiler.frontends.frontend import Reading
     from fitzroy.compiler.ir import Graph
-    from fitzroy.compiler.quantization.comparison import Comparison
+    from fitzroy.compiler.quantization.comparison import Comparison, Difference
     from fitzroy.compiler.quantization.pipeline import Quantized
 
 _MEASURED = 16
@@ -34,6 +37,7 @@ class Written:
 
     Attributes:
         output: file of the quantized model.
+        report: file of a report.
         json: whether to print one JSON document.
         quiet: whether to leave out remarks.
     """
@@ -51,18 +55,63 @@ class Written:
             show_default=False,
         ),
     ] = None
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="Write a report, .html or .json: what each operator costs, alone and left out, "
+            "which samples differ most, and what to do.",
+            show_default=False,
+        ),
+    ] = None
     json: Json = False
     quiet: Quiet = False
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """Comparing two models.
+
+    Attributes:
+        compare: whether to do that, and nothing else.
+        data: inputs to compare on.
+    """
+
+    panel: ClassVar[str] = "Comparing"
+
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Compare a float32 MODEL with a quantized one of anybody, which is given after "
+            "it, on --data; nothing is written but the report.",
+        ),
+    ] = False
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            metavar="X...",
+            help="Inputs to compare on, as for --calibrate.",
+            show_default=False,
+        ),
+    ] = None
 
 
 def quantize(
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL", help="A float32 model.", show_default=False),
+        typer.Argument(
+            metavar="MODEL...",
+            help="A float32 model; with --compare, a float32 model and a quantized one.",
+            show_default=False,
+        ),
     ],
     importing: Importing,
     options: Quantization,
     written: Written,
+    comparing: Comparing,
 ) -> None:
     """Quantize a float32 model to 8 bits, for the Edge TPU and other integer hardware.
 
@@ -73,16 +122,26 @@ def quantize(
 
     The result keeps to TFLite's 8-bit specification and runs wherever TFLite does. Operators that
     have no 8-bit form stay float32, and are named. The signal-to-noise ratio of every output is
-    measured in integers: 20 dB and more is good; see docs/quantization.md for what to do about
-    less.
+    measured in integers: 20 dB and more is good; --report says what each operator costs, and what
+    to do about it.
     """
     from fitzroy.cli.models import check_model
 
     terminal = Terminal(json=written.json, quiet=written.quiet)
+    for model in models:
+        check_model(model)
+    if written.report is not None:
+        check_report(written.report, models)
+    if comparing.compare:
+        from fitzroy.cli.compare import compare_models
+
+        compare_models(terminal, models, importing.how, options, (comparing.data, written))
+        return
+    if comparing.data:
+        raise UsageError("--data is for --compare", hint="calibrate with --calibrate")
     if len(models) != 1:
         raise UsageError(f"{len(models)} models", hint="quantize one after the other")
     (model,) = models
-    check_model(model)
     output = written.output or Path(f"{Path(model).stem}_quant.tflite")
     check_output(output, [model])
     if not options.calibrate:
@@ -90,32 +149,126 @@ def quantize(
             "quantization needs representative inputs",
             hint=f"fitzroy quantize {model} --calibrate images/ -o {output}",
         )
-    with terminal.working("quantizing") as progress:
-        result, samples = quantized_model(model, importing.how, options, progress)
-        from fitzroy.compiler.frontends.tflite import export_model
-        from fitzroy.formats.tflite import write_model
-
-        progress("writing")
-        data = write_model(export_model(result.graph))
-        comparison = measured(result, samples, progress)
-    write_files([(output, data)])
-    document = {
-        "model": model,
-        "files": [{"path": os.fspath(output), "bytes": len(data)}],
-        "samples": len(samples),
-        **describe(result, comparison),
-    }
+    document = _quantize(terminal, model, output, (importing.how, options, written.report))
     if terminal.json:
         terminal.document(document)
-        return
-    warn_of_floats(terminal, result)
-    if not terminal.quiet:
+    elif not terminal.quiet:
         _show(terminal, document)
+
+
+def _quantize(
+    terminal: Terminal,
+    model: str,
+    output: Path,
+    settings: tuple[Reading, Quantization, Path | None],
+) -> dict[str, Any]:
+    """Quantize a model, write it and its report, and describe what was done.
+
+    Raises:
+        FitzroyError: the model or a sample cannot be read, or the model cannot be quantized.
+    """
+    from fitzroy.compiler.frontends.tflite import export_model
+    from fitzroy.formats.tflite import write_model
+
+    how, options, report = settings
+    with terminal.working("quantizing") as progress:
+        result, samples = quantized_model(model, how, options, progress)
+        progress("writing")
+        data = write_model(export_model(result.graph))
+        measured_on = samples[:: -(-len(samples) // _MEASURED)]
+        comparison = measured(result, measured_on, progress)
+        document = {
+            "model": model,
+            "files": [{"path": os.fspath(output), "bytes": len(data)}],
+            "samples": len(samples),
+            **describe(result, comparison),
+        }
+        files = [(output, data)]
+        if report is not None:
+            document |= _costs(result, measured_on, comparison, progress)
+            files.append((report, report_bytes(report, document)))
+    write_files(files)
+    document["files"] += [
+        {"path": os.fspath(path), "bytes": len(content)} for path, content in files[1:]
+    ]
+    warn_of_floats(terminal, result)
+    return document
+
+
+_REPORTS = (".html", ".json")
+_LAYER_SAMPLES = 2
+"""Samples on which the cost of each operator is measured."""
+
+_WORST = 8
+
+
+def check_report(path: Path, inputs: list[str]) -> None:
+    """Refuse a report that cannot be written.
+
+    Raises:
+        UsageError: the name says no format, or the file cannot be written.
+    """
+    if path.suffix not in _REPORTS:
+        raise UsageError("a report is an .html or a .json file", where=os.fspath(path))
+    check_output(path, inputs)
+
+
+def report_bytes(path: Path, document: dict[str, Any]) -> bytes:
+    """A report in the format that its name says."""
+    if path.suffix == ".json":
+        text = json_text.dumps(plain(document), indent=2) + "\n"
+    else:
+        from fitzroy.report.quantization import page
+
+        text = page(document)
+    return text_bytes(text)
+
+
+def _costs(
+    result: Quantized, samples: list[Named], comparison: Comparison, progress: Any
+) -> dict[str, Any]:
+    """What each operator costs, which samples differ most, and what to do."""
+    from fitzroy.compiler.quantization.report import advice, layers, worst_samples
+
+    step = -(-len(samples) // _LAYER_SAMPLES)
+    found = layers(
+        result,
+        [sample for _, sample in samples[::step]],
+        lambda text: progress(f"costs, {text}"),
+    )
+    total = sum(layer.noise for layer in found)
+    return {
+        "layers": [
+            {
+                "op": layer.op,
+                "name": layer.name,
+                "range": list(layer.range),
+                "saturated": layer.saturated,
+                "snr_db": layer.here.decibels,
+                "alone_db": {name: off.decibels for name, off in layer.alone.items()},
+                "others_db": {name: off.decibels for name, off in layer.others.items()},
+                "share": layer.noise / total if total else 0.0,
+            }
+            for layer in found
+        ],
+        "layer_samples": len(samples[::step]),
+        "worst_samples": [
+            worst(samples[number][0], comparison.samples[number])
+            for number in worst_samples(comparison.samples, _WORST)
+        ],
+        "advice": advice(comparison.outputs, found, result),
+    }
+
+
+def worst(where: str, outputs: Mapping[str, Difference]) -> dict[str, Any]:
+    """The worst output on a sample, for JSON."""
+    name = min(outputs, key=lambda name: outputs[name].decibels)
+    return {"sample": where, "output": name, "snr_db": outputs[name].decibels}
 
 
 def quantized_model(
     model: str, how: Reading, options: Quantization, progress: Any
-) -> tuple[Quantized, list[Sample]]:
+) -> tuple[Quantized, list[Named]]:
     """A model, quantized, and the samples that it was calibrated with.
 
     Args:
@@ -132,24 +285,27 @@ def quantized_model(
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
     options.check()
-    rule = options.rule
     graph = fitzroy.load(model, how)
     demand_float(graph)
     progress("reading samples")
     paths = options.calibrate or []
-    samples = samples_for(model, graph, how, options)
-    known = pixel_ranges(graph, paths, rule)
-    return quantize_model(graph, samples, options, progress, known=known), samples
+    samples = samples_for(model, graph, how, options, paths)
+    known = pixel_ranges(graph, paths, options.rule)
+    arrays = [sample for _, sample in samples]
+    return quantize_model(graph, arrays, options, progress, known=known), samples
 
 
-def samples_for(model: str, graph: Graph, how: Reading, options: Quantization) -> list[Sample]:
+def samples_for(
+    model: str, graph: Graph, how: Reading, options: Quantization, paths: list[str]
+) -> list[Named]:
     """Samples for a graph from arrays with the order of dimensions that its file has.
 
     Args:
         model: the path of the model.
         graph: what was read of it.
         how: how it was read.
-        options: which samples, and what pixels become.
+        options: how many samples, and what pixels become.
+        paths: files and folders of samples.
 
     Raises:
         FitzroyError: a sample cannot be read, or does not suit.
@@ -159,26 +315,25 @@ def samples_for(model: str, graph: Graph, how: Reading, options: Quantization) -
     from fitzroy.compiler.passes.layout import input_order
 
     source = fitzroy.load(model, replace(how, keep_layout=True))
-    samples = load_samples(source, options.calibrate or [], options.rule, options.samples)
+    samples = load_samples(source, paths, options.rule, options.samples)
     for name in source.inputs:
         order = input_order(source, name)
         if order is None or input_order(graph, name) is not None:
             continue
-        for sample in samples:
+        for _, sample in samples:
             sample[name] = np.ascontiguousarray(sample[name].transpose(order))
     return samples
 
 
-def measured(result: Quantized, samples: list[Sample], progress: Any) -> Comparison:
-    """The quantized graph compared with the float32 graph on some of the samples."""
+def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:
+    """The quantized graph compared with the float32 graph on samples."""
     from fitzroy.compiler.quantization.comparison import compare
 
-    step = -(-len(samples) // _MEASURED)
     return compare(
         result.source,
         result.graph,
-        samples[::step],
-        progress=lambda text: progress(f"measuring {text}"),
+        [sample for _, sample in samples],
+        progress=lambda text: progress(f"measuring, {text}"),
     )
 
 
@@ -187,15 +342,6 @@ def describe(result: Quantized, comparison: Comparison) -> dict[str, Any]:
     from fitzroy.cli.describe import tensor
 
     graph, source = result.graph, result.source
-    accuracy = [
-        {
-            "output": name,
-            "snr_db": found.decibels,
-            "largest_difference": found.largest,
-            "elements": found.count,
-        }
-        for name, found in comparison.outputs.items()
-    ]
     return {
         "inputs": [tensor(name, graph.type(name)) for name in graph.inputs],
         "outputs": [tensor(name, graph.type(name)) for name in graph.outputs],
@@ -206,12 +352,25 @@ def describe(result: Quantized, comparison: Comparison) -> dict[str, Any]:
             "after": len(graph.nodes()),
         },
         "compared_samples": len(comparison.samples),
-        "accuracy": accuracy,
+        "accuracy": accuracy(comparison),
         "warnings": [
             {"code": r.code, "where": r.where, "what": r.what, "reason": r.reason, "hint": r.hint}
             for r in result.floats
         ],
     }
+
+
+def accuracy(comparison: Comparison) -> list[dict[str, Any]]:
+    """How far outputs are apart, for JSON."""
+    return [
+        {
+            "output": name,
+            "snr_db": found.decibels,
+            "largest_difference": found.largest,
+            "elements": found.count,
+        }
+        for name, found in comparison.outputs.items()
+    ]
 
 
 def warn_of_floats(terminal: Terminal, result: Quantized) -> None:
@@ -223,7 +382,7 @@ def warn_of_floats(terminal: Terminal, result: Quantized) -> None:
 
 
 def _show(terminal: Terminal, document: dict[str, Any]) -> None:
-    from fitzroy.cli.inspect import quantization_text, tensor_type
+    from fitzroy.cli.describe import quantization_text, tensor_type
 
     rows = []
     for side in ("inputs", "outputs"):
@@ -235,6 +394,15 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
     text = f"{counts['integer']} on integers, {counts['float']} float32"
     rows.append(("operators", text))
     terminal.fields(rows)
+    show_accuracy(terminal, document)
+    for text in document.get("advice", ()):
+        terminal.line(f"hint: {text}", style="green")
+    for file in document["files"]:
+        terminal.line(f"wrote {file['path']}, {size(file['bytes'])}", style="green")
+
+
+def show_accuracy(terminal: Terminal, document: dict[str, Any]) -> None:
+    """Print how far outputs are apart."""
     terminal.heading(f"signal to noise on {count(document['compared_samples'], 'sample')}")
     terminal.table(
         (
@@ -247,8 +415,6 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
             for entry in document["accuracy"]
         ],
     )
-    for file in document["files"]:
-        terminal.line(f"wrote {file['path']}, {size(file['bytes'])}", style="green")
 
 
 quantize_command = Verb(
@@ -257,7 +423,8 @@ quantize_command = Verb(
         "fitzroy quantize model.tflite --calibrate images/ -o model_quant.tflite",
         "fitzroy quantize model.tflite --calibrate images/ --preprocess imagenet --effort best",
         "fitzroy quantize model.onnx --calibrate inputs.npz --output-type float32",
-        "fitzroy quantize model.tflite --calibrate images/ --keep-float SOFTMAX --json",
+        "fitzroy quantize model.tflite --calibrate images/ --keep-float SOFTMAX --report q.html",
+        "fitzroy quantize --compare float.onnx quantized.tflite --data images/",
         "fitzroy compile model.onnx --calibrate images/ -o model_edgetpu.tflite",
     ),
 )

@@ -19,7 +19,7 @@ from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import arrays
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.files import check_output, write_files
-from fitzroy.cli.help import Given, Json, Labels, OutputFile, Quiet, Top, Verb
+from fitzroy.cli.help import Given, Verb, Written
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.npy import read_npy
@@ -132,28 +132,18 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Written:
-    """Where outputs go, and how they are shown.
+class RunOutputs(Written):
+    """Where outputs of any program go.
 
     Attributes:
-        output: file for the outputs.
         raw_output: whether to write bare bytes.
-        labels: names of classes.
-        top: how many of the best to show.
-        json: whether to print one JSON document.
-        quiet: whether to leave out remarks.
     """
 
     panel: ClassVar[str] = "Outputs"
 
-    output: OutputFile = None
     raw_output: Annotated[
         bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
     ] = False
-    labels: Labels = None
-    top: Top = 5
-    json: Json = False
-    quiet: Quiet = False
 
     def write(self, pairs: Sequence[tuple[Port, Array]]) -> list[str]:
         """Write outputs, if that is wanted; the names of the files."""
@@ -196,7 +186,7 @@ def run(
         ),
     ],
     given: Given,
-    written: Written,
+    written: RunOutputs,
     how: Execution,
     device: DeviceChoice,
 ) -> None:
@@ -213,7 +203,7 @@ def run(
     say otherwise. Arrays for ONNX models have the model's own order of dimensions, and may give
     extents that the model leaves open.
     """
-    terminal = Terminal(json=written.json, quiet=written.quiet)
+    terminal = written.terminal
     data = read_file(file)
     kind = detect(data, file)
     options = Options(how.runtime, how.arithmetic, how.threads, how.method, device)
@@ -229,7 +219,7 @@ def run(
     elif written.raw_output:
         raise UsageError("--raw-output needs --output")
     rule = arrays.Normalization.parse(given.mean, given.std)
-    names = arrays.load_labels(written.labels) if written.labels is not None else None
+    names = written.names
     with ExitStack() as stack:
         if kind is FileKind.ONNX:
             options = replace(options, shapes=_shapes(given.inputs or []))

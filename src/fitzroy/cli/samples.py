@@ -22,6 +22,9 @@ from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.formats import npy, npz
 
 Sample = dict[str, Array]
+Named = tuple[str, Sample]
+"""A sample, and where it came from."""
+
 Range = tuple[float, float]
 
 
@@ -166,8 +169,8 @@ def pixel_ranges(graph: Graph, paths: Sequence[str], rule: Normalization) -> dic
 
 def load_samples(
     graph: Graph, paths: Sequence[str], rule: Normalization, limit: int
-) -> list[Sample]:
-    """Samples for a graph: one array per input each.
+) -> list[Named]:
+    """Samples for a graph, with where they came from: one array per input each.
 
     Args:
         graph: whose inputs they are for.
@@ -183,10 +186,12 @@ def load_samples(
     files = [file for path in paths for file in _files(path)]
     if len(files) > limit:
         files = [files[int(index)] for index in _spread(len(files), limit)]
-    found: list[Sample] = []
+    found: list[Named] = []
     each = sum(graph.type(name).nbytes for name in graph.inputs)
     for file in files:
-        found += _of_file(graph, file, rule)
+        parts = _of_file(graph, file, rule)
+        several = len(parts) > 1
+        found += [(f"{file}[{i}]" if several else file, part) for i, part in enumerate(parts)]
         budget.demand(each * len(found), "the samples", where=file)
     if len(found) > limit:
         found = [found[int(index)] for index in _spread(len(found), limit)]

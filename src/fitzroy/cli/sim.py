@@ -17,15 +17,11 @@ from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import (
     CompiledFile,
     Given,
-    Json,
-    Labels,
     LatitudeOption,
-    OutputFile,
     PackageNumber,
-    Quiet,
     Seed,
-    Top,
     Verb,
+    Written,
 )
 from fitzroy.cli.run import Port, describe_output, read_inputs, show_outputs
 from fitzroy.cli.terminal import Column, Terminal, count
@@ -43,21 +39,15 @@ _TELL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class Written:
-    """Where outputs go, and how they are shown.
+class SimOutputs(Written):
+    """Where outputs of a simulated chip go.
 
     Attributes:
-        output: file for the outputs.
         raw_output: file for all bytes that leave the device.
-        labels: names of classes.
-        top: how many of the best to show.
-        json: whether to print one JSON document.
-        quiet: whether to leave out remarks.
     """
 
     panel: ClassVar[str] = "Outputs"
 
-    output: OutputFile = None
     raw_output: Annotated[
         Path | None,
         typer.Option(
@@ -67,10 +57,6 @@ class Written:
             show_default=False,
         ),
     ] = None
-    labels: Labels = None
-    top: Top = 5
-    json: Json = False
-    quiet: Quiet = False
 
     @property
     def files(self) -> dict[str, Path | None]:
@@ -205,7 +191,7 @@ class Stops:
 
 
 def sim(
-    file: CompiledFile, given: Given, written: Written, chip: Chip, times: Times, stops: Stops
+    file: CompiledFile, given: Given, written: SimOutputs, chip: Chip, times: Times, stops: Stops
 ) -> None:
     """Run a compiled Edge TPU model on the simulated chip.
 
@@ -224,9 +210,9 @@ def sim(
     from fitzroy.driver.runtime.debugger import Debugger
     from fitzroy.execution.programs import EdgeTpuProgram
 
-    terminal = Terminal(json=written.json, quiet=written.quiet)
+    terminal = written.terminal
     dumps = stops.dumps()
-    names = arrays.load_labels(written.labels) if written.labels is not None else None
+    names = written.names
     timed = _is_timed(written, times, stops)
     speed = timing.Speed.of(times.clock, times.usb, times.host, times.driver)
     freedom = chip.freedom()
@@ -267,7 +253,7 @@ def sim(
         _tell(terminal, document, inference)
 
 
-def _is_timed(written: Written, times: Times, stops: Stops) -> bool:
+def _is_timed(written: SimOutputs, times: Times, stops: Stops) -> bool:
     """Whether time is wanted.
 
     Raises:

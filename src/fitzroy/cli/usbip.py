@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,7 +51,52 @@ Port = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Served:
+    """The accelerators that are served.
+
+    Attributes:
+        devices: how many.
+        speed: speed of their ports.
+        booted: whether their firmware runs.
+        fresh: whether every client gets one that was just plugged in.
+        seed: what randomizes them.
+        faults: script of what goes wrong.
+    """
+
+    devices: Annotated[
+        int,
+        typer.Option(
+            "--devices", metavar="N", min=1, max=_MOST_DEVICES, help="How many accelerators."
+        ),
+    ] = 1
+    speed: Annotated[UsbSpeed, typer.Option("--speed", help="Speed of their USB ports.")] = (
+        UsbSpeed.SUPER
+    )
+    booted: Annotated[
+        bool,
+        typer.Option("--booted", help="Start with the firmware running, not in the boot ROM."),
+    ] = False
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh", help="Give every client a device that was just plugged in, not a used one."
+        ),
+    ] = False
+    seed: Seed = None
+    faults: Annotated[
+        Path | None,
+        typer.Option(
+            "--faults",
+            metavar="SCRIPT.json",
+            help="What goes wrong, and at which transfer; the same on every device.",
+            show_default=False,
+        ),
+    ] = None
+
+
 def serve(
+    served: Served,
     host: Annotated[
         str,
         typer.Option(
@@ -68,35 +114,6 @@ def serve(
             help="TCP port to listen on; 0 takes a free one and says which.",
         ),
     ] = 3240,
-    devices: Annotated[
-        int,
-        typer.Option(
-            "--devices", metavar="N", min=1, max=_MOST_DEVICES, help="How many accelerators."
-        ),
-    ] = 1,
-    speed: Annotated[
-        UsbSpeed, typer.Option("--speed", help="Speed of their USB ports.")
-    ] = UsbSpeed.SUPER,
-    booted: Annotated[
-        bool,
-        typer.Option("--booted", help="Start with the firmware running, not in the boot ROM."),
-    ] = False,
-    fresh: Annotated[
-        bool,
-        typer.Option(
-            "--fresh", help="Give every client a device that was just plugged in, not a used one."
-        ),
-    ] = False,
-    seed: Seed = None,
-    faults: Annotated[
-        Path | None,
-        typer.Option(
-            "--faults",
-            metavar="SCRIPT.json",
-            help="What goes wrong, and at which transfer; the same on every device.",
-            show_default=False,
-        ),
-    ] = None,
     json: Annotated[
         bool,
         typer.Option(
@@ -124,11 +141,13 @@ def serve(
     from fitzroy.hw_models.usb_device.usbip.server import Server
 
     terminal = Terminal(json=json, quiet=quiet)
-    renew = _factory(speed, booted, seed, faults)
+    renew = _factory(served.speed, served.booted, served.seed, served.faults)
     events: queue.SimpleQueue[Occurrence | None] = queue.SimpleQueue()
     # This thread alone prints, so that a reader who goes away is no concern of the connections.
     server = Server(
-        [renew(position) for position in range(devices)], events.put, renew if fresh else None
+        [renew(position) for position in range(served.devices)],
+        events.put,
+        renew if served.fresh else None,
     )
     with _stopped_by_signals(lambda: events.put(None)), server:
         address, number = server.open(host, port)

@@ -8,16 +8,12 @@ from typing import Any
 
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form
 from fitzroy.compiler.ir import Node, print_graph
-from fitzroy.compiler.partition import Placement, title
+from fitzroy.compiler.partition import title
+from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
+from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
+from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
-from fitzroy.compiler.targets.edgetpu.program.stages import (
-    Allocated,
-    Emitted,
-    Legalized,
-    Parameters,
-    kind_of,
-    text,
-)
+from fitzroy.compiler.targets.edgetpu.program.stages import Parameters, text
 from fitzroy.execution.estimate import steps
 from fitzroy.formats.darwinn import Executable
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -183,9 +179,10 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
     places: dict[str, int] = {}
     for number, part in enumerate(result.segments):
         places |= {node.name: number for node in part.segment.nodes}
-        legalized = form(part, Legalized)
-        for layer in legalized.layers:
-            layers[layer.origin].append(kind_of(layer))
+        runs = [(step.kind, step.name, step.origin) for step in form(part, Allocated).steps]
+        # Strips run a layer several times.
+        for kind, _, origin in dict.fromkeys(runs):
+            layers[origin].append(kind)
     reasons: dict[str, list[dict[str, str]]] = defaultdict(list)
     for reject in result.reasons:
         reasons[reject.where].append(
@@ -208,18 +205,18 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
 def _narrow(allocated: Allocated) -> dict[str, Any]:
     """Tensors in narrow memory, and the steps in which they are there."""
     return {
-        "capacity": allocated.narrow_bytes,
-        "steps": ["begin", *(step.layer.name for step in allocated.steps)],
-        "scratch": list(allocated.scratch),
+        "capacity": allocated.nbytes,
+        "steps": ["begin", *(step.name for step in allocated.steps)],
+        "scratch": allocated.scratch,
         "tensors": [
             {
-                "name": live.tensor.name,
-                "base": live.tensor.base,
-                "bytes": live.tensor.nbytes,
-                "begin": live.begin,
-                "end": live.end,
+                "name": tensor.name,
+                "base": tensor.base,
+                "bytes": tensor.end - tensor.base,
+                "begin": tensor.begin,
+                "end": tensor.last,
             }
-            for live in allocated.lives
+            for tensor in allocated.tensors
         ],
     }
 
@@ -229,18 +226,18 @@ def _wide(parameters: Parameters) -> dict[str, Any]:
     return {
         "capacity": BEAGLE.memories.wide.elements,
         "limit": parameters.limit,
-        "taken": list(parameters.taken),
+        "taken": parameters.taken,
         "operands": [
             {
                 "name": item.name,
-                "kind": item.kind.name.lower(),
-                "bytes": len(item.data),
+                "kind": item.kind,
+                "bytes": item.nbytes,
                 "pieces": [
-                    {"tile": piece.tile, "row": piece.row, "rows": piece.words}
-                    for piece in parameters.pieces.get(item.name, ())
+                    {"tile": piece.tile, "row": piece.row, "rows": piece.end - piece.row}
+                    for piece in item.pieces
                 ],
             }
-            for item in parameters.weights
+            for item in parameters.operands
         ],
     }
 
@@ -256,9 +253,11 @@ def forms(result: EdgeTpuCompilation) -> dict[str, str]:
     Raises:
         InternalError: a form breaks its rules.
     """
+    parts = Parts.of(result.placements)
+    parts.check()
     files = {
         "0-graph.ir": print_graph(result.graph, data=False),
-        "1-parts.txt": text(_divided(result.placements)),
+        "1-parts.txt": text(parts.lines()),
     }
     for number, part in enumerate(result.segments):
         for stage, item in enumerate(part.forms, 2):
@@ -269,15 +268,6 @@ def forms(result: EdgeTpuCompilation) -> dict[str, str]:
         script = derive_executable(part.package.main)
         files[f"part-{number}-{last + 1}-script.txt"] = text(map(str, script.steps))
     return files
-
-
-def _divided(placements: Sequence[Placement]) -> Iterator[str]:
-    for placement in placements:
-        yield f"{placement.target}:"
-        for node in placement.nodes:
-            yield f"    {node.op} {node.name!r}"
-        for reject in placement.rejects:
-            yield f"    {reject}"
 
 
 def _program(part: MappedSegment, number: int) -> Iterator[str]:

@@ -31,7 +31,8 @@ from fitzroy.compiler.targets.edgetpu.program.confirmation import (
     UnconfirmedError,
     refuse_unconfirmed,
 )
-from fitzroy.compiler.targets.edgetpu.program.stages import Emitted, Form, Legalized
+from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
+from fitzroy.compiler.targets.edgetpu.program.stages import Form
 from fitzroy.execution.estimate import estimate, steps
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile, write_package
@@ -297,7 +298,7 @@ def compile_segments(
 ) -> tuple[EdgeTpuCompilation, ...]:
     """Cut a model into consecutive segments and compile each for a chip of its own.
 
-    Outputs of a segment are, by name, inputs of those behind it.
+    Outputs of a segment are, by name, inputs of those after it.
 
     Args:
         model: a path, or a model that has been read.
@@ -339,11 +340,9 @@ def _times(source: Source, generator: Options) -> dict[str, float]:
     found: dict[str, float] = {}
     for part in whole.segments:
         run = estimate(part.package, source.path)
-        legalized = form(part, Legalized)
-        origins = {layer.name: layer.origin for layer in legalized.layers}
         for item in steps(form(part, Emitted).marks, run):
-            name = origins.get(item.mark.layer)
-            if name is not None:
+            name = item.mark.origin
+            if item.mark.layer:
                 found[name] = found.get(name, 0.0) + item.cycles / run.timeline.core_mhz
     return found
 

@@ -11,7 +11,7 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import DType
 from fitzroy.compilation.loading import load
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading, frontend_for
-from fitzroy.compiler.frontends.tflite import export_model, import_model
+from fitzroy.compiler.frontends.tflite import export_model, import_model, is_faithful
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import Pass, run_passes
 from fitzroy.formats import custom_op, tflite
@@ -55,11 +55,21 @@ class Source:
             UnsupportedError: it has operators without counterpart.
         """
         name, data = os.fspath(path), read_file(path)
-        if frontend_for(data, name).kind is FileKind.TFLITE:
-            model = tflite.read_model(data, name)
-        else:
-            model = export_model(load(path, how))
-        return cls(name, len(data), model, import_model(model, path=name))
+        if frontend_for(data, name).kind is not FileKind.TFLITE:
+            return cls._exported(name, len(data), load(path, how))
+        model = tflite.read_model(data, name)
+        graph = import_model(model, path=name)
+        if not is_faithful(model, graph):
+            # The operators of the file are not those that are mapped; these are written instead.
+            return cls._exported(name, len(data), graph)
+        return cls(name, len(data), model, graph)
+
+    @classmethod
+    def _exported(cls, path: str, size: int, graph: Graph) -> Source:
+        model = export_model(graph)
+        again = import_model(model, path=path)
+        again.remarks = graph.remarks
+        return cls(path, size, model, again)
 
     @classmethod
     def of(cls, graph: Graph) -> Source:

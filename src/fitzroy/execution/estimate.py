@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import UsageError
-from fitzroy.compiler.targets.edgetpu.program.stages import Mark
+from fitzroy.compiler.targets.edgetpu.program.emitted import Mark
 from fitzroy.driver.runtime.simulator import Stage
 from fitzroy.execution.hosts import Profile, find
 from fitzroy.formats.darwinn import Executable, PackageFile

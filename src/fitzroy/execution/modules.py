@@ -27,7 +27,7 @@ from fitzroy.formats.darwinn import PackageFile, read_package
 from fitzroy.formats.reflection import Tensor
 from fitzroy.formats.xnnpack import read_blob
 from fitzroy.hw_models.vm.context import Context, NativeModule, check_types
-from fitzroy.hw_models.vm.interpreter import Call, NativeFunction
+from fitzroy.hw_models.vm.functions import Call, NativeFunction
 from fitzroy.hw_models.vm.objects import ByteBuffer, MutableByteBuffer, Object, Value
 from fitzroy.hw_models.vm.status import Status, VmError
 from fitzroy.hw_models.vm.verifier import dialect_of

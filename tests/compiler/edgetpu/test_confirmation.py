@@ -13,8 +13,9 @@ from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.program.confirmation import CODE, UnconfirmedError
+from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
-from fitzroy.compiler.targets.edgetpu.program.stages import Emitted, Form
+from fitzroy.compiler.targets.edgetpu.program.stages import Form
 from fitzroy.formats.object_file import ObjectFile, write_object
 from fitzroy.hw_models.edgetpu.envelope import Bound, Program, check, measured
 from fitzroy.hw_models.edgetpu.envelope import published as published_ranges

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -19,14 +20,15 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme, Pair, output_extent
 from fitzroy.compiler.reference import evaluate
+from fitzroy.compiler.targets.edgetpu.fitting import patch_choice
 from fitzroy.compiler.targets.edgetpu.layers.halo import relayed
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.lowerings import convolution as codegen_convolution
-from fitzroy.compiler.targets.edgetpu.lowerings import depthwise
-from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution, Plan, Staging
-from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Dense, Depthwise, Patch, Strip
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis, Image, Reach, split
+from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Blocking, Convolution, Staging
+from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Dense, Depthwise
+from fitzroy.compiler.targets.edgetpu.lowerings.patches import Option, Patch, Strip
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, TiledAxis, Window, split
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.driver.runtime.simulator import SimulatedDevice
@@ -195,7 +197,7 @@ def test_rows_go_through_tiles_that_need_none() -> None:
 
 
 def test_empty_parts_relay_nothing() -> None:
-    axis = Axis.of(1, 4, [((0, 0),) * 4])
+    axis = TiledAxis.of(1, 4, [((0, 0),) * 4])
     assert relayed(axis).window == axis.window
 
 
@@ -207,14 +209,14 @@ def test_plan_takes_few_rows_and_covers_all_weights(depth: int) -> None:
     legalizer.run()
     (layer,) = legalizer.layers
     assert isinstance(layer, Convolution)
-    layer.staging = Staging.MANY
-    axis = Axis.of(14, 4, [])
-    plan = Plan.of(layer, Image("y", axis, axis, 128, 0))
-    assert plan.chunk * plan.chunks * 4 == depth
-    assert plan.slots == 2 or plan.chunks % plan.slots == 0
-    assert plan.slots * plan.staged <= 128
-    single = Plan(depth // 4, 1, depth // 4, 2, plan.blocks, plan.prefix, 16, 64, 64)
-    assert plan.cycles <= single.cycles
+    layer = replace(layer, staging=Staging.MANY)
+    axis = TiledAxis.of(14, 4, [])
+    blocking = Blocking.of(layer, Image("y", axis, axis, 128, 0))
+    assert blocking.chunk * blocking.chunks * 4 == depth
+    assert blocking.slots == 2 or blocking.chunks % blocking.slots == 0
+    assert blocking.slots * blocking.staged <= 128
+    single = Blocking(depth // 4, 1, depth // 4, 2, blocking.blocks, blocking.prefix, 16, 64, 64)
+    assert blocking.cycles <= single.cycles
 
 
 # --- partial sums --------------------------------------------------------------------------------
@@ -339,7 +341,7 @@ OPTIONS = Depthwise.patches
 def test_any_patch_gives_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
 
-    def one(layer: Depthwise, areas: list[tuple[int, int]]) -> Sequence[depthwise._Option]:
+    def one(layer: Depthwise, areas: list[tuple[int, int]]) -> Sequence[Option]:
         found = OPTIONS(layer, areas)
         return [found[int(rng.integers(len(found)))]]
 
@@ -352,7 +354,7 @@ def test_any_patch_gives_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_weights_through_the_fifo_of_the_scalar_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    def packed(layer: Depthwise, areas: list[tuple[int, int]]) -> Sequence[depthwise._Option]:
+    def packed(layer: Depthwise, areas: list[tuple[int, int]]) -> Sequence[Option]:
         return [option for option in OPTIONS(layer, areas) if option.patch.packed]
 
     monkeypatch.setattr(Depthwise, "patches", packed)
@@ -373,15 +375,15 @@ def test_patches_shrink_where_wide_memory_is_full() -> None:
     assert isinstance(layer, Depthwise)
     options = OPTIONS(layer, [(7, 7)])
     rooms = [40, 200, 2_000]
-    chosen = [depthwise._knapsack([options], room)[0] for room in rooms]
+    chosen = [patch_choice._knapsack([options], room)[0] for room in rooms]
     assert all(option.rows <= room for option, room in zip(chosen, rooms, strict=True))
     assert all(more.cycles < less.cycles for less, more in pairwise(chosen))
 
 
-@pytest.mark.parametrize("reach", [Reach(3), Reach(3, 2), Reach(3, 1, 2), Reach(2, 2, 3)])
+@pytest.mark.parametrize("window", [Window(3), Window(3, 2), Window(3, 1, 2), Window(2, 2, 3)])
 @pytest.mark.parametrize("positions", [1, 2, 3, 4])
-def test_patches_cover_what_a_tile_owns(reach: Reach, positions: int) -> None:
-    strip = Strip(reach, positions)
+def test_patches_cover_what_a_tile_owns(window: Window, positions: int) -> None:
+    strip = Strip(window, positions)
     for extent in range(1, 20):
         outputs = {
             offset + patch * strip.stride(extent) + position * strip.spread
@@ -393,11 +395,11 @@ def test_patches_cover_what_a_tile_owns(reach: Reach, positions: int) -> None:
         assert max(outputs) + 1 == strip.covered(extent)
         # Taps of a patch are the elements that its windows read.
         read = {
-            position * strip.spread * reach.stride + tap * reach.dilation
+            position * strip.spread * window.stride + tap * window.dilation
             for position in range(positions)
-            for tap in range(reach.kernel)
+            for tap in range(window.kernel)
         }
-        assert read <= {tap * reach.dilation for tap in range(strip.taps)}
+        assert read <= {tap * window.dilation for tap in range(strip.taps)}
 
 
 def test_lanes_hold_patches() -> None:
@@ -427,7 +429,7 @@ def test_too_large_a_multiplier_is_refused() -> None:
 
 
 def test_multiplier_needs_as_many_groups() -> None:
-    strip = Strip(Reach(3), 2)
+    strip = Strip(Window(3), 2)
     patch = Patch(strip, strip, 1, 2)
     assert patch.lanes == 32
     assert patch.staged == 16

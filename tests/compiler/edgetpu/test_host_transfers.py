@@ -17,7 +17,7 @@ from tests.compiler.edgetpu_models import differing_bytes, findings
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
-from fitzroy.compiler.targets.edgetpu.host import host_io, relay
+from fitzroy.compiler.targets.edgetpu.host import outputs, relay
 from fitzroy.compiler.targets.edgetpu.host.relay import Destination
 from fitzroy.compiler.targets.edgetpu.instructions import builder as building
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
@@ -25,7 +25,7 @@ from fitzroy.compiler.targets.edgetpu.kernels import host_buffers
 from fitzroy.compiler.targets.edgetpu.layers import streaming
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings import softmax
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis, Image
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, TiledAxis
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.object_file import SymbolKind
@@ -172,8 +172,8 @@ def pushed_one_by_one(
 
 UNDONE: dict[str, tuple[str, object, str, object]] = {
     "output-descriptor-offset": ("relayed", relay, "PART_BYTES", 8),
-    "push-run": ("words", host_io, "relay", pushed_one_by_one),
-    "relay-fence": ("words", host_io, "relay", pushed_one_by_one),
+    "push-run": ("words", outputs, "relay", pushed_one_by_one),
+    "relay-fence": ("words", outputs, "relay", pushed_one_by_one),
     "infeed-base": ("large input", host_buffers, "infeed_units", plain_infeed),
     "descriptor-spacing": ("scratch", building, "DESCRIPTOR_BUNDLES", 0),
     "descriptor-write": ("streamed in blocks", building, "DESCRIPTOR_BUNDLES", 0),
@@ -205,13 +205,13 @@ def test_long_pieces_are_several_outfeeds_of_whole_rows() -> None:
     """A tile sends up to 192 KiB, more than what published outfeeds take."""
     rows, columns, depth = 150, 150, 8
 
-    def axis(extent: int) -> Axis:
+    def axis(extent: int) -> TiledAxis:
         owned = ((0, extent), (extent, extent), (extent, extent), (extent, extent))
-        return Axis(extent, owned, owned)
+        return TiledAxis(extent, owned, owned)
 
     image = Image("image", axis(rows), axis(columns), depth, 0, 0)
     builder = Builder()
-    host_io.send_image(builder, image, image, Destination(SymbolKind.OUTPUT, "y", last=True))
+    outputs.send_image(builder, image, image, Destination(SymbolKind.OUTPUT, "y", last=True))
     taken = [item for _, _, item in builder.program if isinstance(item, Outfeed)]
     units = [item.buffer.steps for item in taken if item.to_host]
     assert units == [MOST_OUTFED, rows * columns * depth // 8 - MOST_OUTFED]

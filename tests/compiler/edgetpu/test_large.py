@@ -23,11 +23,11 @@ from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, PadAttributes, ReshapeAttributes
 from fitzroy.compiler.ops.windows import output_extent
+from fitzroy.compiler.targets.edgetpu.fitting.narrow import arranged
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings.global_pool import GlobalAverage
 from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
-from fitzroy.compiler.targets.edgetpu.program import lower as lowering
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
 from fitzroy.formats.darwinn import OutputLayer, OutputLayout, PackageFile
 from fitzroy.hw_models.edgetpu.output_layouts import ownership_of
@@ -197,8 +197,8 @@ CASES: dict[str, tuple[Callable[[], Graph], int]] = {
 
 def kinds(graph: Graph, nbytes: int = NARROW_BYTES) -> Counter[str]:
     """How often layers of each kind run."""
-    plan = lowering._plan(legalized(graph), nbytes)
-    return Counter(type(step.layer).__name__ for step in plan.steps)
+    layered = replace(legalized(graph), options=Options(narrow_bytes=nbytes))
+    return Counter(type(step.layer).__name__ for step in arranged(layered).schedule.steps)
 
 
 def differences(
@@ -386,10 +386,10 @@ def test_means_of_large_images_gather_some_channels_at_a_time(
     mean = ReductionAttributes((1, 2), keep_dims=True)
     after = replace(graph.type(x), shape=(1, 1, 1, channels))
     graph.outputs = [graph.emit("mean", [x], after, mean)]
-    plan = lowering._plan(legalized(graph, Options(narrow_bytes=nbytes)), nbytes)
+    schedule = arranged(legalized(graph, Options(narrow_bytes=nbytes))).schedule
     found = [
         len(step.layer._passes(step.tensors))
-        for step in plan.steps
+        for step in schedule.steps
         if isinstance(step.layer, GlobalAverage)
     ]
     assert found == [passes]

@@ -35,7 +35,7 @@ from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings.normalization import ONE, RECIPROCAL_ROOT
 from fitzroy.compiler.targets.edgetpu.lowerings.resize import Scaling
 from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import Together, _phases
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Reach
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Window
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
 from fitzroy.hw_models.numerics import Arithmetic, Sampling
@@ -147,21 +147,21 @@ def test_phases_have_the_taps_that_meet_elements(kernel: int, stride: int, cut: 
     }
     found = set()
     for phase in _phases(extent, kernel, stride, cut):
-        begin, end = phase.reach.numbers((0, extent))
+        begin, end = phase.window.numbers((0, extent))
         for number in range(begin, end):
-            first = number * phase.reach.stride - phase.reach.before
-            place = number * phase.reach.phases + phase.reach.phase
+            first = number * phase.window.stride - phase.window.before
+            place = number * phase.window.phases + phase.window.phase
             found |= {(place, tap, first + index) for index, tap in enumerate(phase.taps)}
     assert found == wanted
 
 
 def test_a_reach_of_phases_needs_what_its_windows_read() -> None:
-    reach = Reach(3, before=2, phases=4, phase=3)
-    assert reach.numbers((0, 3)) == (0, 0)
-    assert reach.needs((0, 3)) == (0, 0)
-    assert reach.needs((3, 4)) == (-2, 1)
-    assert reach.needs((4, 12)) == (-1, 3)
-    both = Together(parts=(reach, Reach(phases=4)))
+    window = Window(3, before=2, phases=4, phase=3)
+    assert window.numbers((0, 3)) == (0, 0)
+    assert window.needs((0, 3)) == (0, 0)
+    assert window.needs((3, 4)) == (-2, 1)
+    assert window.needs((4, 12)) == (-1, 3)
+    both = Together(parts=(window, Window(phases=4)))
     assert both.needs((4, 5)) == (1, 2)
     assert both.needs((4, 8)) == (-1, 2)
 

@@ -17,9 +17,9 @@ from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.shape import TransposeAttributes
-from fitzroy.compiler.targets.edgetpu.host import host_io
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk
+from fitzroy.compiler.targets.edgetpu.layers import matrices
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import (
@@ -139,7 +139,7 @@ def test_what_belongs_to_no_operator_is_an_internal_error(monkeypatch: pytest.Mo
     def wrong(builder: Builder, row: int, words: int) -> None:
         builder.emit(TileFence(tiles=1 << 16, idle=0))
 
-    monkeypatch.setattr(host_io, "identity", wrong)
+    monkeypatch.setattr(matrices, "put_identity", wrong)
     with pytest.raises(InternalError, match="the program does not encode"):
         lower.lower(convolutions(1))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -16,11 +17,10 @@ from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
-from fitzroy.compiler.targets.edgetpu.fitting import staging
-from fitzroy.compiler.targets.edgetpu.layers.layer import Step
+from fitzroy.compiler.targets.edgetpu.fitting import staging, wide
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Step
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution, Staging
-from fitzroy.compiler.targets.edgetpu.program import lower as lowering
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.hw_models.isa.forms import form, published
 from fitzroy.linker.packages.darwinn import link
@@ -57,11 +57,14 @@ def spending(cost: float) -> Iterator[list[Step]]:
     """Another share of the cycles for published forms; the steps of the last program."""
     steps: list[Step] = []
 
-    def choose(own: list[Step], _: float, cycles: float, top: int, room: int) -> None:
-        steps[:] = own
-        staging.choose_staging(own, cost, cycles, top, room)
+    def choose(
+        own: Sequence[Step], _: float, cycles: float, top: int, room: int
+    ) -> dict[Layer, Layer]:
+        chosen = staging.choose_staging(own, cost, cycles, top, room)
+        steps[:] = [replace(step, layer=chosen.get(step.layer, step.layer)) for step in own]
+        return chosen
 
-    with patch.object(lowering, "choose_staging", choose):
+    with patch.object(wide, "choose_staging", choose):
         yield steps
 
 
@@ -79,7 +82,7 @@ def novel(steps: list[Step]) -> int:
 
 
 def cycles(steps: list[Step]) -> float:
-    return sum(layer.plan(step.result).cycles for layer, step in layers(steps))
+    return sum(layer.blocking(step.result).cycles for layer, step in layers(steps))
 
 
 @pytest.mark.parametrize("cost", [0.0, 0.03, 0.2, math.inf])
@@ -111,11 +114,10 @@ def test_weights_of_all_channels_leave_room_for_parameters() -> None:
 def test_every_way_gives_the_same_bytes(options: Options, way: Staging) -> None:
     graph = pointwise_chain()
 
-    def choose(steps: list[Step], *_: object) -> None:
-        for layer, _step in layers(steps):
-            layer.staging = way
+    def choose(steps: list[Step], *_: object) -> dict[Layer, Layer]:
+        return {layer: replace(layer, staging=way) for layer, _step in layers(steps)}
 
-    with patch.object(lowering, "choose_staging", choose):
+    with patch.object(wide, "choose_staging", choose):
         (package,) = link([lower(graph, options)])
     assert not differences(graph, package, 3)
     assert not findings(package)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -21,18 +22,22 @@ from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.windows import PaddingScheme, Pair, output_extent
 from fitzroy.compiler.targets.edgetpu.fitting import strip_search, strips
+from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
+from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strips import Segment
-from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.memory.allocation import (
     NARROW_BYTES,
+    Addresses,
     Live,
+    NoRoom,
     Overlap,
     allocate_narrow,
 )
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis, Image, hull
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, TiledAxis, hull
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
-from fitzroy.compiler.targets.edgetpu.program import lower as lowering
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.object_file import write_object
@@ -142,20 +147,21 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
 }
 
 
-def plan_of(graph: Graph, nbytes: int = NARROW_BYTES) -> lowering._Plan:
-    return lowering._plan(legalized(graph), nbytes)
+def arrangement(graph: Graph, nbytes: int = NARROW_BYTES) -> Arrangement:
+    layered = legalized(graph)
+    return arranged(replace(layered, options=Options(narrow_bytes=nbytes)))
 
 
 @cache
 def limits(name: str) -> tuple[int, ...]:
     """Narrow memories that are smaller than what a graph takes without strips."""
-    whole = plan_of(GRAPHS[name]())
-    assert all(step.whole is None for step in whole.steps)
+    whole = arrangement(GRAPHS[name]())
+    assert all(step.whole is None for step in whole.schedule.steps)
     found = []
     for percent in (85, 65, 50):
         limit = whole.used * percent // 400 * 4
         try:
-            plan_of(GRAPHS[name](), limit)
+            arrangement(GRAPHS[name](), limit)
         except CapacityError:
             break
         found.append(limit)
@@ -174,7 +180,7 @@ def test_strips_give_what_whole_layers_give(name: str) -> None:
     wanted = evaluate_on_device(graph, inputs)
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
     for limit, seed in zip(limits(name), [1, None, 2], strict=False):
-        assert any(step.whole is not None for step in plan_of(graph, limit).steps)
+        assert any(step.whole is not None for step in arrangement(graph, limit).schedule.steps)
         package = program(graph, Options(narrow_bytes=limit))
         found = SimulatedDevice(seed=seed).run(package, raw)
         for output in graph.outputs:
@@ -218,12 +224,12 @@ def test_weights_are_kept_once_and_sent_for_every_strip() -> None:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_rows_are_there_when_they_are_read(name: str) -> None:
     for limit in limits(name):
-        plan = plan_of(GRAPHS[name](), limit)
+        plan = arrangement(GRAPHS[name](), limit)
         assert plan.used <= limit
         check_rows(plan, limit)
 
 
-def check_rows(plan: lowering._Plan, limit: int) -> None:
+def check_rows(plan: Arrangement, limit: int) -> None:
     """Follow which row of which image every byte holds, on a tile of each row of the grid."""
     memory = np.full((4, limit), -1)
     numbers: dict[Image, int] = {}
@@ -235,12 +241,13 @@ def check_rows(plan: lowering._Plan, limit: int) -> None:
         begin = image.base + (row - image.rows.window[part][0]) * image.pitch
         return slice(begin, begin + image.pitch)
 
-    for number, step in enumerate(plan.steps, 1):
+    scratch = plan.schedule.scratch
+    for number, step in enumerate(plan.schedule.steps, 1):
         part_of = step.result
         assert isinstance(part_of, Image)
         result = step.whole or part_of
         assert isinstance(result, Image)
-        assert result.base + result.nbytes <= limit - plan.scratch[number]
+        assert result.base + result.nbytes <= limit - scratch[number]
         for part in range(4):
             made = part_of.rows.owned[part]
             if made[0] == made[1]:
@@ -268,11 +275,13 @@ def one_size(columns: int = 40) -> Graph:
 
 def test_results_lie_over_what_is_read() -> None:
     graph, limit = one_size(), 4000
-    plan = plan_of(graph, limit)
+    plan = arrangement(graph, limit)
     image = 14 * 12 * 16
     assert plan.used < 2 * image
     check_rows(plan, limit)
-    firsts = {step.whole: step.result for step in reversed(plan.steps) if step.whole is not None}
+    firsts = {
+        step.whole: step.result for step in reversed(plan.schedule.steps) if step.whole is not None
+    }
     begins = [part.rows.owned[0][0] for part in firsts.values() if isinstance(part, Image)]
     # Strips go down, and up again.
     assert 0 in begins
@@ -286,7 +295,7 @@ def test_results_lie_over_what_is_read() -> None:
 @pytest.mark.long
 def test_images_that_never_fit_wait_with_the_host() -> None:
     graph, limit = one_size(20), 1500
-    kinds = {type(step.layer).__name__ for step in plan_of(graph, limit).steps}
+    kinds = {type(step.layer).__name__ for step in arrangement(graph, limit).schedule.steps}
     assert {"Keep", "Fetch"} <= kinds
     package = program(graph, Options(narrow_bytes=limit))
     for seed in (1, 2):
@@ -296,14 +305,14 @@ def test_images_that_never_fit_wait_with_the_host() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_strips_cover_the_result_and_what_it_needs(count: int) -> None:
-    legalizer = legalized(wide())
+    layered = legalized(wide())
     segment = Segment(1, 5, count)
-    result = legalizer.layers[4].writes
-    _, height, _, _ = legalizer.type(result).shape
+    result = layered.layers[4].writes
+    _, height, _, _ = layered.type(result).shape
     rows: list[list[int]] = [[], [], [], []]
-    for needed in strips.regions(legalizer, segment):
-        for layer in segment.layers(legalizer):
-            _, *extents, _ = legalizer.type(layer.writes).shape
+    for needed in strips.regions(layered, segment):
+        for layer in segment.layers(layered):
+            _, *extents, _ = layered.type(layer.writes).shape
             for part in range(4):
                 for axis, reach in enumerate(layer.windows(0)):
                     made = needed[layer.writes][axis][part]
@@ -317,12 +326,12 @@ def test_strips_cover_the_result_and_what_it_needs(count: int) -> None:
 
 
 def test_windows_of_the_input_hold_what_all_strips_read() -> None:
-    legalizer = legalized(wide())
-    name = legalizer.layers[1].reads[0]
+    layered = legalized(wide())
+    name = layered.layers[1].reads[0]
     for count in (1, 2, 5, 9):
         segment = Segment(1, 5, count)
-        found = strips.windows(legalizer, segment)[name]
-        read = [needed[name] for needed in strips.regions(legalizer, segment)]
+        found = strips.windows(layered, segment)[name]
+        read = [needed[name] for needed in strips.regions(layered, segment)]
         for axis in (0, 1):
             for part in range(4):
                 assert found[axis][part] == hull(region[axis][part] for region in read)
@@ -331,34 +340,32 @@ def test_windows_of_the_input_hold_what_all_strips_read() -> None:
 # --- choice --------------------------------------------------------------------------------------
 
 
-def chosen(legalizer: Legalizer, limit: int) -> list[Segment]:
-    tensors = lowering._placed(legalizer)
-    steps = strips.steps(legalizer, [], tensors)
-    lives = lowering._lives(steps)
-    scratch = lowering._scratch(steps, patches=False)
-    return strip_search.Search.of(legalizer, lives, scratch).choose(limit)
+def chosen(layered: Layered, limit: int) -> list[Segment]:
+    segments = strip_search.Search.of(Schedule.of(layered)).choose(limit)
+    assert not isinstance(segments, Refused)
+    return segments
 
 
 def test_what_fits_has_no_strips() -> None:
-    legalizer = legalized(GRAPHS["separable-int8"]())
-    assert chosen(legalizer, NARROW_BYTES) == []
+    layered = legalized(GRAPHS["separable-int8"]())
+    assert chosen(layered, NARROW_BYTES) == []
 
 
 def test_smaller_memories_take_more_cycles() -> None:
     graph = GRAPHS["separable-int8"]()
-    plans = [plan_of(graph, limit) for limit in (NARROW_BYTES, *limits("separable-int8"))]
+    plans = [arrangement(graph, limit) for limit in (NARROW_BYTES, *limits("separable-int8"))]
     cycles = [plan.cycles for plan in plans]
     assert cycles == sorted(cycles)
-    assert all(len(plan.steps) > len(legalized(graph).layers) for plan in plans[1:])
+    assert all(len(plan.schedule.steps) > len(legalized(graph).layers) for plan in plans[1:])
 
 
 def test_segments_hold_all_readers_of_what_they_do_not_keep() -> None:
-    legalizer = legalized(residual())
+    layered = legalized(residual())
     for limit in limits("residual"):
-        for segment in chosen(legalizer, limit):
-            inside = {layer.name for layer in segment.layers(legalizer)}
-            for name in segment.inner(legalizer):
-                readers = {layer.name for layer in legalizer.layers if name in layer.reads}
+        for segment in chosen(layered, limit):
+            inside = {layer.name for layer in segment.layers(layered)}
+            for name in segment.inner(layered):
+                readers = {layer.name for layer in layered.layers if name in layer.reads}
                 assert readers <= inside
 
 
@@ -396,15 +403,17 @@ def test_what_cannot_fit_is_refused() -> None:
 
 
 def _image(name: str, rows: int) -> Image:
-    return Image(name, Axis.of(4 * rows, 4, []), Axis.of(4, 4, []), 4, 0)
+    return Image(name, TiledAxis.of(4 * rows, 4, []), TiledAxis.of(4, 4, []), 4, 0)
 
 
 def test_tensors_may_lie_where_other_steps_have_scratch() -> None:
     one, other = _image("one", 10), _image("other", 20)
     lives = [Live(one, 0, 1), Live(other, 2, 3)]
-    assert allocate_narrow(lives, reserved=[60, 60, 0, 20], nbytes=100) == 80
-    with pytest.raises(CapacityError, match="79 of 100 are free"):
-        allocate_narrow(lives, reserved=[60, 60, 0, 21], nbytes=100)
+    found = allocate_narrow(lives, reserved=[60, 60, 0, 20], nbytes=100)
+    assert isinstance(found, Addresses)
+    assert found.used == 80
+    missing = allocate_narrow(lives, reserved=[60, 60, 0, 21], nbytes=100)
+    assert missing == NoRoom(other, 79, 100)
 
 
 def test_a_tensor_may_begin_between_the_bounds_of_another() -> None:
@@ -416,8 +425,8 @@ def test_a_tensor_may_begin_between_the_bounds_of_another() -> None:
         Live(last, 2, 3, Overlap(other, -8, 8)),
     ]
     assert one.nbytes == other.nbytes == 40
-    assert allocate_narrow(lives, nbytes=48) == 48
-    assert (one.base, other.base, last.base) == (0, 8, 0)
+    found = allocate_narrow(lives, nbytes=48)
+    assert found == Addresses({one: 0, other: 8, last: 0}, 48)
 
 
 # --- whole networks ------------------------------------------------------------------------------

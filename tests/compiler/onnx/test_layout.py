@@ -23,7 +23,11 @@ def weights(*shape: int) -> Array:
 
 def network() -> bytes:
     """A residual block with squeeze and excitation, pooling, and a classifier on 2 x 2 pixels."""
-    node = helper().make_node
+    node, rng = helper().make_node, np.random.default_rng(1)
+
+    def given(*shape: int) -> Array:
+        return rng.standard_normal(shape).astype(np.float32)
+
     nodes = [
         node("Sub", ["x", "mean"], ["centred"]),
         node("Conv", ["centred", "w0", "b0"], ["c0"], pads=[1, 1, 1, 1], strides=[2, 2]),
@@ -42,10 +46,10 @@ def network() -> bytes:
         node("Gemm", ["relu", "w3", "b3"], ["y"], transB=1),
     ]
     constants = {
-        "mean": weights(1, 3, 1, 1), "w0": weights(8, 3, 3, 3), "b0": weights(8),
-        "s": weights(8), "o": weights(8), "m": weights(8), "v": np.abs(weights(8)),
-        "w1": weights(8, 1, 3, 3), "w2": weights(8, 8, 1, 1), "b2": weights(8),
-        "w3": weights(10, 64), "b3": weights(10),
+        "mean": given(1, 3, 1, 1), "w0": given(8, 3, 3, 3), "b0": given(8),
+        "s": given(8), "o": given(8), "m": given(8), "v": np.abs(given(8)),
+        "w1": given(8, 1, 3, 3), "w2": given(8, 8, 1, 1), "b2": given(8),
+        "w3": given(10, 64), "b3": given(10),
     }  # fmt: skip
     return model(nodes, [("x", [2, 3, 8, 8])], ["y"], constants)
 

@@ -13,9 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
-from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refusing
-from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece, WideRows
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import LANES, Placed, Vector
+from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
+from fitzroy.compiler.targets.edgetpu.memory.allocation import (
+    WIDE_ROWS,
+    NoRows,
+    Piece,
+    Taken,
+    WideRows,
+)
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import LANES, Placed
 from fitzroy.compiler.targets.edgetpu.reshaping import vectors
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.isa.units import PARAMETER_BUFFER
@@ -61,16 +67,18 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class Residency:
     """Where parameters lie.
 
     Attributes:
         pieces: rows of weights that stay on the chip, by name.
         weights: weights of every layer, divided into what stays and what does not.
+        firsts: tiles where vectors begin whose blocks have weights in place, by name.
     """
 
-    pieces: Mapping[str, list[Piece]]
+    pieces: Mapping[str, Sequence[Piece]]
     weights: Mapping[Layer, tuple[Weights, ...]]
+    firsts: Mapping[str, int]
 
     @property
     def complete(self) -> bool:
@@ -78,27 +86,29 @@ class Placement:
         return all(item.name in self.pieces for some in self.weights.values() for item in some)
 
 
-def place_all(layers: Sequence[Layer], tensors: Mapping[str, Placed], free: WideRows) -> Placement:
+def place_all(
+    layers: Sequence[Layer], tensors: Mapping[str, Placed], free: WideRows
+) -> Residency | Refused:
     """Rows for all weights of layers, and with them the tiles where vectors begin.
 
-    Raises:
-        Refused: they do not fit.
+    Returns:
+        An operator whose weights do not fit, if there is any.
     """
     demands = demands_of(layers)
     held = {demand.layer: demand.layer.weights for demand in demands}
     return _placed(demands, held, {}, tensors, free)
 
 
-def demands_of(layers: Sequence[Layer], runs: Mapping[int, int] | None = None) -> list[Demand]:
+def demands_of(layers: Sequence[Layer], runs: Mapping[Layer, int] | None = None) -> list[Demand]:
     """What layers need, each weights once.
 
     Args:
         layers: the layers.
-        runs: how often each runs, by id; None for once.
+        runs: how often each runs; None for once.
     """
     found: dict[int, Demand] = {}
     for layer in layers:
-        count = 1 if runs is None else runs[id(layer)]
+        count = 1 if runs is None else runs[layer]
         key = id(layer.weights[0]) if layer.weights else id(layer)
         first = found.get(key)
         found[key] = (
@@ -111,7 +121,7 @@ def demands_of(layers: Sequence[Layer], runs: Mapping[int, int] | None = None) -
 
 def place_some(
     demands: Sequence[Demand], tensors: Mapping[str, Placed], free: WideRows, rows: int
-) -> Placement:
+) -> Residency | Refused:
     """Rows for weights of layers, so that the host has to send as little as possible of the others.
 
     Args:
@@ -121,20 +131,18 @@ def place_some(
         rows: rows of all tiles that may be taken. What cannot come from the host takes its rows
             even so.
 
-    Raises:
-        Refused: what cannot come from the host does not fit.
+    Returns:
+        An operator whose weights do not fit and cannot come from the host, if there is any.
     """
     options = [demand.options for demand in demands]
     least = sum(some[0][0] for some in options)
     room = max(rows, least)
     while True:
         held, others = _chosen(demands, _knapsack(options, room))
-        try:
-            return _placed(demands, held, others, tensors, replace(free, used=list(free.used)))
-        except Refused:
-            if room == least:
-                raise
-            room = max(least, room - _FEWER)
+        found = _placed(demands, held, others, tensors, free)
+        if isinstance(found, Residency) or room == least:
+            return found
+        room = max(least, room - _FEWER)
 
 
 def _knapsack(options: Sequence[Sequence[Option]], room: int) -> list[int]:
@@ -210,55 +218,99 @@ def _placed(
     others: Parts,
     tensors: Mapping[str, Placed],
     rows: WideRows,
-) -> Placement:
+) -> Residency | Refused:
     """Rows for the weights that stay on the chip, and which these are of every layer.
 
-    Raises:
-        Refused: they do not fit.
+    Args:
+        demands: all layers.
+        held: weights that stay, by the first layer that has them.
+        others: those that do not, of layers that may have such.
+        tensors: places of tensors.
+        rows: rows that are free.
+
+    Returns:
+        The operator whose weights do not fit, if they do not.
     """
-    pieces: dict[str, list[Piece]] = {}
-    found = Parts()
+    # Blocks of a pass need the same rows on all of their tiles: they come first.
+    blocks = _in_place(demands, held, others, tensors, rows)
+    if isinstance(blocks, Refused):
+        return blocks
+    rows, pieces = blocks.rows, dict(blocks.pieces)
+    # Then those that must not be divided.
+    for kind in (OperandKind.PACKED, OperandKind.CONVOLUTION):
+        for layer, items in blocks.held.items():
+            for item in items:
+                if item.kind is kind:
+                    whole = kind is OperandKind.PACKED
+                    taken = rows.anywhere(item.words, whole=whole, most=_most_rows(item))
+                    if isinstance(taken, NoRows):
+                        return _refusal(layer, taken)
+                    rows, pieces[item.name] = taken.rows, taken.pieces
+    found = {layer: (*items, *others.get(layer, ())) for layer, items in blocks.held.items()}
+    for demand in demands:
+        for layer in demand.shared:
+            found[layer] = found[demand.layer]
+    return Residency(pieces, found, blocks.firsts)
+
+
+@dataclass(frozen=True, slots=True)
+class _InPlace:
+    """Rows of weights that tiles read in place.
+
+    Attributes:
+        pieces: the rows, by name.
+        held: weights that stay on the chip; those that found no such rows may lie anywhere.
+        firsts: tiles where vectors begin, by name.
+        rows: what is left.
+    """
+
+    pieces: Mapping[str, Sequence[Piece]]
+    held: Parts
+    firsts: Mapping[str, int]
+    rows: WideRows
+
+
+def _in_place(
+    demands: Sequence[Demand],
+    held: Parts,
+    others: Parts,
+    tensors: Mapping[str, Placed],
+    rows: WideRows,
+) -> _InPlace | Refused:
+    """Rows for the blocks of fully connected layers; arguments as of `_placed`."""
+    pieces: dict[str, Sequence[Piece]] = {}
+    found, firsts = Parts(), dict[str, int]()
     every = [*held, *(layer for demand in demands for layer in demand.shared)]
     families = vectors.families(every, tensors)
-    # Blocks of a pass need the same rows on all of their tiles: they come first.
     for layer, items in held.items():
         placed = []
         for item in items:
             if item.kind is not OperandKind.FULLY_CONNECTED:
                 placed.append(item)
                 continue
-            family = families.pop(layer.writes, [])
             origin = rows.origin(item.blocks)
-            for vector in family:
-                vector.first = origin
+            for vector in families.pop(layer.writes, []):
+                firsts[vector.name] = origin
                 families.pop(vector.name, None)
-            result = tensors[layer.writes]
-            origin = result.first if isinstance(result, Vector) else 0
-            try:
-                with refusing(layer.origin):
-                    pieces[item.name] = rows.blocks(item.words // item.blocks, item.blocks, origin)
-            except Refused:
-                if layer not in others:
-                    raise
+            origin = firsts.get(layer.writes, 0)
+            taken = rows.blocks(item.words // item.blocks, item.blocks, origin)
+            rows = taken.rows
+            if isinstance(taken, Taken):
+                pieces[item.name] = taken.pieces
+            elif layer in others:
                 # Rows of any tiles will do if the blocks come over the ring.
                 item = replace(item, kind=OperandKind.CONVOLUTION)
+            else:
+                return _refusal(layer, taken)
             placed.append(item)
-        found[layer] = (*placed, *others.get(layer, ()))
-    everything = [
-        (layer, item) for layer, items in held.items() for item in found[layer][: len(items)]
-    ]
-    # Then those that must not be divided.
-    for kind in (OperandKind.PACKED, OperandKind.CONVOLUTION):
-        for layer, item in everything:
-            if item.kind is kind:
-                with refusing(layer.origin):
-                    whole = kind is OperandKind.PACKED
-                    most = _most_rows(item)
-                    pieces[item.name] = rows.anywhere(item.words, whole=whole, most=most)
-    for demand in demands:
-        for layer in demand.shared:
-            found[layer] = found[demand.layer]
-    return Placement(pieces, found)
+        found[layer] = tuple(placed)
+    return _InPlace(pieces, found, firsts, rows)
+
+
+def _refusal(layer: Layer, missing: NoRows) -> Refused:
+    """Concerns the operator of a layer whose weights have no rows."""
+    what = f"{missing.words} rows of parameters do not fit in wide memory"
+    return Refused([layer.origin], what, reason=missing.reason)
 
 
 def _most_rows(item: Weights) -> int:

@@ -1,44 +1,21 @@
 """Images that wait in the host's memory until they are read again.
 
 Skip connections over many layers, as those of U-Net, are too large to stay. They go to the host's
-scratch buffer when they are computed, and come back in front of the first layer behind the gap;
+scratch buffer when they are computed, and come back in front of the first layer after the gap;
 inputs are just taken from the host again.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from fitzroy.compiler.ir.graph import unused_name
-from fitzroy.compiler.targets.edgetpu.host import host_io
-from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Receive, Send
-from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
-from fitzroy.compiler.targets.edgetpu.layers.matrices import Pointwise
-from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
-from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Depthwise
-from fitzroy.compiler.targets.edgetpu.lowerings.pools import AveragePool, MaxPool
-from fitzroy.compiler.targets.edgetpu.lowerings.products import Product
-from fitzroy.compiler.targets.edgetpu.lowerings.resize import Bilinear
-from fitzroy.compiler.targets.edgetpu.lowerings.sums import Sum
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import COLUMNS, ROWS, Axis, Image
-from fitzroy.compiler.targets.edgetpu.reshaping.moves import Assembly
-
-_READERS = (
-    Assembly,
-    AveragePool,
-    Bilinear,
-    Convolution,
-    Depthwise,
-    MaxPool,
-    Pointwise,
-    Product,
-    Send,
-    Sum,
-)
-"""Layers that know their operands by their names only."""
+from fitzroy.compiler.targets.edgetpu.host import scratch
+from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Receive
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import COLUMNS, ROWS, Image, TiledAxis
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +26,7 @@ class _Gap:
         name: the image.
         maker: number of the layer that computes it.
         before: number of the last layer in front of the gap that uses it.
-        reader: number of the first layer behind the gap that reads it.
+        reader: number of the first layer after the gap that reads it.
         nbytes: bytes of every tile.
     """
 
@@ -65,100 +42,101 @@ class _Gap:
         return self.reader - self.before
 
 
-def spill(legalizer: Legalizer) -> bool:
-    """Let the image that takes most room for most layers wait in the host's memory.
+def spilled(layered: Layered) -> Layered | None:
+    """The layers with the image in the host's memory that takes most room for most of them.
+
+    Args:
+        layered: the layers.
 
     Returns:
-        Whether there is any.
+        None if there is no such image.
     """
     gap = max(
-        (gap for gap in _gaps(legalizer) if gap.length > _SHORTEST),
+        (gap for gap in _gaps(layered) if gap.length > _SHORTEST),
         key=lambda one: one.nbytes * (one.length - 1),
         default=None,
     )
-    if gap is not None:
-        _let_wait(legalizer, gap)
-    return gap is not None
+    return None if gap is None else _waiting(layered, gap)
 
 
-def interrupt(legalizer: Legalizer, reached: int) -> bool:
-    """Let an image wait in the host's memory although it is read at once, as a last resort.
+def interrupted(layered: Layered, reached: int) -> Layered | None:
+    """The layers with an image in the host's memory although it is read at once, as a last resort.
 
     Then it need not be in narrow memory as a whole: strips send it, and others take it back.
 
     Args:
-        legalizer: the layers.
-        reached: layers in front of this number can run; the smallest image behind them waits.
+        layered: the layers.
+        reached: layers in front of this number can run; the smallest image after them waits.
 
     Returns:
-        Whether there is any.
+        None if there is no such image.
     """
-    layers = legalizer.layers
     gap = min(
         (
             gap
-            for gap in _gaps(legalizer)
-            if reached <= gap.maker < reached + _FURTHEST
-            and not isinstance(layers[gap.maker], Receive)
+            for gap in _gaps(layered)
+            if reached <= gap.maker < reached + _FURTHEST and not layered.layers[gap.maker].received
         ),
         key=lambda one: one.nbytes,
         default=None,
     )
-    if gap is not None:
-        _let_wait(legalizer, gap)
-    return gap is not None
+    return None if gap is None else _waiting(layered, gap)
 
 
 _FURTHEST = 12
 """Of so many layers, one is interrupted; strips of more of them would be too long."""
 
 
-def _let_wait(legalizer: Legalizer, gap: _Gap) -> None:
+def _waiting(layered: Layered, gap: _Gap) -> Layered:
     """Send an image to the host, or take it from there again, and let readers have that."""
-    layers = legalizer.layers
-    maker, back = layers[gap.maker], _name(legalizer, gap.name, "again")
-    for number in range(gap.reader, len(layers)):
-        if gap.name in layers[number].reads:
-            reader = copy.copy(layers[number])
-            reader.reads = tuple(back if name == gap.name else name for name in reader.reads)
-            layers[number] = reader
+    maker, type = layered.layers[gap.maker], layered.type(gap.name)
+    back = layered.unused(f"{gap.name}.again")
+    layered = replace(layered, types={**layered.types, back: type})
+    before, after = layered.layers[: gap.reader], layered.layers[gap.reader :]
+    after = tuple(_reading(layer, gap.name, back) for layer in after)
     origin = maker.origin
     if isinstance(maker, Receive):
         again = Receive(name=back, reads=(), writes=back, input=maker.input, origin=origin)
-        layers.insert(gap.reader, again)
-        return
-    kept = _name(legalizer, gap.name, "kept")
+        return replace(layered, layers=(*before, again, *after))
+    kept = layered.unused(f"{gap.name}.kept")
     keep = Keep(name=kept, reads=(gap.name,), writes=kept, origin=origin)
-    fetch = Fetch(name=back, reads=(), writes=back, source=keep, origin=origin)
-    layers.insert(gap.reader, fetch)
-    layers.insert(gap.maker + 1, keep)
+    fetch = Fetch(name=back, reads=(), writes=back, source=kept, origin=origin)
+    made, rest = before[: gap.maker + 1], before[gap.maker + 1 :]
+    return replace(
+        layered,
+        layers=(*made, keep, *rest, fetch, *after),
+        types={**layered.types, kept: type},
+    )
 
 
-def _gaps(legalizer: Legalizer) -> Iterator[_Gap]:
+def _reading(layer: Layer, name: str, other: str) -> Layer:
+    """A layer that reads another value instead of one."""
+    if name not in layer.reads:
+        return layer
+    return replace(layer, reads=tuple(other if own == name else own for own in layer.reads))
+
+
+def _gaps(layered: Layered) -> Iterator[_Gap]:
     uses: dict[str, list[int]] = {}
-    for number, layer in enumerate(legalizer.layers):
-        if not (layer.makes_vector or layer.remote or isinstance(layer, Fetch)):
+    for number, layer in enumerate(layered.layers):
+        if not (layer.makes_vector or layer.remote or layer.returned):
             uses[layer.writes] = [number]
         for name in layer.reads:
             if name in uses:
                 uses[name].append(number)
     for name, numbers in uses.items():
-        _, height, width, channels = legalizer.type(name).shape
-        image = Image(name, Axis.of(height, ROWS, []), Axis.of(width, COLUMNS, []), channels, 0)
-        maker = legalizer.layers[numbers[0]]
-        for before, behind in pairwise(numbers):
-            later = [legalizer.layers[number] for number in numbers if number >= behind]
-            if (isinstance(maker, Receive) or host_io.kept_whole(image)) and all(
-                isinstance(layer, _READERS) for layer in later
+        _, height, width, channels = layered.type(name).shape
+        image = Image(
+            name, TiledAxis.of(height, ROWS, []), TiledAxis.of(width, COLUMNS, []), channels, 0
+        )
+        maker = layered.layers[numbers[0]]
+        for before, after in pairwise(numbers):
+            later = [layered.layers[number] for number in numbers if number >= after]
+            if (maker.received or scratch.kept_whole(image)) and all(
+                layer.by_name for layer in later
             ):
-                yield _Gap(name, numbers[0], before, behind, image.nbytes)
+                yield _Gap(name, numbers[0], before, after, image.nbytes)
 
 
 _SHORTEST = 2
 """A gap has more than so many layers, counted with its last reader."""
-
-
-def _name(legalizer: Legalizer, name: str, suffix: str) -> str:
-    result = unused_name(f"{name}.{suffix}", legalizer.graph.values, legalizer.types)
-    legalizer.types[result] = legalizer.type(name)
-    return result

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fitzroy.compiler.targets.edgetpu.layers.layer import Step
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Step
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution, Staging
 from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import TransposedConvolution
 from fitzroy.hw_models.isa.forms import form, published
@@ -33,14 +33,16 @@ class _Way:
     novel: int
 
 
-def choose_staging(steps: Sequence[Step], cost: float, cycles: float, top: int, room: int) -> None:
-    """Choose how convolutions stage their weights.
+def choose_staging(
+    steps: Sequence[Step], cost: float, cycles: float, top: int, room: int
+) -> dict[Layer, Layer]:
+    """Layers whose convolutions stage their weights as is best for the program.
 
     Args:
         steps: all steps of the program, whose tensors have addresses.
         cost: share of the cycles that published forms may cost.
         cycles: estimated cycles of depthwise convolutions, which count as well.
-        top: behind the last row of wide memory for data.
+        top: one past the last row of wide memory for data.
         room: rows of wide memory that weights of all input channels of a block may take.
     """
     runs: dict[Convolution, list[Step]] = {}
@@ -62,8 +64,16 @@ def choose_staging(steps: Sequence[Step], cost: float, cycles: float, top: int, 
         _, _, layer, way = min(moves, key=lambda move: move[:2])
         budget -= max(0.0, way.cycles - chosen[layer].cycles)
         chosen[layer] = way
-    for layer, way in chosen.items():
-        layer.staging = way.staging
+    staged = {layer: replace(layer, staging=way.staging) for layer, way in chosen.items()}
+    found: dict[Layer, Layer] = {}
+    for step in steps:
+        match step.layer:
+            case Convolution():
+                found[step.layer] = staged[step.layer]
+            case TransposedConvolution():
+                parts = tuple(staged[part] for part in step.layer.parts)
+                found.setdefault(step.layer, replace(step.layer, parts=parts))
+    return found
 
 
 def _convolutions(step: Step) -> Iterable[Convolution]:
@@ -77,20 +87,20 @@ def _convolutions(step: Step) -> Iterable[Convolution]:
 
 
 def _ways(layer: Convolution, steps: Sequence[Step], top: int, room: int) -> list[_Way]:
-    """The ways that fit and differ."""
+    """The ways of staging that fit and differ in their instructions."""
     found: dict[object, _Way] = {}
     for staging in Staging:
-        layer.staging = staging
-        rows = max(layer.staging_rows(step.tensors) for step in steps)
-        plans = tuple(layer.plan(step.tensors[layer.writes]) for step in steps)
-        if plans in found or (staging is Staging.WHOLE and rows > room):
+        staged = replace(layer, staging=staging)
+        rows = max(staged.staging_rows(step.tensors) for step in steps)
+        blockings = tuple(staged.blocking(step.tensors[layer.writes]) for step in steps)
+        if blockings in found or (staging is Staging.WHOLE and rows > room):
             continue
         novel = sum(
             form(instruction) not in published()
             for step in steps
-            for instruction in layer.consumers(step.tensors, top)
+            for instruction in staged.consumers(step.tensors, top)
         )
-        found[plans] = _Way(staging, sum(plan.cycles for plan in plans), novel)
+        found[blockings] = _Way(staging, sum(blocking.cycles for blocking in blockings), novel)
     return list(found.values())
 
 
@@ -99,6 +109,6 @@ def _speed(way: _Way) -> tuple[float, int]:
 
 
 def _rate(now: _Way, way: _Way) -> float:
-    """Cycles that a way costs for each instruction that gets a published form."""
+    """Cycles that a way costs for each instruction that it gives a published form."""
     extra = way.cycles - now.cycles
     return extra / (now.novel - way.novel) if extra < math.inf else math.inf

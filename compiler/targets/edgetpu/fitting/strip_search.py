@@ -1,16 +1,16 @@
 """Which layers run in strips, and in how many: what costs fewest cycles of what fits.
 
-Segments may end behind any layer; the cheapest way to cut the layers is found by dynamic
+Segments may end after any layer; the cheapest way to cut the layers is found by dynamic
 programming. Strips of segments that end with the same layer differ in nothing but where they
 begin, so what a strip takes is found layer by layer from the last one on.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strips import (
     Intervals,
     Needs,
@@ -20,59 +20,19 @@ from fitzroy.compiler.targets.edgetpu.fitting.strips import (
     part_of_image,
     turns,
 )
-from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch, Keep, Receive, Send, SendVector
-from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
-from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
-from fitzroy.compiler.targets.edgetpu.layers.matrices import Pointwise
+from fitzroy.compiler.targets.edgetpu.layers.layer import longest
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
-from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
-from fitzroy.compiler.targets.edgetpu.lowerings.depthwise import Dense, Depthwise
-from fitzroy.compiler.targets.edgetpu.lowerings.normalization import Normalization
-from fitzroy.compiler.targets.edgetpu.lowerings.pools import AveragePool, MaxPool
-from fitzroy.compiler.targets.edgetpu.lowerings.products import Product
-from fitzroy.compiler.targets.edgetpu.lowerings.resize import Direct, Separable
-from fitzroy.compiler.targets.edgetpu.lowerings.sums import Channels, Sum
-from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import TransposedConvolution
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Live
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
-    LANES,
     ROWS,
     WORD,
     Image,
     Placed,
     Remote,
     round_up,
-    split,
 )
-from fitzroy.compiler.targets.edgetpu.reshaping.moves import Assembly
-from fitzroy.hw_models.chips.beagle import BEAGLE
-
-_TAPS: dict[type[Layer], int] = {
-    Assembly: 1,
-    Channels: 1,
-    Pointwise: 1,
-    Sum: 2,
-    Separable: 3,
-    Direct: 4,
-    Product: 6,
-    Normalization: 13,
-}
-"""Layers that take as long for every word: steps for one, estimated."""
-
-_STRIPPED: tuple[type[Layer], ...] = (
-    Convolution,
-    TransposedConvolution,
-    Depthwise,
-    AveragePool,
-    MaxPool,
-    Fetch,
-    Keep,
-    Receive,
-    Send,
-    *_TAPS,
-)
-"""Layers that compute any rectangle of an image from windows of others."""
 
 _MOST_LAYERS = 16
 """Longer segments recompute more than they save."""
@@ -81,18 +41,6 @@ _ATTEMPTS = 24
 _ATTEMPT = 96
 """When addresses cannot be found, part of narrow memory that strips are to leave free the next
 time: one of so many."""
-
-_MOVED = 80
-"""Estimated cycles of a word that a tile gets from the host or sends there."""
-
-_PHASE_CYCLES = 700
-"""Estimated cycles of a phase besides its steps: barriers, and the latency of the first weights."""
-
-_EXACT: tuple[type[Layer], ...] = (Convolution, Pointwise, Sum)
-"""Layers that write nothing around their results."""
-
-_READING: tuple[type[Layer], ...] = (Convolution, Depthwise, Pointwise, Sum)
-"""Layers that write nothing around their operands."""
 
 _ACROSS = (1, 2, 4, 8)
 """Parts of the columns of strips; the more, the more is computed several times."""
@@ -111,22 +59,13 @@ def capacities(nbytes: int) -> list[int]:
     return [nbytes - nbytes * attempt // _ATTEMPT for attempt in range(_ATTEMPTS)]
 
 
-def choose(
-    legalizer: Legalizer, lives: Sequence[Live], scratch: Sequence[int], capacity: int
-) -> list[Segment]:
-    """The segments that make everything fit; see `Search.choose`."""
-    return Search.of(legalizer, lives, scratch).choose(capacity)
-
-
 _Choice = tuple[float, list[Segment]] | None
+"""Additional cycles of some segments; None if nothing fits."""
 
 
 def _reached(table: Sequence[_Choice]) -> int:
     """How many layers fit at most, from a table of choices."""
     return max(end for end, one in enumerate(table) if one is not None)
-
-
-"""Additional cycles of some segments; None if nothing fits."""
 
 
 def _some(count: int) -> list[int]:
@@ -167,37 +106,28 @@ class _Part:
         return self._cycles[self.down.end - 1 - first]
 
     def _ask(self, first: int) -> None:
-        end, legalizer = self.down.end, self.search.legalizer
+        end, layered = self.down.end, self.search.layered
         while end - len(self._peaks) > first:
             number = end - 1 - len(self._peaks)
-            layer = legalizer.layers[number]
+            layer = layered.layers[number]
             depth = self.search.depths[number]
-            across, extent = self.across.inside(number), legalizer.type(layer.writes).shape[2]
-            area = _most(self.down.inside(number)), _width(layer, across, extent)
+            across, extent = self.across.inside(number), layered.type(layer.writes).shape[2]
+            area = longest(self.down.inside(number)), layer.columns_of(across, extent)
             # A strip in which no tile has anything to do is one too many.
             own = self.search.own(number, self.down, self.across) if all(area) else _NEVER
             self._taken.append(own)
             if number != end - 1 and not layer.remote:
-                made = _most(self.down.made(number)) * _most(self.across.made(number)) * depth
+                made = longest(self.down.made(number)) * longest(self.across.made(number)) * depth
                 last = max(self.search.readers.get(layer.writes, [number]))
                 for reader in range(number, min(last + 1, end)):
                     self._taken[end - 1 - reader] += made
             self._peaks.append(max(self._taken))
             before = self._cycles[-1] if self._cycles else 0.0
-            self._cycles.append(before + _cycles(layer, area, depth // WORD))
+            self._cycles.append(before + layer.cycles(area, depth // WORD))
 
 
 _NEVER = 1 << 40
 """Bytes that are too many for any memory."""
-
-
-def _most(intervals: Intervals) -> int:
-    return max([end - begin for begin, end in intervals])
-
-
-def _width(layer: Layer, columns: Intervals, extent: int) -> int:
-    """Columns of a tile that a layer takes its time for: of inputs, whole rows come."""
-    return _most(split(extent, COLUMNS) if isinstance(layer, Receive) else columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +135,14 @@ class Search:
     """What segments are chosen by.
 
     Attributes:
-        legalizer: the layers.
+        layered: the layers.
         lives: all tensors as they are without segments; layer k runs in step k + 1.
         scratch: bytes that the identity matrix, and then each layer, use for themselves.
         readers: for each tensor, numbers of the layers that read it.
         depths: bytes of a pixel of every layer's result.
     """
 
-    legalizer: Legalizer
+    layered: Layered
     lives: Sequence[Live]
     scratch: Sequence[int]
     readers: Mapping[str, Sequence[int]]
@@ -223,26 +153,26 @@ class Search:
     _shared: dict[Segment, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, legalizer: Legalizer, lives: Sequence[Live], scratch: Sequence[int]) -> Search:
-        """A search in all layers."""
+    def of(cls, schedule: Schedule) -> Search:
+        """A search in all layers, from a schedule of them without strips."""
+        layered = schedule.layered
         readers: dict[str, list[int]] = {}
-        for number, layer in enumerate(legalizer.layers):
+        for number, layer in enumerate(layered.layers):
             for name in layer.reads:
                 readers.setdefault(name, []).append(number)
         depths = [
-            round_up((1, *legalizer.type(layer.writes).shape)[-1], WORD)
-            for layer in legalizer.layers
+            round_up((1, *layered.type(layer.writes).shape)[-1], WORD) for layer in layered.layers
         ]
-        return cls(legalizer, lives, scratch, readers, depths)
+        return cls(layered, schedule.lives, schedule.scratch, readers, depths)
 
-    def choose(self, capacity: int) -> list[Segment]:
+    def choose(self, capacity: int) -> list[Segment] | Refused:
         """The segments that take the fewest additional cycles of those that make everything fit.
 
         Args:
             capacity: bytes of narrow memory.
 
-        Raises:
-            Refused: nothing fits.
+        Returns:
+            What does not fit if nothing helps.
         """
         full = [nbytes > capacity for nbytes in self.taken()]
         if not any(full):
@@ -250,7 +180,7 @@ class Search:
         table = self.table(capacity, full)
         last = table[-1]
         if last is None:
-            raise self.too_large(full, _reached(table), capacity)
+            return self.too_large(full, _reached(table), capacity)
         return last[1]
 
     def reached(self, capacity: int) -> int:
@@ -265,7 +195,7 @@ class Search:
             capacity: bytes of narrow memory.
             full: whether the identity matrix, and then each layer, needs more without strips.
         """
-        layers = self.legalizer.layers
+        layers = self.layered.layers
         best: list[_Choice] = [(0.0, [])]
         for end in range(1, len(layers) + 1):
             before = best[end - 1]
@@ -284,9 +214,9 @@ class Search:
         return best
 
     def joins(self, number: int, end: int) -> bool:
-        """Whether a layer may belong to a segment: nobody behind it reads an image within."""
-        layer = self.legalizer.layers[number]
-        if not isinstance(layer, _STRIPPED) or layer.makes_vector or isinstance(layer, SendVector):
+        """Whether a layer may belong to a segment: nobody after it reads an image within."""
+        layer = self.layered.layers[number]
+        if not layer.strips or layer.makes_vector:
             return False
         inner = number < end - 1 and not layer.remote
         return not inner or max(self.readers.get(layer.writes, [end])) < end
@@ -307,11 +237,11 @@ class Search:
                 is refused, or else the next one.
             capacity: bytes of narrow memory.
         """
-        layers = self.legalizer.layers
+        layers = self.layered.layers
         whole = (
             step
             for step in range(reached + 1, len(full))
-            if full[step] and not isinstance(layers[step - 1], _STRIPPED)
+            if full[step] and not layers[step - 1].strips
         )
         step = next(whole, reached + 1)
         most = max(
@@ -329,9 +259,7 @@ class Search:
         around = self.around(first, end)
         for over in ("", around.over):
             for across in _ACROSS:
-                if across > 1 and any(
-                    isinstance(layer, Keep) for layer in self.legalizer.layers[first:end]
-                ):
+                if across > 1 and not all(layer.bands for layer in self.layered.layers[first:end]):
                     break
                 segment = self.fewest(Segment(first, end, 2, across, over), capacity)
                 if segment is not None:
@@ -345,9 +273,7 @@ class Search:
 
     def fewest(self, segment: Segment, capacity: int) -> Segment | None:
         """The segment with as few strips as fit."""
-        _, height, width, _ = self.legalizer.type(
-            self.legalizer.layers[segment.end - 1].writes
-        ).shape
+        _, height, width, _ = self.layered.type(self.layered.layers[segment.end - 1].writes).shape
         low, high = segment.strips, min(-(-height // ROWS), MOST_STRIPS // segment.across)
         around = self.around(segment.first, segment.end)
         room = capacity - (around.least if segment.over else around.nbytes)
@@ -380,13 +306,13 @@ class Search:
         return replace(segment, strips=high)
 
     def around(self, first: int, end: int) -> _Around:
-        """What lives during a segment and is none of its intermediate images."""
+        """Tensors that live during a segment, without its intermediate images."""
         if (first, end) not in self._around:
             self._around[first, end] = self._surroundings(first, end)
         return self._around[first, end]
 
     def _surroundings(self, first: int, end: int) -> _Around:
-        layers = self.legalizer.layers[first:end]
+        layers = self.layered.layers[first:end]
         inner = {layer.writes for layer in layers[:-1] if not layer.remote}
         read = {name for layer in layers for name in layer.reads}
         # Together strips need what a single one would.
@@ -401,14 +327,14 @@ class Search:
                 tensor = _wider(
                     tensor, down.read(first, tensor.name), across.read(first, tensor.name)
                 )
-                readers = [self.legalizer.layers[number] for number in self.readers[tensor.name]]
+                readers = [self.layered.layers[number] for number in self.readers[tensor.name]]
                 alive = live.begin <= first and live.end <= end
-                if alive and all(isinstance(layer, _READING) for layer in readers):
+                if alive and all(layer.reading for layer in readers):
                     dying.append(tensor)
             tensors[tensor.name] = tensor
         nbytes = sum(tensor.nbytes for tensor in tensors.values())
         result = tensors.get(layers[-1].writes)
-        exact = isinstance(layers[-1], _EXACT) and isinstance(result, Image)
+        exact = layers[-1].exact and isinstance(result, Image)
         if not (exact and dying) or isinstance(result, Remote):
             return _Around(tensors, nbytes, nbytes)
         source = max(dying, key=lambda image: image.nbytes)
@@ -417,14 +343,14 @@ class Search:
         return _Around(tensors, nbytes, least, source.name)
 
     def shared(self, segment: Segment) -> int:
-        """Bytes of what lives during a segment if its result lies over what it reads."""
+        """Bytes of the tensors that live during a segment whose result lies over what it reads."""
         if segment not in self._shared:
             around = self.around(segment.first, segment.end)
             source = around.tensors[segment.over]
-            result = around.tensors[self.legalizer.layers[segment.end - 1].writes]
+            result = around.tensors[self.layered.layers[segment.end - 1].writes]
             assert isinstance(source, Image)
             assert isinstance(result, Image)
-            both = Sharing(source, result, turns(self.legalizer, segment)).nbytes
+            both = Sharing(source, result, turns(self.layered, segment)).nbytes
             self._shared[segment] = around.nbytes - source.nbytes - result.nbytes + both
         return self._shared[segment]
 
@@ -432,7 +358,7 @@ class Search:
         """What tiles need of images along an axis in a part of segments with some end."""
         key = end, axis, count, number
         if key not in self._needs:
-            self._needs[key] = Needs(self.legalizer, end, axis, number, count)
+            self._needs[key] = Needs(self.layered, end, axis, number, count)
         return self._needs[key]
 
     def part(self, end: int, strips: int, across: int, strip: int, band: int) -> _Part:
@@ -454,15 +380,15 @@ class Search:
         """Bytes that a layer uses for itself in a strip; less than for all rows, if any."""
         if not self.scratch[number + 1]:
             return 0
-        layer = self.legalizer.layers[number]
+        layer = self.layered.layers[number]
         places: dict[str, Placed] = {
             name: part_of_image(
-                self.legalizer, name, (down.read(number, name), across.read(number, name))
+                self.layered, name, (down.read(number, name), across.read(number, name))
             )
             for name in layer.reads
         }
         made = down.made(number), across.made(number)
-        places[layer.writes] = part_of_image(self.legalizer, layer.writes, made)
+        places[layer.writes] = part_of_image(self.layered, layer.writes, made)
         return layer.scratch_bytes(places)
 
     def cycles(self, segment: Segment) -> float:
@@ -500,53 +426,3 @@ def _wider(image: Image, rows: Intervals, columns: Intervals) -> Image:
         rows=replace(down, window=hulls(down.window, rows)),
         columns=replace(across, window=hulls(across.window, columns)),
     )
-
-
-# --- costs ---------------------------------------------------------------------------------------
-
-
-def _cycles(layer: Layer, area: tuple[int, int], groups: int) -> float:
-    """Estimated cycles of a layer that computes some rows and columns of groups of channels."""
-    height, width = area
-    if isinstance(layer, Depthwise):
-        # Lanes are positions, and all groups of channels or one group after the other.
-        dense = isinstance(layer, Dense)
-        positions = max(1, LANES // WORD // groups) if dense else LANES // WORD
-        tall = min(height, math.isqrt(positions))
-        wide = min(width, positions // max(tall, 1))
-        patches = -(-height // max(tall, 1)) * -(-width // max(wide, 1))
-        taps = ((tall - 1) * layer.rows.stride + layer.rows.kernel) * (
-            (wide - 1) * layer.columns.stride + layer.columns.kernel
-        )
-        words = taps * (-(-layer.in_channels // WORD) if dense else groups)
-        return max(patches, BEAGLE.timing.ring_row) * words + _PHASE_CYCLES
-    if isinstance(layer, Fetch | Keep | Receive | Send):
-        return height * width * groups * _MOVED + 2 * _PHASE_CYCLES
-    if isinstance(layer, TransposedConvolution):
-        return sum(
-            _cycles(
-                part, (-(-height // part.rows.phases), -(-width // part.columns.phases)), groups
-            )
-            for part in layer.parts
-        )
-    if isinstance(layer, Convolution):
-        # A tile takes as long to write a word as to add one up.
-        words = sum(item.words for item in layer.weights)
-        steps = height * width * max(words, -(-layer.channels // WORD))
-        return max(steps, BEAGLE.timing.ring_row * words) + _PHASE_CYCLES
-    if isinstance(layer, AveragePool | MaxPool):
-        taps = layer.rows.kernel * layer.columns.kernel
-    else:
-        taps = max(count for kind, count in _TAPS.items() if isinstance(layer, kind))
-    return height * width * groups * taps + 2 * _PHASE_CYCLES
-
-
-def cycles(layer: Layer, result: Placed) -> float:
-    """Estimated cycles of a layer that is no depthwise convolution and may run in strips."""
-    if isinstance(layer, Depthwise) or not isinstance(layer, _STRIPPED):
-        return 0.0
-    if not isinstance(result, Image):
-        return 0.0
-    rows, columns = result.rows.owned, result.columns.owned
-    area = _most(rows), _width(layer, columns, result.columns.extent)
-    return _cycles(layer, area, result.depth // WORD)

@@ -11,23 +11,22 @@ strip needs, and end with an output, which goes to the host strip by strip.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from fitzroy.compiler.targets.edgetpu.host.host_layers import Fetch
 from fitzroy.compiler.targets.edgetpu.layers.halo import relayed
-from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Step
-from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Places, Step
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     ROWS,
-    Axis,
+    Changes,
     Image,
     Interval,
     Placed,
-    Reach,
+    TiledAxis,
+    Window,
     hull,
     split,
 )
@@ -46,7 +45,7 @@ class Segment:
 
     Attributes:
         first: number of the first layer.
-        end: number behind the last one.
+        end: number past the last one.
         strips: how many strips of rows.
         across: how many parts of their columns, if these are many.
         over: an image that it reads, and that its result may lie over; empty if none.
@@ -63,45 +62,45 @@ class Segment:
         """Numbers of the strips, and of the parts of their columns, in order."""
         return [(strip, band) for strip in range(self.strips) for band in range(self.across)]
 
-    def layers(self, legalizer: Legalizer) -> list[Layer]:
-        """The layers."""
-        return legalizer.layers[self.first : self.end]
+    def layers(self, layered: Layered) -> Sequence[Layer]:
+        """The layers of the segment, in order."""
+        return layered.layers[self.first : self.end]
 
-    def inner(self, legalizer: Legalizer) -> list[str]:
+    def inner(self, layered: Layered) -> list[str]:
         """Names of the intermediate images."""
-        return [layer.writes for layer in self.layers(legalizer)[:-1] if not layer.remote]
+        return [layer.writes for layer in self.layers(layered)[:-1] if not layer.remote]
 
-    def results(self, legalizer: Legalizer) -> list[str]:
+    def results(self, layered: Layered) -> list[str]:
         """Names of its result, and of what goes to the host before."""
         return [
             layer.writes
-            for layer in self.layers(legalizer)
-            if layer.remote or layer is legalizer.layers[self.end - 1]
+            for layer in self.layers(layered)
+            if layer.remote or layer is layered.layers[self.end - 1]
         ]
 
 
 # --- geometry ------------------------------------------------------------------------------------
 
 
-def regions(legalizer: Legalizer, segment: Segment) -> Iterator[dict[str, Region]]:
+def regions(layered: Layered, segment: Segment) -> Iterator[dict[str, Region]]:
     """For each strip, what tiles need of the images of a segment.
 
     Of its results that is what they compute in this strip.
     """
-    across = [columns(legalizer, segment, band) for band in range(segment.across)]
+    across = [columns(layered, segment, band) for band in range(segment.across)]
     for strip, band in segment.parts:
-        down = rows(legalizer, segment, strip)
+        down = rows(layered, segment, strip)
         yield {name: (down[name], across[band][name]) for name in down}
 
 
-def rows(legalizer: Legalizer, segment: Segment, strip: int) -> dict[str, Intervals]:
+def rows(layered: Layered, segment: Segment, strip: int) -> dict[str, Intervals]:
     """Rows of the images of a segment that tiles need in a strip."""
-    return Needs(legalizer, segment.end, 0, strip, segment.strips).images(segment.first)
+    return Needs(layered, segment.end, 0, strip, segment.strips).images(segment.first)
 
 
-def columns(legalizer: Legalizer, segment: Segment, band: int) -> dict[str, Intervals]:
+def columns(layered: Layered, segment: Segment, band: int) -> dict[str, Intervals]:
     """Columns of the images of a segment that tiles need in any strip."""
-    return Needs(legalizer, segment.end, 1, band, segment.across).images(segment.first)
+    return Needs(layered, segment.end, 1, band, segment.across).images(segment.first)
 
 
 @dataclass(slots=True)
@@ -112,14 +111,14 @@ class Needs:
     what they need.
 
     Attributes:
-        legalizer: the layers.
-        end: number behind the last one.
+        layered: the layers.
+        end: number past the last one.
         axis: 0 for rows, 1 for columns.
         number: number of the part.
         count: how many parts.
     """
 
-    legalizer: Legalizer
+    layered: Layered
     end: int
     axis: int
     number: int
@@ -129,7 +128,7 @@ class Needs:
     _read: list[dict[str, Intervals]] = field(default_factory=list)
 
     def made(self, number: int) -> Intervals:
-        """What a layer computes, with what is padding."""
+        """The intervals that a layer computes, padding included."""
         self._ask(number)
         return self._made[self.end - 1 - number]
 
@@ -152,7 +151,7 @@ class Needs:
         count = self.end - first
         found = {name: one for reads in self._read[:count] for name, one in reads.items()}
         for number in range(first, self.end):
-            found[self.legalizer.layers[number].writes] = self.made(number)
+            found[self.layered.layers[number].writes] = self.made(number)
         return found
 
     def _ask(self, first: int) -> None:
@@ -161,8 +160,8 @@ class Needs:
 
     def _ask_next(self) -> None:
         number = self.end - 1 - len(self._made)
-        layer = self.legalizer.layers[number]
-        extent = self.legalizer.type(layer.writes).shape[1 + self.axis]
+        layer = self.layered.layers[number]
+        extent = self.layered.type(layer.writes).shape[1 + self.axis]
         made = self._owned(number, extent)
         for reads in reversed(self._read):
             if layer.writes in reads:
@@ -180,20 +179,20 @@ class Needs:
 
     def _owned(self, number: int, extent: int) -> Intervals:
         """What tiles have to compute of a layer's result, whoever reads it."""
-        layer = self.legalizer.layers[number]
+        layer = self.layered.layers[number]
         owned = split(extent, ROWS if self.axis == 0 else COLUMNS)
         if layer.remote or number == self.end - 1:
             return tuple(_part(interval, self.number, self.count) for interval in owned)
         # Whole rows come back.
-        return owned if self.axis and isinstance(layer, Fetch) else _NOTHING
+        return owned if self.axis and layer.returned else _NOTHING
 
 
 _NOTHING: Intervals = ((0, 0),) * max(ROWS, COLUMNS)
 
 
 @lru_cache(maxsize=1 << 16)
-def _needs(reach: Reach, owned: Intervals) -> Intervals:
-    return tuple(map(reach.needs, owned))
+def _needs(window: Window, owned: Intervals) -> Intervals:
+    return tuple(map(window.needs, owned))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -209,9 +208,9 @@ def _part(interval: Interval, number: int, count: int) -> Interval:
     return begin + first, begin + last
 
 
-def _inside(legalizer: Legalizer, name: str, region: Region) -> Region:
+def _inside(layered: Layered, name: str, region: Region) -> Region:
     """What of a region is not padding."""
-    _, height, width, _ = legalizer.type(name).shape
+    _, height, width, _ = layered.type(name).shape
     rows, columns = region
     return (
         tuple(_clipped(interval, height) for interval in rows),
@@ -224,14 +223,14 @@ def _clipped(interval: Interval, extent: int) -> Interval:
     return (begin, end) if begin < end else (0, 0)
 
 
-def windows(legalizer: Legalizer, segment: Segment) -> dict[str, Region]:
+def windows(layered: Layered, segment: Segment) -> dict[str, Region]:
     """What all strips need of the images that a segment reads."""
-    inner = segment.inner(legalizer)
+    inner = segment.inner(layered)
     # Together strips need what a single one would.
-    (needed,) = regions(legalizer, replace(segment, strips=1, across=1))
+    (needed,) = regions(layered, replace(segment, strips=1, across=1))
     return {
         name: needed[name]
-        for layer in segment.layers(legalizer)
+        for layer in segment.layers(layered)
         for name in layer.reads
         if name not in inner
     }
@@ -255,11 +254,11 @@ class Turn:
     read: Intervals
 
 
-def turns(legalizer: Legalizer, segment: Segment) -> list[Turn]:
+def turns(layered: Layered, segment: Segment) -> list[Turn]:
     """What strips write of a segment's result, and read of the image that it may lie over."""
     last, found = segment.end - 1, list[Turn]()
     for strip in range(segment.strips):
-        needs = Needs(legalizer, segment.end, 0, strip, segment.strips)
+        needs = Needs(layered, segment.end, 0, strip, segment.strips)
         read = needs.read(segment.first, segment.over)
         # Further parts of the columns come later.
         kept = read if segment.across > 1 else needs.read(last, segment.over)
@@ -272,7 +271,7 @@ class Sharing:
     """A segment that may write its result over the image that it reads.
 
     From the first strip on, results lie in front of what is still read; from the last strip on,
-    behind it. Bounds follow from where the images lie, windows and slack included.
+    after it. Bounds follow from where the images lie, windows and slack included.
 
     Attributes:
         source: what it reads.
@@ -290,7 +289,7 @@ class Sharing:
 
     @property
     def below(self) -> int:
-        """How far behind the source the result may begin at most, if the first strip is first."""
+        """How far after the source the result may begin at most, if the first strip is first."""
         return min(
             (
                 self._read(part, kept[0]) - self._written(part, written[1])
@@ -301,7 +300,7 @@ class Sharing:
 
     @property
     def above(self) -> int:
-        """How far behind the source the result must begin at least, if the last strip is first."""
+        """How far after the source the result must begin at least, if the last strip is first."""
         return max(
             (
                 self._read(part, kept[1]) - self._written(part, written[0])
@@ -319,6 +318,14 @@ class Sharing:
             max(self.above, min(0, one - other)),
         )
         return min(max(one, place + other) - min(0, place) for place in places)
+
+    def changed(self, changes: Changes) -> Sharing:
+        """The same of what images become."""
+        source = changes.get(self.source, self.source)
+        result = changes.get(self.result, self.result)
+        assert isinstance(source, Image)
+        assert isinstance(result, Image)
+        return replace(self, source=source, result=result)
 
     @property
     def reversed(self) -> bool:
@@ -345,12 +352,12 @@ def _conflicts(turns: Sequence[Turn]) -> Iterator[tuple[int, Interval, Interval]
 
 
 def sharings(
-    legalizer: Legalizer, segments: Sequence[Segment], tensors: Mapping[str, Placed]
+    layered: Layered, segments: Sequence[Segment], tensors: Mapping[str, Placed]
 ) -> list[Sharing]:
     """The segments that may write their results over what they read.
 
     Args:
-        legalizer: the layers.
+        layered: the layers.
         segments: the segments, in order.
         tensors: places of tensors, without those of intermediate images.
     """
@@ -361,11 +368,11 @@ def sharings(
         before = segment.end
         if segment.over:
             source, result = (
-                tensors[name] for name in (segment.over, legalizer.layers[segment.end - 1].writes)
+                tensors[name] for name in (segment.over, layered.layers[segment.end - 1].writes)
             )
             assert isinstance(source, Image)
             assert isinstance(result, Image)
-            found.append(Sharing(source, result, turns(legalizer, segment), begin, position - 1))
+            found.append(Sharing(source, result, turns(layered, segment), begin, position - 1))
     return found
 
 
@@ -373,43 +380,38 @@ def sharings(
 
 
 def steps(
-    legalizer: Legalizer, segments: Sequence[Segment], tensors: Mapping[str, Placed]
+    layered: Layered, segments: Sequence[Segment], tensors: Mapping[str, Placed]
 ) -> list[Step]:
     """All layers in the order in which they run, those of segments once for every strip.
 
     Args:
-        legalizer: the layers.
+        layered: the layers.
         segments: the segments.
         tensors: places of tensors, without those of intermediate images.
     """
     found: list[Step] = []
     starts = {segment.first: segment for segment in segments}
     number = 0
-    while number < len(legalizer.layers):
+    while number < len(layered.layers):
         segment = starts.get(number)
         if segment is None:
-            found.append(Step(legalizer.layers[number], tensors))
+            found.append(Step(layered.layers[number], tensors))
             number += 1
             continue
-        found += _strips(legalizer, segment, tensors)
+        found += _strips(layered, segment, tensors)
         number = segment.end
     return found
 
 
-def _strips(
-    legalizer: Legalizer, segment: Segment, tensors: Mapping[str, Placed]
-) -> Iterator[Step]:
-    results = {name: tensors[name] for name in segment.results(legalizer)}
-    last = len(segment.parts) - 1
-    for number, needed in enumerate(regions(legalizer, segment)):
-        local: dict[str, Placed] = {
-            name: part_of_image(legalizer, name, needed[name]) for name in segment.inner(legalizer)
-        }
-        for layer in segment.layers(legalizer):
-            image = local.get(layer.writes)
-            if isinstance(layer, Fetch) and isinstance(image, Image):
-                fetched = Axis.of(image.columns.extent, COLUMNS, [image.columns.window])
-                image.columns = relayed(fetched)
+def _strips(layered: Layered, segment: Segment, tensors: Mapping[str, Placed]) -> Iterator[Step]:
+    results = {name: tensors[name] for name in segment.results(layered)}
+    layers, last = segment.layers(layered), len(segment.parts) - 1
+    returned = {layer.writes for layer in layers if layer.returned}
+    for number, needed in enumerate(regions(layered, segment)):
+        local: dict[str, Placed] = {}
+        for name in segment.inner(layered):
+            image = part_of_image(layered, name, needed[name])
+            local[name] = _relayed(image) if name in returned else image
         for name, whole in results.items():
             assert isinstance(whole, Image)
             down, across = (
@@ -417,22 +419,28 @@ def _strips(
                 for axis, owned in zip((whole.rows, whole.columns), needed[name], strict=True)
             )
             local[name] = Image(name, down, across, whole.channels, whole.zero_point)
-        places = ChainMap(local, dict(tensors))
-        for layer in segment.layers(legalizer):
+        places = Places(local, tensors)
+        for layer in layers:
             result = results.get(layer.writes)
             assert result is None or isinstance(result, Image)
             yield Step(layer, places, result, complete=result is None or number == last)
 
 
-def part_of_image(legalizer: Legalizer, name: str, region: Region) -> Image:
+def _relayed(image: Image) -> Image:
+    """An image that comes back in whole rows, of which tiles hand columns on."""
+    fetched = TiledAxis.of(image.columns.extent, COLUMNS, [image.columns.window])
+    return replace(image, columns=relayed(fetched))
+
+
+def part_of_image(layered: Layered, name: str, region: Region) -> Image:
     """An intermediate image of a strip: tiles own all of their windows that is no padding."""
-    type = legalizer.type(name)
+    type = layered.type(name)
     _, height, width, channels = type.shape
-    rows, columns = _inside(legalizer, name, region)
+    rows, columns = _inside(layered, name, region)
     return Image(
         name,
-        Axis(height, rows, region[0]),
-        Axis(width, columns, region[1]),
+        TiledAxis(height, rows, region[0]),
+        TiledAxis(width, columns, region[1]),
         channels,
         unsigned_zero_point(type),
     )
@@ -454,23 +462,34 @@ def ordered(steps: Sequence[Step], sharings: Iterable[Sharing]) -> list[Step]:
     return found
 
 
-def widen(steps: Iterable[Step]) -> None:
-    """Give results of segments the slack that their strips have got."""
+def widened(steps: Iterable[Step]) -> dict[Placed, Placed]:
+    """Results of segments with the slack that their strips have got."""
+    found: dict[Placed, Placed] = {}
     for step in steps:
         if step.whole is not None:
-            whole, part = step.whole, step.result
+            part, whole = step.result, found.get(step.whole, step.whole)
             assert isinstance(part, Image)
+            assert isinstance(whole, Image)
             rows, columns = whole.rows, whole.columns
-            whole.rows = replace(rows, slack=max(rows.slack, part.rows.slack))
-            whole.columns = replace(columns, slack=max(columns.slack, part.columns.slack))
+            found[step.whole] = replace(
+                whole,
+                rows=replace(rows, slack=max(rows.slack, part.rows.slack)),
+                columns=replace(columns, slack=max(columns.slack, part.columns.slack)),
+            )
+    return found
 
 
-def bind(steps: Iterable[Step]) -> None:
-    """Let the strips of results lie in their images, which have got addresses."""
+def bound(steps: Iterable[Step]) -> dict[Placed, Placed]:
+    """Strips of results where they lie in their images."""
+    found: dict[Placed, Placed] = {}
     for step in steps:
         if step.whole is not None:
             whole, part = step.whole, step.result
             assert isinstance(part, Image)
-            part.rows = replace(whole.rows, owned=part.rows.owned)
-            part.columns = replace(whole.columns, owned=part.columns.owned)
-            part.base = whole.base
+            found[part] = replace(
+                part,
+                rows=replace(whole.rows, owned=part.rows.owned),
+                columns=replace(whole.columns, owned=part.columns.owned),
+                base=whole.base,
+            )
+    return found

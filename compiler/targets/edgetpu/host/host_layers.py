@@ -1,7 +1,7 @@
 """Inputs and outputs of a program as layers, and how the object describes them.
 
 A layer takes each input in front of the first one that reads it, and another sends each output
-behind the one that computes it: they are steps like others, run in strips where images are too
+after the one that computes it: they are steps like others, run in strips where images are too
 large, and tensors live no longer than they must.
 """
 
@@ -10,25 +10,35 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ir.graph import unused_name
-from fitzroy.compiler.targets.edgetpu.host import host_io
+from fitzroy.compiler.targets.edgetpu.host import inputs, outputs, scratch
 from fitzroy.compiler.targets.edgetpu.host.relay import UNIT, Destination
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Step
+from fitzroy.compiler.targets.edgetpu.layers.layer import (
+    Context,
+    Layer,
+    Step,
+    longest,
+    word_cycles,
+)
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, rows_of_images
 from fitzroy.compiler.targets.edgetpu.layers.matrices import Pointwise, VectorPointwise
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     TILES,
-    Axis,
     Image,
+    Interval,
+    Kept,
     Placed,
+    TiledAxis,
     round_up,
+    split,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
@@ -53,7 +63,7 @@ from fitzroy.hw_models.edgetpu.output_layouts import (
 # --- layers --------------------------------------------------------------------------------------
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Receive(Layer):
     """Takes an image from the host.
 
@@ -63,18 +73,29 @@ class Receive(Layer):
 
     input: str
 
+    strips = True
+    received = True
+
+    def columns_of(self, columns: Sequence[Interval], extent: int) -> int:
+        """Columns that a tile receives: an even share, because whole rows come."""
+        return longest(split(extent, COLUMNS))
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles until the words of a tile have come from the host."""
+        return _moved_cycles(area, groups)
+
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows on their way."""
-        return host_io.staging_rows(tensors[self.writes])
+        """Rows of wide memory through which the words from the ring go."""
+        return inputs.staging_rows(tensors[self.writes])
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows on their way."""
-        return host_io.buffer_bytes(tensors[self.writes])
+        """Bytes of narrow memory in which rows wait until a tile has copied its columns."""
+        return inputs.buffer_bytes(tensors[self.writes])
 
     def emit(self, context: Context) -> None:
-        """Take what tiles own of it."""
+        """Receive the image; every tile keeps the rectangle that it owns."""
         image = context.image(self.writes)
-        host_io.receive_image(context.builder, image, self.input, context.identity, context.scratch)
+        inputs.receive_image(context.builder, image, self.input, context.identity, context.scratch)
 
 
 class ReceiveVector(Receive):
@@ -84,11 +105,11 @@ class ReceiveVector(Receive):
     spreads = True
 
     def emit(self, context: Context) -> None:
-        """Take all of it."""
-        host_io.receive_vector(context, context.vector(self.writes))
+        """Receive the vector; every tile keeps its blocks."""
+        inputs.receive_vector(context, context.vector(self.writes))
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Send(Layer):
     """Sends an image to the host.
 
@@ -102,81 +123,122 @@ class Send(Layer):
 
     remote = True
     gathers = True
+    strips = True
+    by_name = True
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles until the words of a tile have gone to the host."""
+        return _moved_cycles(area, groups)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows on their way."""
-        return host_io.SENT_ROWS
+        """Rows of wide memory through which the words go to the ring."""
+        return outputs.SENT_ROWS
 
     def emit(self, context: Context) -> None:
-        """Send what tiles own of it."""
+        """Send the image, tile by tile, each the rectangle that it owns."""
         image, sent = context.image(self.reads[0]), context.image(self.writes)
-        host_io.send_image(context.builder, image, sent, self._destination(context))
+        outputs.send_image(context.builder, image, sent, self._destination(context))
 
     def _destination(self, context: Context) -> Destination:
         return Destination(SymbolKind.OUTPUT, self.output, context.last)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SendVector(Send):
-    """Sends a vector to the host."""
-
-    def emit(self, context: Context) -> None:
-        """Send all of it, unless the layer that made it has done so."""
-        vector = context.vector(self.reads[0])
-        if not vector.sent:
-            host_io.send_vector(context.builder, vector, self._destination(context))
-
-
-@dataclass(eq=False, kw_only=True)
-class Keep(Layer):
-    """Sends an image to the host's scratch buffer, from where it comes back.
+    """Sends a vector to the host.
 
     Attributes:
-        kept: what has been sent, and where it is.
+        sent: whether the layer that makes it sends it by itself.
     """
 
-    kept: list[tuple[Image, int]] = field(default_factory=list)
+    sent: bool = False
 
-    remote = True
-
-    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows on their way."""
-        return host_io.SENT_ROWS
+    strips = False
 
     def emit(self, context: Context) -> None:
-        """Send what tiles own of it."""
-        builder = context.builder
+        """Send the vector, unless the layer that computes it sends it by itself."""
+        if not self.sent:
+            vector = context.vector(self.reads[0])
+            outputs.send_vector(context.builder, vector, self._destination(context))
+
+
+class Keep(Layer):
+    """Sends an image to the host's scratch buffer, from where it comes back."""
+
+    remote = True
+    strips = True
+    bands = False
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles until the words of a tile have gone to the host."""
+        return _moved_cycles(area, groups)
+
+    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
+        """Rows of wide memory through which the words go to the ring."""
+        return outputs.SENT_ROWS
+
+    def emit(self, context: Context) -> None:
+        """Send the image to the scratch buffer, tile by tile."""
         image, sent = context.image(self.reads[0]), context.image(self.writes)
-
-        self.kept.append((sent, builder.scratch_bytes))
-        host_io.send_image(builder, image, sent, Destination(SymbolKind.SCRATCH))
+        outputs.send_image(context.builder, image, sent, _SCRATCH)
 
 
-@dataclass(eq=False, kw_only=True)
+def kept_images(steps: Iterable[Step]) -> dict[str, Kept]:
+    """What steps send to the host's scratch buffer, by the names that images have there."""
+    found: dict[str, list[tuple[Image, int]]] = {}
+    offset = 0
+    for step in steps:
+        if isinstance(step.layer, Keep):
+            assert isinstance(step.result, Image)
+            found.setdefault(step.layer.writes, []).append((step.result, offset))
+            offset += _SCRATCH.size(outputs.sent_bytes(step.result))
+    return dict(found)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Fetch(Layer):
     """Takes an image back from the host's scratch buffer; tiles exchange columns.
 
     Attributes:
-        source: what has sent it there.
+        source: its name there.
     """
 
-    source: Keep
+    source: str
+
+    strips = True
+    returned = True
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles until the words of a tile have come back from the host."""
+        return _moved_cycles(area, groups)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows on their way."""
-        return host_io.FETCHED_ROWS
+        """Rows of wide memory through which the words from the ring go."""
+        return scratch.FETCHED_ROWS
 
     def emit(self, context: Context) -> None:
-        """Take what tiles own of it."""
-        host_io.fetch_image(context.builder, context.image(self.writes), self.source.kept)
+        """Take the image back from the scratch buffer; every tile keeps what it owns."""
+        scratch.fetch_image(context.builder, context.image(self.writes), context.kept[self.source])
 
 
-def attach(legalizer: Legalizer) -> None:
-    """Add the layers of inputs and outputs to those of a graph.
+_MOVED = 80
+"""Estimated cycles of a word that a tile gets from the host or sends there."""
 
-    Operators of single elements come right behind the layer whose result only they read, so that
+_SCRATCH = Destination(SymbolKind.SCRATCH)
+
+
+def _moved_cycles(area: tuple[int, int], groups: int) -> float:
+    """Estimated cycles of a transfer between the host and the tile that owns most."""
+    return word_cycles(area, groups, _MOVED)
+
+
+def layered(legalizer: Legalizer) -> Layered:
+    """All layers of a graph whose nodes have become layers, with those of inputs and outputs.
+
+    Operators of single elements come right after the layer whose result only they read, so that
     what they read need not wait for them.
     """
-    layers = list(legalizer.layers)
+    layers, types = legalizer.layers, dict(legalizer.types)
     readers = Counter(name for layer in layers for name in layer.reads)
     ends = {part for name in legalizer.graph.outputs for part in legalizer.parts(name)}
     made = {layer.writes for layer in layers}
@@ -189,17 +251,17 @@ def attach(legalizer: Legalizer) -> None:
     pending = {
         legalizer.rows.get(name) or legalizer.place(name): name for name in legalizer.graph.inputs
     }
-    sends: dict[str, list[Layer]] = {}
+    sends: dict[str, list[Send]] = {}
     for name in dict.fromkeys(legalizer.graph.outputs):
         for number, part in enumerate(legalizer.parts(name)):
-            sends.setdefault(part, []).append(_send(legalizer, name, number, part))
-    legalizer.layers.clear()
+            send = _send(legalizer, types, _Part(name, number, part))
+            types[send.writes] = legalizer.type(part)
+            sends.setdefault(part, []).append(send)
+    found: list[Layer] = []
 
     def add(layer: Layer) -> None:
-        found = sends.pop(layer.writes, [])
-        for send in found:
-            send.origin = layer.origin
-        legalizer.layers += [layer, *found]
+        found.append(layer)
+        found.extend(_sending(send, layer) for send in sends.pop(layer.writes, []))
         if layer.writes in following:
             add(following[layer.writes])
 
@@ -216,14 +278,48 @@ def attach(legalizer: Legalizer) -> None:
             take(layer.reads)
             add(layer)
     take(list(pending))
+    return Layered(legalizer.graph, legalizer.options, tuple(found), dict(legalizer.aliases), types)
 
 
-def _send(legalizer: Legalizer, output: str, number: int, part: str) -> Send:
-    """The layer that sends a part of an output."""
-    result = unused_name(f"{output}.host", legalizer.graph.values, legalizer.types)
-    legalizer.types[result] = legalizer.type(part)
-    kind = SendVector if is_vector(legalizer, part) else Send
-    return kind(name=output, reads=(part,), writes=result, output=output, number=number)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of an output.
+
+    Attributes:
+        output: the output.
+        number: which of its parts.
+        place: the value that it is.
+    """
+
+    output: str
+    number: int
+    place: str
+
+
+def _send(legalizer: Legalizer, types: Mapping[str, TensorType], part: _Part) -> Send:
+    """The layer that sends a part of an output.
+
+    Args:
+        legalizer: the graph.
+        types: types of values that no node makes, whose names are taken.
+        part: the part.
+    """
+    result = unused_name(f"{part.output}.host", legalizer.graph.values, types)
+    kind = SendVector if is_vector(legalizer, part.place) else Send
+    return kind(
+        name=part.output,
+        reads=(part.place,),
+        writes=result,
+        output=part.output,
+        number=part.number,
+    )
+
+
+def _sending(send: Send, maker: Layer) -> Send:
+    """The layer that sends what another one makes."""
+    if isinstance(send, SendVector):
+        send = replace(send, sent=maker.sends_result)
+    return replace(send, origin=maker.origin)
 
 
 # --- ports ---------------------------------------------------------------------------------------
@@ -297,7 +393,7 @@ class _Sent:
         return cls(extent, Ownership(rows, columns, TILES * len(passes)))
 
     def places(self, unit: int) -> tuple[Array, int]:
-        """Where each of its groups of `unit` elements begins, in order, and bytes of the buffer."""
+        """Where each group of `unit` elements begins, in order, and the bytes of the buffer."""
         if self.extent[:2] == (1, 1):
             pixels, size = np.zeros((1, 1), np.int64), round_up(self.extent[2], UNIT)
         else:
@@ -305,7 +401,7 @@ class _Sent:
         return (pixels.reshape(-1, 1) + np.arange(0, self.extent[2], unit)).reshape(-1), size
 
 
-def _ids(passes: Sequence[Axis], step: int, distance: int) -> tuple[int, ...]:
+def _ids(passes: Sequence[TiledAxis], step: int, distance: int) -> tuple[int, ...]:
     """What each place along an axis adds to the linear tile id of its owner.
 
     Args:

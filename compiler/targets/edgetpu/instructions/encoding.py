@@ -32,7 +32,7 @@ from fitzroy.compiler.targets.edgetpu.instructions.nests import (
     NESTS,
     Level,
     Loops,
-    Nest,
+    NestFields,
     cut_above,
     cut_of,
     has_blocks,
@@ -82,7 +82,7 @@ def encoded(instruction: T, counters: Counters | None = None) -> T:
     return instruction
 
 
-def _resolved(instruction: T, nests: Sequence[Nest]) -> T:
+def _resolved(instruction: T, nests: Sequence[NestFields]) -> T:
     """The instruction with traversals in their plainest form."""
     if isinstance(instruction, NarrowToWide) and instruction.transpose is not Transpose.NONE:
         # There a partial chunk shortens another dimension.
@@ -163,7 +163,7 @@ _SHAPING = (("accumulate", "1"),)
 
 
 def _text(kind: type[Instruction], found: Mapping[str, str], name: str) -> str:
-    """Shape of a nest."""
+    """The shape of a nest in a form: its loops, or that it is absent."""
     if name in found:
         return found[name]
     return "none" if isinstance(kind.field(name).codec, Optional) else "0"
@@ -206,14 +206,14 @@ class _Own:
     """
 
     instruction: Instruction
-    nests: tuple[Nest, ...]
+    nests: tuple[NestFields, ...]
     modes: Modes
     loops: tuple[Loops | None, ...]
     counters: Counters | None
 
     @classmethod
     def of(
-        cls, instruction: Instruction, nests: tuple[Nest, ...], counters: Counters | None
+        cls, instruction: Instruction, nests: tuple[NestFields, ...], counters: Counters | None
     ) -> _Own:
         modes = _modes(type(instruction), instruction.op.name.lower(), shapes(instruction))
         if not isinstance(instruction, TileInstruction):
@@ -271,7 +271,7 @@ class _Own:
         return tuple(sorted(found))
 
     def _conditions(self) -> list[Watcher]:
-        """Conditions that it has."""
+        """The wait conditions of the instruction."""
         return [item for item in getattr(self.instruction, "wait", ()) if item is not None]
 
     def _idle(self, name: str) -> bool:
@@ -282,7 +282,7 @@ class _Own:
         return self.counters.idle(flag, self.instruction.tiles)  # type: ignore[attr-defined]
 
     def _always(self, watcher: Watcher) -> bool:
-        """Whether a condition always holds."""
+        """Whether a condition holds in any case, whatever others count."""
         if self.counters is None:
             return False
         assert isinstance(self.instruction, TileInstruction)
@@ -343,7 +343,7 @@ class _Own:
         return fields
 
     def _counted(
-        self, nest: Nest, loops: Loops | None, choice: Choice, levels: list[Level]
+        self, nest: NestFields, loops: Loops | None, choice: Choice, levels: list[Level]
     ) -> dict[str, Any] | None:
         """Fields with a level of a nest, which are added to its levels; None if they do not fit."""
         fields: dict[str, Any] = {}
@@ -369,7 +369,7 @@ class _Own:
                 levels.append((alike, cut_of(fields[name])))
         return fields
 
-    def _packed_alike(self, nest: Nest, loops: Loops, below: int) -> Set[int]:
+    def _packed_alike(self, nest: NestFields, loops: Loops, below: int) -> Set[int]:
         """How many loops may be below the level that ends rows.
 
         Where the loops below a level fill whole rows, the levels above it end none of their own.
@@ -540,7 +540,7 @@ class _Condition:
 
     @property
     def side(self) -> Side:
-        """Which half it gates."""
+        """The half of the instruction that the condition gates."""
         return Side.WRITE if self.key[1] else Side.READ
 
     @property

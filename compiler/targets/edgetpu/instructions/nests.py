@@ -29,7 +29,7 @@ _BOTH = (Side.READ, Side.WRITE)
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class NestFields:
     """A traversal, or the loops of a tensor operation, and what counts its levels.
 
     Attributes:
@@ -43,28 +43,31 @@ class Nest:
     sides: tuple[Side, ...] = ()
 
 
-NESTS: Mapping[type[Instruction], tuple[Nest, ...]] = {
+NESTS: Mapping[type[Instruction], tuple[NestFields, ...]] = {
     TensorOp: (
-        Nest("loops", ("block_level",), _BOTH),
-        Nest("a"),
-        Nest("b", ("avdata",)),
-        Nest("c", ("parameters",)),
-        Nest("d"),
+        NestFields("loops", ("block_level",), _BOTH),
+        NestFields("a"),
+        NestFields("b", ("avdata",)),
+        NestFields("c", ("parameters",)),
+        NestFields("d"),
     ),
-    RingProduce: (Nest("wide", ("prefix", "ring_write", "token"), _BOTH),),
-    RingConsume: (Nest("wide", ("prefix", "ring_read"), _BOTH),),
+    RingProduce: (NestFields("wide", ("prefix", "ring_write", "token"), _BOTH),),
+    RingConsume: (NestFields("wide", ("prefix", "ring_read"), _BOTH),),
     NarrowToWide: (
-        Nest("narrow", ("pack_level",), (Side.READ,)),
-        Nest("wide", ("narrow_to_wide",), (Side.WRITE,)),
+        NestFields("narrow", ("pack_level",), (Side.READ,)),
+        NestFields("wide", ("narrow_to_wide",), (Side.WRITE,)),
     ),
     WideToNarrow: (
-        Nest("wide", (), (Side.READ,)),
-        Nest("narrow", ("prefix", "wide_to_narrow", "pack_level"), (Side.WRITE,)),
+        NestFields("wide", (), (Side.READ,)),
+        NestFields("narrow", ("prefix", "wide_to_narrow", "pack_level"), (Side.WRITE,)),
     ),
-    Mesh: (Nest("send", ("sent",), (Side.READ,)), Nest("receive", ("received",), (Side.WRITE,))),
-    Pop: (Nest("buffer", ("popped",), _BOTH),),
-    Infeed: (Nest("buffer", ("infed", "token"), _BOTH),),
-    Outfeed: (Nest("buffer", ("outfed",), _BOTH),),
+    Mesh: (
+        NestFields("send", ("sent",), (Side.READ,)),
+        NestFields("receive", ("received",), (Side.WRITE,)),
+    ),
+    Pop: (NestFields("buffer", ("popped",), _BOTH),),
+    Infeed: (NestFields("buffer", ("infed", "token"), _BOTH),),
+    Outfeed: (NestFields("buffer", ("outfed",), _BOTH),),
 }
 """Nests of every instruction that has any."""
 
@@ -167,7 +170,7 @@ def slot_distance(value: Traversal, dims: list[tuple[int, int]], ping: int) -> i
     return -size if size <= low else size
 
 
-def loops_of(instruction: Instruction, nest: Nest) -> Loops | None:
+def loops_of(instruction: Instruction, nest: NestFields) -> Loops | None:
     """The loops of a nest of an instruction, cut at levels that count; None if it is absent."""
     value = getattr(instruction, nest.field)
     if value is None:

@@ -80,7 +80,7 @@ class Contraction:
     sums: int = 0
 
     def operation(self) -> TensorOp:
-        """The tensor operation."""
+        """The tensor operation, as an instruction."""
         nest = self._nest()
         lanes, queue = self.lanes, self.weights
         written = nest.written(
@@ -106,7 +106,7 @@ class Contraction:
         )
 
     def _nest(self) -> Nest:
-        """The loops."""
+        """The loops of the operation, innermost first."""
         positions, chunks = self.positions or (), [self.chunk]
         if self.positions is not None and self.chunk.count == 1:
             # One loop fewer, as in published programs.
@@ -115,7 +115,7 @@ class Contraction:
 
     @property
     def _count(self) -> int:
-        """How many positions there are."""
+        """Number of positions for which sums are kept."""
         return math.prod(axis.count for axis in self.positions or ())
 
     def _positions(self, stride: int) -> tuple[Dim, ...]:
@@ -128,7 +128,7 @@ class Contraction:
         return self.chunk.count > 1 and self._count > 1
 
     def _accumulators(self) -> Walk:
-        """Where sums are."""
+        """The addresses of partial sums, in accumulators or in wide memory."""
         taps, chunk = ("tap", self.weights.staged, 0), ("chunk", self.chunk.count, 0)
         block = "block", self.block.count, 0
         if self.positions is None:

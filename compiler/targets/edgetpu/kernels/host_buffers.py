@@ -37,7 +37,7 @@ class HostBuffer:
     ahead: int = 0
 
     def pop(self, units: int, position: int) -> Pop:
-        """Take units from the host, those of its stream from a position on."""
+        """Take units of the host into the buffer, from a position of its stream on."""
         return Pop(
             memory=self.filled,
             buffer=pop_units(self.filled, units, position),

@@ -98,7 +98,7 @@ class WeightStream:
 
     @property
     def weights(self) -> int:
-        """First row of weights."""
+        """First of the rows that hold slots of weights."""
         return self.top - self.slots * self.staged
 
     @property
@@ -154,7 +154,7 @@ class WeightStream:
 
     @property
     def _delivered(self) -> TileFlag:
-        """Flag that counts chunks."""
+        """The flag that counts chunks which have arrived."""
         return (TileFlag.RING_READ_A, TileFlag.RING_READ_B)[self.channel]
 
     def receive(self, builder: Builder, tiles: int) -> None:

@@ -13,17 +13,17 @@ from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     WORD,
-    Axis,
     Image,
     Interval,
+    TiledAxis,
     hull,
 )
 from fitzroy.hw_models.isa.fields import Opcode, TileFlag
 from fitzroy.hw_models.isa.mesh import Mesh
 
 
-def relayed(axis: Axis) -> Axis:
-    """An axis whose windows hold what lies on the way to windows further on."""
+def relayed(axis: TiledAxis) -> TiledAxis:
+    """An axis with windows that also hold what tiles pass on to windows further away."""
     windows = list(axis.window)
     parts = len(windows)
     for part in range(parts - 1, 0, -1):
@@ -36,23 +36,23 @@ def relayed(axis: Axis) -> Axis:
             continue
         wanted = _inside((axis.owned[part][1], windows[part][1]), axis)
         windows[part + 1] = hull([windows[part + 1], wanted])
-    return Axis(axis.extent, axis.owned, tuple(windows))
+    return TiledAxis(axis.extent, axis.owned, tuple(windows))
 
 
-def _inside(interval: Interval, axis: Axis) -> Interval:
+def _inside(interval: Interval, axis: TiledAxis) -> Interval:
     begin, end = max(interval[0], 0), min(interval[1], axis.extent)
     return (begin, end) if begin < end else (0, 0)
 
 
-def _before(axis: Axis, part: int) -> Interval:
-    """What a tile gets from the one before it: of its window, in front of what it owns."""
+def _before(axis: TiledAxis, part: int) -> Interval:
+    """The part of a window that a tile receives from the tile before it on the axis."""
     window, owned = axis.window[part], axis.owned[part]
     if window[0] == window[1]:
         return (0, 0)
     return _inside((window[0], min(owned[0], window[1])), axis)
 
 
-def _behind(axis: Axis, part: int) -> Interval:
+def _after(axis: TiledAxis, part: int) -> Interval:
     window, owned = axis.window[part], axis.owned[part]
     if window[0] == window[1]:
         return (0, 0)
@@ -144,8 +144,8 @@ class _Sweep:
     blocks: Blocks | None
 
     @property
-    def axis(self) -> Axis:
-        """The axis."""
+    def axis(self) -> TiledAxis:
+        """The axis along which this sweep goes."""
         return self.image.rows if self.vertical else self.image.columns
 
     @property
@@ -155,7 +155,7 @@ class _Sweep:
 
     @property
     def each(self) -> str:
-        """Axis of words at which a transfer waits and counts, once for each block."""
+        """TiledAxis of words at which a transfer waits and counts, once for each block."""
         return WHOLE if self.blocks is None else "block"
 
     def place(self, tile: int) -> int:
@@ -164,13 +164,13 @@ class _Sweep:
         return row if self.vertical else column
 
     def missing(self, way: _Way, part: int) -> Interval:
-        """What a part of the axis gets on a way."""
+        """What a part of the axis lacks from one direction."""
         if not 0 <= part < len(self.axis.owned):
             return (0, 0)
-        return _before(self.axis, part) if way.ahead else _behind(self.axis, part)
+        return _before(self.axis, part) if way.ahead else _after(self.axis, part)
 
     def beyond(self, way: _Way, part: int) -> Interval:
-        """Where a window reaches over the border on the side that a way comes from."""
+        """The padding that a window has at the border from which a direction comes."""
         begin, end = self.axis.window[part]
         return (begin, min(0, end)) if way.ahead else (max(self.axis.extent, begin), end)
 
@@ -208,13 +208,13 @@ class _Sweep:
         return self.words(tile, image.rows.window[row], extent)
 
     def fill(self, way: _Way, tile: int) -> Mesh | None:
-        """Fills what lies beyond the border if the tile receives on the same way too."""
+        """Fill the padding at the border, if the tile also receives from that direction."""
         if self.moved(tile, self.missing(way, self.place(tile))) is None:
             return None
         return self.mesh(way, None, None, self.filled(tile, way), ())
 
     def passes_on(self, tile: int, way: _Way) -> bool:
-        """Whether a tile sends some of what it gets on the same way."""
+        """Whether a tile sends on some of what it receives, in the same direction."""
         here = self.place(tile)
         begin, end = self.axis.owned[here]
         wanted = self.wanted(way, here)
@@ -223,11 +223,11 @@ class _Sweep:
         return bool(self.arrivals(tile, way))
 
     def wanted(self, way: _Way, part: int) -> Interval:
-        """What the next part of the axis gets on a way."""
+        """What the next part of the axis lacks from a direction."""
         return self.missing(way, part + (1 if way.ahead else -1))
 
     def received(self, tile: int, way: _Way) -> tuple[Walk | None, Walk | None]:
-        """What a tile receives; what it fills, if it receives nothing."""
+        """Words that a tile receives, or else words that it fills."""
         receive = self.moved(tile, self.missing(way, self.place(tile)))
         return receive, None if receive is not None else self.filled(tile, way)
 
@@ -261,7 +261,7 @@ class _Sweep:
         return found
 
     def arrivals(self, tile: int, way: _Way) -> list[Condition]:
-        """What a tile waits for to have what it gets on a way."""
+        """Conditions under which a tile has what it receives from a direction."""
         fills = self.filled(tile, way) is not None
         receives = self.moved(tile, self.missing(way, self.place(tile))) is not None
         if not (fills or receives):
@@ -278,7 +278,7 @@ class _Sweep:
         fill: Walk | None,
         waits: Sequence[Condition],
     ) -> Mesh | None:
-        """An instruction that does what is to be done; its second half receives or fills."""
+        """The mesh instruction; its receiving half receives, or fills padding."""
         target = fill if receive is None else receive
         if send is None and target is None:
             return None

@@ -8,7 +8,7 @@ instructions. Everything that lies somewhere has got its place by then.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -19,14 +19,25 @@ from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, Placed, Reach, Vector
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    WORD,
+    Image,
+    Interval,
+    Kept,
+    Placed,
+    Vector,
+    Window,
+)
 from fitzroy.formats.object_file import UNIT_BYTES, OperandKind
 
-Window = tuple[Reach, Reach]
+Windows = tuple[Window, Window]
 """What an operator reads along rows and along columns."""
 
-POINT: Window = (Reach(), Reach())
+POINT: Windows = (Window(), Window())
 """The same element."""
+
+PHASE_CYCLES = 700
+"""Estimated cycles of a phase besides its steps: barriers, and the latency of the first weights."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +65,7 @@ class Weights:
 
     @property
     def units(self) -> int:
-        """Units of the data."""
+        """Units of 64 bytes that the data takes."""
         return len(self.data) // UNIT_BYTES
 
     def divided(self, count: int) -> tuple[Weights, Weights]:
@@ -88,6 +99,7 @@ class Context:
         identity: wide row of the 4 x 4 identity matrix, on every tile.
         scratch: byte address of narrow memory for the layer's own use.
         host: what comes from the host while the program runs.
+        kept: parts of images in the host's scratch buffer, by the names of these images there.
         last: whether no later step sends another part of the same output.
     """
 
@@ -97,6 +109,7 @@ class Context:
     identity: int
     scratch: int
     host: HostStream
+    kept: Mapping[str, Kept] = field(default_factory=dict)
     last: bool = True
 
     def streamed(self, name: str) -> bool:
@@ -104,21 +117,21 @@ class Context:
         return name not in self.pieces
 
     def image(self, name: str) -> Image:
-        """The place of an image."""
+        """The layout of an image, by name."""
         found = self.tensors[name]
         assert isinstance(found, Image)
         return found
 
     def vector(self, name: str) -> Vector:
-        """The place of a vector."""
+        """The layout of a vector, by name."""
         found = self.tensors[name]
         assert isinstance(found, Vector)
         return found
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Layer(ABC):
-    """A machine-level operator.
+    """A machine-level operator, which nothing changes: stages make others from it by `replace`.
 
     Attributes:
         name: name of the node that it comes from, or of what it makes for that.
@@ -143,13 +156,43 @@ class Layer(ABC):
     streams: ClassVar[bool] = False
     """Whether weights may come from the host: all, or the blocks from any on."""
 
+    strips: ClassVar[bool] = False
+    """Whether it computes any rectangle of an image from windows of others."""
+
+    bands: ClassVar[bool] = True
+    """Whether these rectangles may divide the columns that a tile owns."""
+
+    exact: ClassVar[bool] = False
+    """Whether it writes nothing around its result."""
+
+    reading: ClassVar[bool] = False
+    """Whether it writes nothing around its operands."""
+
+    by_name: ClassVar[bool] = False
+    """Whether it knows its operands by their names only, so that they may be others."""
+
+    received: ClassVar[bool] = False
+    """Whether the result is an input, which the host can send again."""
+
+    returned: ClassVar[bool] = False
+    """Whether the result comes back from the host, in whole rows."""
+
+    word_steps: ClassVar[int] = 0
+    """Steps for each word of the result, estimated; 0 if it takes its time otherwise."""
+
     name: str
     reads: tuple[str, ...]
     writes: str
     weights: tuple[Weights, ...] = field(default=())
     origin: str = ""
 
-    def windows(self, index: int) -> Window:
+    @property
+    def kind(self) -> str:
+        """The kind of the layer in words, for logs and texts."""
+        name = type(self).__name__.strip("_")
+        return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+
+    def windows(self, index: int) -> Windows:
         """What an element of the result needs of an operand."""
         return POINT
 
@@ -160,9 +203,32 @@ class Layer(ABC):
         """
         return None
 
+    @property
+    def sends_result(self) -> bool:
+        """Whether it sends its result to the host by itself."""
+        return False
+
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Narrow memory for its own use."""
         return 0
+
+    def columns_of(self, columns: Sequence[Interval], extent: int) -> int:
+        """Columns of a tile that it takes its time for.
+
+        Args:
+            columns: what each column of the grid computes.
+            extent: columns of the whole image.
+        """
+        return longest(columns)
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Estimated cycles of the tile that computes most; 0 if they are not estimated.
+
+        Args:
+            area: its rows and columns.
+            groups: words of a pixel.
+        """
+        return word_cycles(area, groups, self.word_steps) if self.word_steps else 0.0
 
     @abstractmethod
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
@@ -175,6 +241,29 @@ class Layer(ABC):
     @abstractmethod
     def emit(self, context: Context) -> None:
         """Append its instructions; a phase has begun before, and another begins after."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places(Mapping[str, Placed]):
+    """Tensors of a strip by name: its own, and those of all steps.
+
+    Attributes:
+        local: its own.
+        shared: those of all steps.
+    """
+
+    local: Mapping[str, Placed]
+    shared: Mapping[str, Placed]
+
+    def __getitem__(self, name: str) -> Placed:
+        found = self.local.get(name)
+        return self.shared[name] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.shared, **self.local})
+
+    def __len__(self) -> int:
+        return len({*self.shared, *self.local})
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +284,34 @@ class Step:
 
     @property
     def result(self) -> Placed:
-        """What it computes."""
+        """The layout of what the step computes."""
         return self.tensors[self.layer.writes]
+
+    @property
+    def cycles(self) -> float:
+        """Estimated cycles of a layer that computes an image; 0 for others."""
+        result = self.result
+        if not isinstance(result, Image):
+            return 0.0
+        width = self.layer.columns_of(result.columns.owned, result.columns.extent)
+        return self.layer.cycles((longest(result.rows.owned), width), result.depth // WORD)
+
+
+def longest(intervals: Iterable[Interval]) -> int:
+    """Length of the longest of some intervals."""
+    return max([end - begin for begin, end in intervals])
+
+
+def word_cycles(area: tuple[int, int], groups: int, steps: int) -> float:
+    """Estimated cycles of a layer that takes as long for every word of its result.
+
+    Args:
+        area: rows and columns of a tile.
+        groups: words of a pixel.
+        steps: steps for a word.
+    """
+    height, width = area
+    return height * width * groups * steps + 2 * PHASE_CYCLES
 
 
 def filled(data: bytes | Array) -> Array:

@@ -10,6 +10,7 @@ from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.targets.edgetpu.layers.conditions import demand
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.parameters.operands import FilterOperand, operands
@@ -40,13 +41,13 @@ _PUT: list[Callable[[Legalizer, str], None]] = []
 def legalizes_first(
     attempt: Callable[[Legalizer, Call], bool],
 ) -> Callable[[Legalizer, Call], bool]:
-    """Declare what is asked before the rule of any operator; true if it has legalized the call."""
+    """Declare what is tried before the rules; it returns whether it legalized the call."""
     _FIRST.append(attempt)
     return attempt
 
 
 def puts_views(put: Callable[[Legalizer, str], None]) -> Callable[[Legalizer, str], None]:
-    """Declare what gives a view a place of its own when an operator needs one."""
+    """Declare what makes a tensor of a view, for operators that cannot read its parts."""
     _PUT.append(put)
     return put
 
@@ -129,10 +130,12 @@ class Legalizer:
             UnsupportedError: the rule refuses it.
         """
         call, before = Call.of(self.graph, node), len(self.layers)
+        demand(call)
         if not any(attempt(self, call) for attempt in _FIRST):
             RULES[node.op](self, call)
-        for layer in self.layers:
-            layer.origin = layer.origin or origin
+        self.layers[:] = [
+            layer if layer.origin else replace(layer, origin=origin) for layer in self.layers
+        ]
         self._check_images(node, before)
 
     def _check_images(self, node: Node, first: int) -> None:
@@ -176,7 +179,7 @@ class Legalizer:
         return self.views.get(name) or (self.place(name),)
 
     def split(self) -> Legalizer:
-        """A copy that goes another way."""
+        """A copy, to try a rule that may be refused."""
         return replace(
             self,
             layers=list(self.layers),

@@ -42,7 +42,7 @@ def diagonal(value: int, background: int = 0) -> Row:
 
 
 def shifted(by: int, first: int = 0) -> Row:
-    """Lanes from `first` on take the byte of a word that lies `by` behind their own, if any."""
+    """Lanes from `first` on take the byte of a word that lies `by` after their own, if any."""
     return tuple(
         1 << 8 * (lane + by) if lane >= first and 0 <= lane + by < WORD else 0
         for lane in range(WORD)
@@ -126,7 +126,7 @@ COVERED = ("word", "x", "y")
 # --- pointwise -----------------------------------------------------------------------------------
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Pointwise(Layer):
     """Every element of a tensor by itself: requantized, clamped, scaled, or through a table.
 
@@ -142,12 +142,18 @@ class Pointwise(Layer):
     wide_factors: bool = False
     table: NluTable | None = None
 
+    strips = True
+    exact = True
+    reading = True
+    by_name = True
+    word_steps = 1
+
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices on their way."""
+        """Narrow memory for matrices that are packed into wide memory."""
         return narrow_bytes(self.rows)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices."""
+        """Rows of wide memory for the matrices."""
         return len(self.rows)
 
     def emit(self, context: Context) -> None:
@@ -180,3 +186,27 @@ class VectorPointwise(Pointwise):
     """Every element of a vector by itself."""
 
     makes_vector: ClassVar[bool] = True
+
+
+def put_identity(builder: Builder, row: int, words: int) -> None:
+    """Put the 4 x 4 identity matrix into a row of every tile.
+
+    Args:
+        builder: the program.
+        row: wide row.
+        words: narrow words that may be overwritten, four of them.
+    """
+    for lane in range(WORD):
+        last = lane == WORD - 1
+        word = walk(words + lane, word=(1, 1))
+        builder.emit(fill(word, 1 << 8 * lane, publish=WHOLE if last else None, tiles=EVERY))
+    builder.emit(
+        pack(
+            walk(words, word=(WORD, 1)),
+            walk(row, row=(1, 1)),
+            publish=WHOLE,
+            acquire=[once(TileFlag.MESH_SOUTH_IN, WHOLE, 1)],
+            tiles=EVERY,
+        )
+    )
+    builder.barrier()

@@ -52,11 +52,11 @@ class Options:
 
     @property
     def recipes(self) -> Recipes:
-        """Ways to compute layers."""
+        """The ways to compute layers that the options allow."""
         return PUBLISHED if self.conservative else USUAL
 
     def free_rows(self, staging: int) -> int:
-        """Rows of wide memory of all tiles for parameters, beside rows at the top for data."""
+        """Rows of wide memory of all tiles for parameters; data takes `staging` on each."""
         free = sum(max(0, WIDE_ROWS - staging - taken) for taken in self.taken)
         return free if self.parameter_rows is None else min(free, self.parameter_rows)
 

@@ -34,7 +34,7 @@ class Rewriting:
 
     @classmethod
     def of(cls, legalizer: Legalizer, call: Call) -> Rewriting:
-        """No nodes yet."""
+        """Start to replace a call; there are no nodes yet."""
         graph = legalizer.graph.copy()
         graph.remove(call.node.name)
         return cls(graph, call)
@@ -76,7 +76,7 @@ class Rewriting:
         return self.emit("reshape", [name], type, ReshapeAttributes(type.shape), result=result)
 
     def slice(self, name: str, axis: int, begin: int, count: int) -> str:
-        """Some elements along an axis."""
+        """Append a slice of some elements along an axis."""
         type = self.graph.type(name)
         starts = [begin if k == axis else 0 for k in range(len(type.shape))]
         shape = tuple(count if k == axis else size for k, size in enumerate(type.shape))

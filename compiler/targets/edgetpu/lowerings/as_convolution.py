@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.windows import Activation, explicit_padding
-from fitzroy.compiler.targets.edgetpu.layers.layer import Weights, Window
+from fitzroy.compiler.targets.edgetpu.layers.conditions import WEIGHTS, hint, refused, requires
+from fitzroy.compiler.targets.edgetpu.layers.layer import Weights, Windows
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, filter_operand
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Reach
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Window
 from fitzroy.compiler.targets.edgetpu.parameters.operands import FilterOperand
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import output_stage
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import pixel
@@ -32,33 +32,46 @@ _MOST_TAPS = 2_000
 """Taps of a kernel, whose weights for four input channels are staged at a time, a row each."""
 
 
-def reach(
+@requires("conv_2d", "depthwise_conv_2d")
+def _taps(call: Call) -> Iterator[Reject]:
+    """Wide memory holds the weights of a group of channels, a row for each tap."""
+    height, width = call.type(1).shape[1:3]
+    if height * width > _MOST_TAPS:
+        yield refused(
+            call,
+            f"has a kernel of {height * width} taps: wide memory holds weights of {_MOST_TAPS} at "
+            "a time",
+            "split it into smaller ones whose results are added",
+        )
+
+
+@requires("conv_2d", "depthwise_conv_2d", "fully_connected", "transpose_conv")
+def _biases(call: Call) -> Iterator[Reject]:
+    """Biases are known, in the unit of the sums."""
+    bias = call.optional(2)
+    if bias is not None and (bias.data is None or bias.type.dtype is not DType.INT32):
+        what = f"{call.node.op}: the biases {bias.name!r} are {bias.type}, no int32 constant"
+        yield Reject(WEIGHTS, what, hint(call))
+
+
+def windows_of(
     call: Call, kernel: tuple[int, int], margin: tuple[int, int] = (0, 0)
-) -> tuple[Reach, Reach]:
+) -> tuple[Window, Window]:
     """What a convolution reads along rows and columns.
 
     Args:
         call: the convolution.
         kernel: extent of its kernel.
         margin: rows and columns in front of the image that are padding, see `padding_of`.
-
-    Raises:
-        UnsupportedError: wide memory cannot hold the weights of a single group of channels.
     """
-    if math.prod(kernel) > _MOST_TAPS:
-        raise UnsupportedError(
-            f"the kernel of {call.node.name!r} has {math.prod(kernel)} taps: wide memory holds "
-            f"weights of {_MOST_TAPS} at a time",
-            hint="split it into smaller ones whose results are added",
-        )
     attributes = call.attributes(ConvAttributes)
     image = call.type(0).shape
     pads = explicit_padding(
         attributes.padding, (image[1], image[2]), kernel, attributes.stride, attributes.dilation
     )
     return (
-        Reach(kernel[0], attributes.stride[0], attributes.dilation[0], pads[0] + margin[0]),
-        Reach(kernel[1], attributes.stride[1], attributes.dilation[1], pads[2] + margin[1]),
+        Window(kernel[0], attributes.stride[0], attributes.dilation[0], pads[0] + margin[0]),
+        Window(kernel[1], attributes.stride[1], attributes.dilation[1], pads[2] + margin[1]),
     )
 
 
@@ -67,7 +80,7 @@ _PACKED = 4
 
 
 def rows_of(operand: FilterOperand) -> tuple[ConvolutionLayout, Parameters]:
-    """The layout of a convolution's weights with a row for each word, and what it holds."""
+    """The layout of the weights with a row of wide memory for each word, and its parameters."""
     layout, parameters = operand.layout, operand.parameters
     assert isinstance(layout, ConvolutionLayout)
     layout = replace(layout, order=WordOrder.IC_OUTER)
@@ -142,7 +155,7 @@ def as_convolution(
 
 
 def convolution_of(
-    legalizer: Legalizer, call: Call, source: str, result: str, window: Window
+    legalizer: Legalizer, call: Call, source: str, result: str, window: Windows
 ) -> Convolution:
     """The layer of a convolution.
 
@@ -185,6 +198,6 @@ def plain_convolution(legalizer: Legalizer, call: Call) -> None:
         return
     _, height, width, _ = call.type(1).shape
     margin = legalizer.padding_of(call.node.inputs[0] or "")
-    window = reach(call, (height, width), margin)
+    window = windows_of(call, (height, width), margin)
     source = image_operand(legalizer, call)
     legalizer.layers.append(convolution_of(legalizer, call, source, call.node.outputs[0], window))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
-from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import POINT
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import as_convolution, convolution_of
@@ -40,19 +41,26 @@ def multiplied_rows(
     )
 
 
+@requires("batch_matmul")
+def _one_matrix(call: Call) -> Iterator[Reject]:
+    """The second operand is one matrix that is known."""
+    attributes, right = call.attributes(BatchMatMulAttributes), call.operand(1)
+    if right.data is None:
+        yield refused(call, "of two operands that are computed", "make one of them constant")
+    if math.prod(right.type.shape[:-2]) != 1:
+        what = f"with {math.prod(right.type.shape[:-2])} matrices, one is possible"
+        yield refused(call, what, "divide it by matrices")
+    if attributes.adj_x and 1 not in call.type().shape[-2:]:
+        yield refused(call, "transposes its first operand", "transpose it before")
+    if right.type.quantization is None or not right.type.quantization.is_per_tensor:
+        yield refused(call, f"with {right.type}, not quantized with one scale")
+
+
 @legalizes("batch_matmul")
 def _batch_matmul(legalizer: Legalizer, call: Call) -> None:
     attributes, right = call.attributes(BatchMatMulAttributes), call.operand(1)
-    if right.data is None:
-        raise UnsupportedError(f"batch_matmul {call.node.name!r} of two operands that are computed")
-    shape = right.type.shape
-    if math.prod(shape[:-2]) != 1:
-        raise UnsupportedError(f"batch_matmul {call.node.name!r} with {shape[:-2]} matrices")
-    if attributes.adj_x and 1 not in call.type().shape[-2:]:
-        raise UnsupportedError(f"batch_matmul {call.node.name!r} transposes its first operand")
-    if right.type.quantization is None or not right.type.quantization.is_per_tensor:
-        raise UnsupportedError(f"batch_matmul {call.node.name!r} with {right.type}")
-    weights = right.data.reshape(shape[-2:])
+    assert right.data is not None, "a condition of the operator"
+    weights = right.data.reshape(right.type.shape[-2:])
     if not attributes.adj_y:
         weights = weights.T
     multiplied_rows(legalizer, call, np.ascontiguousarray(weights), Activation.NONE)

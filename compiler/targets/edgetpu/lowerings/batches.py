@@ -6,7 +6,7 @@ all, which are taken apart when an operator needs them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fitzroy.base.errors import UnsupportedError
@@ -83,7 +83,7 @@ def _operands_of_images(call: Call) -> range:
 
 
 def _each(legalizer: Legalizer, call: Call, attributes: Attributes) -> None:
-    """The operator for every image, and what it makes one after the other."""
+    """Legalize the operator image by image; the result is a view of what that makes."""
     after, images = call.result.type, _operands_of_images(call)
     count = max(call.type(index).shape[0] for index in images if several(call.type(index)))
     if len(call.outputs) > 1 or after.shape[:1] != (count,):
@@ -111,16 +111,18 @@ def _each(legalizer: Legalizer, call: Call, attributes: Attributes) -> None:
     )
     first = len(legalizer.layers)
     rewriting.run(legalizer)
-    _share_weights(legalizer.layers[first:])
+    legalizer.layers[first:] = _sharing_weights(legalizer.layers[first:])
 
 
-def _share_weights(layers: Sequence[Layer]) -> None:
-    """Let convolutions whose weights are the same bytes have them in the same rows."""
+def _sharing_weights(layers: Sequence[Layer]) -> Iterator[Layer]:
+    """Layers of which convolutions have weights of the same bytes in the same rows."""
     known: dict[bytes, tuple[Weights, ...]] = {}
     for layer in layers:
         if type(layer) is Convolution:
             key = b"".join(item.data.tobytes() for item in layer.weights)
-            layer.weights = known.setdefault(key, layer.weights)
+            yield replace(layer, weights=known.setdefault(key, layer.weights))
+        else:
+            yield layer
 
 
 def _image(rewriting: Rewriting, value: Value | None, number: int) -> str | None:

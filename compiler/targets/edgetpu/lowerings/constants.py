@@ -29,9 +29,9 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     ROWS,
     TILES,
     WORD,
-    Axis,
     Image,
     Placed,
+    TiledAxis,
     Vector,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
@@ -52,7 +52,7 @@ def _counted(rows: int) -> str:
     return "row" if rows <= SLOTS else WHOLE
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Constant(Layer):
     """A tensor whose elements are parameters: its owners send each tile its part."""
 
@@ -62,7 +62,7 @@ class Constant(Layer):
         return [0 if cover is None else -(-cover.words // LANES) for cover in covers]
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """The largest part."""
+        """Rows of wide memory for the largest part that is sent at a time."""
         return max(self._rows(tensors[self.writes]))
 
     def emit(self, context: Context) -> None:
@@ -139,7 +139,7 @@ def constant(legalizer: Legalizer, value: Value, *, vector: bool, channels: int 
             depth = channels
             pixels = np.repeat(pixels, channels, axis=2)
         shape = (1, height, width, depth)
-        axes = Axis.of(height, ROWS, []), Axis.of(width, COLUMNS, [])
+        axes = TiledAxis.of(height, ROWS, []), TiledAxis.of(width, COLUMNS, [])
         image = result = Image(value.name, *axes, depth, zero)
         data = np.pad(pixels, ((0, 0), (0, 0), (0, -depth % WORD)), constant_values=zero)
         parts = []

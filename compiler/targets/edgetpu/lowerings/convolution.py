@@ -16,7 +16,13 @@ from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import Vectors, WeightStream, send
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Window
+from fitzroy.compiler.targets.edgetpu.layers.layer import (
+    PHASE_CYCLES,
+    Context,
+    Layer,
+    Weights,
+    Windows,
+)
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
@@ -25,7 +31,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Interval,
     Placed,
-    Reach,
+    Window,
     round_up,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
@@ -65,7 +71,7 @@ class Staging(Enum):
     WHOLE = auto()
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Convolution(Layer):
     """A convolution of any kernel, stride, dilation and padding.
 
@@ -75,27 +81,31 @@ class Convolution(Layer):
         rows: what it reads along rows.
         columns: what it reads along columns.
         stage: constants of the output stage.
-        staging: how its weights are staged; `published.choose_staging` chooses.
+        staging: how its weights are staged; `staging.choose_staging` chooses.
     """
 
     layout: ConvolutionLayout
     channels: int
-    rows: Reach
-    columns: Reach
+    rows: Window
+    columns: Window
     stage: OutputStage
     staging: Staging = Staging.PAIR
 
     streams: ClassVar[bool] = True
+    strips: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    reading: ClassVar[bool] = True
+    by_name: ClassVar[bool] = True
 
-    def windows(self, index: int) -> Window:
-        """The kernel."""
+    def windows(self, index: int) -> Windows:
+        """The window of the kernel."""
         return self.rows, self.columns
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Two slots of weights and of vectors, and partial sums."""
         result = tensors[self.writes]
         assert isinstance(result, Image)
-        return Plan.of(self, result).rows
+        return Blocking.of(self, result).rows
 
     def positions(self, result: Image, tile: int) -> tuple[Interval, Interval]:
         """Numbers of the windows down and across whose results a tile owns."""
@@ -107,6 +117,13 @@ class Convolution(Layer):
         (top, bottom), (left, right) = self.positions(result, tile)
         return bottom - top, right - left
 
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """A step for every word of weights and position."""
+        # A tile takes as long to write a word as to add one up.
+        words = sum(item.words for item in self.weights)
+        steps = math.prod(area) * max(words, -(-self.channels // WORD))
+        return max(steps, BEAGLE.timing.ring_row * words) + PHASE_CYCLES
+
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
         """Blocks of 64 channels, unless only some are computed in the last phase."""
         if len(self.weights) > 1:
@@ -116,7 +133,7 @@ class Convolution(Layer):
 
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
-        whole, first = Plan.of(self, context.image(self.writes)), 0
+        whole, first = Blocking.of(self, context.image(self.writes)), 0
         if len(self.weights) == 1:
             self._emit(context, whole, self.weights[0], first)
             return
@@ -125,37 +142,37 @@ class Convolution(Layer):
                 context.builder.barrier()
             last = whole.last if first + item.blocks == whole.blocks else whole.lanes
             lanes = whole.lanes if item.blocks > 1 else last
-            plan = replace(whole, blocks=item.blocks, lanes=lanes, last=last)
-            self._emit(context, plan, item, first)
+            blocking = replace(whole, blocks=item.blocks, lanes=lanes, last=last)
+            self._emit(context, blocking, item, first)
             first += item.blocks
 
-    def _emit(self, context: Context, plan: Plan, weights: Weights, first: int) -> None:
+    def _emit(self, context: Context, blocking: Blocking, weights: Weights, first: int) -> None:
         """The blocks from one on of which there are weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
         channel = 0 if context.streamed(weights.name) else 1
-        stream = self._stream(plan, context.builder.staging, channel)
+        stream = self._stream(blocking, context.builder.staging, channel)
         convolve(
             context,
             weights,
             result,
             stream,
-            lambda tile: _operation(self, source, result, tile, plan, stream, first),
+            lambda tile: _operation(self, source, result, tile, blocking, stream, first),
         )
 
-    def _stream(self, plan: Plan, top: int, channel: int = 1) -> WeightStream:
+    def _stream(self, blocking: Blocking, top: int, channel: int = 1) -> WeightStream:
         """Its weights on their way.
 
         Args:
-            plan: how it runs.
-            top: behind the last row of wide memory for them.
+            blocking: how it runs.
+            top: one past the last row of wide memory for them.
             channel: channel of the ring.
         """
         return WeightStream(
-            staged=plan.staged,
-            slots=plan.slots,
-            chunks=plan.chunks,
-            blocks=plan.blocks,
-            prefix=plan.prefix,
+            staged=blocking.staged,
+            slots=blocking.slots,
+            chunks=blocking.chunks,
+            blocks=blocking.blocks,
+            prefix=blocking.prefix,
             vectors=vectors_of(self.layout),
             top=top,
             channel=channel,
@@ -166,29 +183,29 @@ class Convolution(Layer):
 
         Args:
             tensors: places of tensors by name.
-            top: behind the last row of wide memory for weights.
+            top: one past the last row of wide memory for weights.
         """
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(source, Image)
         assert isinstance(result, Image)
-        plan, builder = Plan.of(self, result), Builder()
-        stream = self._stream(plan, top)
+        blocking, builder = Blocking.of(self, result), Builder()
+        stream = self._stream(blocking, top)
         stream.receive(builder, mask_of([tile for tile in range(TILES) if result.active(tile)]))
         builder.on_tiles(
-            lambda tile: _operation(self, source, result, tile, plan, stream, 0),
+            lambda tile: _operation(self, source, result, tile, blocking, stream, 0),
             [tile for tile in range(TILES) if result.active(tile)],
         )
         return [instruction for _, _, instruction in builder.program]
 
-    def plan(self, result: Placed) -> Plan:
-        """How it runs for a result."""
+    def blocking(self, result: Placed) -> Blocking:
+        """How its loops are blocked for a result."""
         assert isinstance(result, Image)
-        return Plan.of(self, result)
+        return Blocking.of(self, result)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How a convolution runs.
+class Blocking:
+    """How the loops of a convolution are blocked: chunks of input channels, blocks of output ones.
 
     Attributes:
         chunk: groups of four input channels whose weights are staged at a time.
@@ -213,8 +230,8 @@ class Plan:
     last: int
 
     @classmethod
-    def of(cls, layer: Convolution, result: Image) -> Plan:
-        """The fastest plan that the layer's way of staging and wide memory allow."""
+    def of(cls, layer: Convolution, result: Image) -> Blocking:
+        """The fastest blocking for which the layer's staging and wide memory have room."""
         groups = -(-layer.layout.in_channels // WORD)
         taps = layer.rows.kernel * layer.columns.kernel
         blocks = -(-layer.channels // LANES)
@@ -239,14 +256,14 @@ class Plan:
             if chunk == groups or (positions <= sums and layer.staging is not Staging.WHOLE)
             for slots in _slots(layer.staging, groups // chunk, chunk * taps, blocks)
         ]
-        fitting = [plan for plan in options if plan.slots * plan.staged <= limit]
+        fitting = [blocking for blocking in options if blocking.slots * blocking.staged <= limit]
         # If nothing fits, what takes the fewest rows.
-        least = min(options, key=lambda plan: plan.rows)
-        return min(fitting or [least], key=lambda plan: (plan.cycles, plan.rows))
+        least = min(options, key=lambda blocking: blocking.rows)
+        return min(fitting or [least], key=lambda blocking: (blocking.cycles, blocking.rows))
 
     @property
     def sums(self) -> int:
-        """Rows of partial sums."""
+        """Rows of wide memory for partial sums."""
         return self.positions if self.chunks > 1 and self.positions > 1 else 0
 
     @property
@@ -405,7 +422,7 @@ def _operation(
     source: Image,
     result: Image,
     tile: int,
-    plan: Plan,
+    blocking: Blocking,
     stream: WeightStream,
     first: int,
 ) -> TensorOp | None:
@@ -429,16 +446,16 @@ def _operation(
         taps=[
             Axis("kx", columns.kernel, across * columns.dilation),
             Axis("ky", rows.kernel, down * rows.dilation),
-            Axis("word", plan.chunk, WORD),
+            Axis("word", blocking.chunk, WORD),
         ],
         positions=[
             Axis("x", width, across * columns.stride, result.depth * columns.phases),
             Axis("y", height, down * rows.stride, result.pitch * rows.phases),
         ],
-        chunk=Axis("chunk", plan.chunks, WORD * plan.chunk),
-        block=Axis("block", plan.blocks, 0, LANES),
-        lanes=Lanes.channels(plan.lanes, plan.last),
+        chunk=Axis("chunk", blocking.chunks, WORD * blocking.chunk),
+        block=Axis("block", blocking.blocks, 0, LANES),
+        lanes=Lanes.channels(blocking.lanes, blocking.last),
         weights=stream,
-        sums=plan.sums,
+        sums=blocking.sums,
         stage=layer.stage,
     ).operation()

@@ -11,51 +11,53 @@ larger ones take more rows of wide memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.errors import InternalError, UnsupportedError
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Value
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, Reference
-from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS
 from fitzroy.compiler.targets.edgetpu.kernels.contraction import Contraction, Lanes
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import produce
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import Vectors, WeightStream
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
+    PHASE_CYCLES,
     Context,
     Layer,
-    Step,
     Weights,
-    Window,
+    Windows,
     filled,
 )
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
-from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options, Recipes
 from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
     image_operand,
     one_position,
     plain_convolution,
-    reach,
+    windows_of,
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import (
     REST_ROWS,
-    Convolution,
     Sent,
     convolve,
-    fewest_slots,
-    pipeline,
-    published_slots,
     send_rows,
+)
+from fitzroy.compiler.targets.edgetpu.lowerings.patches import (
+    FIFO_LANES,
+    GROUPS,
+    MOST_STAGED,
+    Option,
+    Patch,
+    dense_patches,
+    depthwise_patches,
 )
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
@@ -65,10 +67,9 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     WORD,
     Image,
     Placed,
-    Reach,
+    Window,
     round_up,
 )
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis as ImageAxis
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     SIGNED_OFFSET,
     OutputStage,
@@ -81,132 +82,15 @@ from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import BUFFER, INFEED_BUFFER
 from fitzroy.hw_models.parameters import Prefix, WordKind, ZeroBias, effective_scale, prefix_for
 
-_GROUPS = LANES // WORD
-"""Groups of four lanes."""
-
 _OPERAND_LANES = 16
 """Lanes of an operand's words are multiples of this."""
 
-_MOST_ROWS = (640, 320, 192, 128, 96, 64, 0)
-"""Limits of the weight rows in staging that are tried, because it takes rows of all tiles."""
-
-_MOST_SLOTS = 8
-"""More slots of staging than these hide nothing that fewer do not."""
-
-_FIFO_LANES = WORD
-"""Lanes of the words that the scalar core's fifo makes of rows."""
 
 _FIFO_BLOCK = 64
 """Words of a row, which the fifo takes as a whole."""
 
-_SPARE = 0.99
-"""Part of wide memory that is filled; some rows are lost between operands."""
 
-
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """How the outputs along an axis form patches.
-
-    With a dilation, the positions of a patch are those whose windows share elements, and the ones
-    between them belong to other patches.
-
-    Attributes:
-        reach: what an output reads.
-        positions: outputs of a patch.
-    """
-
-    reach: Reach
-    positions: int
-
-    @property
-    def spread(self) -> int:
-        """Distance of the outputs of a patch."""
-        return self.reach.dilation // math.gcd(self.reach.dilation, self.reach.stride)
-
-    @property
-    def step(self) -> int:
-        """Distance of their windows, in taps."""
-        return self.reach.stride // math.gcd(self.reach.dilation, self.reach.stride)
-
-    @property
-    def taps(self) -> int:
-        """Elements that a patch reads."""
-        return (self.positions - 1) * self.step + self.reach.kernel
-
-    def offsets(self, extent: int) -> int:
-        """Patches between the outputs of a patch."""
-        return min(self.spread, extent)
-
-    def count(self, extent: int) -> int:
-        """Patches one behind the other."""
-        return -(-extent // (self.positions * self.spread))
-
-    def stride(self, extent: int) -> int:
-        """Outputs from one patch to the next: less than a patch if they then end together."""
-        length, count = self.positions * self.spread, self.count(extent)
-        if self.spread == 1 and count > 1 and (extent - length) % (count - 1) == 0:
-            return (extent - length) // (count - 1)
-        return length
-
-    def patches(self, extent: int) -> int:
-        """Patches of an extent."""
-        return self.offsets(extent) * self.count(extent)
-
-    def covered(self, extent: int) -> int:
-        """Outputs from the first to the last that patches compute, at least the extent."""
-        last = (self.count(extent) - 1) * self.stride(extent) + self.offsets(extent) - 1
-        return last + (self.positions - 1) * self.spread + 1
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """What the lanes of a tensor operation compute.
-
-    Attributes:
-        rows: positions along rows.
-        columns: positions along columns.
-        words: words of input channels.
-        groups: groups of four output channels.
-        slots: blocks of weights that a tile can hold.
-        packed: whether the words of weights share rows of wide memory. They have four lanes then,
-            and reach tiles through the scalar core's fifo, which cuts rows into words.
-    """
-
-    rows: Strip
-    columns: Strip
-    words: int
-    groups: int
-    slots: int = SLOTS
-    packed: bool = False
-
-    @property
-    def lanes(self) -> int:
-        """Lanes that are used."""
-        return WORD * self.groups * self.rows.positions * self.columns.positions
-
-    @property
-    def staged(self) -> int:
-        """Weight rows of a block, and steps of a patch."""
-        return self.words * self.rows.taps * self.columns.taps
-
-    def blocks(self, in_channels: int) -> int:
-        """Blocks of so many input channels."""
-        return -(-in_channels // (WORD * self.words))
-
-    def taps(self) -> Iterator[tuple[tuple[int, int], tuple[int, int], int, int]]:
-        """Positions, and for each element of their kernels the tap that it is multiplied with."""
-        rows, columns = self.rows, self.columns
-        for y, x in np.ndindex(rows.positions, columns.positions):
-            for ky, kx in np.ndindex(rows.reach.kernel, columns.reach.kernel):
-                yield (y, x), (y * rows.step + ky, x * columns.step + kx), ky, kx
-
-    def parameter_rows(self, in_channels: int, vectors: int) -> int:
-        """Rows of wide memory for the parameters, with so many vectors of each block."""
-        words = self.blocks(in_channels) * (vectors + self.staged)
-        return -(-words // (LANES // _FIFO_LANES)) if self.packed else words
-
-
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Depthwise(Layer):
     """A depthwise convolution of any kernel, stride, dilation, padding and multiplier.
 
@@ -219,8 +103,7 @@ class Depthwise(Layer):
         rows: what it reads along rows.
         columns: what it reads along columns.
         stage: constants of the output stage.
-        patch: what lanes compute; chosen by `choose_patches`.
-        fewest_rows: rows of wide memory that parameters take with any patch, at least.
+        choice: what lanes compute; None until `choose_patches` has chosen.
     """
 
     in_channels: int
@@ -228,32 +111,60 @@ class Depthwise(Layer):
     kernel: Array
     vectors: Sequence[Array]
     zero_points: Array
-    rows: Reach
-    columns: Reach
+    rows: Window
+    columns: Window
     stage: OutputStage
-    patch: Patch = field(init=False)
-    fewest_rows: int = field(init=False)
+    choice: Patch | None = None
 
     streams: ClassVar[bool] = True
+    strips: ClassVar[bool] = True
+    reading: ClassVar[bool] = True
+    by_name: ClassVar[bool] = True
 
-    def windows(self, index: int) -> Window:
-        """The kernel."""
+    def windows(self, index: int) -> Windows:
+        """The window of the kernel."""
         return self.rows, self.columns
 
     @property
-    def compact(self) -> bool:
-        """Whether no patch takes fewer rows of wide memory."""
-        rows = self.patch.parameter_rows(self.in_channels, len(self.vectors))
-        return rows <= self.fewest_rows
+    def patch(self) -> Patch:
+        """What lanes compute.
+
+        Raises:
+            InternalError: nobody has chosen it.
+        """
+        if self.choice is None:
+            raise InternalError(f"no patch of {self.name!r} has been chosen")
+        return self.choice
 
     @property
     def multiplier(self) -> int:
         """Output channels for each input channel."""
         return self.channels // self.in_channels
 
-    def patches(self, areas: Sequence[tuple[int, int]]) -> tuple[_Option, ...]:
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Lanes are positions, and one group of channels comes after the other."""
+        return self._patch_cycles(area, LANES // WORD, groups)
+
+    def _patch_cycles(self, area: tuple[int, int], positions: int, words: int) -> float:
+        """Estimated cycles of any patch: which one it will be shows when memory is known.
+
+        Args:
+            area: rows and columns of the tile that has most.
+            positions: positions of a patch, at most.
+            words: words that a position reads of each tap.
+        """
+        height, width = area
+        tall = min(height, math.isqrt(positions))
+        wide = min(width, positions // max(tall, 1))
+        patches = -(-height // max(tall, 1)) * -(-width // max(wide, 1))
+        taps = ((tall - 1) * self.rows.stride + self.rows.kernel) * (
+            (wide - 1) * self.columns.stride + self.columns.kernel
+        )
+        return max(patches, BEAGLE.timing.ring_row) * (taps * words) + PHASE_CYCLES
+
+    def patches(self, areas: Sequence[tuple[int, int]]) -> tuple[Option, ...]:
         """All patches that it may use for results of which tiles own so much."""
-        return _depthwise_patches(
+        return depthwise_patches(
             self.rows,
             self.columns,
             self.in_channels,
@@ -285,7 +196,9 @@ class Depthwise(Layer):
         return self.staging_rows(tensors) + REST_ROWS
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """What patches read behind the operand for positions that do not count."""
+        """What patches read after the operand for positions that do not count."""
+        if self.choice is None:
+            return 0
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(source, Image)
         assert isinstance(result, Image)
@@ -299,12 +212,12 @@ class Depthwise(Layer):
         return max(0, round_up(base + WORD - source.nbytes, WORD))
 
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
-        """Blocks of its patch, unless patches write over windows, or read those of the result."""
+        """Blocks of the patch; None if patches write over windows, or read those they write."""
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(result, Image)
-        behind = source.base + source.nbytes
-        end = behind + self.scratch_bytes(tensors)
-        if result.base < end and behind < result.base + result.nbytes:
+        above = source.base + source.nbytes
+        end = above + self.scratch_bytes(tensors)
+        if result.base < end and above < result.base + result.nbytes:
             return None
         for axis, strip in ((result.rows, self.patch.rows), (result.columns, self.patch.columns)):
             for begin, end in axis.owned:
@@ -326,7 +239,7 @@ class Depthwise(Layer):
             vectors=Vectors(
                 int(self.stage.scale_in_memory) + int(self.stage.bias_in_memory),
                 self.stage.scale_in_memory,
-                _FIFO_LANES if packed else operand.lanes,
+                FIFO_LANES if packed else operand.lanes,
             ),
             top=context.builder.staging,
             channel=0 if packed or context.streamed(operand.name) else 1,
@@ -341,16 +254,21 @@ class Depthwise(Layer):
         )
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Dense(Depthwise):
     """A convolution of few output channels, all of them for several positions at a time.
 
     Its `kernel` is uint8[channels, rows, columns, input channels].
     """
 
-    def patches(self, areas: Sequence[tuple[int, int]]) -> tuple[_Option, ...]:
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Lanes are positions and all groups of channels."""
+        positions = max(1, LANES // WORD // groups)
+        return self._patch_cycles(area, positions, -(-self.in_channels // WORD))
+
+    def patches(self, areas: Sequence[tuple[int, int]]) -> tuple[Option, ...]:
         """All patches that it may use for results of which tiles own so much."""
-        return _dense_patches(
+        return dense_patches(
             self.rows,
             self.columns,
             self.in_channels,
@@ -385,7 +303,7 @@ def _start(layer: Depthwise, source: Image, result: Image, tile: int) -> int:
 
 
 def _taps(layer: Depthwise, source: Image) -> list[Axis]:
-    """What is summed over."""
+    """The axes that are summed over, innermost first."""
     patch = layer.patch
     taps = [
         Axis("word", patch.words, WORD),
@@ -449,7 +367,7 @@ def _operation(
 def _send_words(builder: Builder, stream: WeightStream, sent: Sent) -> None:
     """The owner sends rows to the scalar core, whose fifo sends them on in words of four lanes."""
     tokens = builder.tokens
-    words = stream.blocks * (stream.prefix + stream.staged) * _FIFO_LANES
+    words = stream.blocks * (stream.prefix + stream.staged) * FIFO_LANES
     blocks = -(-words // _FIFO_BLOCK)
     last = words - _FIFO_BLOCK * (blocks - 1)
     halves = walk(0, word=(_FIFO_BLOCK, 1), row=(blocks, 0), turn=("row", _FIFO_BLOCK))
@@ -462,7 +380,7 @@ def _send_words(builder: Builder, stream: WeightStream, sent: Sent) -> None:
             infed=halves.each("word"),
             wait=(present, None),
             destination=sent.destination,
-            row_words=_FIFO_LANES,
+            row_words=FIFO_LANES,
         )
     )
     builder.emit(
@@ -486,286 +404,10 @@ def _send_words(builder: Builder, stream: WeightStream, sent: Sent) -> None:
     )
 
 
-# --- choice of patches ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Option:
-    """A patch for a layer: what it costs, and how long the layer then takes.
-
-    Attributes:
-        patch: the patch.
-        rows: rows of wide memory for the parameters.
-        cycles: estimated cycles.
-        held: rows of wide memory in staging.
-        paired: whether two slots take turns, or each block has its own, as in published programs.
-    """
-
-    patch: Patch
-    rows: int
-    cycles: float
-    held: int
-    paired: bool
-
-
-class Overlap(IntEnum):
-    """Whose patches may reach beyond what tiles own, which takes narrow memory."""
-
-    ALL = 0
-    WHOLE = 1
-    """Those of layers that do not run in strips."""
-    NONE = 2
-
-
-def choose_patches(
-    steps: Iterable[Step],
-    staging: int,
-    overlap: Overlap = Overlap.ALL,
-    options: Options = DEFAULT,
-) -> float:
-    """Choose the patches of all depthwise convolutions, and make room around their results.
-
-    Larger patches have fewer steps and more weights. Every layer starts with the fewest rows of
-    weights, and those that save most cycles per row get more, until wide memory is full.
-
-    Args:
-        steps: all steps of the program.
-        staging: rows at the top of wide memory that others use for data.
-        overlap: whose patches may reach beyond what tiles own.
-        options: what the program may use of the chip.
-
-    Returns:
-        Estimated cycles of the depthwise convolutions.
-    """
-    results: dict[Depthwise, list[Image]] = {}
-    others = dict[Layer, None]()
-    cycles = 0.0
-    for step in steps:
-        if isinstance(step.layer, Depthwise):
-            assert isinstance(step.result, Image)
-            results.setdefault(step.layer, []).append(step.result)
-        else:
-            others[step.layer] = None
-            staging = max(staging, step.layer.staging_rows(step.tensors))
-            if isinstance(step.layer, Convolution):
-                cycles += step.layer.plan(step.result).cycles
-    wanted = list(results)
-    items = {id(item): item.words for layer in others for item in layer.weights}
-    taken = sum(items.values())
-    if not wanted:
-        return 0.0
-    # The weights of a layer that runs several times are sent as often.
-    choices = [
-        [
-            replace(option, cycles=option.cycles * len(images))
-            for option in _allowed(layer, images, overlap, options.recipes)
-        ]
-        for layer, images in results.items()
-    ]
-    cycles += sum(min(one.cycles for one in some) for some in choices)
-    fewest = {
-        layer: min(one.rows for one in some) for layer, some in zip(wanted, choices, strict=True)
-    }
-    found: list[tuple[float, list[_Option], list[list[_Option]]]] = []
-    for most in _MOST_ROWS:
-        fitting = [
-            [one for one in some if one.held <= most]
-            or [min(some, key=lambda one: (one.held, one.cycles))]
-            for some in choices
-        ]
-        held = max(one.held for some in fitting for one in some)
-        room = int(_SPARE * options.free_rows(max(staging, held))) - taken
-        chosen = _knapsack(fitting, room)
-        rows = sum(one.rows for one in chosen)
-        # What does not fit comes last, in the order of how much is missing.
-        missing = 1e12 * max(0, rows - room)
-        found.append((sum(one.cycles for one in chosen) + missing, chosen, fitting))
-    _, best, fitting = min(found, key=lambda item: item[0])
-    # Convolutions may spend the other half.
-    best = _paired(best, fitting, options.recipes.cost * cycles / 2)
-    for layer, option in zip(wanted, best, strict=True):
-        layer.patch = option.patch
-        layer.fewest_rows = fewest[layer]
-        for image in results[layer]:
-            _make_room(layer, image)
-    return sum(option.cycles for option in best)
-
-
-def _paired(
-    chosen: Sequence[_Option], options: Sequence[Sequence[_Option]], budget: float
-) -> list[_Option]:
-    """Options with published numbers of slots instead of others, where they cost fewest cycles.
-
-    Args:
-        chosen: an option of each layer.
-        options: all that each layer may have.
-        budget: cycles that all of them may cost together.
-    """
-    result = list(chosen)
-    swaps = []
-    for index, (now, some) in enumerate(zip(chosen, options, strict=True)):
-        paired = [one for one in some if one.paired and one.rows <= now.rows]
-        if paired and not now.paired:
-            one = min(paired, key=lambda one: one.cycles)
-            swaps.append((one.cycles - now.cycles, index, one))
-    for extra, index, one in sorted(swaps, key=lambda swap: swap[:2]):
-        if extra <= budget:
-            budget -= extra
-            result[index] = one
-    return result
-
-
-def pack_weights(patches: Mapping[Depthwise, Patch]) -> None:
-    """Make the parameters of depthwise convolutions for their patches."""
-    for layer, patch in patches.items():
-        layer.patch = patch
-        layer.weights = (_weights(layer),)
-
-
-def _allowed(
-    layer: Depthwise, images: Sequence[Image], overlap: Overlap, recipes: Recipes
-) -> Sequence[_Option]:
-    """The patches that a layer may use; if all reach beyond what tiles own, all."""
-    areas = _areas(images)
-    options = _following(layer.patches(areas), recipes)
-    if overlap is Overlap.ALL or (overlap is Overlap.WHOLE and len(images) == 1):
-        return options
-    return [
-        option
-        for option in options
-        if all(
-            option.patch.rows.covered(height) == height
-            and option.patch.columns.covered(width) == width
-            for height, width in areas
-        )
-    ] or options
-
-
-def _following(options: Sequence[_Option], recipes: Recipes) -> Sequence[_Option]:
-    """The patches that recipes allow; the first, which has a single position, if there are none."""
-    return [
-        one
-        for one in options
-        if (one.paired or recipes.cost < math.inf) and (recipes.patches or one.patch.packed)
-    ] or options[:1]
-
-
-def _areas(results: Iterable[Image]) -> list[tuple[int, int]]:
-    """Different sizes of what tiles own of results."""
-    return sorted(
-        {image.area(tile) for image in results for tile in range(TILES) if image.active(tile)}
-    )
-
-
-@cache
-def _depthwise_patches(
-    rows: Reach,
-    columns: Reach,
-    in_channels: int,
-    multiplier: int,
-    vectors: int,
-    areas: tuple[tuple[int, int], ...],
-) -> tuple[_Option, ...]:
-    """All patches of layers that are alike."""
-    height, width = (max(extents) for extents in zip(*areas, strict=True))
-    most, words = _GROUPS // multiplier, -(-in_channels // WORD)
-    shapes = [
-        Patch(Strip(rows, down), Strip(columns, across), count, count * multiplier)
-        for across in range(1, min(most, width) + 1)
-        for down in range(1, min(most // across, height) + 1)
-        for count in range(1, min(most // (across * down), words) + 1)
-    ]
-    if multiplier == 1:
-        shapes.append(Patch(Strip(rows, 1), Strip(columns, 1), 1, 1, packed=True))
-    return tuple(
-        _option(replace(shape, slots=slots), in_channels, vectors, areas)
-        for shape in shapes
-        for slots in range(fewest_slots(shape.staged), _MOST_SLOTS + 1)
-        if slots <= SLOTS or shape.blocks(in_channels) % slots == 0
-    )
-
-
-@cache
-def _dense_patches(
-    rows: Reach,
-    columns: Reach,
-    in_channels: int,
-    channels: int,
-    vectors: int,
-    areas: tuple[tuple[int, int], ...],
-) -> tuple[_Option, ...]:
-    """All patches of convolutions that are alike: they have a single block."""
-    height, width = (max(extents) for extents in zip(*areas, strict=True))
-    groups = -(-channels // WORD)
-    most = _GROUPS // groups
-    shapes = [
-        Patch(Strip(rows, down), Strip(columns, across), -(-in_channels // WORD), groups, slots=1)
-        for across in range(1, min(most, width) + 1)
-        for down in range(1, min(most // across, height) + 1)
-    ]
-    return tuple(_option(shape, in_channels, vectors, areas) for shape in shapes)
-
-
-def _option(
-    patch: Patch, in_channels: int, vectors: int, areas: Iterable[tuple[int, int]]
-) -> _Option:
-    """What a patch costs."""
-    timing, staged = BEAGLE.timing, patch.staged
-    steps = staged * max(
-        patch.rows.patches(height) * patch.columns.patches(width) for height, width in areas
-    )
-    row = timing.fifo_word * _FIFO_LANES if patch.packed else timing.ring_row
-    return _Option(
-        patch,
-        patch.parameter_rows(in_channels, vectors),
-        # Weights and steps of blocks overlap.
-        pipeline(steps, row * (staged + vectors), patch.blocks(in_channels), patch.slots),
-        patch.slots * (staged + vectors),
-        published_slots(patch.slots, patch.blocks(in_channels)),
-    )
-
-
-def _knapsack(options: Sequence[Sequence[_Option]], room: int) -> list[_Option]:
-    """One option of each layer, whose rows fit if possible."""
-    chosen = [min(some, key=lambda one: (one.rows, one.cycles)) for some in options]
-    room -= sum(one.rows for one in chosen)
-    while True:
-        best: tuple[float, int, _Option] | None = None
-        for index, some in enumerate(options):
-            now = chosen[index]
-            for one in some:
-                more, saved = one.rows - now.rows, now.cycles - one.cycles
-                if saved <= 0 or more > room:
-                    continue
-                rate = saved / max(more, 1)
-                if best is None or rate > best[0]:
-                    best = (rate, index, one)
-        if best is None:
-            return chosen
-        _, index, one = best
-        room -= one.rows - chosen[index].rows
-        chosen[index] = one
-
-
-def _make_room(layer: Depthwise, result: Image) -> None:
-    """Let the window of the result hold the positions that patches compute beyond what is owned."""
-    result.rows = _with_slack(result.rows, layer.patch.rows)
-    result.columns = _with_slack(result.columns, layer.patch.columns)
-
-
-def _with_slack(axis: ImageAxis, strip: Strip) -> ImageAxis:
-    most = max(
-        owned[0] - window[0] + strip.covered(owned[1] - owned[0])
-        for owned, window in zip(axis.owned, axis.window, strict=True)
-        if owned[0] < owned[1]
-    )
-    return replace(axis, slack=max(axis.slack, axis.slack + most - axis.most))
-
-
 # --- parameters ----------------------------------------------------------------------------------
 
 
-def _weights(layer: Depthwise) -> Weights:
+def packed_weights(layer: Depthwise) -> Weights:
     """The parameters of a layer for its patch."""
     patch = layer.patch
     rows, columns, words, groups = patch.rows, patch.columns, patch.words, patch.groups
@@ -780,7 +422,7 @@ def _weights(layer: Depthwise) -> Weights:
     data = np.empty((*shape, groups, WORD, WORD), np.uint8)
     data[:] = zero.reshape(blocks, 1, 1, 1, 1, 1, groups, WORD, 1)
     layer.scatter(data)
-    lanes = _FIFO_LANES if patch.packed else round_up(patch.lanes, _OPERAND_LANES)
+    lanes = FIFO_LANES if patch.packed else round_up(patch.lanes, _OPERAND_LANES)
     count = blocks * (len(layer.vectors) + patch.staged)
     packed = np.zeros((blocks, len(layer.vectors) + patch.staged, lanes * WORD), np.uint8)
     positions = rows.positions * columns.positions
@@ -845,11 +487,11 @@ def _convolution(legalizer: Legalizer, call: Call) -> None:
     )
 
 
-def _reach(legalizer: Legalizer, call: Call, kernel: tuple[int, int]) -> tuple[Reach, Reach]:
-    return reach(call, kernel, legalizer.padding_of(call.node.inputs[0] or ""))
+def _reach(legalizer: Legalizer, call: Call, kernel: tuple[int, int]) -> tuple[Window, Window]:
+    return windows_of(call, kernel, legalizer.padding_of(call.node.inputs[0] or ""))
 
 
-def _dense_options(legalizer: Legalizer, call: Call) -> list[_Option]:
+def _dense_options(legalizer: Legalizer, call: Call) -> list[Option]:
     """Patches of a convolution, if it may have any, one position first."""
     _, height, width, depth = call.operand(1).type.shape
     _, down, across, channels = call.result.type.shape
@@ -861,8 +503,21 @@ def _dense_options(legalizer: Legalizer, call: Call) -> list[_Option]:
         return []
     area = (-(-down // ROWS), -(-across // COLUMNS))
     rows, columns = _reach(legalizer, call, (height, width))
-    found = _dense_patches(rows, columns, depth, channels, 2, (area,))
-    return [option for option in found if option.held <= _MOST_ROWS[0]]
+    found = dense_patches(rows, columns, depth, channels, 2, (area,))
+    return [option for option in found if option.held <= MOST_STAGED[0]]
+
+
+@requires("depthwise_conv_2d")
+def _lanes(call: Call) -> Iterator[Reject]:
+    """The lanes of a tile are for few results of each channel."""
+    depth, channels = call.type(0).shape[3], call.type(1).shape[3]
+    multiplier = channels // depth
+    if depth > 1 and multiplier > GROUPS:
+        yield refused(
+            call,
+            f"makes {multiplier} channels of each; the lanes of a tile are for up to {GROUPS}",
+            "split it by channels",
+        )
 
 
 @legalizes("depthwise_conv_2d")
@@ -873,17 +528,10 @@ def _depthwise(legalizer: Legalizer, call: Call) -> None:
         # With a single input channel it is an ordinary convolution.
         _convolution(legalizer, call)
         return
-    multiplier = channels // depth
-    if multiplier > _GROUPS:
-        raise UnsupportedError(
-            f"depthwise convolution {call.node.name!r} makes {multiplier} channels of each; the "
-            f"lanes of a tile are for up to {_GROUPS}",
-            hint="split it by channels",
-        )
     kernel, zero_points = _unsigned(weights)
     prefix, vectors = _vectors(call, zero_points)
     margin = legalizer.padding_of(call.node.inputs[0] or "")
-    rows, columns = reach(call, (height, width), margin)
+    rows, columns = windows_of(call, (height, width), margin)
     legalizer.layers.append(
         Depthwise(
             name=call.node.name,

@@ -48,7 +48,7 @@ from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.parameters import ConvolutionLayout, WordOrder, pack
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FullyConnected(Layer):
     """A product of a matrix with all values of a tensor.
 
@@ -79,7 +79,7 @@ class FullyConnected(Layer):
         return max(gather_rows(tensors[self.reads[0]]), -self._stream(1, 0).vector_rows)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """The gathered operand."""
+        """Narrow memory for the operand, which every tile gathers."""
         return linear_bytes(tensors[self.reads[0]])
 
     def emit(self, context: Context) -> None:

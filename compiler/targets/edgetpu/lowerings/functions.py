@@ -18,7 +18,9 @@ import numpy.typing as npt
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.elementwise import Clamp, Unary
 from fitzroy.compiler.reference import evaluate_node
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
@@ -210,9 +212,6 @@ _SLACK = 0.02
 
 def _function(legalizer: Legalizer, call: Call) -> None:
     node = call.node
-    for value in (call.operand(0), call.result):
-        if value.type.quantization is None or value.type.dtype not in (DType.INT8, DType.UINT8):
-            raise UnsupportedError(f"{node.op} {node.name!r}: {value.type} is not 8-bit quantized")
     wanted = codes(call)
     fit = fitted(wanted, unsigned_zero_point(call.type()), unsigned_zero_point(call.result.type))
     if fit is None:
@@ -225,21 +224,7 @@ def _function(legalizer: Legalizer, call: Call) -> None:
     pointwise(legalizer, node.name, source, node.outputs[0], fit.stage, table=fit.table)
 
 
-for _op in (
-    "sigmoid",
-    "tanh",
-    "hardswish",
-    "leaky_relu",
-    "elu",
-    "gelu",
-    "exp",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "abs",
-    "negate",
-    "square",
-    "sin",
-    "cos",
-):
-    legalizes(_op)(_function)
+for _name, _operator in OPS.items():
+    # A clamp is the end of an output stage; a table is for functions without jumps.
+    if isinstance(_operator, Unary) and _operator.smooth and not isinstance(_operator, Clamp):
+        legalizes(_name)(_function)

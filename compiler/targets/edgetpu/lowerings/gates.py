@@ -180,7 +180,7 @@ def _function_of(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _polynomial(begin: float, end: float) -> np.polynomial.Chebyshev:
-    """Of a segment."""
+    """The polynomial that approximates the table in a segment."""
     return np.polynomial.Chebyshev.interpolate(_function_of, DEGREE, domain=[begin, end])
 
 

@@ -60,7 +60,7 @@ class _Channels:
 
     @classmethod
     def all(cls, result: Vector) -> _Channels:
-        """All channels of a vector."""
+        """All channels of a vector, as one pass."""
         return cls(range(result.blocks), (0, result.lanes(0) // WORD))
 
     @classmethod
@@ -119,7 +119,7 @@ class _Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _Gathering:
     """How blocks of the channels of an image get to the tiles that average them.
 
     A message has the pixels of a tile block by block, each from a wide row of its own on. Tiles
@@ -141,20 +141,20 @@ class _Plan:
     spacing: int
 
     @classmethod
-    def of(cls, image: Image, result: Vector, channels: _Channels) -> _Plan:
+    def of(cls, image: Image, result: Vector, channels: _Channels) -> _Gathering:
         height = max(end - begin for begin, end in image.rows.owned)
         width = max(end - begin for begin, end in image.columns.owned)
         words = channels.count(result, channels.blocks[0])
         for count in range(1, height + 1):
             rows = -(-height // count)
             spacing = -(-words * rows * width // LANES)
-            plan = cls(image, result, channels, _slices(height, rows), spacing)
-            if plan.staged <= _MOST_STAGED:
+            gathering = cls(image, result, channels, _slices(height, rows), spacing)
+            if gathering.staged <= _MOST_STAGED:
                 break
-        return plan
+        return gathering
 
     @classmethod
-    def passes(cls, image: Image, result: Vector, nbytes: int) -> list[_Plan]:
+    def passes(cls, image: Image, result: Vector, nbytes: int) -> list[_Gathering]:
         """A single pass if it fits narrow memory of so many bytes, else several."""
         whole = _Channels.all(result)
         free = nbytes - image.nbytes - result.nbytes
@@ -191,7 +191,7 @@ class _Plan:
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of a gathered block."""
+        """Bytes of narrow memory that a gathered block takes."""
         return self.channels.nbytes(self.image, self.result)
 
     @property
@@ -220,7 +220,7 @@ class _Plan:
         return _Blocks(height, width, len(blocks), whole, last, stride)
 
     def messages(self) -> list[_Message]:
-        """What tiles send, in order."""
+        """The messages of all tiles, in the order in which they are sent."""
         found = [
             _Message(tile, part)
             for part in self.slices
@@ -278,12 +278,12 @@ class _Blocks:
 
     @property
     def words(self) -> int:
-        """Words of narrow memory."""
+        """Words of narrow memory that the blocks take."""
         return self.height * self.width * (self.whole * (self.count - 1) + self.last)
 
     @property
     def spacing(self) -> int:
-        """Wide rows of a block."""
+        """Rows of wide memory from one block of a message to the next."""
         return -(-self.whole * self.width * self.height // LANES)
 
     @property
@@ -318,41 +318,41 @@ def _slices(height: int, rows: int) -> tuple[_Slice, ...]:
     return tuple(_Slice(first, rows) for first in range(0, height, rows))
 
 
-def _gather(context: Context, plan: _Plan) -> None:
+def _gather(context: Context, gathering: _Gathering) -> None:
     """Bring every tile the blocks of channels that it averages; a barrier must follow."""
     builder = context.builder
-    messages = plan.messages()
-    kept = dict.fromkeys(plan.receivers, 0)
+    messages = gathering.messages()
+    kept = dict.fromkeys(gathering.receivers, 0)
     sent = [0] * TILES
     for number, message in enumerate(messages):
         builder.room(_MESSAGE_BUNDLES)
-        rows = plan.sent(message).rows
-        if not number or plan.sent(messages[number - 1]) != plan.sent(message):
-            same = sum(plan.sent(other) == plan.sent(message) for other in messages)
-            _consume(builder, plan, message, number, same, kept)
+        rows = gathering.sent(message).rows
+        if not number or gathering.sent(messages[number - 1]) != gathering.sent(message):
+            same = sum(gathering.sent(other) == gathering.sent(message) for other in messages)
+            _consume(builder, gathering, message, number, same, kept)
         builder.on_tiles(
             lambda tile, message=message, number=number: _unpack(  # type: ignore[misc]
-                context, plan, tile, message, number
+                context, gathering, tile, message, number
             ),
-            plan.receivers,
+            gathering.receivers,
         )
-        _send(builder, plan, message, sent[message.tile])
+        _send(builder, gathering, message, sent[message.tile])
         sent[message.tile] += rows
         for tile in kept:
-            kept[tile] += plan.taken(message, tile).words
+            kept[tile] += gathering.taken(message, tile).words
 
 
 _MESSAGE_BUNDLES = TILES * (4 + 3 * 7) + 4 + 7
 
 
-def _first(builder: Builder, plan: _Plan, number: int) -> int:
+def _first(builder: Builder, gathering: _Gathering, number: int) -> int:
     """Wide row of a tile's own first block in a message of some number."""
-    return builder.staging - SLOTS - (SLOTS - number % SLOTS) * plan.message
+    return builder.staging - SLOTS - (SLOTS - number % SLOTS) * gathering.message
 
 
 def _consume(
     builder: Builder,
-    plan: _Plan,
+    gathering: _Gathering,
     message: _Message,
     number: int,
     count: int,
@@ -362,19 +362,19 @@ def _consume(
 
     Args:
         builder: the program.
-        plan: what is gathered.
+        gathering: what is gathered.
         message: the first of the messages.
         number: its number.
         count: how many there are.
         kept: words that tiles have kept of the messages before.
     """
-    blocks = plan.sent(message)
-    first = _first(builder, plan, number)
-    other = _first(builder, plan, number + 1) - first
+    blocks = gathering.sent(message)
+    first = _first(builder, gathering, number)
+    other = _first(builder, gathering, number + 1) - first
 
     def make(tile: int) -> RingConsume:
-        before = plan.held(tile)[0] - plan.channels.blocks.start
-        words = plan.taken(message, tile).words
+        before = gathering.held(tile)[0] - gathering.channels.blocks.start
+        words = gathering.taken(message, tile).words
         rows = walk(
             first - blocks.spacing * before,
             row=(blocks.rows, 1),
@@ -384,40 +384,40 @@ def _consume(
         credit = free(TileFlag.WIDE_TO_NARROW, "message", before=kept[tile], step=words)
         return consume(0, rows, publish="message", acquire=credit)
 
-    builder.on_tiles(make, plan.receivers)
+    builder.on_tiles(make, gathering.receivers)
 
 
-def _send(builder: Builder, plan: _Plan, message: _Message, sent: int) -> None:
+def _send(builder: Builder, gathering: _Gathering, message: _Message, sent: int) -> None:
     """A tile sends a message through two slots, which it uses in turn from message to message.
 
     Args:
         builder: the program.
-        plan: what is gathered.
+        gathering: what is gathered.
         message: the message.
         sent: rows that the tile has sent before.
     """
-    image, tile, blocks = plan.image, message.tile, plan.sent(message)
+    image, tile, blocks = gathering.image, message.tile, gathering.sent(message)
     (top, _), (left, _) = image.owned(tile)
-    start = image.address(tile, top + message.part.first, left) // WORD + plan.first_word
+    start = image.address(tile, top + message.part.first, left) // WORD + gathering.first_word
     words = blocks.narrow(start, image.depth // WORD, image.pitch // WORD)
     sending = Sending(words, blocks.rows, builder.staging - SLOTS, "block", sent)
     builder.emit(sending.pack(1 << tile))
     turn = builder.tokens.turn(0, 1)
-    builder.emit(sending.produce(tile, turn, mask_of(plan.receivers)))
+    builder.emit(sending.produce(tile, turn, mask_of(gathering.receivers)))
 
 
 def _unpack(
-    context: Context, plan: _Plan, receiver: int, message: _Message, number: int
+    context: Context, gathering: _Gathering, receiver: int, message: _Message, number: int
 ) -> WideToNarrow:
     """A tile takes its blocks out of a message."""
-    (top, _), (left, _) = plan.image.owned(message.tile)
-    columns = plan.image.columns.extent
-    pixel = plan.pixel_bytes // WORD
+    (top, _), (left, _) = gathering.image.owned(message.tile)
+    columns = gathering.image.columns.extent
+    pixel = gathering.pixel_bytes // WORD
     start = context.scratch // WORD + pixel * ((top + message.part.first) * columns + left)
-    distance = plan.sent(message).spacing * TILES
-    blocks = plan.taken(message, receiver)
+    distance = gathering.sent(message).spacing * TILES
+    blocks = gathering.taken(message, receiver)
     return unpack(
-        blocks.wide(_first(context.builder, plan, number), distance),
+        blocks.wide(_first(context.builder, gathering, number), distance),
         blocks.narrow(start, pixel, pixel * columns),
         row="block",
         publish="word",
@@ -425,7 +425,7 @@ def _unpack(
     )
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class GlobalAverage(Layer):
     """The mean of every channel.
 
@@ -439,21 +439,21 @@ class GlobalAverage(Layer):
 
     makes_vector = True
 
-    def _passes(self, tensors: Mapping[str, Placed]) -> list[_Plan]:
+    def _passes(self, tensors: Mapping[str, Placed]) -> list[_Gathering]:
         """The passes of an image; none of a vector."""
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(result, Vector)
         if isinstance(source, Vector):
             return []
-        return _Plan.passes(source, result, self.narrow_bytes)
+        return _Gathering.passes(source, result, self.narrow_bytes)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Those of the gather."""
-        return max((plan.staged for plan in self._passes(tensors)), default=0)
+        """Rows of wide memory that the gather takes."""
+        return max((gathering.staged for gathering in self._passes(tensors)), default=0)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """The gathered blocks of a tile."""
-        return max((plan.scratch for plan in self._passes(tensors)), default=0)
+        return max((gathering.scratch for gathering in self._passes(tensors)), default=0)
 
     def emit(self, context: Context) -> None:
         """For every pass the gather, and an operation for every block of a tile."""
@@ -463,15 +463,17 @@ class GlobalAverage(Layer):
             self._average(
                 context, _Channels.all(result), source.base, LANES, Axis("pixel", 1, LANES)
             )
-        for index, plan in enumerate(self._passes(context.tensors)):
+        for index, gathering in enumerate(self._passes(context.tensors)):
             if index:
                 builder.room(_MESSAGE_BUNDLES)
                 builder.barrier()
-            _gather(context, plan)
+            _gather(context, gathering)
             builder.barrier()
-            positions = plan.image.rows.extent * plan.image.columns.extent
-            pixels = Axis("pixel", positions, plan.pixel_bytes)
-            self._average(context, plan.channels, context.scratch, plan.block_bytes, pixels)
+            positions = gathering.image.rows.extent * gathering.image.columns.extent
+            pixels = Axis("pixel", positions, gathering.pixel_bytes)
+            self._average(
+                context, gathering.channels, context.scratch, gathering.block_bytes, pixels
+            )
 
     def _average(
         self, context: Context, channels: _Channels, base: int, step: int, pixels: Axis

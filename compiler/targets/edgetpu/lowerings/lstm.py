@@ -6,14 +6,14 @@ tile, and nothing does if one tile is enough. States and sums are zero in front 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, DType, TensorType
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.recurrent import (
     BIASES,
     CELL_STATE,
@@ -23,6 +23,7 @@ from fitzroy.compiler.ops.recurrent import (
     RECURRENT_WEIGHTS,
     LstmAttributes,
 )
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, filled
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import narrow_bytes
@@ -44,9 +45,9 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     ROWS,
     TILES,
     WORD,
-    Axis,
     Image,
     Placed,
+    TiledAxis,
     Vector,
     round_up,
 )
@@ -75,7 +76,7 @@ _MOST_VALUES = WORD << 14
 """Values of a sequence that can be moved at a time."""
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Lstm(Layer):
     """A long short-term memory over a sequence, with hidden states of all steps as the result.
 
@@ -95,9 +96,9 @@ class Lstm(Layer):
     def sequence(self, tile: int, base: int = 0) -> Image:
         """The hidden states on a tile."""
 
-        def axis(extent: int, place: int, parts: int) -> Axis:
+        def axis(extent: int, place: int, parts: int) -> TiledAxis:
             owned = tuple((0, extent if part == place else 0) for part in range(parts))
-            return Axis(extent, owned, owned)
+            return TiledAxis(extent, owned, owned)
 
         row, column = divmod(tile, COLUMNS)
         shape = self.shape
@@ -225,33 +226,28 @@ def _parameters(call: Call, shape: Shape) -> Weights:
 # --- rule ----------------------------------------------------------------------------------------
 
 
-def _refused(call: Call, reason: str, hint: str = "") -> UnsupportedError:
-    return UnsupportedError(f"{call.node.op} {call.node.name!r} {reason}", hint=hint)
-
-
-def _check_types(call: Call) -> None:
-    """Refuse numbers that the arithmetic of `gates` is not for."""
+@requires("unidirectional_sequence_lstm")
+def _types(call: Call) -> Iterator[Reject]:
+    """Numbers that the arithmetic of `gates` is for."""
     before, after, cell = call.type(INPUT), call.result.type, call.optional(CELL_STATE)
     for type in (before, after):
         if type.dtype is not DType.INT8 or not _per_tensor(type):
-            raise _refused(call, f"has {type}, not int8 with one scale", _QUANTIZE)
+            yield refused(call, f"has {type}, not int8 with one scale", _QUANTIZE)
     if cell is None or cell.type.dtype is not DType.INT16 or not _symmetric(cell.type):
-        raise _refused(call, "has a cell state that is not int16 with one scale", _QUANTIZE)
+        yield refused(call, "has a cell state that is not int16 with one scale", _QUANTIZE)
     state = call.optional(OUTPUT_STATE)
     if state is None or state.type.quantization != after.quantization:
-        raise _refused(call, "has hidden states of another quantization than its result")
+        yield refused(call, "has hidden states of another quantization than its result")
     for gate in range(GATES):
         for index in (INPUT_WEIGHTS + gate, RECURRENT_WEIGHTS + gate):
             weights = call.operand(index)
             if weights.data is None or weights.type.dtype is not DType.INT8:
-                raise _refused(call, f"has weights {weights.type}, not constant int8", _QUANTIZE)
-            if not _symmetric(weights.type):
-                raise _refused(
-                    call, f"has weights {weights.type}, not with one scale and no offset"
-                )
+                yield refused(call, f"has weights {weights.type}, not constant int8", _QUANTIZE)
+            elif not _symmetric(weights.type):
+                yield refused(call, f"has weights {weights.type}, not with one scale and no offset")
         bias = call.optional(BIASES + gate)
         if bias is not None and (bias.data is None or bias.type.dtype is not DType.INT32):
-            raise _refused(call, f"has biases {bias.type}, not constant int32", _QUANTIZE)
+            yield refused(call, f"has biases {bias.type}, not constant int32", _QUANTIZE)
 
 
 _QUANTIZE = "quantize the whole model to int8, with 16-bit cell states"
@@ -266,28 +262,36 @@ def _symmetric(type: TensorType) -> bool:
     return _per_tensor(type) and quantization is not None and quantization.zero_point[0] == 0
 
 
-@legalizes("unidirectional_sequence_lstm")
-def _lstm(legalizer: Legalizer, call: Call) -> None:
-    attributes = call.attributes(LstmAttributes)
-    _check_types(call)
-    before, after = call.type(INPUT), call.result.type
-    first, second = before.shape[:2]
-    steps, batch = (first, second) if attributes.time_major else (second, first)
+def _shape(call: Call) -> tuple[Shape, int]:
+    """Extents of a call, and its number of sequences."""
+    before, after = call.type(INPUT).shape, call.result.type.shape
+    first, second = before[:2]
+    major = call.attributes(LstmAttributes).time_major
+    steps, batch = (first, second) if major else (second, first)
+    return Shape(steps, before[2], after[2]), batch
+
+
+@requires("unidirectional_sequence_lstm")
+def _extents(call: Call) -> Iterator[Reject]:
+    """One sequence, whose parameters and results have room."""
+    shape, batch = _shape(call)
     if batch != 1:
-        raise _refused(
-            call, f"has {batch} sequences, the Edge TPU takes one", "give it a batch of one"
-        )
-    shape = Shape(steps, before.shape[2], after.shape[2])
+        what = f"has {batch} sequences, the Edge TPU takes one"
+        yield refused(call, what, "give it a batch of one")
     if shape.tiles > TILES:
-        raise _refused(call, f"has {shape.cells} cells, {TILES * LANES} can be computed")
+        yield refused(call, f"has {shape.cells} cells, {TILES * LANES} can be computed")
     if shape.rows > _RESIDENT:
-        raise _refused(
+        yield refused(
             call, f"has {shape.rows} rows of parameters for a tile, of which {_RESIDENT} fit"
         )
-    if shape.steps * shape.depth > _MOST_VALUES:
-        raise _refused(
-            call, f"has {steps * shape.depth} results, {_MOST_VALUES} can be moved at a time"
-        )
+    if (results := shape.steps * shape.depth) > _MOST_VALUES:
+        yield refused(call, f"has {results} results, {_MOST_VALUES} can be moved at a time")
+
+
+@legalizes("unidirectional_sequence_lstm")
+def _lstm(legalizer: Legalizer, call: Call) -> None:
+    attributes, (shape, _) = call.attributes(LstmAttributes), _shape(call)
+    before, after = call.type(INPUT), call.result.type
     cell = call.optional(CELL_STATE)
     assert cell is not None
     source = as_vector(legalizer, call.node.inputs[INPUT] or "")
@@ -302,9 +306,9 @@ def _lstm(legalizer: Legalizer, call: Call) -> None:
     )
     taken = layer.scratch_bytes({}) + sum(Vector("", t.size, 0).nbytes for t in (before, after))
     if taken > legalizer.options.narrow_bytes:
-        raise _refused(
-            call,
-            f"takes {taken} bytes of every tile, there are {legalizer.options.narrow_bytes}",
-            "divide the sequence",
+        raise UnsupportedError(
+            f"{call.node.op} {call.node.name!r} takes {taken} bytes of every tile, there are "
+            f"{legalizer.options.narrow_bytes}",
+            hint="divide the sequence",
         )
     legalizer.layers.append(layer)

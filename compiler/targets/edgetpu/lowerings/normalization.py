@@ -11,20 +11,20 @@ a pixel, and 64 times these, are multiplied.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
-from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import PLAIN, QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import pack
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
@@ -160,7 +160,7 @@ LENGTHS = Recipe(
 """Reciprocals of lengths."""
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Normalization(Layer):
     """Pixels times factors that all of their elements decide on, as the reciprocal of the length.
 
@@ -172,9 +172,12 @@ class Normalization(Layer):
     stage: OutputStage
     recipe: Recipe = LENGTHS
 
+    strips = True
+    word_steps = 13
+
     @property
     def _kinds(self) -> int:
-        """Factors of a pixel."""
+        """Number of factors that a pixel has."""
         return len(self.recipe.factor_stages)
 
     def _rows(self, image: Image) -> list[Row]:
@@ -189,7 +192,7 @@ class Normalization(Layer):
         return self._kinds * (_HALF * image.depth + _ROOT + _HALF * _SPREAD_LANES)
 
     def _strip(self, image: Image) -> tuple[int, int]:
-        """Rows of a strip, and most pixels of it."""
+        """Rows of a strip, and its pixels on the tile that has most."""
         width = max(end - begin for begin, end in image.columns.owned)
         height = max(end - begin for begin, end in image.rows.owned)
         pixels = min(_STRIP_BYTES // self._pixel(image), _MOST_PIXELS)
@@ -202,7 +205,7 @@ class Normalization(Layer):
         return image
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Constant matrices on their way, later a strip."""
+        """Narrow memory for the constant matrices, and later for a strip."""
         image = self._image(tensors)
         strip = self._pixel(image) * self._strip(image)[1]
         return max(narrow_bytes([_SPREAD, *self._rows(image)]), strip)
@@ -257,12 +260,12 @@ class _Strips:
 
     @property
     def kinds(self) -> int:
-        """Factors of a pixel."""
+        """Number of factors that a pixel has."""
         return len(self.layer.recipe.factor_stages)
 
     @property
     def words(self) -> int:
-        """Words of a pixel."""
+        """Words of narrow memory that a pixel takes."""
         return self.result.depth // WORD
 
     @property
@@ -277,17 +280,17 @@ class _Strips:
 
     @property
     def roots(self) -> int:
-        """Byte address of factors."""
+        """Byte address of the factors."""
         return self.elements + self.kinds * self.line * self.most
 
     @property
     def spread(self) -> int:
-        """Byte address of their matrices."""
+        """Byte address of the words that become matrices of factors."""
         return self.roots + self.kinds * _ROOT * self.most
 
     @property
     def factors(self) -> int:
-        """Wide row of their matrices."""
+        """First row of wide memory with matrices of factors."""
         return self.first - self.kinds * _FACTORS * self.most
 
     def emit(self) -> None:
@@ -316,7 +319,7 @@ class _Strips:
         return top, left, bottom - top, right - left
 
     def copy(self, tile: int, target: int, stage: OutputStage) -> TensorOp:
-        """Elements through a stage."""
+        """Copy the elements of a strip through an output stage."""
         top, left, height, width = self.area(tile)
         return moves(
             self.source.address(tile, top, left), target, self.context.identity, [],
@@ -329,7 +332,7 @@ class _Strips:
         )  # fmt: skip
 
     def root(self, tile: int, kind: int, stage: OutputStage) -> TensorOp:
-        """Factors of one kind."""
+        """Compute the factors of one kind from sums of squares."""
         _, _, height, width = self.area(tile)
         # A step takes two of the halfwords of a word.
         half = Axis("half", 2, WORD, 0, QUARTER // 2)
@@ -341,7 +344,7 @@ class _Strips:
         )  # fmt: skip
 
     def widen(self, tile: int) -> TensorOp:
-        """Factors become words of matrices."""
+        """Spread factors to words of matrices."""
         _, _, height, width = self.area(tile)
         offset = self.layer.recipe.offset
         return moves(
@@ -352,7 +355,7 @@ class _Strips:
         )  # fmt: skip
 
     def to_wide(self, tile: int) -> NarrowToWide:
-        """Matrices go to wide memory."""
+        """Pack the matrices into wide memory."""
         _, _, height, width = self.area(tile)
         count = self.kinds * _FACTORS * height * width
         return pack(
@@ -363,7 +366,7 @@ class _Strips:
         )
 
     def multiply(self, tile: int) -> TensorOp:
-        """Elements times factors."""
+        """Multiply the elements of a strip with the factors of their pixels."""
         top, left, height, width = self.area(tile)
         result, line = self.result, self.line
         rows = self.kinds * _FACTORS * QUARTER
@@ -382,15 +385,18 @@ class _Strips:
         )  # fmt: skip
 
 
+@requires("l2_normalization")
+def _summed(call: Call) -> Iterator[Reject]:
+    """The squares of all channels are summed at a time."""
+    channels = call.type().shape[-1]
+    if channels > _MOST_CHANNELS:
+        yield refused(call, f"of {channels} channels: at most {_MOST_CHANNELS} are summed")
+
+
 @legalizes("l2_normalization")
 def _l2_normalization(legalizer: Legalizer, call: Call) -> None:
     before, after = call.type(), call.result.type
     channels = before.shape[-1]
-    if channels > _MOST_CHANNELS:
-        raise UnsupportedError(
-            f"l2_normalization {call.node.name!r} of {channels} channels: "
-            f"at most {_MOST_CHANNELS} are summed"
-        )
     source = as_positions(legalizer, call.node.inputs[0] or "", channels)
     # A unit of the operand's scale cancels: it is that of the length, too.
     stage = replace(copy_stage(after, after), a_zero_point=_CENTRE, c_zero_point=OFFSET)

@@ -8,16 +8,17 @@ the exponentials are multiplied.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import DType, Quantization
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.base.types import Quantization
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, rows_of_images
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.normalization import (
@@ -84,15 +85,8 @@ class Stages:
 
     @classmethod
     def of(cls, call: Call) -> Stages:
-        """The stages of an operator.
-
-        Raises:
-            UnsupportedError: it is not quantized to 8 bits.
-        """
+        """The stages of an operator."""
         before, after = call.type(), call.result.type
-        for type in (before, after):
-            if type.quantization is None or type.dtype not in (DType.INT8, DType.UINT8):
-                raise UnsupportedError(f"softmax {call.node.name!r}: {type} is not 8-bit quantized")
         assert before.quantization is not None
         assert after.quantization is not None
         beta = call.attributes(SoftmaxAttributes).beta
@@ -110,19 +104,22 @@ class Stages:
         )
 
 
-def softmax_of_pixels(legalizer: Legalizer, call: Call) -> None:
-    """Add the layers of a softmax of several rows.
+@requires("softmax")
+def _rows(call: Call) -> Iterator[Reject]:
+    """Rows of which there are several are summed at a time."""
+    size, channels = call.type().size, call.type().shape[-1]
+    if size != channels and not 1 < channels <= MOST_CHANNELS:
+        yield refused(
+            call,
+            f"of {size // channels} rows of {channels} elements: 2 to {MOST_CHANNELS} are possible "
+            "for several rows",
+        )
 
-    Raises:
-        UnsupportedError: its rows are too long, or it is not quantized to 8 bits.
-    """
+
+def softmax_of_pixels(legalizer: Legalizer, call: Call) -> None:
+    """Add the layers of a softmax of several rows."""
     before, stages = call.type(), Stages.of(call)
     channels = before.shape[-1]
-    if not 1 < channels <= MOST_CHANNELS:
-        raise UnsupportedError(
-            f"softmax {call.node.name!r} of {before.size // channels} rows of {channels} elements: "
-            f"2 to {MOST_CHANNELS} are possible for several rows"
-        )
     rewriting = Rewriting.of(legalizer, call)
     shape = (
         rows_of_images(before)

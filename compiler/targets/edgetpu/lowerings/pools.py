@@ -26,7 +26,13 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import (
 )
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill, pack
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Step, Window
+from fitzroy.compiler.targets.edgetpu.layers.layer import (
+    Context,
+    Layer,
+    Step,
+    Windows,
+    word_cycles,
+)
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
@@ -36,11 +42,11 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Interval,
     Placed,
-    Reach,
+    TiledAxis,
+    Window,
     round_up,
     split,
 )
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Axis as ImageAxis
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     OutputStage,
     copy_stage,
@@ -68,7 +74,7 @@ MOST_SUMMED = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Clipped(Reach):
+class Clipped(Window):
     """Windows of which only what lies inside of the image is read.
 
     Attributes:
@@ -78,7 +84,7 @@ class Clipped(Reach):
     extent: int = 0
 
     def inside(self, index: int) -> Interval:
-        """What a window reads."""
+        """The part of a window that lies inside the image."""
         begin = index * self.stride - self.before
         return max(begin, 0), min(begin + self.kernel, self.extent)
 
@@ -121,16 +127,16 @@ class _Box:
 
     @property
     def kernel(self) -> tuple[int, int]:
-        """Extent of the windows."""
+        """Rows and columns of the windows."""
         return self.down[1] - self.down[0], self.across[1] - self.across[0]
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many windows."""
+        """Number of windows along rows and columns."""
         return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Pool(Layer):
     """A pool.
 
@@ -142,9 +148,16 @@ class _Pool(Layer):
     rows: Clipped
     columns: Clipped
 
-    def windows(self, index: int) -> Window:
-        """The windows, without padding."""
+    strips = True
+    by_name = True
+
+    def windows(self, index: int) -> Windows:
+        """The windows without padding: clipped ones are computed apart."""
         return self.rows, self.columns
+
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """A step for every element of a window."""
+        return word_cycles(area, groups, self.rows.kernel * self.columns.kernel)
 
     def boxes(self, result: Image, tile: int) -> list[_Box]:
         """What a tile computes, by size of windows."""
@@ -159,7 +172,7 @@ class _Pool(Layer):
         return {tile: self.boxes(result, tile) for tile in range(TILES) if result.active(tile)}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AveragePool(_Pool):
     """Means over windows.
 
@@ -170,7 +183,7 @@ class AveragePool(_Pool):
     stages: Mapping[int, OutputStage]
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """None but the identity."""
+        """Rows of wide memory: none beside that of the identity matrix."""
         return 0
 
     def emit(self, context: Context) -> None:
@@ -207,7 +220,7 @@ class AveragePool(_Pool):
         )
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class MaxPool(_Pool):
     """Maxima over windows.
 
@@ -337,13 +350,13 @@ def _rows(source: Image, rows: int) -> int:
 
 
 def _span(boxes: list[_Box], stride: int) -> Interval:
-    """Rows that some boxes read."""
+    """The rows that some boxes read, from the first to the last."""
     ends = (box.down[1] + (box.counts[0] - 1) * stride for box in boxes)
     return min(box.down[0] for box in boxes), max(ends)
 
 
 def _gap(source: Image, tile: int) -> Mesh | None:
-    """Write the columns behind a tile's window, which are transposed together with others."""
+    """Write the columns after a tile's window, which are transposed together with others."""
     (top, bottom), (left, right) = source.window(tile)
     missing = source.columns.most - (right - left)
     if not missing or top == bottom:
@@ -357,15 +370,17 @@ def _gap(source: Image, tile: int) -> Mesh | None:
     )
 
 
-def align(steps: Iterable[Step]) -> None:
-    """Make rows of windows hold whole fours of pixels, where maxima transpose them."""
+def aligned(steps: Iterable[Step]) -> dict[Placed, Placed]:
+    """Operands of maxima, which transpose them, with rows of windows of whole fours of pixels."""
+    found: dict[Placed, Placed] = {}
     for step in steps:
         if isinstance(step.layer, MaxPool):
             source = step.tensors[step.layer.reads[0]]
             assert isinstance(source, Image)
             columns = source.columns
             slack = columns.slack - columns.most % -WORD
-            source.columns = replace(columns, slack=slack)
+            found[source] = replace(source, columns=replace(columns, slack=slack))
+    return found
 
 
 def _transposed(
@@ -452,7 +467,7 @@ def _check_pixels(name: str, rows: Clipped, columns: Clipped, width: int) -> Non
         UnsupportedError: it cannot.
     """
     needs = tuple(map(columns.needs, split(width, COLUMNS)))
-    pixels = rows.kernel * round_up(ImageAxis.of(columns.extent, COLUMNS, [needs]).most, WORD)
+    pixels = rows.kernel * round_up(TiledAxis.of(columns.extent, COLUMNS, [needs]).most, WORD)
     if pixels > _MOST_WINDOW_ROWS * WORD:
         raise UnsupportedError(
             f"{name!r} needs {pixels} pixels of a tile at a time: {_MOST_WINDOW_ROWS * WORD} fit "

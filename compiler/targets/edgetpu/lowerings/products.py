@@ -20,7 +20,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     POINT,
     Context,
     Layer,
-    Window,
+    Windows,
 )
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     COVERED,
@@ -35,8 +35,8 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Interval,
     Placed,
-    Reach,
     Vector,
+    Window,
     covered,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
@@ -87,12 +87,12 @@ class _Strip:
 
     @property
     def slot(self) -> int:
-        """Matrices of a slot."""
+        """Rows of wide memory for the matrices of a slot."""
         return math.prod(self.counts[: self.level])
 
     @property
     def slots(self) -> int:
-        """How many slots."""
+        """Number of slots that a strip is divided into."""
         return math.prod(self.counts[self.level :])
 
 
@@ -122,7 +122,7 @@ def _shared(tensor: Image, result: Placed) -> bool:
     )
 
 
-class Everywhere(Reach):
+class Everywhere(Window):
     """All of an axis of one element."""
 
     def needs(self, interval: Interval) -> Interval:
@@ -130,7 +130,7 @@ class Everywhere(Reach):
         return (0, 1) if interval[0] < interval[1] else (0, 0)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Product(Layer):
     """Product of two tensors of one shape; the second may be the same at all positions.
 
@@ -142,7 +142,11 @@ class Product(Layer):
     stage: OutputStage
     shared: bool = False
 
-    def windows(self, index: int) -> Window:
+    strips = True
+    by_name = True
+    word_steps = 6
+
+    def windows(self, index: int) -> Windows:
         """The same element, or the only one."""
         return (Everywhere(), Everywhere()) if self.shared and index else POINT
 
@@ -157,7 +161,7 @@ class Product(Layer):
         rows = max(1, _STRIP_BYTES // (_MATRIX * groups * width))
         return [(first, min(rows, height - first)) for first in range(0, height, rows)]
 
-    def _plan(self, result: Placed) -> _Strip:
+    def _strip(self, result: Placed) -> _Strip:
         groups, width, _ = _counts(result)
         rows = max(count for _, count in self._strips(result))
         single = self.shared or isinstance(result, Vector)
@@ -165,13 +169,13 @@ class Product(Layer):
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Words of matrices of a strip, and the matrix that spreads them."""
-        plan = self._plan(tensors[self.writes])
-        return _MATRIX * math.prod(plan.counts) + WORD * len(_SPREAD)
+        strip = self._strip(tensors[self.writes])
+        return _MATRIX * math.prod(strip.counts) + WORD * len(_SPREAD)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Two slots of matrices, and the one that spreads."""
-        plan = self._plan(tensors[self.writes])
-        return 2 * plan.slot + 1
+        strip = self._strip(tensors[self.writes])
+        return 2 * strip.slot + 1
 
     def emit(self, context: Context) -> None:
         """Per strip: spread the second operand's words, and multiply with them as they come."""
@@ -180,7 +184,7 @@ class Product(Layer):
         spread = builder.staging - 1
         matrices(builder, [_SPREAD], spread, context.scratch)
         builder.barrier()
-        first = spread - 2 * self._plan(result).slot
+        first = spread - 2 * self._strip(result).slot
         base = context.scratch + WORD * len(_SPREAD)
         for index, (begin, rows) in enumerate(self._strips(result)):
             builder.room(_MOST_STRIP_BUNDLES)
@@ -195,7 +199,7 @@ class Product(Layer):
         self, one: Placed, other: Placed, result: Placed, first: int, rows: int
     ) -> dict[int, _Work]:
         """What every tile does in a strip; smaller tiles use the slots of the largest."""
-        level = self._plan(result).level
+        level = self._strip(result).level
         found = {}
         for tile in range(TILES):
             a, b, out = (
@@ -239,7 +243,7 @@ def _counts(tensor: Placed) -> tuple[int, int, int]:
 
 
 def _cut(cover: Cover | None, first: int, rows: int) -> Cover | None:
-    """Some rows of a cover."""
+    """The part of a cover with some of its rows."""
     if cover is None:
         return None
     count, stride = cover.dims[2]

@@ -90,12 +90,12 @@ class Shape:
 
     @property
     def depth(self) -> int:
-        """Bytes of a hidden state."""
+        """Bytes of the hidden state of a step."""
         return round_up(self.cells, WORD)
 
     @property
     def tiles(self) -> int:
-        """Tiles that compute."""
+        """Number of tiles that compute cells."""
         return -(-self.cells // LANES)
 
     @property
@@ -149,9 +149,9 @@ class Narrow:
         cell: matrices of the cell state.
         squashed: matrices of its hyperbolic tangent.
         forgotten: the part of the cell state that is kept.
-        added: what is added to it; it lies behind `forgotten`.
+        added: what is added to it; it lies after `forgotten`.
         hidden: what the tile has of the hidden state, if there are several tiles.
-        end: behind the last.
+        end: one past the last.
     """
 
     states: int
@@ -202,7 +202,7 @@ class Wide:
         cell: matrices of the cell state.
         candidate: matrices of what may be added to it.
         squashed: matrices of its hyperbolic tangent.
-        end: behind the last.
+        end: one past the last.
     """
 
     spread: int
@@ -297,7 +297,7 @@ class Steps:
 
     @property
     def mask(self) -> int:
-        """Mask of the tiles."""
+        """Mask of the tiles that compute cells."""
         return mask_of(self.tiles)
 
     # --- before the steps ------------------------------------------------------------------------
@@ -519,7 +519,7 @@ class Steps:
     def _product(
         self, gate: int, row: int, target: int, stage: OutputStage, *, output16: bool = True
     ) -> None:
-        """A gate times what is in matrices, group by group once they are there."""
+        """Multiply a gate with the numbers in matrices, each group once its matrices are there."""
         shape = self.shape
         before = self.awaited.get(row)
         there = [] if before is None else [full(TileFlag.NARROW_TO_WIDE, "group", before=before)]
@@ -539,7 +539,7 @@ class Steps:
         )
 
     def _matrices(self, source: _Source, target: int, row: int, stage: OutputStage) -> None:
-        """Matrices of numbers."""
+        """Put numbers of 16 bits on the diagonals of matrices in wide memory."""
         self.made[target] = self.computed
         self._operation(source, target, row, stage, lanes=_MATRIX_LANES)
 

@@ -8,18 +8,19 @@ reduced, or all kept, are one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.base.types import Quantization, TensorType
 from fitzroy.compiler.ops.convolution import ConvAttributes
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting, ones
 from fitzroy.compiler.targets.edgetpu.lowerings.global_pool import global_average
@@ -111,14 +112,9 @@ def _image(rewriting: Rewriting) -> tuple[str, frozenset[int]]:
     """The operand of a reduction as an image, and the axes that are reduced.
 
     Raises:
-        UnsupportedError: it cannot be one, or is not quantized to 8 bits.
+        UnsupportedError: it cannot be one.
     """
     call = rewriting.call
-    for value in (call.operand(0), call.result):
-        if value.type.quantization is None or value.type.dtype not in (DType.INT8, DType.UINT8):
-            raise UnsupportedError(
-                f"{call.node.op} {call.node.name!r}: {value.type} is not 8-bit quantized"
-            )
     shape, axes = as_image(call.type().shape, call.attributes(ReductionAttributes).axes)
     return rewriting.reshape(call.node.inputs[0] or "", shape), axes
 
@@ -173,16 +169,19 @@ def _sum(legalizer: Legalizer, call: Call) -> None:
     _ended(rewriting, legalizer, name)
 
 
+@requires("mean", "sum")
+def _values(call: Call) -> Iterator[Reject]:
+    """All values of a channel are summed at a time."""
+    if _over_images(call):
+        _, height, width, _ = call.type().shape
+        if height * width > MOST_SUMMED:
+            yield refused(call, f"of {height} x {width} values, {MOST_SUMMED} are summed at most")
+
+
 def _of_image(legalizer: Legalizer, call: Call) -> None:
     """A mean, or a sum, over the rows and columns of one image."""
-    _, height, width, _ = call.type().shape
     stage = stage_of(call)
     assert stage is not None
-    if height * width > MOST_SUMMED:
-        raise UnsupportedError(
-            f"{call.node.op} {call.node.name!r} of {height} x {width} values, {MOST_SUMMED} are "
-            "summed at most"
-        )
     global_average(legalizer, call, stage)
 
 

@@ -28,7 +28,7 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.kernels.weights import send
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Window, filled
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Windows, filled
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import Row, diagonal
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -37,7 +37,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Interval,
     Placed,
-    Reach,
+    Window,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage, copy_stage
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
@@ -107,7 +107,7 @@ class Scaling:
 
     @classmethod
     def of(cls, before: int, after: int, sampling: Sampling) -> Scaling:
-        """The scaling of an axis."""
+        """The scaling of an axis from `before` elements to `after`."""
         if before in (1, after):
             return cls(before, Fraction(int(before > 1)))
         inset = int(sampling is Sampling.ALIGN_CORNERS and after > 1)
@@ -119,7 +119,7 @@ class Scaling:
 
     @property
     def _denominator(self) -> int:
-        """Common denominator of all places."""
+        """The common denominator of all positions."""
         return math.lcm(self.origin.denominator, self.step.denominator)
 
     @property
@@ -153,7 +153,7 @@ class Scaling:
         return int((self.origin + self.step * (place + self.shift)) // 1)
 
     def needs(self, interval: Interval) -> Interval:
-        """Elements that results read."""
+        """Elements of the operand that an interval of the result reads."""
         if interval[0] == interval[1]:
             return (0, 0)
         last, reach = self.before - 1, int(self.unit > 1)
@@ -219,7 +219,7 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True)
-class _Neighbours(Reach):
+class _Neighbours(Window):
     """What a scaling reads.
 
     Attributes:
@@ -229,11 +229,11 @@ class _Neighbours(Reach):
     scaling: Scaling | None = None
 
     def needs(self, interval: Interval) -> Interval:
-        """Elements that results read."""
+        """Elements of the operand that an interval of the result reads."""
         return (0, 0) if self.scaling is None else self.scaling.needs(interval)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Bilinear(Layer):
     """A bilinear resize that keeps the quantization.
 
@@ -245,8 +245,11 @@ class Bilinear(Layer):
     rows: Scaling
     columns: Scaling
 
-    def windows(self, index: int) -> Window:
-        """The neighbours."""
+    strips = True
+    by_name = True
+
+    def windows(self, index: int) -> Windows:
+        """The neighbours along rows and columns."""
         return _Neighbours(scaling=self.rows), _Neighbours(scaling=self.columns)
 
     @property
@@ -255,7 +258,7 @@ class Bilinear(Layer):
         return OutputStage(scale=_UP / (self.rows.unit * self.columns.unit))
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """The matrices."""
+        """Rows of wide memory for the matrices."""
         return self.weights[0].words
 
     def emit(self, context: Context) -> None:
@@ -309,6 +312,8 @@ def _axes(name: str, piece: _Piece, read: int, write: int, factor: int) -> list[
 class Direct(Bilinear):
     """A resize with matrices for all four neighbours."""
 
+    word_steps = 4
+
     def interpolate(self, context: Context, first: int) -> None:
         """A tensor operation for every two pieces."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
@@ -349,6 +354,8 @@ _SUM = 2
 class Separable(Bilinear):
     """A resize of rows, whose sums of 16 bits are exact, and then of columns."""
 
+    word_steps = 3
+
     def _line(self, result: Image) -> int:
         """Bytes of a row of sums."""
         needed = map(self.columns.needs, result.columns.owned)
@@ -360,7 +367,7 @@ class Separable(Bilinear):
         return max(1, min(most, _STRIP_BYTES // max(1, self._line(result))))
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Sums of a strip."""
+        """Narrow memory for the sums of a strip."""
         result = tensors[self.writes]
         assert isinstance(result, Image)
         return self._height(result) * self._line(result)
@@ -440,7 +447,7 @@ _MOST_MATRICES = 512
 
 
 def _planned(rows: Scaling, columns: Scaling) -> tuple[type[Bilinear], list[Row]]:
-    """The way to resize, and its matrices."""
+    """The layer that resizes, and its matrices; direct if products of weights are bytes."""
     if (
         rows.unit * columns.unit <= _LARGEST_WEIGHT
         and _FOUR * len(rows.weights) * len(columns.weights) <= _MOST_MATRICES

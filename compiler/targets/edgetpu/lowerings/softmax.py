@@ -20,14 +20,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
-from fitzroy.compiler.targets.edgetpu.host.host_io import (
-    ROW_BLOCKS,
-    SPREAD_ROWS,
-    collect,
-)
+from fitzroy.compiler.targets.edgetpu.host.inputs import ROW_BLOCKS, SPREAD_ROWS
+from fitzroy.compiler.targets.edgetpu.host.outputs import collect
 from fitzroy.compiler.targets.edgetpu.host.relay import PIPELINE, UNIT
 from fitzroy.compiler.targets.edgetpu.instructions.builder import RING_STREAMS, Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE
@@ -72,7 +68,7 @@ _SENT_WORDS = 4
 """Words of a row of the ring, as in published programs."""
 
 _TABLE = _FIFO
-"""First word of the tables, behind the fifo; halfwords are places in them, and normal floats."""
+"""First word of the tables, after the fifo; halfwords are places in them, and normal floats."""
 
 _ENTRIES = LARGEST + 1
 _VALUES = _TABLE + _ENTRIES
@@ -85,7 +81,7 @@ _BLOCK = _WIDTH * LANES // WORD
 """Words of a block of values."""
 
 _PORTION = (BEAGLE.memories.scalar.elements - _VALUES) // (_BLOCK * TILES) * TILES
-"""Blocks of a portion, whole passes over the tiles; words behind it are read, but not used."""
+"""Blocks of a portion, whole passes over the tiles; words after it are read, but not used."""
 
 _EXPONENTS = _VALUES + _BLOCK * TILES
 """First word of the exponentials of values that have no table."""
@@ -122,7 +118,7 @@ _BITS = 8
 _LOG2_E = math.log2(math.e)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Softmax(Layer):
     """Exponentials of values, divided by their sum.
 
@@ -142,12 +138,17 @@ class Softmax(Layer):
     gathers = True
     spreads = True
 
+    @property
+    def sends_result(self) -> bool:
+        """Whether only the host reads the result, so that the scalar core sends it by itself."""
+        return self.output
+
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows of the vector on its way."""
+        """Rows of wide memory through which the vector goes to the scalar core."""
         return SPREAD_ROWS
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Halfwords, and results on their way to a row of the grid."""
+        """Narrow memory for table indices of 16 bits, and for results of other tiles."""
         source = tensors[self.reads[0]]
         assert isinstance(source, Vector)
         rows = -(-min(source.blocks, _PORTION) // TILES)
@@ -194,7 +195,6 @@ class Softmax(Layer):
         if self.output:
             for blocks in portions:
                 _push(builder, self.writes, take(blocks), words)
-            result.sent = True
             return
         for blocks in portions:
             count = take(blocks)
@@ -278,7 +278,7 @@ class Softmax(Layer):
         ]
 
     def _divided(self, values: int, last: Scalar) -> list[Scalar]:
-        """A word of results out of exponentials, and what is done with it."""
+        """Bundles that divide exponentials by their sum, and store a word of results."""
         taken = _TAKEN[:values]
         found = [*map(_load, taken), *[Scalar()] * (values == 1)]
         for register in taken:
@@ -287,7 +287,7 @@ class Softmax(Layer):
 
 
 def _widened(context: Context, vector: Vector, tile: int) -> TensorOp:
-    """A tile makes halfwords of its values, places in the tables."""
+    """A tile widens its values to 16 bits: indices into the tables."""
     held = vector.held(tile)
     first = vector.lanes(held[0]) // WORD
     size = _WIDTH * WORD
@@ -321,7 +321,7 @@ Emitter = Callable[[int, Scalar, int], None]
 
 
 def _push(builder: Builder, name: str, count: int, words: Emitter) -> None:
-    """Results to the host."""
+    """Push results from the memory of the scalar core to the host, filled up to whole units."""
     size = round_up(count, UNIT)
     builder.output(size, SymbolKind.OUTPUT, name)
     push = Scalar(store=Store.PUSH, store_from=_OUT)
@@ -453,7 +453,7 @@ def _over(
 
 
 def _loop(builder: Builder, count: int, bundles: Sequence[Scalar]) -> None:
-    """Bundles so many times."""
+    """Emit a loop of bundles for the scalar core."""
     builder.emit(Loop(count=count, length=len(bundles)))
     builder.emit_all(bundles)
 
@@ -506,7 +506,7 @@ def _sum(values: int) -> list[Scalar]:
 
 
 def _words(values: int, last: Scalar) -> list[Scalar]:
-    """A word of results out of the table, and what is done with it."""
+    """Bundles that look up a word of results, and store it."""
     found = [*_looked_up(values), *_joined(_TAKEN[:values])]
     halves = list(map(_load, _HALVES))
     if last.store is Store.PUSH:
@@ -565,8 +565,8 @@ def _softmax(legalizer: Legalizer, call: Call) -> None:
     if source.size != source.shape[-1]:
         softmax_of_pixels(legalizer, call)
         return
-    if source.quantization is None or result.type.quantization is None:
-        raise UnsupportedError(f"softmax {call.node.name!r} is not quantized")
+    assert source.quantization is not None, "a condition of all operators"
+    assert result.type.quantization is not None
     beta = call.attributes(SoftmaxAttributes).beta
     graph = legalizer.graph
     legalizer.layers.append(

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import DType, TensorType
+from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Value
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
@@ -79,7 +79,7 @@ def factors(value: int, background: int, *, halfwords: bool) -> tuple[Row, ...]:
     )
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Sum(Layer):
     """Sum or difference of two tensors of one shape, which lie with the same distances.
 
@@ -93,6 +93,12 @@ class Sum(Layer):
     weights_of: tuple[int, int]
     background: int = 0
 
+    strips = True
+    exact = True
+    reading = True
+    by_name = True
+    word_steps = 2
+
     @property
     def _halves(self) -> bool:
         return max(*self.weights_of, self.background) > _LARGEST_BYTE
@@ -105,15 +111,15 @@ class Sum(Layer):
         ]
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices on their way."""
+        """Narrow memory for matrices that are packed into wide memory."""
         return narrow_bytes(self._rows())
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices."""
+        """Rows of wide memory for the matrices."""
         return len(self._rows())
 
     def emit(self, context: Context) -> None:
-        """Matrices, then one tensor operation."""
+        """Store the matrices, then sum with one tensor operation."""
         builder, rows = context.builder, self._rows()
         first = builder.staging - len(rows)
         matrices(builder, rows, first, context.scratch)
@@ -138,34 +144,43 @@ class VectorSum(Sum):
     makes_vector: ClassVar[bool] = True
 
 
-def align(steps: Iterable[Step]) -> None:
-    """Give operands of sums windows of equal width, so that their words lie at equal distances."""
+def aligned(steps: Iterable[Step]) -> dict[Placed, Placed]:
+    """Operands of sums with windows of equal width, so that their words lie at equal distances."""
     pairs = [
         [image for name in step.layer.reads if isinstance(image := step.tensors[name], Image)]
         for step in steps
         if isinstance(step.layer, Sum)
     ]
-    changed = True
-    while changed:
-        changed = False
+    widths = {image: image.columns.most for pair in pairs for image in pair}
+    before: dict[Image, int] = {}
+    # An image that several sums read passes its width on.
+    while widths != before:
+        before = dict(widths)
         for pair in pairs:
-            most = max((image.columns.most for image in pair), default=0)
-            for image in pair:
-                if image.columns.most < most:
-                    slack = image.columns.slack + most - image.columns.most
-                    image.columns = replace(image.columns, slack=slack)
-                    changed = True
+            most = max((widths[image] for image in pair), default=0)
+            widths |= dict.fromkeys(pair, most)
+    return {image: _as_wide(image, width) for image, width in widths.items()}
+
+
+def _as_wide(image: Image, width: int) -> Image:
+    """An image whose windows have so many columns."""
+    columns = image.columns
+    slack = columns.slack + width - columns.most
+    return replace(image, columns=replace(columns, slack=slack))
 
 
 class Channels(Layer):
     """An image of one channel, with many of the same."""
 
+    strips = True
+    word_steps = 1
+
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """The matrix on its way."""
+        """Narrow memory for the matrix that is packed into wide memory."""
         return narrow_bytes([_FIRST])
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """The matrix."""
+        """Rows of wide memory for the matrix."""
         return 1
 
     def emit(self, context: Context) -> None:
@@ -193,15 +208,6 @@ _FIRST: Row = (1,) * WORD
 
 
 # --- rules ---------------------------------------------------------------------------------------
-
-
-def _checked(call: Call) -> None:
-    for value in (call.operand(0), call.operand(1), call.result):
-        type = value.type
-        if type.quantization is None or type.dtype not in (DType.INT8, DType.UINT8):
-            raise UnsupportedError(
-                f"{call.node.name!r}: {value.name!r} is {type}, not 8-bit quantized"
-            )
 
 
 def _in_blocks(legalizer: Legalizer, call: Call) -> bool:
@@ -243,7 +249,6 @@ def elementwise(op: str) -> Callable[[Rule], Rule]:
 
     def declare(rule: Rule) -> Rule:
         def run(legalizer: Legalizer, call: Call) -> None:
-            _checked(call)
             if _deep(call):
                 _of_vectors(legalizer, call)
                 return
@@ -531,7 +536,7 @@ def _extremum(legalizer: Legalizer, call: Call) -> None:
 
 @elementwise("prelu")
 def _prelu(legalizer: Legalizer, call: Call) -> None:
-    """What is positive, and what is negative times its slope: one of them is always zero."""
+    """The sum of the positive part, and of the negative part times its slope; one of them is 0."""
     node, before, after = call.node, call.type(0), call.result.type
     source = _operand(legalizer, call, 0)
     slope = _operand(legalizer, call, 1, share=True)

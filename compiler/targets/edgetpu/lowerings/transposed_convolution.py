@@ -8,7 +8,7 @@ all phases run one after the other, and write to positions that interleave.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.compiler.ops.convolution import TransposeConvAttributes
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Window
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Weights, Windows
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
     as_convolution,
@@ -26,28 +26,28 @@ from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
     image_operand,
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Interval, Placed, Reach, hull
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Interval, Placed, Window, hull
 
 _MOST_BUNDLES = 1000
 """Bundles of the convolution of a phase."""
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Reach):
+class Together(Window):
     """What several operators read.
 
     Attributes:
         parts: what each of them reads.
     """
 
-    parts: tuple[Reach, ...] = ()
+    parts: tuple[Window, ...] = ()
 
     def needs(self, interval: Interval) -> Interval:
         """Elements that any of them reads."""
         return hull(part.needs(interval) for part in self.parts)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TransposedConvolution(Layer):
     """Convolutions that write one image, at positions that interleave.
 
@@ -58,9 +58,10 @@ class TransposedConvolution(Layer):
     parts: tuple[Convolution, ...]
 
     streams: ClassVar[bool] = True
+    strips: ClassVar[bool] = True
 
-    def windows(self, index: int) -> Window:
-        """What any of them reads."""
+    def windows(self, index: int) -> Windows:
+        """The hull of the windows of all phases."""
         return (
             Together(parts=tuple(part.rows for part in self.parts)),
             Together(parts=tuple(part.columns for part in self.parts)),
@@ -74,6 +75,14 @@ class TransposedConvolution(Layer):
         """Those of the convolution that takes most."""
         return max(part.streaming_rows(tensors) for part in self.parts)
 
+    def cycles(self, area: tuple[int, int], groups: int) -> float:
+        """Those of all convolutions, each of which computes some of the positions."""
+        height, width = area
+        return sum(
+            part.cycles((-(-height // part.rows.phases), -(-width // part.columns.phases)), groups)
+            for part in self.parts
+        )
+
     def emit(self, context: Context) -> None:
         """The convolutions one after the other, each with its blocks of the weights."""
         items = iter(self.weights)
@@ -84,8 +93,7 @@ class TransposedConvolution(Layer):
             own: list[Weights] = []
             while sum(item.blocks for item in own) < part.layout.blocks:
                 own.append(next(items))
-            part.weights = tuple(own)
-            part.emit(context)
+            replace(part, weights=tuple(own)).emit(context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +102,11 @@ class _Phase:
 
     Attributes:
         taps: the taps, in the order of the elements that they meet; none if no tap meets any.
-        reach: elements that the results read.
+        window: elements that the results read.
     """
 
     taps: tuple[int, ...]
-    reach: Reach
+    window: Window
 
     @classmethod
     def of(cls, number: int, kernel: int, stride: int, cut: int) -> _Phase:
@@ -109,7 +117,7 @@ class _Phase:
         last, first = divmod(number + cut, stride)
         taps = tuple(range(first, kernel, stride))[::-1]
         count = max(1, len(taps))
-        return cls(taps, Reach(count, before=count - 1 - last, phases=stride, phase=number))
+        return cls(taps, Window(count, before=count - 1 - last, phases=stride, phase=number))
 
 
 def _phases(extent: int, kernel: int, stride: int, cut: int) -> Iterator[_Phase]:
@@ -127,7 +135,7 @@ def _taken(call: Call, down: _Phase, across: _Phase) -> Array:
         return np.ascontiguousarray(weights.data[:, down.taps][:, :, across.taps])
     zeros = np.asarray(weights.type.quantization.zero_point, weights.data.dtype)
     channels, _, _, depth = weights.type.shape
-    shape = (channels, down.reach.kernel, across.reach.kernel, depth)
+    shape = (channels, down.window.kernel, across.window.kernel, depth)
     return np.ascontiguousarray(np.broadcast_to(zeros.reshape(-1, 1, 1, 1), shape))
 
 
@@ -141,11 +149,11 @@ def _transposed_convolution(legalizer: Legalizer, call: Call) -> None:
         _phases(attributes.output[0], height, attributes.stride[0], top),
         _phases(attributes.output[1], width, attributes.stride[1], left),
     ):
-        name = f"{call.node.name}/{down.reach.phase}/{across.reach.phase}"
+        name = f"{call.node.name}/{down.window.phase}/{across.window.phase}"
         own, part = as_convolution(
             legalizer, call, name, _taken(call, down, across), attributes.activation
         )
-        window = down.reach, across.reach
+        window = down.window, across.window
         parts.append(convolution_of(own, part, source, result, window))
     legalizer.layers.append(
         TransposedConvolution(

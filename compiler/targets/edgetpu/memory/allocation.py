@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitzroy.base.errors import CapacityError
 from fitzroy.base.types import Array
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Placed
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -22,18 +21,36 @@ NARROW_BYTES = BEAGLE.memories.narrow.size - _UNUSED_BYTES
 WIDE_ROWS = BEAGLE.memories.wide.elements
 
 
-class NoRoom(CapacityError):
+@dataclass(frozen=True, slots=True)
+class NoRoom:
     """A tensor for which narrow memory has no room.
 
-    Args:
+    Attributes:
         tensor: the tensor.
-        reason: bytes that are free, and how many there are.
+        free: bytes where it could begin.
+        nbytes: bytes of narrow memory.
     """
 
-    def __init__(self, tensor: Placed, reason: str) -> None:
-        what = f"tensor {tensor.name!r} takes {tensor.nbytes} bytes of every tile"
-        super().__init__(what, reason=reason)
-        self.tensor = tensor
+    tensor: Placed
+    free: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where tensors lie in narrow memory.
+
+    Attributes:
+        bases: byte address of every tensor.
+        used: bytes used from the bottom.
+    """
+
+    bases: Mapping[Placed, int]
+    used: int
+
+    def changes(self) -> dict[Placed, Placed]:
+        """The tensors with their addresses."""
+        return {tensor: replace(tensor, base=base) for tensor, base in self.bases.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +59,8 @@ class Overlap:
 
     Attributes:
         tensor: the other one.
-        below: it may begin no more than so many bytes behind the other.
-        above: or so many bytes behind it, or further.
+        below: it may begin no more than so many bytes after the other.
+        above: or so many bytes after it, or further.
     """
 
     tensor: Placed
@@ -56,7 +73,7 @@ class Live:
     """A tensor and the steps in which it is in narrow memory.
 
     Attributes:
-        tensor: the tensor, without address.
+        tensor: the tensor.
         begin: step that writes it.
         end: last step that reads it.
         overlap: a tensor that it may lie over.
@@ -67,9 +84,13 @@ class Live:
     end: int
     overlap: Overlap | None = None
 
-    def refuses(self, other: Live) -> tuple[int, int]:
-        """Between which addresses another tensor must not begin; it may begin at both of them."""
-        base = self.tensor.base
+    def refuses(self, other: Live, base: int) -> tuple[int, int]:
+        """Between which addresses another tensor must not begin; it may begin at both of them.
+
+        Args:
+            other: the other tensor.
+            base: where this one begins.
+        """
         low, high = base - other.tensor.nbytes, base + self.tensor.nbytes
         if self.begin > other.end or other.begin > self.end:
             return base, base
@@ -82,8 +103,8 @@ class Live:
 
 def allocate_narrow(
     lives: Iterable[Live], *, reserved: Sequence[int] = (), nbytes: int = NARROW_BYTES
-) -> int:
-    """Give tensors addresses, one after the other, each the lowest that is free while it lives.
+) -> Addresses | NoRoom:
+    """Addresses of tensors, one after the other, each the lowest that is free while it lives.
 
     Some orders are tried until all tensors fit. In each, what does not fit comes first the next
     time, for a while.
@@ -94,24 +115,22 @@ def allocate_narrow(
         nbytes: bytes of narrow memory.
 
     Returns:
-        Bytes used from the bottom.
-
-    Raises:
-        NoRoom: they do not fit.
+        What did not fit the first time if they never do.
     """
     items = list(lives)
     first: NoRoom | None = None
     for order in _ORDERS:
         queue = sorted(items, key=order)
         for _ in range(_RETRIES):
-            left = _allocated(queue, reserved, nbytes)
-            if left is None:
-                return max((live.tensor.base + live.tensor.nbytes for live in items), default=0)
-            first = first or left.error
-            queue.remove(left.live)
-            queue.insert(0, left.live)
+            found = _allocated(queue, reserved, nbytes)
+            if isinstance(found, Addresses):
+                return found
+            left, error = found
+            first = first or error
+            queue.remove(left)
+            queue.insert(0, left)
     assert first is not None
-    raise first
+    return first
 
 
 _RETRIES = 8
@@ -125,58 +144,52 @@ _ORDERS: tuple[Callable[[Live], tuple[int, int]], ...] = (
 """The largest first; those that live longest; those that are written first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
-    """A tensor for which there is no room, and how to say so."""
-
-    live: Live
-    error: NoRoom
-
-
-def _allocated(lives: Sequence[Live], reserved: Sequence[int], nbytes: int) -> _Left | None:
-    """Give tensors addresses, in order; what does not fit, if anything."""
-    # First and last step, first byte and byte behind the last one of what has been placed.
+def _allocated(
+    lives: Sequence[Live], reserved: Sequence[int], nbytes: int
+) -> Addresses | tuple[Live, NoRoom]:
+    """Addresses of tensors, in order; the first one that does not fit, if any."""
+    # First and last step, first byte and the one after the last of what has been placed.
     placed = np.empty((4, len(lives)), np.int64)
-    places: dict[int, int] = {}
-    relatives = _relatives(lives)
+    numbers: dict[Placed, int] = {}
+    bases: dict[Placed, int] = {}
+    used, relatives = 0, _relatives(lives)
     for number, live in enumerate(lives):
-        size = live.tensor.nbytes
-        begin, end, first, behind = placed[:, :number]
-        low, high = first - size, behind.copy()
-        for other in relatives.get(id(live.tensor), ()):
-            place = places.get(id(other.tensor))
+        tensor, size = live.tensor, live.tensor.nbytes
+        begin, end, first, after = placed[:, :number]
+        low, high = first - size, after.copy()
+        for other in relatives.get(tensor, ()):
+            place = numbers.get(other.tensor)
             if place is not None:
-                low[place], high[place] = other.refuses(live)
+                low[place], high[place] = other.refuses(live, bases[other.tensor])
         there = (begin <= live.end) & (live.begin <= end)
         base = _lowest(low[there], high[there])
         limit = nbytes - max(reserved[live.begin : live.end + 1], default=0)
         if base + size > limit:
-            return _Left(live, NoRoom(live.tensor, f"{limit - base} of {nbytes} are free"))
-        live.tensor.base = base
-        places[id(live.tensor)] = number
+            return live, NoRoom(tensor, limit - base, nbytes)
+        bases[tensor], numbers[tensor], used = base, number, max(used, base + size)
         placed[:, number] = live.begin, live.end, base, base + size
-    return None
+    return Addresses(bases, used)
 
 
 def _lowest(low: Array, high: Array) -> int:
     """The lowest address, from 0 on, that lies between none of some bounds."""
     order = np.argsort(low, kind="stable")
-    # Behind all that begins before a gap.
+    # After all that begins before a gap.
     bases = np.append(0, np.maximum.accumulate(high[order])).clip(0)
     free = np.flatnonzero(bases[:-1] <= low[order])
     return int(bases[free[0]] if len(free) else bases[-1])
 
 
-def _relatives(lives: Iterable[Live]) -> dict[int, list[Live]]:
+def _relatives(lives: Iterable[Live]) -> dict[Placed, list[Live]]:
     """For tensors that may overlap others, which these are."""
     items = list(lives)
-    of = {id(live.tensor): live for live in items}
-    found: dict[int, list[Live]] = {}
+    of = {live.tensor: live for live in items}
+    found: dict[Placed, list[Live]] = {}
     for live in items:
         if live.overlap is not None:
-            other = of[id(live.overlap.tensor)]
-            found.setdefault(id(live.tensor), []).append(other)
-            found.setdefault(id(other.tensor), []).append(live)
+            other = of[live.overlap.tensor]
+            found.setdefault(live.tensor, []).append(other)
+            found.setdefault(other.tensor, []).append(live)
     return found
 
 
@@ -201,7 +214,7 @@ _LEAST_ROWS = 64
 """An operand is not divided into smaller pieces, because every owner needs instructions."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class WideRows:
     """Rows of wide memory from the bottom, by tile.
 
@@ -214,44 +227,50 @@ class WideRows:
             other programs then find the same rows on all tiles for blocks.
     """
 
-    used: list[int] = field(default_factory=lambda: [0] * TILES)
+    used: tuple[int, ...] = (0,) * TILES
     limit: int = WIDE_ROWS
     groups: int = 0
     holes: tuple[tuple[int, int, int], ...] = ()
     level: bool = False
 
-    def anywhere(self, words: int, *, whole: bool = False, most: int = WIDE_ROWS) -> list[Piece]:
+    def anywhere(self, words: int, *, whole: bool = False, most: int = WIDE_ROWS) -> Taken | NoRows:
         """Rows for words that their owner sends, in the smallest hole or on the emptiest tiles.
 
         Args:
             words: how many rows.
             whole: whether one tile must have all of them.
             most: rows of a piece, at most.
-
-        Raises:
-            CapacityError: they do not fit.
         """
-        pieces: list[Piece] = []
-        while words:
-            tile, row, room = self._room(words)
-            if self.level and not whole and row == self.used[tile]:
-                mean = -(-(sum(self.used) + words) // TILES)
-                room = min(room, max(mean - row, _LEAST_ROWS))
-            count = min(words, room, words if whole else most)
-            if count <= 0 or (whole and count < words):
-                raise CapacityError(
-                    f"{words} rows of parameters do not fit in wide memory",
-                    reason=f"{self.limit} rows of every tile are for parameters",
-                )
-            pieces.append(Piece(tile, row, count, self.groups))
-            self.groups += 1
-            if row == self.used[tile]:
-                self.used[tile] += count
-            else:
-                rest = (tile, row + count, room - count)
-                self.holes = tuple(rest if hole[:2] == (tile, row) else hole for hole in self.holes)
-            words -= count
-        return pieces
+        rows, pieces, left = self, list[Piece](), words
+        while left:
+            piece = rows._piece(left, left if whole else most, whole=whole)
+            if piece.words <= 0 or (whole and piece.words < left):
+                return NoRows(left, f"{self.limit} rows of every tile are for parameters", rows)
+            rows, left = rows._without(piece), left - piece.words
+            pieces.append(piece)
+        return Taken(tuple(pieces), rows)
+
+    def _piece(self, words: int, most: int, *, whole: bool) -> Piece:
+        """Where the first words had best lie; none if nothing is free."""
+        tile, row, room = self._room(words)
+        if self.level and not whole and row == self.used[tile]:
+            mean = -(-(sum(self.used) + words) // TILES)
+            room = min(room, max(mean - row, _LEAST_ROWS))
+        return Piece(tile, row, min(words, room, most), self.groups)
+
+    def _without(self, piece: Piece) -> WideRows:
+        """What is left when a piece is taken of the room where it begins."""
+        groups = self.groups + 1
+        if piece.row == self.used[piece.tile]:
+            return replace(self, used=_raised(self.used, [piece]), groups=groups)
+        place = piece.tile, piece.row
+        holes = tuple(
+            (piece.tile, piece.row + piece.words, hole[2] - piece.words)
+            if hole[:2] == place
+            else hole
+            for hole in self.holes
+        )
+        return replace(self, holes=holes, groups=groups)
 
     def _room(self, words: int) -> tuple[int, int, int]:
         """Where words had best begin: tile, first row, number of rows that are free there."""
@@ -272,27 +291,63 @@ class WideRows:
             ),
         )
 
-    def blocks(self, words: int, count: int, origin: int = 0) -> list[Piece]:
+    def blocks(self, words: int, count: int, origin: int = 0) -> Taken | NoRows:
         """Rows for blocks that tiles read in place: block b on tile b + origin, mod 16.
 
         Blocks of one pass over the tiles have the same rows on all of them.
-
-        Raises:
-            CapacityError: they do not fit.
         """
-        pieces: list[Piece] = []
+        rows, pieces = self, list[Piece]()
         for first in range(0, count, TILES):
             tiles = [(origin + block) % TILES for block in range(min(TILES, count - first))]
-            row = max(self.used[tile] for tile in tiles)
+            row = max(rows.used[tile] for tile in tiles)
             if row + words > self.limit:
-                raise CapacityError(
-                    f"{words} rows of parameters do not fit in wide memory",
-                    reason=f"{self.limit - row} rows are free on all of {len(tiles)} tiles",
-                )
-            for tile in tiles:
-                if self.used[tile] < row:
-                    self.holes = (*self.holes, (tile, self.used[tile], row - self.used[tile]))
-                self.used[tile] = row + words
-                pieces.append(Piece(tile, row, words, self.groups))
-            self.groups += 1
-        return pieces
+                free = f"{self.limit - row} rows are free on all of {len(tiles)} tiles"
+                return NoRows(words, free, rows)
+            own = [Piece(tile, row, words, rows.groups) for tile in tiles]
+            holes = [
+                (tile, rows.used[tile], row - rows.used[tile])
+                for tile in tiles
+                if rows.used[tile] < row
+            ]
+            rows = replace(
+                rows,
+                used=_raised(rows.used, own),
+                holes=(*rows.holes, *holes),
+                groups=rows.groups + 1,
+            )
+            pieces += own
+        return Taken(tuple(pieces), rows)
+
+
+def _raised(used: Sequence[int], pieces: Iterable[Piece]) -> tuple[int, ...]:
+    """Rows taken on each tile, with pieces above them."""
+    ends = {piece.tile: piece.row + piece.words for piece in pieces}
+    return tuple(ends.get(tile, rows) for tile, rows in enumerate(used))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Rows that an operand has got.
+
+    Attributes:
+        pieces: the rows.
+        rows: what is left.
+    """
+
+    pieces: tuple[Piece, ...]
+    rows: WideRows
+
+
+@dataclass(frozen=True, slots=True)
+class NoRows:
+    """Words of parameters for which there are no rows.
+
+    Attributes:
+        words: how many words.
+        reason: how many rows there are.
+        rows: what is left; the words before these have got rows.
+    """
+
+    words: int
+    reason: str
+    rows: WideRows

@@ -7,8 +7,8 @@ to words. Vectors, 1 x 1 x C, are split into blocks of 64 channels on consecutiv
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.output_layouts import even_parts
@@ -43,7 +43,7 @@ def hull(intervals: Iterable[Interval]) -> Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Window:
     """What an operator reads along one axis to compute an interval of its result.
 
     Attributes:
@@ -77,14 +77,14 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class TiledAxis:
     """One axis of an image on the tiles along it.
 
     Attributes:
         extent: elements.
         owned: what each tile computes.
         window: what each tile keeps.
-        slack: elements behind the largest window that operators may write over.
+        slack: elements after the largest window that operators may write over.
     """
 
     extent: int
@@ -93,7 +93,7 @@ class Axis:
     slack: int = 0
 
     @classmethod
-    def of(cls, extent: int, parts: int, needs: Iterable[tuple[Interval, ...]]) -> Axis:
+    def of(cls, extent: int, parts: int, needs: Iterable[tuple[Interval, ...]]) -> TiledAxis:
         """An axis that is split evenly, with windows for what consumers need on each tile."""
         owned = split(extent, parts)
         wanted = list(needs)
@@ -105,7 +105,7 @@ class Axis:
     @property
     def most(self) -> int:
         """Extent of the largest window, with the slack."""
-        return max(end - begin for begin, end in self.window) + self.slack
+        return max([end - begin for begin, end in self.window]) + self.slack
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +122,11 @@ class Cover:
 
     @property
     def words(self) -> int:
-        """How many words."""
+        """Number of words."""
         return self.dims[0][0] * self.dims[1][0] * self.dims[2][0]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Image:
     """A tensor of rows, columns and channels in narrow memory.
 
@@ -136,19 +136,19 @@ class Image:
         columns: along its columns.
         channels: channels.
         zero_point: stored value of zero, unsigned.
-        base: byte address of the window's first element, on every tile.
+        base: byte address of the window's first element, on every tile; -1 before it has one.
     """
 
     name: str
-    rows: Axis
-    columns: Axis
+    rows: TiledAxis
+    columns: TiledAxis
     channels: int
     zero_point: int
-    base: int = field(default=-1)
+    base: int = -1
 
     @property
     def depth(self) -> int:
-        """Bytes of a pixel."""
+        """Bytes of a pixel: its channels, filled up to words."""
         return round_up(self.channels, WORD)
 
     @property
@@ -158,7 +158,7 @@ class Image:
 
     @property
     def nbytes(self) -> int:
-        """Bytes on a tile."""
+        """Bytes that the window takes on every tile."""
         return self.pitch * self.rows.most
 
     def owned(self, tile: int) -> tuple[Interval, Interval]:
@@ -202,11 +202,11 @@ class Remote(Image):
 
     @property
     def nbytes(self) -> int:
-        """None."""
+        """No bytes: the host holds it."""
         return 0
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Vector:
     """A tensor of channels only, in blocks on consecutive tiles.
 
@@ -214,17 +214,15 @@ class Vector:
         name: name of the tensor.
         channels: channels.
         zero_point: stored value of zero, unsigned.
-        base: byte address of a tile's first block.
+        base: byte address of a tile's first block; -1 before it has one.
         first: tile that has the first block.
-        sent: whether the layer that makes it has sent it to the host.
     """
 
     name: str
     channels: int
     zero_point: int
-    base: int = field(default=-1)
-    first: int = field(default=0)
-    sent: bool = field(default=False)
+    base: int = -1
+    first: int = 0
 
     @property
     def blocks(self) -> int:
@@ -233,12 +231,12 @@ class Vector:
 
     @property
     def nbytes(self) -> int:
-        """Bytes on a tile."""
+        """Bytes that the blocks take on every tile."""
         return LANES * -(-self.blocks // TILES)
 
     @property
     def tiles(self) -> list[int]:
-        """Tiles that own something."""
+        """Tiles that own at least one block."""
         return [tile for tile in range(TILES) if self.active(tile)]
 
     def owner(self, block: int) -> int:
@@ -254,7 +252,7 @@ class Vector:
         return bool(self.held(tile))
 
     def cover(self, tile: int) -> Cover | None:
-        """The words that a tile owns; of a short last block, words behind its end too."""
+        """The words that a tile owns; of a short last block, words after its end too."""
         held = self.held(tile)
         if not held:
             return None
@@ -267,6 +265,12 @@ class Vector:
 
 
 Placed = Image | Vector
+
+Changes = Mapping[Placed, Placed]
+"""What tensors become."""
+
+Kept = Sequence[tuple[Image, int]]
+"""Parts of an image that tiles have sent to the scratch buffer, and where each part begins."""
 
 
 def covered(tensor: Placed, result: Placed, tile: int) -> Cover | None:

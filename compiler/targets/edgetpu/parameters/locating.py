@@ -222,7 +222,7 @@ def _is_end(offset: int, movers: Sequence[int]) -> bool:
 def _fits(
     operand: Operand, number: int, end: int, blob: Bytes, movers: Sequence[int]
 ) -> Iterator[Location]:
-    """Placements of an operand in one blob after what is placed already."""
+    """Where an operand may lie in one blob, after what has been placed already."""
     sizes = dict.fromkeys(layout.nbytes for layout in operand.layouts)
     for skipped in range(movers[end // BLOB_ALIGNMENT] + 1):
         offset = end + skipped * BLOB_ALIGNMENT

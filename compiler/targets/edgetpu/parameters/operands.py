@@ -175,7 +175,7 @@ class MoverOperand(Operand):
 
     @property
     def layouts(self) -> tuple[ConvolutionLayout]:
-        """The only one."""
+        """The only layout that compilers choose."""
         return (self.mover.layout,)
 
     def pack(self, layout: Layout) -> Bytes:

@@ -39,7 +39,7 @@ class Speed:
     elements: float
 
     def time(self, graph: Graph, node: Node) -> float:
-        """Microseconds of an operator."""
+        """Microseconds that an operator takes."""
         return self.overhead + macs(graph, node) / self.macs + elements(graph, node) / self.elements
 
 

@@ -26,7 +26,6 @@ from fitzroy.compiler.targets.edgetpu.partition.costs import (
     profitable,
 )
 from fitzroy.compiler.targets.edgetpu.partition.rules import LOWERING, NAME, hint, rejects
-from fitzroy.compiler.targets.edgetpu.program.stages import kind_of
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
 _COSTS = "edgetpu-transfers"
@@ -178,7 +177,7 @@ def layers_of(graph: Graph, options: Options = DEFAULT) -> dict[str, list[str]]:
     legalizer.run()
     found: dict[str, list[str]] = {node.name: [] for node in graph.nodes()}
     for layer in legalizer.layers:
-        found[layer.origin].append(kind_of(layer))
+        found[layer.origin].append(layer.kind)
     return found
 
 

@@ -2,80 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 
-from fitzroy.base.types import DType
-from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.targets.edgetpu.layers import conditions
+from fitzroy.compiler.targets.edgetpu.layers.conditions import LOWERING, TYPE, WEIGHTS, hint
 from fitzroy.compiler.targets.edgetpu.program.lower import lowerings as rules_of_lowering
 from fitzroy.compiler.targets.target import Lowering
 
+__all__ = ["LOWERING", "NAME", "TYPE", "WEIGHTS", "hint", "lowerings", "rejects"]
+
 NAME = "edgetpu"
 """Name of the target."""
-
-LOWERING = "edgetpu-lowering"
-"""Code of what the code generator cannot map."""
-
-TYPE = "edgetpu-type"
-"""Code of values that the chip does not compute with."""
-
-WEIGHTS = "edgetpu-weights"
-"""Code of weights that are not known when the program is made."""
-
-_OF_OTHER_TYPES = ("reshape", "unidirectional_sequence_lstm")
-"""Operators that may have values of other types; the code generator judges these."""
-
-
-def hint(call: Call) -> str:
-    """What can be done about a call that has to stay on the host."""
-    values = [value for value in (*call.inputs, *call.outputs) if value is not None]
-    if any(value.type.dtype is DType.FLOAT32 for value in values):
-        return "quantize the model to 8 bits, its inputs and outputs too"
-    return "express it by operators that the Edge TPU computes, or let it come first or last"
-
-
-def eight_bits(call: Call) -> Iterator[Reject]:
-    """Every value that is computed must be int8 or uint8 with one scale."""
-    for value in (*call.inputs, *call.outputs):
-        if value is None or value.is_constant:
-            continue
-        type = value.type
-        if type.quantization is None or type.dtype not in (DType.INT8, DType.UINT8):
-            what = f"{call.node.op}: {value.name!r} is {type}, not 8-bit quantized"
-            yield Reject(TYPE, what, hint(call))
-        elif not type.quantization.is_per_tensor:
-            yield Reject(
-                TYPE, f"{call.node.op}: {value.name!r} has a scale per channel", hint(call)
-            )
-
-
-def constant_weights(call: Call) -> Iterator[Reject]:
-    """Values of 8 bits, and weights that are known: they lie in wide memory in an order of its own.
-
-    The weights are operand 1.
-    """
-    yield from eight_bits(call)
-    weights = call.optional(1)
-    if weights is not None and not weights.is_constant:
-        yield Reject(
-            WEIGHTS,
-            f"{call.node.op}: the weights {weights.name!r} are computed, not constant",
-            "multiply tensors that are both computed with batch_matmul",
-        )
-
-
-def _rules(op: str) -> Callable[[Call], Iterator[Reject]]:
-    """The rules of an operator that has a lowering."""
-    if op in _OF_OTHER_TYPES:
-        return lambda call: iter(())
-    return eight_bits if OPS[op].channel_axis is None else constant_weights
 
 
 @cache
 def lowerings() -> Mapping[str, Lowering]:
     """The lowerings of all operators that the code generator has a rule for, by operator."""
-    return {op: Lowering(rule, _rules(op)) for op, rule in rules_of_lowering().items()}
+    return {op: Lowering(rule, conditions.rejects) for op, rule in rules_of_lowering().items()}
 
 
 def rejects(call: Call) -> Iterator[Reject]:

@@ -235,7 +235,7 @@ def _words(operation: TensorOp) -> int:
 
 
 def _lanes(layout: FilterLayout) -> set[int]:
-    """Lanes of its blocks of output channels, in whole groups of channels."""
+    """Lanes of the blocks of output channels, rounded up to whole groups of channels."""
     if layout.block_channels < BLOCK_CHANNELS:
         return {layout.block_channels}
     last = (layout.channels - 1) % BLOCK_CHANNELS + 1

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
+from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import exits, refuse_exits
-from fitzroy.compiler.targets.edgetpu.program.stages import Emitted
 from fitzroy.hw_models.isa.forms import form, published
 from fitzroy.hw_models.isa.instruction import Instruction
 

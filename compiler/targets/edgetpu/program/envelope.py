@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
-from fitzroy.compiler.targets.edgetpu.program.stages import Emitted, Mark
+from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted, Mark
 from fitzroy.hw_models.edgetpu.envelope import Departure, Program, departures, measured
 
 CODE = "edgetpu-envelope"

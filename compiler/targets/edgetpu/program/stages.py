@@ -1,26 +1,34 @@
 """The forms that a program takes between graph and object: as text, and what must hold of each.
 
-`lower` shows each form to an observer as soon as it is there. Texts are deterministic; a form that
-breaks its rules is a fault of the code generator, found where it began.
+`lower` shows each form to an observer as soon as it is there. A form is a value that says what a
+stage has decided, without the data. Its text is deterministic and parses back to an equal form; a
+form that breaks its rules is a fault of the code generator, found where it began.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from fitzroy.base.errors import InternalError
-from fitzroy.compiler.ir import Graph
-from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Step, Weights
-from fitzroy.compiler.targets.edgetpu.memory.allocation import Live, Piece
-from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES, Axis, Image, Placed, Reach
-from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
-from fitzroy.hw_models.isa.instruction import Instruction
-from fitzroy.hw_models.isa.program import chunk as whole_chunk
+from fitzroy.compiler.targets.edgetpu.fitting.wide import Assignment
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
+from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    TILES,
+    Window,
+)
+from fitzroy.compiler.targets.edgetpu.program.records import (
+    Numbers,
+    Record,
+    Words,
+    parsed,
+    printed,
+)
 
 
 class Form(ABC):
@@ -47,302 +55,294 @@ class Form(ABC):
             raise InternalError(f"{self.stage}: {fault}")
 
 
+class Readable(Record, Form):
+    """A form that its text says all of."""
+
+    def lines(self) -> Iterator[str]:
+        """The form as text, line by line."""
+        return printed(self)
+
+    @classmethod
+    def parse(cls, text: str, path: str = "") -> Self:
+        """The form with some text.
+
+        Raises:
+            FormatError: no form has it.
+        """
+        return parsed(cls, text, path)
+
+
 Observer = Callable[[Form], None]
 """What is shown every form."""
 
 
-def kind_of(layer: Layer) -> str:
-    """What a layer is, in words."""
-    name = type(layer).__name__
-    return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+def text(lines: Iterable[str]) -> str:
+    """Lines as a file."""
+    return "".join(f"{line}\n" for line in lines)
+
+
+# --- layers --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Legalized(Form):
+class Read(Record):
+    """What a layer needs of an operand for an element of its result, in words."""
+
+    template = "reads {name}: rows {rows}; columns {columns}"
+
+    name: str
+    rows: Words
+    columns: Words
+
+
+@dataclass(frozen=True)
+class Written(Record):
+    """How the result of a layer lies."""
+
+    template = "writes {name} as {shape}"
+
+    name: str
+    shape: Words
+
+
+@dataclass(frozen=True)
+class Weighed(Record):
+    """Parameters of a layer."""
+
+    template = (
+        "weights {name}: {kind}, {words} words of {lanes} lanes, {prefix} of prefix, "
+        "{blocks} blocks, {nbytes} B"
+    )
+
+    name: str
+    kind: Words
+    words: int
+    lanes: int
+    prefix: int
+    blocks: int
+    nbytes: int
+
+    @classmethod
+    def of(cls, item: Weights) -> Weighed:
+        """What the text says of weights."""
+        kind = Words(item.kind.name.lower())
+        size = len(item.data)
+        return cls(item.name, kind, item.words, item.lanes, item.prefix, item.blocks, size)
+
+
+@dataclass(frozen=True)
+class LayerLine(Record):
+    """A layer: what it is, and the node of the model that it comes from."""
+
+    template = "{kind} {name} of node {origin}"
+
+    kind: Words
+    name: str
+    origin: str
+    reads: tuple[Read, ...]
+    writes: tuple[Written, ...]
+    weights: tuple[Weighed, ...]
+
+    @classmethod
+    def of(cls, layer: Layer) -> LayerLine:
+        """What the text says of a layer."""
+        windows = map(layer.windows, range(len(layer.reads)))
+        return cls(
+            Words(layer.kind),
+            layer.name,
+            layer.origin,
+            tuple(
+                Read(name, _window(rows), _window(columns))
+                for name, (rows, columns) in zip(layer.reads, windows, strict=True)
+            ),
+            (Written(layer.writes, _shape(layer)),),
+            tuple(map(Weighed.of, layer.weights)),
+        )
+
+
+def _shape(layer: Layer) -> Words:
+    if layer.makes_vector:
+        return Words("vector")
+    return Words("image of the host" if layer.remote else "image")
+
+
+def _window(window: Window) -> Words:
+    """What an operator reads along an axis, in words; more than windows have a name."""
+    kernel, stride, dilation, before = numbers = (
+        window.kernel,
+        window.stride,
+        window.dilation,
+        window.before,
+    )
+    taps = f"{kernel} at stride {stride}, dilation {dilation}, {before} before"
+    if type(window) is Window:
+        return Words("same element" if window == Window() else taps)
+    name = type(window).__name__.strip("_").lower()
+    return Words(name if numbers == (1, 1, 1, 0) else f"{name} {taps}")
+
+
+@dataclass(frozen=True)
+class Alias(Record):
+    """A value that is the bytes of another value."""
+
+    template = "alias {name} = {place}"
+
+    name: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Legalized(Readable):
     """Machine-level layers.
 
     Attributes:
-        graph: the graph.
         layers: the layers in the order in which they run.
         aliases: values that are the bytes of another value.
     """
 
     stage = "legalized"
 
-    graph: Graph
-    layers: Sequence[Layer]
-    aliases: Mapping[str, str]
+    layers: tuple[LayerLine, ...]
+    aliases: tuple[Alias, ...]
 
-    def lines(self) -> Iterator[str]:
-        """Every layer with what it reads and writes."""
-        for number, layer in enumerate(self.layers, 1):
-            yield f"{number:03} {kind_of(layer)} {layer.name!r} of node {layer.origin!r}"
-            for index, name in enumerate(layer.reads):
-                rows, columns = map(_reach, layer.windows(index))
-                yield f"    reads {name!r}: rows {rows}; columns {columns}"
-            yield f"    writes {layer.writes!r}{' as a vector' if layer.makes_vector else ''}"
-            for item in layer.weights:
-                yield (
-                    f"    weights {item.name!r}: {item.kind.name.lower()}, {item.words} words of "
-                    f"{item.lanes} lanes, {item.prefix} of prefix, {item.blocks} blocks, "
-                    f"{len(item.data)} B"
-                )
-        for name, other in self.aliases.items():
-            yield f"alias {name!r} = {other!r}"
+    @classmethod
+    def of(cls, layered: Layered) -> Legalized:
+        """The form of layers."""
+        return cls(
+            tuple(map(LayerLine.of, layered.layers)),
+            tuple(Alias(name, place) for name, place in layered.aliases.items()),
+        )
 
     def faults(self) -> Iterator[str]:
-        """What layers read that is not there, and weights of one name."""
-        known = set(self.graph.inputs)
+        """What layers read that is not there, results of one name, and weights of one name."""
+        places = {alias.name: alias.place for alias in self.aliases}
+        known: set[str] = set()
+        items: dict[str, Weighed] = {}
         for layer in self.layers:
-            for name in layer.reads:
-                if self._place(name) not in known:
-                    yield f"layer {layer.name!r} reads {name!r} before it is there"
-            known.add(layer.writes)
-        items = {id(item): item for layer in self.layers for item in layer.weights}
-        names = [item.name for item in items.values()]
-        if len(set(names)) != len(names):
-            yield "names of weights repeat"
-
-    def _place(self, name: str) -> str:
-        while name in self.aliases:
-            name = self.aliases[name]
-        return name
+            for read in layer.reads:
+                if _place(read.name, places) not in known:
+                    yield f"layer {layer.name!r} reads {read.name!r} before it is there"
+            for written in layer.writes:
+                if written.name in known:
+                    yield f"layer {layer.name!r} writes {written.name!r}, which is there"
+                known.add(written.name)
+            for item in layer.weights:
+                if items.setdefault(item.name, item) != item:
+                    yield f"different weights are called {item.name!r}"
 
 
-def _reach(reach: Reach) -> str:
-    if reach == Reach():
-        return "same element"
-    return (
-        f"{reach.kernel} at stride {reach.stride}, dilation {reach.dilation}, {reach.before} before"
-    )
+def _place(name: str, places: Mapping[str, str]) -> str:
+    """The value that holds the bytes of a value; any of them if they are aliases in a circle."""
+    seen: set[str] = set()
+    while name in places and name not in seen:
+        seen.add(name)
+        name = places[name]
+    return name
 
 
-@dataclass(frozen=True)
-class Allocated(Form):
-    """Tensors in narrow memory.
-
-    Attributes:
-        lives: tensors with their addresses, and when they are there; step 0 takes the inputs.
-        steps: the steps.
-        scratch: bytes at the top that the inputs, and then each step, use for themselves.
-        narrow_bytes: bytes of narrow memory.
-    """
-
-    stage = "allocated"
-
-    lives: Sequence[Live]
-    steps: Sequence[Step]
-    scratch: Sequence[int]
-    narrow_bytes: int
-
-    def lines(self) -> Iterator[str]:
-        """Every tensor with its bytes, windows and life, then the steps."""
-        for live in sorted(self.lives, key=lambda live: (live.begin, live.tensor.base)):
-            tensor = live.tensor
-            yield (
-                f"{tensor.name!r}: bytes {tensor.base} to {_end(tensor)}, steps {live.begin} to "
-                f"{live.end}"
-            )
-            if isinstance(tensor, Image):
-                yield f"    {tensor.channels} channels, {tensor.depth} B per pixel"
-                yield f"    rows {_axis(tensor.rows)}"
-                yield f"    columns {_axis(tensor.columns)}"
-            else:
-                yield f"    {tensor.channels} channels in {tensor.blocks} blocks from tile " + str(
-                    tensor.first
-                )
-        for number, step in enumerate(self.steps, 1):
-            yield (
-                f"step {number}: {kind_of(step.layer)} {step.layer.name!r}, "
-                f"{self.scratch[number]} B of scratch"
-            )
-            result = step.result
-            if step.whole is not None and isinstance(result, Image):
-                yield f"    part of {step.whole.name!r}"
-                yield f"    rows {_ranges(result.rows.owned)}"
-                yield f"    columns {_ranges(result.columns.owned)}"
-
-    def faults(self) -> Iterator[str]:
-        """Tensors that overlap while both live or leave the memory; windows that lack bytes."""
-        for live in self.lives:
-            limit = self.narrow_bytes - max(self.scratch[live.begin : live.end + 1], default=0)
-            if live.tensor.base < 0 or _end(live.tensor) > limit:
-                yield f"{live.tensor.name!r} is not below byte {limit}"
-        for number, one in enumerate(self.lives):
-            for other in self.lives[number + 1 :]:
-                low, high = one.refuses(other)
-                if low < other.tensor.base < high:
-                    yield f"{one.tensor.name!r} and {other.tensor.name!r} overlap"
-        for live in self.lives:
-            if isinstance(live.tensor, Image):
-                for axis in (live.tensor.rows, live.tensor.columns):
-                    yield from _windows(live.tensor.name, axis)
-
-
-def _end(tensor: Placed) -> int:
-    return tensor.base + tensor.nbytes
-
-
-def _axis(axis: Axis) -> str:
-    return f"{axis.extent}, owned {_ranges(axis.owned)}, windows {_ranges(axis.window)}"
-
-
-def _ranges(ranges: Iterable[tuple[int, int]]) -> str:
-    return " ".join(f"{begin}:{end}" for begin, end in ranges)
-
-
-def _windows(name: str, axis: Axis) -> Iterator[str]:
-    """Tiles own an axis in their order, and keep what they own; those of strips leave gaps."""
-    begins = [begin for begin, end in axis.owned if begin < end]
-    for (begin, end), (first, last) in zip(axis.owned, axis.window, strict=True):
-        if begin < end and not (first <= begin and end <= last):
-            yield f"{name!r}: a tile owns {begin}:{end} and keeps {first}:{last}"
-    if begins != sorted(begins):
-        yield f"{name!r} is not owned in order: {axis.owned}"
+# --- wide memory ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Parameters(Form):
+class Rows(Record):
+    """Rows that others have on each tile, and the first row that is not for parameters."""
+
+    template = "rows {taken} are taken, {limit} rows at most"
+
+    taken: Numbers
+    limit: int
+
+
+@dataclass(frozen=True)
+class PieceLine(Record):
+    """Rows of a tile that hold words of an operand."""
+
+    template = "tile {tile}: rows {row} to {end}, group {group}"
+
+    tile: int
+    row: int
+    end: int
+    group: int
+
+
+@dataclass(frozen=True)
+class Held(Record):
+    """Words of an operand, and those of them that stay on the chip."""
+
+    template = "{name}: {kind}, {nbytes} B, {held} of {words} words on the chip"
+
+    name: str
+    kind: Words
+    nbytes: int
+    held: int
+    words: int
+    pieces: tuple[PieceLine, ...]
+
+    @classmethod
+    def of(cls, item: Weights, pieces: Iterable[Piece]) -> Held:
+        """What the text says of weights in rows."""
+        lines = tuple(
+            PieceLine(piece.tile, piece.row, piece.row + piece.words, piece.group)
+            for piece in pieces
+        )
+        held = sum(piece.end - piece.row for piece in lines)
+        kind = Words(item.kind.name.lower())
+        return cls(item.name, kind, len(item.data), held, item.words, lines)
+
+
+@dataclass(frozen=True)
+class Parameters(Readable):
     """Parameters in wide memory.
 
     Attributes:
-        weights: all weights.
-        pieces: rows of each that stay on the chip, by name.
-        taken: rows that others have on each tile.
-        limit: first row that is not for parameters.
+        rows: rows that they may take.
+        operands: all weights.
     """
 
     stage = "parameters"
 
-    weights: Sequence[Weights]
-    pieces: Mapping[str, Sequence[Piece]]
-    taken: Sequence[int]
-    limit: int
+    rows: tuple[Rows, ...]
+    operands: tuple[Held, ...]
 
-    def lines(self) -> Iterator[str]:
-        """The rows of every operand."""
-        yield f"rows {' '.join(map(str, self.taken))} are taken, {self.limit} rows at most"
-        for item in self.weights:
-            pieces = self.pieces.get(item.name, ())
-            held = sum(piece.words for piece in pieces)
-            yield f"{item.name!r}: {held} of {item.words} words on the chip"
-            for piece in pieces:
-                yield (
-                    f"    tile {piece.tile}: rows {piece.row} to {piece.row + piece.words}, "
-                    f"group {piece.group}"
-                )
+    @classmethod
+    def of(cls, assignment: Assignment) -> Parameters:
+        """The form of an assignment."""
+        pieces = assignment.residency.pieces
+        taken = assignment.schedule.layered.options.taken
+        return cls(
+            (Rows(taken, WIDE_ROWS - assignment.staging),),
+            tuple(Held.of(item, pieces.get(item.name, ())) for item in assignment.weights),
+        )
+
+    @property
+    def taken(self) -> list[int]:
+        """Rows that others have on each tile."""
+        return [count for rows in self.rows for count in rows.taken]
+
+    @property
+    def limit(self) -> int:
+        """First row that is not for parameters."""
+        return sum(rows.limit for rows in self.rows)
 
     def faults(self) -> Iterator[str]:
-        """Rows that two operands share, or that are not for parameters."""
-        held: dict[int, list[tuple[int, int, str]]] = {tile: [] for tile in range(TILES)}
-        for name, pieces in self.pieces.items():
-            for piece in pieces:
-                held[piece.tile].append((piece.row, piece.row + piece.words, name))
-        for tile, rows in held.items():
+        """Operands in part, rows that two share, and rows that are not for parameters."""
+        held: dict[int, list[tuple[int, int, str]]] = {}
+        for item in self.operands:
+            words = sum(piece.end - piece.row for piece in item.pieces)
+            if words != item.held or words not in (0, item.words):
+                yield f"{item.name!r} has {item.words} words and rows for {words}"
+            for piece in item.pieces:
+                held.setdefault(piece.tile, []).append((piece.row, piece.end, item.name))
+        taken = dict(enumerate(self.taken))
+        if len(taken) != TILES:
+            yield f"rows of {len(taken)} tiles are taken, there are {TILES}"
+        for tile, rows in sorted(held.items()):
             rows.sort()
             for (_, end, one), (begin, _, other) in pairwise(rows):
                 if begin < end:
                     yield f"{one!r} and {other!r} share rows of tile {tile}"
-            if rows and (rows[0][0] < self.taken[tile] or rows[-1][1] > self.limit):
+            if tile not in taken or rows[0][0] < taken[tile] or rows[-1][1] > self.limit:
                 yield (
                     f"rows {rows[0][0]} to {rows[-1][1]} of tile {tile} are not between "
-                    f"{self.taken[tile]} and {self.limit}"
+                    f"{taken.get(tile)} and {self.limit}"
                 )
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Where the instructions of a step begin.
-
-    Attributes:
-        name: what the step is.
-        layer: name of its layer, empty for inputs and outputs.
-        chunk: number of the chunk.
-        bundle: bundle in the chunk, behind its START.
-        origin: the node that the layer comes from, or the input that it takes; empty for the end.
-    """
-
-    name: str
-    layer: str
-    chunk: int
-    bundle: int
-    origin: str = ""
-
-
-@dataclass(frozen=True)
-class Emitted(Form):
-    """Instructions, by the steps that they belong to and the phases that fences make of them.
-
-    Attributes:
-        marks: where steps begin.
-        program: chunk, bundle and instruction of the whole program.
-    """
-
-    stage = "emitted"
-
-    marks: Sequence[Mark]
-    program: Sequence[tuple[int, int, Instruction]]
-
-    @property
-    def chunks(self) -> list[list[Instruction]]:
-        """The chunks of the program, START and END included; addresses are not filled in."""
-        bodies: dict[int, list[Instruction]] = {}
-        for number, _, instruction in self.program:
-            bodies.setdefault(number, []).append(instruction)
-        return [whole_chunk(bodies[number]) for number in sorted(bodies)]
-
-    def step_at(self, chunk: int, bundle: int) -> Mark | None:
-        """The step that the instruction in some place belongs to; None for what precedes all."""
-        before = [mark for mark in self.marks if (mark.chunk, mark.bundle) <= (chunk, bundle)]
-        return before[-1] if before else None
-
-    def origin(self, chunk: int, bundle: int) -> str:
-        """What the instruction in some place comes from, as `Mark.origin`; empty for no step."""
-        step = self.step_at(chunk, bundle)
-        return "" if step is None else step.origin
-
-    def lines(self) -> Iterator[str]:
-        """Steps, and in each its phases: what begins them, and how much there is to do."""
-        marks = list(self.marks)
-        for (chunk, bundle), fence, counts in self._phases():
-            while marks and (marks[0].chunk, marks[0].bundle) <= (chunk, bundle):
-                mark = marks.pop(0)
-                yield f"{mark.chunk}:{mark.bundle} {mark.name}"
-            work = ", ".join(f"{name.lower()} {count}" for name, count in counts.items())
-            yield f"  {chunk}:{bundle} {fence}: {work or 'nothing'}"
-
-    def _phases(self) -> Iterator[tuple[tuple[int, int], str, Counter[str]]]:
-        """Places where phases or steps begin, what begins them, and instructions behind that."""
-        begins = {(mark.chunk, mark.bundle) for mark in self.marks}
-        place, fence, counts = (0, 0), "begin", Counter[str]()
-        for chunk, bundle, instruction in self.program:
-            resets = isinstance(instruction, TileFence) and bool(instruction.set)
-            if (resets or (chunk, bundle) in begins) and counts:
-                yield place, fence, counts
-                place, fence, counts = (chunk, bundle), "goes on", Counter()
-            if isinstance(instruction, TileFence) and resets:
-                fence = "all tiles" if instruction.signal else "each tile"
-            counts[instruction.op.name] += 1
-        yield place, fence, counts
-
-    def faults(self) -> Iterator[str]:
-        """Steps out of order, and signals of tiles that nobody waits for, or waits without one."""
-        places = [(mark.chunk, mark.bundle) for mark in self.marks]
-        if places != sorted(places):
-            yield "steps are not in the order of their instructions"
-        signalled = False
-        for chunk, bundle, instruction in self.program:
-            signals = isinstance(instruction, TileFence) and instruction.signal
-            waits = isinstance(instruction, ScalarFence) and instruction.wait_tiles
-            if signals and signalled:
-                yield f"tiles signal twice at {chunk}:{bundle}"
-            if waits and not signalled:
-                yield f"nobody signals what {chunk}:{bundle} waits for"
-            signalled = (signalled or signals) and not waits
-        if signalled:
-            yield "nobody waits for the last signal of the tiles"
-
-
-def text(lines: Iterable[str]) -> str:
-    """Lines as a file."""
-    return "".join(f"{line}\n" for line in lines)

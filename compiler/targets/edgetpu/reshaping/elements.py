@@ -35,7 +35,7 @@ _MOST_BYTES = 96 << 10
 _IMAGE_RANK = 4
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Elements(Layer):
     """An image whose elements are anywhere in another tensor, at regular distances.
 
@@ -50,7 +50,7 @@ class Elements(Layer):
     gathers = True
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Those of the gather."""
+        """Rows of wide memory that the gather takes."""
         return gather_rows(tensors[self.reads[0]])
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
@@ -58,7 +58,7 @@ class Elements(Layer):
         return linear_bytes(tensors[self.reads[0]]) + LANES
 
     def emit(self, context: Context) -> None:
-        """The gather, then whole words, and what is left of each pixel."""
+        """Gather the tensor, then copy whole words, then the last bytes of each pixel."""
         builder, result = context.builder, context.image(self.writes)
         tiles = [tile for tile in range(TILES) if result.active(tile)]
         gather(context, context.tensors[self.reads[0]], context.scratch, tiles)

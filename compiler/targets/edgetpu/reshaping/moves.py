@@ -13,7 +13,7 @@ from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import PLAIN, QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Window
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Windows
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     IDENTITY,
     Row,
@@ -27,7 +27,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Image,
     Interval,
     Placed,
-    Reach,
+    Window,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
 from fitzroy.hw_models.isa.fields import Opcode
@@ -63,7 +63,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class RunReach(Reach):
+class Runs(Window):
     """What a run reads.
 
     Attributes:
@@ -186,7 +186,7 @@ def _parts(section: Section) -> list[_Part]:
 _SAME = (IDENTITY,)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Assembly(Layer):
     """An image of parts of other images, and of a constant elsewhere.
 
@@ -198,10 +198,14 @@ class Assembly(Layer):
     sections: tuple[Section, ...]
     fill: int | None = None
 
-    def windows(self, index: int) -> Window:
-        """What a section reads."""
+    strips = True
+    by_name = True
+    word_steps = 1
+
+    def windows(self, index: int) -> Windows:
+        """The runs of a section along rows and columns."""
         section = self.sections[index]
-        return RunReach(run=section.rows), RunReach(run=section.columns)
+        return Runs(run=section.rows), Runs(run=section.columns)
 
     def _matrices(self) -> dict[tuple[Row, ...], int]:
         """Sets of matrices beside the identity, and where each begins."""
@@ -218,7 +222,7 @@ class Assembly(Layer):
         return [row for rows in self._matrices() for row in rows]
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices on their way, and the shared words of a section if no word is free for them."""
+        """Narrow memory for matrices, and for shared words for which no other word is free."""
         result = tensors[self.writes]
         assert isinstance(result, Image)
         joins = any(
@@ -229,7 +233,7 @@ class Assembly(Layer):
         return narrow_bytes(self._rows()) + (result.nbytes if joins else 0)
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Matrices."""
+        """Rows of wide memory for the matrices."""
         return len(self._rows())
 
     def emit(self, context: Context) -> None:
@@ -273,7 +277,7 @@ _MOST_PART_BUNDLES = 1000
 
 
 def _spare(part: _Part, result: Image) -> bool:
-    """Whether the word behind a shared one is free until later."""
+    """Whether the word after a shared one is free until later."""
     return WORD * (part.target + 1) < result.depth
 
 
@@ -286,7 +290,7 @@ def _each(
     row: int,
     moved: int = 0,
 ) -> None:
-    """Copy a part on all tiles, some bytes away from its place."""
+    """Copy a part on all tiles, to its place or to some bytes after it."""
     rows, columns = section.rows, section.columns
 
     def make(tile: int) -> TensorOp | None:
@@ -315,7 +319,7 @@ def _each(
 def _join(
     result: Image, section: Section, part: _Part, tile: int, row: int, moved: int
 ) -> TensorOp | None:
-    """Join words of the result with those some bytes behind them."""
+    """Join words of the result with those some bytes after them."""
     box = _numbers(result, section, tile)
     if box is None:
         return None

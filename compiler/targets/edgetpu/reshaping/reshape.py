@@ -42,7 +42,7 @@ class _Reshape(Layer):
     gathers = True
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Those of the gather."""
+        """Rows of wide memory that the gather takes."""
         return gather_rows(tensors[self.reads[0]])
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
@@ -91,7 +91,7 @@ class Joined(ToVector):
     """Vectors, and images of whole words, become a vector one after the other."""
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Those of the gathers."""
+        """Rows of wide memory that the largest gather takes."""
         return max(gather_rows(tensors[name]) for name in self.reads)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir.graph import unused_name
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.elementwise import ClampAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import (
@@ -21,6 +21,7 @@ from fitzroy.compiler.ops.shape import (
     SplitAttributes,
     StridedSliceAttributes,
 )
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     Pointwise,
@@ -223,6 +224,18 @@ FOLDS_PADDING = frozenset(["conv_2d", "depthwise_conv_2d"])
 """Operators whose windows may reach further over the border for a padding in front of them."""
 
 
+@requires("pad")
+def _same_numbers(call: Call) -> Iterator[Reject]:
+    """Elements of an image stay as they are."""
+    amounts = call.attributes(PadAttributes)
+    if len(amounts.before) == 4 and (amounts.before[0] or amounts.after[0]):
+        yield refused(call, "adds images", "give the model a batch of one")
+    if not keeps_bytes(call.type(), call.result.type):
+        yield refused(
+            call, f"changes the quantization to {call.result.type}", "requantize after it"
+        )
+
+
 @legalizes("pad")
 def _pad(legalizer: Legalizer, call: Call) -> None:
     node, before, after = call.node, call.type(), call.result.type
@@ -230,15 +243,10 @@ def _pad(legalizer: Legalizer, call: Call) -> None:
     height, width, channels = image_shape(legalizer, source)
     amounts = call.attributes(PadAttributes)
     top, left, front = amounts.before[1:]
-    if amounts.before[0] or amounts.after[0]:
-        raise UnsupportedError(f"padding {node.name!r} adds images")
     quantization = before.quantization
-    if quantization is None:
-        raise UnsupportedError(f"padding {node.name!r} is not quantized")
+    assert quantization is not None, "a condition of all operators"
     stored = quantized_range(amounts.value, amounts.value, quantization, before.dtype)[0]
     stored += SIGNED_OFFSET if before.dtype is DType.INT8 else 0
-    if not keeps_bytes(before, after):
-        raise UnsupportedError(f"padding {node.name!r} changes the quantization")
     readers = legalizer.graph.consumers(result)
     if (
         not front + amounts.after[3]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import AxisAttributes, ConcatenationAttributes
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
-from fitzroy.compiler.targets.edgetpu.reshaping.shapes import keeps_bytes
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 
@@ -58,9 +56,6 @@ def _unpack(legalizer: Legalizer, call: Call) -> None:
         call.type(),
         call.node.inputs[0] or "",
     )
-    for value in call.outputs:
-        if not keeps_bytes(before, value.type):
-            raise UnsupportedError(f"unpack {call.node.name!r} changes the quantization")
     outer, inner = math.prod(before.shape[:axis]), math.prod(before.shape[axis + 1 :])
     parts = legalizer.parts(source)
     if outer == 1 and _apart(legalizer, parts, len(call.outputs), inner):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.shape import TransposeAttributes
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     IMAGE_RANK,
     RULES,
@@ -35,7 +36,7 @@ def _keeps_order(shape: Sequence[int], perm: Sequence[int]) -> bool:
 
 
 def _merged(axes: Sequence[Axis]) -> list[Axis]:
-    """Axes without those of one element, and with those as one that follow each other anyway."""
+    """Axes without those of extent 1, and with neighbours that stay together as one."""
     found: list[Axis] = []
     for extent, step in axes:
         if extent == 1:
@@ -47,12 +48,21 @@ def _merged(axes: Sequence[Axis]) -> list[Axis]:
     return found
 
 
+@requires("transpose", "unpack")
+def _same_numbers(call: Call) -> Iterator[Reject]:
+    """Elements move as they are."""
+    for value in call.outputs:
+        if not keeps_bytes(call.type(), value.type):
+            yield refused(call, f"changes the quantization to {value.type}", _CONVERT)
+
+
+_CONVERT = "requantize before it"
+
+
 @legalizes("transpose")
 def _transpose(legalizer: Legalizer, call: Call) -> None:
     node, before, after = call.node, call.type(), call.result.type
     perm = call.attributes(TransposeAttributes).perm
-    if not keeps_bytes(before, after):
-        raise UnsupportedError(f"transpose {node.name!r} changes the quantization")
     if _keeps_order(before.shape, perm):
         RULES["reshape"](legalizer, call)
         return

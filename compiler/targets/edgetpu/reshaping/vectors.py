@@ -80,7 +80,7 @@ class _Message:
 
     @property
     def rows(self) -> int:
-        """Rows of the ring."""
+        """Rows of the ring that the message takes."""
         return -(-self.words // LANES)
 
     @property
@@ -121,7 +121,7 @@ def _of_image(image: Image, tile: int) -> _Message:
 
 
 def _messages(tensor: Placed) -> list[_Message]:
-    """What tiles send, in order."""
+    """The messages of all tiles, in the order in which they are sent."""
     if isinstance(tensor, Vector):
         owners = [tensor.owner(block) for block in range(min(tensor.blocks, TILES))]
         return [_of_vector(tensor, tile) for tile in owners]
@@ -219,7 +219,7 @@ class _Taking:
     passed: int = 0
 
     def stage(self, message: _Message) -> None:
-        """Take a message into rows of its own, and wait for nothing."""
+        """Store a message in rows of its own; nothing has to be awaited."""
         # Published programs count one or two rows, or more of them as a whole.
         few = message.rows <= SLOTS
         rows = walk(self.next_row, row=(message.rows, 1))

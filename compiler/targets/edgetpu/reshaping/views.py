@@ -8,14 +8,16 @@ the heads of detectors end, of several scales. Operators of single elements work
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.definition import Call
+from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     IMAGE_RANK,
     RULES,
@@ -40,7 +42,7 @@ from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 @puts_views
 def put(legalizer: Legalizer, name: str) -> None:
-    """Give a view a place."""
+    """Make a tensor of a view, with a place of its own."""
     parts, type = legalizer.views[name], legalizer.type(name)
     flat = type if _lies_as_vector(type) else replace(type, shape=(1, type.size))
     if len(parts) == 1:
@@ -66,7 +68,7 @@ def _works_on_parts(node: Node) -> bool:
 
 
 def apply_to_parts(legalizer: Legalizer, call: Call) -> bool:
-    """Legalize an operator of single elements for each part of its operand, if that is a view."""
+    """Legalize an elementwise operator for each part of its operand, if that is a view."""
     node, before, after = call.node, call.type(), call.result.type
     parts = legalizer.views.get(node.inputs[0] or "") if node.inputs else None
     if parts is None or not _works_on_parts(node):
@@ -88,12 +90,18 @@ def apply_to_parts(legalizer: Legalizer, call: Call) -> bool:
     return True
 
 
+@requires("reshape")
+def _same_numbers(call: Call) -> Iterator[Reject]:
+    """Elements stay as they are."""
+    before, after = call.type(), call.result.type
+    if (before.dtype, before.quantization) != (after.dtype, after.quantization):
+        yield refused(call, f"changes {before} to {after}", "requantize before it")
+
+
 @legalizes("reshape")
 def _reshape(legalizer: Legalizer, call: Call) -> None:
     source, result = call.node.inputs[0] or "", call.node.outputs[0]
-    before, after = call.type(), call.result.type
-    if (before.dtype, before.quantization) != (after.dtype, after.quantization):
-        raise UnsupportedError(f"reshape {call.node.name!r} changes the quantization")
+    after = call.result.type
     parts = legalizer.parts(source)
     if len(parts) == 1 and _same(legalizer, parts[0], result, after):
         legalizer.aliases[result] = parts[0]

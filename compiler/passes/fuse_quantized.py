@@ -1,0 +1,246 @@
+"""Operators on real numbers between conversions become operators on quantized integers.
+
+Models that were quantized elsewhere often say it so: integers are dequantized, an operator computes
+on real numbers, and its result is quantized again. The quantized operator computes the same with
+one rounding, in fixed point, and may differ by one step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.definition import Call, TypeRuleError
+from fitzroy.compiler.ops.shape import ReshapeAttributes, TransposeAttributes
+from fitzroy.compiler.passes.base import Pass
+
+_STORED = (DType.INT8, DType.UINT8)
+_COMPUTING = frozenset({
+    "add", "average_pool_2d", "batch_matmul", "clamp", "hardswish", "leaky_relu", "mean", "mul",
+    "prelu", "resize_bilinear", "sub",
+})  # fmt: skip
+"""Operators that have quantized forms with a scale of their own for the result."""
+
+_FIXED = {
+    "sigmoid": (1 / 256, 0.0), "softmax": (1 / 256, 0.0), "tanh": (1 / 128, -1.0),
+}  # fmt: skip
+"""Operators whose quantized forms prescribe the scale of the result, and its smallest number."""
+
+
+@dataclass(frozen=True)
+class FuseQuantized(Pass):
+    """Make quantized operators of those between conversions from and to integers."""
+
+    name = "fuse-quantized"
+
+    def run(self, graph: Graph) -> Graph:
+        """Rewrite such operators; conversions that nothing needs any more go away."""
+        for node in graph.nodes():
+            if node.op in ("quantize", "dequantize"):
+                continue
+            if OPS[node.op].moves:
+                _move(graph, node)
+            else:
+                _compute(graph, node)
+        graph.prune()
+        return graph
+
+
+def _source(graph: Graph, name: str | None) -> str | None:
+    """The quantized value with one scale that a real value was made of, or None."""
+    node = None if name is None else graph.producer(name)
+    if node is None or node.op != "dequantize":
+        return None
+    source = str(node.inputs[0])
+    type = graph.type(source)
+    plain = type.quantization is not None and type.quantization.is_per_tensor
+    return source if plain and type.dtype in _STORED else None
+
+
+def _results(graph: Graph, node: Node) -> list[Node]:
+    """The conversions that alone read the results of a node; none if others do."""
+    found = []
+    for name in node.outputs:
+        readers = graph.consumers(name)
+        if len(readers) != 1 or readers[0].op != "quantize" or name in graph.outputs:
+            return []
+        if graph.type(readers[0].outputs[0]).dtype not in _STORED:
+            return []
+        found.append(readers[0])
+    return found
+
+
+# --- operators that move elements --------------------------------------------------------------
+
+
+def _move(graph: Graph, node: Node) -> None:
+    """Move integers in the place of real numbers; they may be dequantized afterwards."""
+    sources = [_source(graph, name) for name in node.inputs]
+    if node.op == "gather":
+        sources = [sources[0], node.inputs[1]]
+    found = [name for name in sources if name is not None]
+    if len(found) < len(sources) or getattr(node.attributes, "value", False):
+        # A number to pad with is written as it is, and integers have another one.
+        return
+    if all(graph.value(name).is_constant for name in found):
+        return
+    afters = _results(graph, node)
+    first = graph.type(found[0])
+    if node.op == "concatenation":
+        if afters:
+            first = graph.type(afters[0].outputs[0])
+            found = [_converted(graph, name, first) for name in found]
+        elif any(replace(graph.type(name), shape=()) != replace(first, shape=()) for name in found):
+            return
+    names = tuple(graph.fresh(f"{name}/stored") for name in node.outputs)
+    types = [
+        TensorType(graph.type(name).shape, first.dtype, first.quantization) for name in node.outputs
+    ]
+    graph.add_node(replace(node, name=names[0], inputs=tuple(found), outputs=names), types)
+    if afters:
+        for name, after in zip(names, afters, strict=True):
+            graph.update(replace(after, inputs=(name,)))
+        return
+    graph.remove(node.name)
+    for name, real in zip(names, node.outputs, strict=True):
+        back = Node(graph.fresh(real), "dequantize", (name,), (real,), origin=node.origin)
+        graph.add_node(back)
+
+
+def _converted(graph: Graph, name: str, type: TensorType) -> str:
+    """A quantized value with the scale and element type of another."""
+    before = graph.type(name)
+    if (before.dtype, before.quantization) == (type.dtype, type.quantization):
+        return name
+    result = TensorType(before.shape, type.dtype, type.quantization)
+    return graph.emit("quantize", [name], result, stem=f"{name}/converted")
+
+
+# --- operators that compute --------------------------------------------------------------------
+
+
+def _compute(graph: Graph, node: Node) -> None:
+    """Compute on integers in the place of real numbers."""
+    afters = _results(graph, node)
+    if len(afters) != 1:
+        return
+    (after,) = afters
+    type = graph.type(after.outputs[0])
+    if OPS[node.op].channel_axis is not None:
+        inputs = _filtered(graph, node)
+    elif node.op in _COMPUTING or (node.op in _FIXED and _prescribed(node.op, type)):
+        inputs = [_source(graph, name) for name in node.inputs]
+    else:
+        return
+    if inputs is None or None in inputs:
+        return
+    quantized = replace(node, inputs=tuple(inputs), outputs=after.outputs)
+    # The type rule says whether there is such an operator at all.
+    try:
+        OPS[node.op].infer(Call.of(graph, quantized))
+    except TypeRuleError:
+        return
+    graph.remove(after.name)
+    graph.remove(node.name)
+    graph.add_node(quantized)
+
+
+def _prescribed(op: str, type: TensorType) -> bool:
+    """Whether a result has the scale and zero point that the operator prescribes."""
+    q, (scale, smallest) = type.quantization, _FIXED[op]
+    if q is None or not np.isclose(q.scale[0], scale, rtol=1e-6):
+        return False
+    return q.zero_point[0] == type.dtype.limits[0] - round(smallest / scale)
+
+
+def _filtered(graph: Graph, node: Node) -> list[str | None] | None:
+    """Operands of an operator with a filter: integers, with the bias at its scale."""
+    source = _source(graph, node.inputs[0])
+    kernel = _stored(graph, str(node.inputs[1]))
+    axis = OPS[node.op].channel_axis
+    if source is None or kernel is None or graph.type(source).quantization is None:
+        return None
+    data, q = kernel
+    symmetric = not any(q.zero_point)
+    if q.axis not in (None, axis) or not (symmetric or data.dtype == np.uint8):
+        return None
+    if data.dtype == np.uint8 and graph.type(source).dtype is not DType.UINT8:
+        return None
+    before = graph.type(source).quantization
+    assert before is not None
+    scales = np.float32(before.scale[0]) * np.asarray(q.scale, np.float32)
+    inputs: list[str | None] = [source, graph.add_constant(f"{node.name}/filter", data, q)]
+    if len(node.inputs) > 2 and node.inputs[2] is not None:
+        bias = _real(graph, node.inputs[2])
+        if bias is None:
+            return None
+        limits = np.iinfo(np.int32)
+        steps = np.rint(bias.reshape(-1).astype(np.float64) / scales)
+        if not (np.abs(steps) <= limits.max).all():
+            return None
+        several = len(q.scale) > 1
+        found = Quantization(tuple(map(float, scales)), (0,) * len(q.scale), 0 if several else None)
+        inputs.append(graph.add_constant(f"{node.name}/bias", steps.astype(np.int32), found))
+    return inputs
+
+
+def _stored(graph: Graph, name: str) -> tuple[Array, Quantization] | None:
+    """The integers of a constant, in the order in which it is read, and what they stand for."""
+    moves = []
+    node = graph.producer(name)
+    while node is not None and node.op in ("transpose", "reshape"):
+        moves.append(node)
+        node = graph.producer(str(node.inputs[0]))
+    if node is None or node.op != "dequantize":
+        return None
+    value = graph.value(str(node.inputs[0]))
+    data, q = value.data, value.type.quantization
+    if data is None or q is None:
+        return None
+    scale = np.asarray(q.scale, np.float32)
+    # Which scale each element has follows the elements around.
+    index = np.zeros(data.shape, np.int64)
+    if q.axis is not None:
+        shape = [1] * data.ndim
+        shape[q.axis] = -1
+        index = index + np.arange(scale.size).reshape(shape)
+    for move in reversed(moves):
+        data, index = (_moved(move, array) for array in (data, index))
+    axis = _axis_of(index, scale.size)
+    if axis is None and scale.size > 1:
+        return None
+    return np.ascontiguousarray(data), replace(q, axis=axis)
+
+
+def _moved(node: Node, array: Array) -> Array:
+    if isinstance(node.attributes, TransposeAttributes):
+        return array.transpose(node.attributes.perm)
+    assert isinstance(node.attributes, ReshapeAttributes)
+    return array.reshape(node.attributes.shape)
+
+
+def _axis_of(index: Array, count: int) -> int | None:
+    """The dimension along which elements have scales 0, 1, 2…; None if there is none."""
+    for axis, extent in enumerate(index.shape):
+        shape = [1] * index.ndim
+        shape[axis] = -1
+        if extent == count > 1 and (index == np.arange(count).reshape(shape)).all():
+            return axis
+    return None
+
+
+def _real(graph: Graph, name: str) -> Array | None:
+    """Real numbers of a constant, or of constant integers that are dequantized."""
+    data = graph.value(name).data
+    if data is not None:
+        return data
+    found = _stored(graph, name)
+    if found is None:
+        return None
+    stored, q = found
+    scale, zero = q.scale_array(stored.ndim), q.zero_point_array(stored.ndim)
+    return np.asarray((stored.astype(np.float64) - zero) * scale)

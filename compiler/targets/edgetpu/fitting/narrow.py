@@ -1,0 +1,154 @@
+"""Addresses in narrow memory: strips, patches and spills that make everything fit.
+
+Strips are as cheap as they can be in all of narrow memory. If addresses cannot be found then, it is
+the cheapest of strips that leave some of it free, and patches that take no more of it. What still
+does not fit waits with the host for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from fitzroy.compiler.targets.edgetpu.fitting import patch_choice, spilling, strips
+from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
+from fitzroy.compiler.targets.edgetpu.fitting.strip_search import Search, capacities
+from fitzroy.compiler.targets.edgetpu.fitting.strips import Segment
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
+from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
+from fitzroy.compiler.targets.edgetpu.lowerings import pools, sums
+from fitzroy.compiler.targets.edgetpu.memory.allocation import Addresses, NoRoom, allocate_narrow
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """A schedule whose tensors have addresses.
+
+    Attributes:
+        layered: the layers before patches were chosen, with those that let images wait.
+        schedule: the steps, whose depthwise convolutions have patches.
+        patches: these patches.
+        used: bytes used from the bottom.
+        cycles: estimated cycles.
+    """
+
+    layered: Layered
+    schedule: Schedule
+    patches: patch_choice.Patches
+    used: int
+    cycles: float
+
+
+def arranged(layered: Layered) -> Arrangement:
+    """Addresses for all tensors; some may be with the host for a while.
+
+    Raises:
+        Refused: they do not fit; concerns the operator that makes one of them.
+    """
+    while True:
+        found = _cheapest(layered)
+        if isinstance(found, Arrangement):
+            return found
+        relieved = spilling.spilled(layered) or _interrupted(layered)
+        if relieved is None:
+            raise found
+        layered = relieved
+
+
+def _interrupted(layered: Layered) -> Layered | None:
+    """The layers with an image that waits with the host where nothing else helps, if there is."""
+    reached = Search.of(Schedule.of(layered)).reached(layered.options.narrow_bytes)
+    return spilling.interrupted(layered, reached) if reached < len(layered.layers) else None
+
+
+def _cheapest(layered: Layered) -> Arrangement | Refused:
+    """Addresses for all tensors with the cheapest strips and patches, or what does not fit."""
+    finder = Search.of(Schedule.of(layered))
+    refusals: list[Refused] = []
+    found: dict[patch_choice.Overlap, Arrangement] = {}
+    tried: list[Segment] | None = None
+    for capacity in capacities(layered.options.narrow_bytes):
+        segments = finder.choose(capacity)
+        if isinstance(segments, Refused):
+            refusals.append(segments)
+            break
+        if segments == tried:
+            continue
+        tried = segments
+        one = _allocated(Schedule.of(layered, segments), known=found)
+        if isinstance(one, Refused):
+            refusals.append(one)
+        else:
+            overlap, arrangement = one
+            found[overlap] = arrangement
+        if patch_choice.Overlap.ALL in found:
+            break
+    if not found:
+        return refusals[0]
+    return min(found.values(), key=lambda arrangement: arrangement.cycles)
+
+
+def _allocated(
+    schedule: Schedule, known: Collection[patch_choice.Overlap]
+) -> tuple[patch_choice.Overlap, Arrangement] | Refused:
+    """Addresses with the patches that may take most narrow memory of those that fit.
+
+    Args:
+        schedule: the steps, without patches.
+        known: what patches need not be tried.
+    """
+    # Patches take long to choose, and only add to what is taken.
+    without = _addresses(schedule)
+    if isinstance(without, Refused):
+        return without
+    first: Refused | None = None
+    for overlap in patch_choice.Overlap:
+        if overlap not in known:
+            found = _patched(schedule, overlap)
+            if isinstance(found, Arrangement):
+                return overlap, found
+            first = first or found
+    assert first is not None
+    return first
+
+
+def _patched(schedule: Schedule, overlap: patch_choice.Overlap) -> Arrangement | Refused:
+    """Addresses with patches that may reach beyond what tiles own, or not."""
+    layered, unpatched = schedule.layered, schedule.steps
+    patches = patch_choice.choose_patches(unpatched, 0, overlap, layered.options)
+    schedule = schedule.with_layers(patches.layers)
+    for change in (
+        patch_choice.with_room,
+        strips.widened,
+        pools.aligned,
+        sums.aligned,
+        strips.bound,
+    ):
+        schedule = schedule.changed(change(schedule.steps))
+    addresses = _addresses(schedule)
+    if isinstance(addresses, Refused):
+        return addresses
+    schedule = schedule.changed(addresses.changes())
+    schedule = schedule.changed(strips.bound(schedule.steps))
+    schedule = schedule.with_order(strips.ordered(schedule.steps, schedule.sharings))
+    others = sum(step.cycles for step in unpatched if step.layer not in patches.layers)
+    return Arrangement(layered, schedule, patches, addresses.used, patches.cycles + others)
+
+
+def _addresses(schedule: Schedule) -> Addresses | Refused:
+    """Addresses of all tensors."""
+    layered = schedule.layered
+    found = allocate_narrow(
+        schedule.lives, reserved=schedule.scratch, nbytes=layered.options.narrow_bytes
+    )
+    return _refusal(layered, found) if isinstance(found, NoRoom) else found
+
+
+def _refusal(layered: Layered, missing: NoRoom) -> Refused:
+    """Concerns the operators that make a tensor for which there is no room."""
+    tensor = missing.tensor
+    return Refused(
+        [layer.origin for layer in layered.layers if layer.writes == tensor.name],
+        f"tensor {tensor.name!r} takes {tensor.nbytes} bytes of every tile",
+        reason=f"{missing.free} of {missing.nbytes} are free",
+    )

@@ -1,0 +1,191 @@
+"""What runs when, and where tensors lie while it does.
+
+A schedule is a value: every stage that decides more about it makes another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from fitzroy.compiler.targets.edgetpu.fitting import strips
+from fitzroy.compiler.targets.edgetpu.layers import halo
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Places, Step
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
+from fitzroy.compiler.targets.edgetpu.layers.refusal import refusing
+from fitzroy.compiler.targets.edgetpu.memory.allocation import Live, Overlap
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
+    COLUMNS,
+    ROWS,
+    WORD,
+    Changes,
+    Image,
+    Placed,
+    Remote,
+    TiledAxis,
+    Vector,
+    split,
+)
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
+
+_IDENTITY_BYTES = 4 * WORD
+"""Narrow memory that the identity matrix takes on its way to wide memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Layers in the order in which they run, and the layouts of their tensors.
+
+    Attributes:
+        layered: the layers.
+        tensors: all tensors by name, without intermediate images of segments.
+        steps: the steps.
+        sharings: segments that may write their results over what they read.
+    """
+
+    layered: Layered
+    tensors: Mapping[str, Placed]
+    steps: tuple[Step, ...]
+    sharings: tuple[strips.Sharing, ...] = ()
+
+    @classmethod
+    def of(cls, layered: Layered, segments: Sequence[strips.Segment] = ()) -> Schedule:
+        """The layers in their order, those of segments strip by strip; tensors without address."""
+        tensors = _layouts(layered, segments)
+        return cls(
+            layered,
+            tensors,
+            tuple(strips.steps(layered, segments, tensors)),
+            tuple(strips.sharings(layered, segments, tensors)),
+        )
+
+    def changed(self, changes: Changes) -> Schedule:
+        """The schedule of what some tensors become."""
+        if not changes:
+            return self
+        known: dict[int, Mapping[str, Placed]] = {}
+        return replace(
+            self,
+            tensors=_changed(self.tensors, changes, known),
+            steps=tuple(_changed_step(step, changes, known) for step in self.steps),
+            sharings=tuple(sharing.changed(changes) for sharing in self.sharings),
+        )
+
+    def with_layers(self, changes: Mapping[Layer, Layer]) -> Schedule:
+        """The schedule of what some layers become."""
+        return replace(
+            self,
+            layered=self.layered.with_layers(changes),
+            steps=tuple(
+                replace(step, layer=changes.get(step.layer, step.layer)) for step in self.steps
+            ),
+        )
+
+    def with_order(self, steps: Sequence[Step]) -> Schedule:
+        """The schedule with its steps in another order."""
+        return replace(self, steps=tuple(steps))
+
+    @cached_property
+    def scratch(self) -> tuple[int, ...]:
+        """Narrow memory that the identity matrix, and then each step, use for themselves.
+
+        Raises:
+            Refused: a layer cannot work with its tensors.
+        """
+        found = [_IDENTITY_BYTES]
+        for step in self.steps:
+            with refusing(step.layer.origin):
+                found.append(step.layer.scratch_bytes(step.tensors))
+        return tuple(found)
+
+    @cached_property
+    def lives(self) -> tuple[Live, ...]:
+        """When tensors are in narrow memory; step 0 is that of the identity matrix.
+
+        Strips of segments that may write over what they read may run in either order, so that what
+        lives longer than a strip lives for all of them.
+        """
+        born, last = dict[Placed, int](), dict[Placed, int]()
+        for number, step in enumerate(self.steps, 1):
+            result = step.whole or step.result
+            born.setdefault(result, number)
+            last[result] = number
+            for name in step.layer.reads:
+                last[step.tensors[name]] = number
+        overlaps = dict[Placed, Overlap]()
+        for sharing in self.sharings:
+            for step in self.steps[sharing.begin - 1 : sharing.end]:
+                if step.whole is not None:
+                    born[step.whole] = min(born[step.whole], sharing.begin)
+                for name in step.layer.reads:
+                    tensor = step.tensors[name]
+                    if born[tensor] < sharing.begin:
+                        last[tensor] = max(last[tensor], sharing.end)
+            overlaps[sharing.result] = Overlap(sharing.source, sharing.below, sharing.above)
+        return tuple(
+            Live(tensor, begin, last[tensor], overlaps.get(tensor))
+            for tensor, begin in born.items()
+        )
+
+
+def _changed(
+    tensors: Mapping[str, Placed], changes: Changes, known: dict[int, Mapping[str, Placed]]
+) -> Mapping[str, Placed]:
+    """What the tensors of a mapping become; `known` has the mappings of earlier calls, by id."""
+    key = id(tensors)
+    if key not in known:
+        if isinstance(tensors, Places):
+            local, shared = (
+                _changed(part, changes, known) for part in (tensors.local, tensors.shared)
+            )
+            known[key] = Places(local, shared)
+        else:
+            known[key] = {name: changes.get(one, one) for name, one in tensors.items()}
+    return known[key]
+
+
+def _changed_step(step: Step, changes: Changes, known: dict[int, Mapping[str, Placed]]) -> Step:
+    whole = step.whole if step.whole is None else changes.get(step.whole, step.whole)
+    assert whole is None or isinstance(whole, Image)
+    return replace(step, tensors=_changed(step.tensors, changes, known), whole=whole)
+
+
+def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, Placed]:
+    """Every tensor with its windows, without address; without intermediate images of segments."""
+    readers: dict[str, list[tuple[Layer, int]]] = {}
+    for layer in layered.layers:
+        for index, name in enumerate(layer.reads):
+            readers.setdefault(name, []).append((layer, index))
+    inner = {name for segment in segments for name in segment.inner(layered)}
+    stripped = {layer for segment in segments for layer in segment.layers(layered)}
+    regions = [strips.windows(layered, segment) for segment in segments]
+    found: dict[str, Placed] = {}
+    for layer in layered.layers:
+        name = layer.writes
+        if name in inner:
+            continue
+        type = layered.type(name)
+        zero = unsigned_zero_point(type)
+        if layer.makes_vector:
+            found[name] = Vector(name, type.size, zero)
+            continue
+        shape = type.shape if len(type.shape) == 4 else (1, 1, 1, type.size)
+        _, height, width, channels = shape
+        needed = [region[name] for region in regions if name in region]
+        rows, columns = [one for one, _ in needed], [one for _, one in needed]
+        for reader, index in readers.get(name, []):
+            if reader.makes_vector or reader in stripped:
+                continue
+            result = layered.type(reader.writes).shape
+            windows = reader.windows(index)
+            rows.append(tuple(map(windows[0].needs, split(result[1], ROWS))))
+            columns.append(tuple(map(windows[1].needs, split(result[2], COLUMNS))))
+        found[name] = (Remote if layer.remote else Image)(
+            name,
+            halo.relayed(TiledAxis.of(height, ROWS, rows)),
+            halo.relayed(TiledAxis.of(width, COLUMNS, columns)),
+            channels,
+            zero,
+        )
+    return found

@@ -1,0 +1,189 @@
+"""What is in wide memory: parameters that stay on the chip, and data on their way.
+
+How convolutions stage their weights is decided first: it takes rows that parameters would need.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from fitzroy.compiler.targets.edgetpu.fitting import patch_choice
+from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
+from fitzroy.compiler.targets.edgetpu.fitting.residency import (
+    Residency,
+    demands_of,
+    place_all,
+    place_some,
+)
+from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
+from fitzroy.compiler.targets.edgetpu.fitting.staging import choose_staging
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
+from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refusing
+from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, WideRows
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Placed, Vector
+
+IDENTITY = WIDE_ROWS - 1
+"""Row of wide memory with the identity matrix, after those for other data."""
+
+_STAGING_ROWS = (1024, 768, 512, 384, 256, 192)
+"""Rows of wide memory that convolutions may take for data, the first that parameters leave free."""
+
+_PARAMETER_SHARE = 0.97
+"""Part of the rows that parameters fill; some are lost between operands."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """A schedule with everything in its place.
+
+    Attributes:
+        schedule: the steps, whose layers have weights and whose tensors have addresses.
+        residency: where weights lie that stay on the chip.
+        staging: rows at the top of wide memory for data.
+        used: bytes of narrow memory used from the bottom.
+        cycles: estimated cycles.
+    """
+
+    schedule: Schedule
+    residency: Residency
+    staging: int
+    used: int
+    cycles: float
+
+    @property
+    def weights(self) -> list[Weights]:
+        """Weights of all layers."""
+        return items(self.schedule.layered.layers)
+
+
+def assigned(layered: Layered) -> Assignment:
+    """Places of all tensors and parameters.
+
+    Raises:
+        Refused: the chip's memories are too small for an operator.
+    """
+    options, arrangement = layered.options, arranged(layered)
+    staged = _staged(arrangement, options)
+    found = _assigned(arrangement, staged, options)
+    if found.residency.complete or arrangement.patches.compact:
+        return found
+    # Patches take as few rows as they can before anything comes from the host.
+    again = arrangement.layered.with_layers(staged.layers)
+    again = replace(again, options=replace(options, parameter_rows=0))
+    arrangement = arranged(again)
+    return _assigned(arrangement, _staged(arrangement, options), options)
+
+
+@dataclass(frozen=True, eq=False)
+class _Staged:
+    """A schedule whose depthwise convolutions have weights, and how others stage theirs.
+
+    Attributes:
+        schedule: the schedule.
+        layers: layers with the way in which they stage weights.
+    """
+
+    schedule: Schedule
+    layers: Mapping[Layer, Layer]
+
+
+def _staged(arrangement: Arrangement, options: Options) -> _Staged:
+    """Choose how convolutions stage their weights; staging takes no rows that parameters need."""
+    schedule = arrangement.schedule
+    schedule = schedule.with_layers(patch_choice.packed(schedule.layered.layers))
+    needed = _words(schedule.layered.layers) / _PARAMETER_SHARE
+    room = next((rows for rows in _STAGING_ROWS if needed <= options.free_rows(rows)), 0)
+    patches = arrangement.patches
+    # Patches may have spent half of it.
+    cost = options.recipes.cost / (2 if patches.layers else 1)
+    # Other layers than convolutions are estimated too roughly to spend a share of their cycles.
+    layers = choose_staging(schedule.steps, cost, patches.cycles, IDENTITY, room)
+    return _Staged(schedule.with_layers(layers), layers)
+
+
+def _assigned(arrangement: Arrangement, staged: _Staged, options: Options) -> Assignment:
+    """Places of the parameters of a schedule."""
+    schedule = staged.schedule
+    residency, staging = _parameters(schedule, options)
+    layers: dict[Layer, Layer] = {
+        layer: replace(layer, weights=weights) for layer, weights in residency.weights.items()
+    }
+    firsts: dict[Placed, Placed] = {
+        tensor: replace(tensor, first=residency.firsts[name])
+        for name, tensor in schedule.tensors.items()
+        if isinstance(tensor, Vector) and name in residency.firsts
+    }
+    schedule = schedule.with_layers(layers).changed(firsts)
+    return Assignment(schedule, residency, staging, arrangement.used, arrangement.cycles)
+
+
+def _parameters(schedule: Schedule, options: Options) -> tuple[Residency, int]:
+    """Rows of wide memory for parameters that stay on the chip, and how many are for data.
+
+    Raises:
+        Refused: parameters that cannot come from the host do not fit.
+    """
+    layers, tensors = schedule.layered.layers, schedule.tensors
+    shared = options.parameter_rows is not None
+    staging = max(_staging(schedule), options.staging)
+    if _words(layers) <= options.free_rows(staging):
+        rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
+        found = place_all(layers, tensors, rows)
+        if isinstance(found, Residency):
+            return found, staging
+    staging = max(_staging(schedule, streaming=True), options.staging)
+    rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
+    demands = demands_of(layers, Counter(step.layer for step in schedule.steps))
+    found = place_some(demands, tensors, rows, options.free_rows(staging))
+    if isinstance(found, Refused):
+        raise found
+    return found, staging
+
+
+def _staging(schedule: Schedule, *, streaming: bool = False) -> int:
+    """Rows at the top of wide memory for data, if parameters come from the host or if none do.
+
+    Raises:
+        Refused: a layer needs more rows than there are.
+    """
+    most = 0
+    for step in schedule.steps:
+        layer, tensors = step.layer, step.tensors
+        with refusing(layer.origin):
+            streams = streaming and layer.streams
+            rows = layer.streaming_rows(tensors) if streams else layer.staging_rows(tensors)
+        if rows >= WIDE_ROWS and (streaming or not layer.streams):
+            raise Refused(
+                [layer.origin],
+                f"it needs {1 + rows} rows of wide memory for its data",
+                reason=f"tiles have {WIDE_ROWS}",
+            )
+        most = max(most, rows)
+    return 1 + most
+
+
+def fewest_rows(layered: Layered) -> int:
+    """Rows of wide memory, of all tiles, that all parameters take.
+
+    Args:
+        layered: layers whose options let patches take the fewest rows.
+
+    Raises:
+        Refused: narrow memory is too small.
+    """
+    layers = arranged(layered).schedule.layered.layers
+    packed = patch_choice.packed(layers)
+    return _words(packed.get(layer, layer) for layer in layers)
+
+
+def _words(layers: Iterable[Layer]) -> int:
+    return sum(item.words for item in items(layers))
+
+
+def items(layers: Iterable[Layer]) -> list[Weights]:
+    """Weights of layers, those that several have once."""
+    return list({id(item): item for layer in layers for item in layer.weights}.values())

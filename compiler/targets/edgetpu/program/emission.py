@@ -1,0 +1,139 @@
+"""A schedule with everything in its place becomes instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fitzroy.base.errors import FormatError, InternalError
+from fitzroy.compiler.targets.edgetpu.fitting.wide import IDENTITY, Assignment
+from fitzroy.compiler.targets.edgetpu.host import host_layers
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
+from fitzroy.compiler.targets.edgetpu.layers import halo, matrices
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Step
+from fitzroy.compiler.targets.edgetpu.layers.refusal import refused, refusing
+from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, Image, Placed
+from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted, Mark
+from fitzroy.formats.object_file import Symbol, Text
+from fitzroy.hw_models.isa.instruction import Instruction
+
+_MOST_BUNDLES = 6_000
+"""Bundles of a layer with its exchanges, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Emission:
+    """The instructions of a program.
+
+    Attributes:
+        form: the instructions, and where steps begin.
+        builder: what has made them, and knows their symbols.
+    """
+
+    form: Emitted
+    builder: Builder
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Size of the host's scratch buffer."""
+        return self.builder.scratch_bytes
+
+    def encoded(self) -> tuple[list[Text], list[Symbol]]:
+        """The sections and symbols of the program.
+
+        Raises:
+            Refused: an instruction of a step does not encode.
+            InternalError: one does not that belongs to no step.
+        """
+        try:
+            return self.builder.sections()
+        except FormatError as error:
+            form = self.form
+            origins = (form.origin(*place) for *place, item in form.program if _fails(item))
+            origin = next(origins, "")
+            if not origin:
+                raise InternalError("the program does not encode", reason=str(error)) from error
+            raise refused(origin, error) from error
+
+
+def _fails(instruction: Instruction) -> bool:
+    """Whether an instruction does not encode."""
+    try:
+        instruction.pack()
+    except FormatError:
+        return True
+    return False
+
+
+def emitted(assignment: Assignment) -> Emission:
+    """The instructions of a schedule.
+
+    Raises:
+        Refused: those of a step cannot be made.
+    """
+    schedule, pieces = assignment.schedule, assignment.residency.pieces
+    steps, own = schedule.steps, schedule.scratch
+    narrow_bytes = schedule.layered.options.narrow_bytes
+    builder, marks = Builder(), list[Mark]()
+    builder.staging = IDENTITY
+    host = HostStream(
+        [
+            (item.name, item.units)
+            for step in steps
+            for item in step.layer.weights
+            if item.name not in pieces
+        ]
+    )
+    context = Context(
+        builder,
+        schedule.tensors,
+        pieces,
+        IDENTITY,
+        narrow_bytes - own[0],
+        host,
+        host_layers.kept_images(steps),
+    )
+    builder.begin()
+    matrices.put_identity(builder, IDENTITY, context.scratch // WORD)
+    ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
+    for step, nbytes in zip(steps, own[1:], strict=True):
+        builder.room(_MOST_BUNDLES)
+        marks.append(_mark(step, builder))
+        if not step.layer.received:
+            host.prefetch(builder)
+        last = not isinstance(step.layer, host_layers.Send) or ends[step.layer.output] is step
+        with refusing(step.layer.origin):
+            step.layer.emit(
+                replace(context, tensors=step.tensors, scratch=narrow_bytes - nbytes, last=last)
+            )
+        _complete(builder, step, last=step is steps[-1])
+    marks.append(Mark("end", "", *builder.position))
+    builder.end()
+    assert host.complete
+    return Emission(Emitted(marks, list(builder.program)), builder)
+
+
+def _mark(step: Step, builder: Builder) -> Mark:
+    """What begins at the place that the program has reached."""
+    layer = step.layer
+    name = "" if isinstance(layer, host_layers.Receive | host_layers.Send) else layer.name
+    return Mark(f"{layer.kind} {layer.name}", name, *builder.position, layer.origin)
+
+
+def _complete(builder: Builder, step: Step, *, last: bool) -> None:
+    """End a step: its phase, and the exchange of windows if its result is complete.
+
+    The end of the program waits for the last step.
+    """
+    blocks = None if step.whole else step.layer.completes(step.tensors)
+    if blocks is None and not last:
+        builder.barrier()
+    if step.complete:
+        _exchange(builder, step.whole or step.result, blocks)
+
+
+def _exchange(builder: Builder, tensor: Placed, blocks: halo.Blocks | None) -> None:
+    """Fill the windows of a tensor, in the phase that computes it or in one of its own."""
+    exchanged = isinstance(tensor, Image) and halo.exchange(builder, tensor, blocks)
+    if exchanged or blocks is not None:
+        builder.barrier()

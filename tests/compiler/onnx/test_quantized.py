@@ -1,0 +1,123 @@
+"""Quantized ONNX models become quantized operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.compiler.onnx.models import expected, helper, model, operators, read
+
+from fitzroy.base.types import Array, DType
+from fitzroy.compiler.frontends.frontend import Reading
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.reference import evaluate
+
+RNG = np.random.default_rng(11)
+
+
+def steps_apart(graph: Graph, data: bytes, x: Array, step: float) -> float:
+    """Largest difference to ONNX's own evaluator, in steps of the result's scale."""
+    found = evaluate(graph, {"x": x})["y"]
+    (wanted,) = expected(data, {"x": x})
+    return float(np.abs(found - wanted).max() / step)
+
+
+def conversions(source: str, scale: str, zero: str, target: str) -> list[Any]:
+    """A value quantized and dequantized."""
+    node = helper().make_node
+    return [
+        node("QuantizeLinear", [source, scale, zero], [f"{target}/q"]),
+        node("DequantizeLinear", [f"{target}/q", scale, zero], [target]),
+    ]
+
+
+def converted_network(activation: type, filters: type) -> bytes:
+    """Two convolutions, a rectifier, a sum and a matrix product between conversions."""
+    node, rng = helper().make_node, np.random.default_rng(2)
+    nodes = [
+        *conversions("x", "sx", "zx", "x/d"),
+        node("DequantizeLinear", ["w", "sw", "zw"], ["w/d"], axis=0),
+        node("DequantizeLinear", ["b", "sb", "zb"], ["b/d"], axis=0),
+        node("Conv", ["x/d", "w/d", "b/d"], ["c"], pads=[1, 1, 1, 1]),
+        node("Relu", ["c"], ["r"]),
+        *conversions("r", "sr", "zr", "r/d"),
+        node("Add", ["r/d", "r/d"], ["a"]),
+        *conversions("a", "sa", "zr", "a/d"),
+        node("Concat", ["a/d", "r/d"], ["k"], axis=1),
+        *conversions("k", "sa", "zr", "k/d"),
+        node("GlobalAveragePool", ["k/d"], ["g"]),
+        *conversions("g", "sr", "zr", "g/d"),
+        node("Flatten", ["g/d"], ["f"]),
+        *conversions("f", "sr", "zr", "f/d"),
+        node("DequantizeLinear", ["m", "sm", "zm"], ["m/d"]),
+        node("MatMul", ["f/d", "m/d"], ["p"]),
+        *conversions("p", "sp", "zx", "y"),
+    ]
+    zero = 0 if activation is np.int8 else 128
+    limit = 127
+    scales = np.array([0.01, 0.02, 0.005, 0.015], np.float32)
+    constants = {
+        "sx": np.float32(0.02), "zx": activation(zero), "zr": activation(zero - 120),
+        "sr": np.float32(0.03), "sa": np.float32(0.06), "sp": np.float32(0.1),
+        "w": rng.integers(-limit, limit, (4, 3, 3, 3)).astype(filters),
+        "sw": scales, "zw": np.zeros(4, filters),
+        "b": rng.integers(-500, 500, 4).astype(np.int32),
+        "sb": scales * np.float32(0.02), "zb": np.zeros(4, np.int32),
+        "m": rng.integers(-limit, limit, (8, 5)).astype(filters),
+        "sm": np.float32(0.01), "zm": filters(0),
+    }  # fmt: skip
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    return model(nodes, [("x", [1, 3, 6, 7])], ["y"], arrays, opset=21)
+
+
+@pytest.mark.parametrize("activation", [np.int8, np.uint8])
+def test_operators_between_conversions_compute_on_integers(activation: type) -> None:
+    data = converted_network(activation, np.int8)
+    graph = read(data, Reading(keep_layout=True))
+    found = operators(graph)
+    assert found.count("dequantize") == 1, "of the result alone"
+    for node in graph.nodes():
+        if node.op in ("conv_2d", "add", "concatenation", "mean", "fully_connected"):
+            assert graph.type(node.outputs[0]).dtype is DType.INT8, node
+    x = RNG.standard_normal((1, 3, 6, 7)).astype(np.float32)
+    assert steps_apart(graph, data, x, 0.1) <= 1.01
+
+
+def test_filters_keep_their_integers() -> None:
+    data = converted_network(np.int8, np.int8)
+    graph = read(data)
+    (node,) = [node for node in graph.nodes() if node.op == "conv_2d"]
+    kernel = graph.value(str(node.inputs[1]))
+    assert kernel.type.quantization is not None
+    assert kernel.type.quantization.axis == 0
+    assert kernel.type.quantization.scale == pytest.approx([0.01, 0.02, 0.005, 0.015])
+    assert graph.type(str(node.inputs[2])).dtype is DType.INT32
+
+
+def test_graph_input_of_integers_is_quantized() -> None:
+    node = helper().make_node
+    from onnx import ModelProto, TensorProto
+
+    nodes = [node("DequantizeLinear", ["x", "s", "z"], ["y"])]
+    constants: dict[str, Array] = {"s": np.array(0.5, np.float32), "z": np.array(3, np.int8)}
+    made = ModelProto.FromString(model(nodes, [("x", [4])], ["y"], constants))
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT8
+    graph = read(made.SerializeToString())
+    quantization = graph.type("x").quantization
+    assert quantization is not None
+    assert quantization.zero_point == (3,)
+    found = evaluate(graph, {"x": np.array([3, 4, 5, -1], np.int8)})["y"]
+    assert found.tolist() == [0, 0.5, 1, -2]
+
+
+def test_scales_that_vary_are_computed() -> None:
+    node = helper().make_node
+    nodes = [
+        node("ReduceMax", ["x"], ["s"], keepdims=0),
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
+    data = model(nodes, [("x", [3, 4])], ["y"], {"z": np.array(7, np.uint8)}, opset=21)
+    x = RNG.standard_normal((3, 4)).astype(np.float32)
+    assert steps_apart(read(data), data, x, float(x.max())) <= 0.001

@@ -1,0 +1,364 @@
+"""Ranges, equalization, correction and fitting, each against what it is to achieve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.compiler.test_quantize import apply, normal, q, real
+
+from fitzroy.base.errors import UnsupportedError, UsageError
+from fitzroy.base.types import Array
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
+from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
+from fitzroy.compiler.ops.shape import (
+    ConcatenationAttributes,
+    PadAttributes,
+    ReshapeAttributes,
+    SplitAttributes,
+    StridedSliceAttributes,
+    TransposeAttributes,
+)
+from fitzroy.compiler.ops.windows import Activation, PaddingScheme
+from fitzroy.compiler.quantization.channels import FIXED, Channels
+from fitzroy.compiler.quantization.comparison import compare
+from fitzroy.compiler.quantization.equalization import equalize
+from fitzroy.compiler.quantization.options import (
+    Border,
+    Effort,
+    Mixed,
+    QuantizeOptions,
+    RangeMethod,
+)
+from fitzroy.compiler.quantization.pipeline import Quantized, quantize_model
+from fitzroy.compiler.quantization.ranges import choose_range, readers_function
+from fitzroy.compiler.quantization.report import advice, layers
+from fitzroy.compiler.quantization.statistics import Statistics, collect
+from fitzroy.compiler.reference import evaluate
+
+PLAIN = QuantizeOptions(
+    ranges=RangeMethod.MINMAX, equalize=False, correct_bias=False, effort=Effort.FAST
+)
+
+
+def statistics(rows: Array) -> Statistics:
+    graph = Graph("x")
+    graph.add_input("x", real(*rows.shape))
+    graph.outputs = ["x"]
+    return collect(graph, [{"x": rows.astype(np.float32)}])["x"]
+
+
+# --- ranges --------------------------------------------------------------------------------------
+
+
+def noise(rows: Array, extent: tuple[float, float]) -> float:
+    low, high = extent
+    step = (high - low) / 255
+    rounded = np.clip(np.rint((rows - low) / step), 0, 255) * step + low
+    return float(np.square(rounded - rows).mean())
+
+
+def test_least_squares_cut_off_what_costs_more_than_it_tells() -> None:
+    rows = np.random.default_rng(0).normal(size=(1, 1 << 17, 1)).astype(np.float32)
+    rows[0, :2] = 6
+    found = choose_range(statistics(rows), QuantizeOptions())
+    everything = choose_range(statistics(rows), PLAIN)
+    assert everything == (rows.min(), 6)
+    assert 3 < found[1] < 5.5
+    assert noise(rows, found) < 0.9 * noise(rows, everything)
+    # What is cut off weighs more than rounding where it is large.
+    rows[0, :2] = 60
+    assert choose_range(statistics(rows), QuantizeOptions())[1] > 40
+
+
+def test_percentiles_leave_a_share_out() -> None:
+    rows = np.arange(10001, dtype=np.float32).reshape(1, -1, 1) - 5000
+    options = QuantizeOptions(ranges=RangeMethod.PERCENTILE, percentile=99.0)
+    assert choose_range(statistics(rows), options) == pytest.approx((-4900, 4900))
+    with pytest.raises(UsageError, match="more than 50"):
+        quantize_model(chain([1.0])[0], [], replace(options, percentile=10.0))
+
+
+def silu(x: Array) -> Graph:
+    graph = Graph("silu")
+    graph.add_input("x", real(*x.shape))
+    (scaled,) = apply(graph, "div", ("x", graph.add_constant("k", np.ones(1, np.float32))))
+    (gate,) = apply(graph, "sigmoid", (scaled,))
+    graph.outputs = apply(graph, "mul", (scaled, gate), stem="y")
+    return graph
+
+
+def test_silu_needs_no_range_where_it_gives_nothing() -> None:
+    x = np.linspace(-150, 10, 4096, dtype=np.float32).reshape(1, -1, 1)
+    graph = silu(x)
+    value = graph.nodes()[0].outputs[0]
+    function = readers_function(graph, value)
+    assert function is not None
+    low, high = choose_range(statistics(x), QuantizeOptions(), function)
+    assert -15 < low < -3
+    assert high == pytest.approx(10, rel=0.1)
+    errors = {}
+    for ranges in (RangeMethod.MSE, RangeMethod.MINMAX):
+        # The value comes from a float32 operator, so that nothing is lost before it.
+        options = replace(PLAIN, ranges=ranges, keep_float=["div"], input_type=Border.FLOAT)
+        result = quantize_model(graph, [{"x": x}], options)
+        errors[ranges] = compare(graph, result.graph, [{"x": x}]).outputs["y"].decibels
+    assert errors[RangeMethod.MSE] > errors[RangeMethod.MINMAX] + 3
+
+
+# --- channels ------------------------------------------------------------------------------------
+
+
+def conv(graph: Graph, x: str, weights: Array, activation: Activation = Activation.NONE) -> str:
+    inputs = (x, graph.add_constant("w", weights.astype(np.float32)))
+    attributes = ConvAttributes(padding=PaddingScheme.SAME, activation=activation)
+    return apply(graph, "conv_2d", inputs, attributes)[0]
+
+
+def chain(
+    reaches: Sequence[float], activation: Activation = Activation.RELU
+) -> tuple[Graph, list[dict[str, Array]]]:
+    """Two convolutions with a depthwise one between them, and channels of these reaches."""
+    rng = np.random.default_rng(1)
+    count = len(reaches)
+    graph = Graph("chain")
+    graph.add_input("x", real(1, 6, 6, 4))
+    spread = np.asarray(reaches).reshape(-1, 1, 1, 1)
+    first = conv(graph, "x", normal(rng, count, 1, 1, 4) * spread, activation)
+    weights = graph.add_constant("d", normal(rng, 1, 3, 3, count) / 3)
+    attributes = ConvAttributes(padding=PaddingScheme.SAME, activation=activation)
+    (second,) = apply(graph, "depthwise_conv_2d", (first, weights), attributes)
+    graph.outputs = [conv(graph, second, normal(rng, 3, 1, 1, count) / spread.reshape(-1))]
+    return graph, [{"x": normal(rng, 1, 6, 6, 4)} for _ in range(8)]
+
+
+@pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU, Activation.RELU6])
+def test_scaled_channels_compute_the_same_and_lose_less(activation: Activation) -> None:
+    graph, samples = chain([1, 0.5, 0.1, 0.02, 1, 0.03], activation)
+    found = equalize(graph, collect(graph, samples), [])
+    assert found.scales
+    for sample in samples:
+        (wanted,), (scaled,) = (evaluate(g, sample).values() for g in (graph, found.graph))
+        np.testing.assert_allclose(scaled, wanted, rtol=1e-4, atol=1e-5)
+    decibels = [
+        min(
+            off.decibels
+            for off in compare(
+                graph, quantize_model(graph, samples, options).graph, samples
+            ).outputs.values()
+        )
+        for options in (PLAIN, replace(PLAIN, equalize=True))
+    ]
+    assert decibels[1] > decibels[0] + 6
+
+
+def test_scales_pass_what_moves_and_adds_elements() -> None:
+    """Scales reach from filter to filter through every operator that lets them."""
+    rng = np.random.default_rng(2)
+    graph = Graph("movers")
+    graph.add_input("x", real(1, 8, 8, 4))
+    spread = np.array([1, 0.1, 0.02, 0.5]).reshape(-1, 1, 1, 1)
+    a = conv(graph, "x", normal(rng, 4, 1, 1, 4) * spread)
+    b = conv(graph, "x", normal(rng, 4, 1, 1, 4) * spread)
+    slope = graph.add_constant("slope", np.full((1, 1, 4), 0.25, np.float32))
+    (x,) = apply(graph, "add", (a, b), ActivationAttributes())
+    (x,) = apply(graph, "prelu", (x, slope))
+    (x,) = apply(graph, "max_pool_2d", (x,), PoolAttributes((2, 2), (2, 2)))
+    (x,) = apply(graph, "pad", (x,), PadAttributes((0, 1, 1, 0), (0, 1, 1, 2)))
+    (x,) = apply(graph, "transpose", (x,), TransposeAttributes((0, 2, 1, 3)))
+    left, right = apply(graph, "split", (x,), SplitAttributes(3, (2, 4)), results=2)
+    (x,) = apply(graph, "concatenation", (right, left), ConcatenationAttributes(3))
+    slice = StridedSliceAttributes((0, 1, 0, 0), (1, 5, 6, 6), (1, 1, 1, 1))
+    (x,) = apply(graph, "strided_slice", (x,), slice)
+    (x,) = apply(graph, "clamp", (x,), ClampAttributes(0.0, float("inf")))
+    (m,) = apply(graph, "mean", (x,), ReductionAttributes((1,)))
+    (x,) = apply(graph, "reshape", (m,), ReshapeAttributes((1, 36)))
+    w = graph.add_constant("w", normal(rng, 5, 36))
+    graph.outputs = apply(graph, "fully_connected", (x, w), FullyConnectedAttributes())
+    samples = [{"x": normal(rng, 1, 8, 8, 4)} for _ in range(6)]
+    found = equalize(graph, collect(graph, samples), [])
+    assert {a, b, m} <= set(found.scales)
+    for sample in samples:
+        (wanted,), (scaled,) = (evaluate(g, sample).values() for g in (graph, found.graph))
+        np.testing.assert_allclose(scaled, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["sigmoid", "hardswish", "tanh", "softmax", "exp"])
+def test_other_functions_stop_scales(op: str) -> None:
+    rng = np.random.default_rng(3)
+    graph = Graph("stopped")
+    graph.add_input("x", real(1, 4, 4, 4))
+    first = conv(graph, "x", normal(rng, 4, 1, 1, 4))
+    (x,) = apply(graph, op, (first,))
+    graph.outputs = [conv(graph, x, normal(rng, 4, 1, 1, 4))]
+    labels = Channels(graph, []).labels
+    assert set(labels[first]) == set(labels[x]) == set(labels["x"]) == {FIXED}
+
+
+def test_readers_of_one_filter_keep_sharing_it() -> None:
+    rng = np.random.default_rng(4)
+    graph = Graph("shared")
+    graph.add_input("x", real(1, 4, 4, 4))
+    spread = np.array([1, 0.1, 0.02, 0.5]).reshape(-1, 1, 1, 1)
+    head = graph.add_constant("head", normal(rng, 2, 1, 1, 4))
+    tops = []
+    for _ in range(2):
+        x = conv(graph, "x", normal(rng, 4, 1, 1, 4) * spread, Activation.RELU)
+        tops += apply(graph, "conv_2d", (x, head), ConvAttributes())
+    graph.outputs = tops
+    samples = [{"x": normal(rng, 1, 4, 4, 4)} for _ in range(4)]
+    found = equalize(graph, collect(graph, samples), [])
+    kernels = {found.graph.node(str(name)).inputs[1] for name in tops}
+    assert found.scales
+    assert len(kernels) == 1
+
+
+# --- parameters ----------------------------------------------------------------------------------
+
+
+def decibels(result: Quantized, samples: Sequence[dict[str, Array]]) -> float:
+    found = compare(result.source, result.graph, samples).outputs.values()
+    return min(off.decibels for off in found)
+
+
+def deep() -> tuple[Graph, list[dict[str, Array]]]:
+    """A network of several layers whose inputs are not centred."""
+    rng = np.random.default_rng(5)
+    graph = Graph("deep")
+    graph.add_input("x", real(1, 8, 8, 3))
+    name, depth = "x", 3
+    for _ in range(6):
+        name = conv(
+            graph, name, normal(rng, 8, 3, 3, depth) / np.sqrt(4.5 * depth), Activation.RELU
+        )
+        depth = 8
+    graph.outputs = [conv(graph, name, normal(rng, 4, 1, 1, depth))]
+    return graph, [{"x": np.abs(normal(rng, 1, 8, 8, 3))} for _ in range(24)]
+
+
+def test_more_effort_is_closer_on_other_samples() -> None:
+    graph, samples = deep()
+    found = {}
+    for effort in Effort:
+        # One scale for all weights of a filter leaves more for the others to make up for.
+        options = replace(QuantizeOptions(), effort=effort, per_channel=False, equalize=False)
+        found[effort] = decibels(quantize_model(graph, samples[:12], options), samples[12:])
+    assert found[Effort.NORMAL] > found[Effort.FAST] - 0.5
+    assert found[Effort.BEST] > found[Effort.NORMAL]
+
+
+def test_a_mean_error_goes_into_the_bias() -> None:
+    """Weights that are all rounded the same way are off on average."""
+    graph = Graph("off")
+    graph.add_input("x", real(1, 16))
+    weights = np.full((2, 16), 0.3, np.float32) / 127
+    weights[:, 0] = 1
+    w = graph.add_constant("w", weights)
+    graph.outputs = apply(graph, "fully_connected", ("x", w), FullyConnectedAttributes())
+    rng = np.random.default_rng(6)
+    samples = [{"x": np.abs(normal(rng, 1, 16)) + np.float32(2)} for _ in range(64)]
+    errors = []
+    for options in (PLAIN, replace(PLAIN, correct_bias=True, effort=Effort.NORMAL)):
+        result = quantize_model(graph, samples, options)
+        (name,) = result.graph.outputs
+        scale = q(result.graph, name)
+        off = []
+        for sample in samples:
+            stored = np.clip(
+                np.rint(sample["x"] / q(result.graph, "x").scale[0])
+                + q(result.graph, "x").zero_point[0], -128, 127,
+            ).astype(np.int8)  # fmt: skip
+            found = evaluate(result.graph, {"x": stored})[name].astype(float)
+            off.append(
+                (found - scale.zero_point[0]) * scale.scale[0] - evaluate(graph, sample)[name]
+            )
+        errors.append(abs(float(np.mean(off))))
+    assert errors[1] < errors[0] / 4
+
+
+# --- whole models --------------------------------------------------------------------------------
+
+
+def test_one_scale_for_a_filter() -> None:
+    graph, samples = chain([1, 0.1])
+    result = quantize_model(graph, samples, replace(PLAIN, per_channel=False))
+    filters = [
+        v.type for v in result.graph.values.values() if v.data is not None and v.data.ndim == 4
+    ]
+    assert len(filters) == 3
+    for type in filters:
+        assert type.quantization is not None
+        assert type.quantization.is_per_tensor
+
+
+@pytest.mark.parametrize("border", list(Border))
+def test_borders_of_every_type(border: Border) -> None:
+    graph, samples = chain([1, 0.5])
+    options = replace(PLAIN, input_type=border, output_type=border)
+    result = quantize_model(graph, samples, options)
+    assert result.graph.inputs == graph.inputs
+    assert result.graph.outputs == graph.outputs
+    for name in (*graph.inputs, *graph.outputs):
+        assert result.graph.type(name).dtype is border.dtype
+    assert decibels(result, samples) > 25
+
+
+def test_operators_without_8_bit_form_stay_float32() -> None:
+    graph = Graph("mixed")
+    graph.add_input("x", real(1, 4, 4, 4))
+    first = conv(graph, "x", normal(np.random.default_rng(7), 4, 1, 1, 4))
+    (middle,) = apply(graph, "floor", (first,))
+    graph.outputs = [conv(graph, middle, normal(np.random.default_rng(8), 4, 1, 1, 4))]
+    samples = [{"x": 50 * normal(np.random.default_rng(9), 1, 4, 4, 4)} for _ in range(4)]
+    result = quantize_model(graph, samples, PLAIN)
+    assert [node.op for node in result.graph.nodes()] == [
+        "conv_2d", "dequantize", "floor", "quantize", "conv_2d"
+    ]  # fmt: skip
+    assert [reason.where for reason in result.floats] == ["floor 'floor'"]
+    assert decibels(result, samples) > 30
+
+
+def test_what_a_narrow_part_of_a_concatenation_keeps() -> None:
+    """A part that others read, too, has a scale of its own; it is converted for the rest."""
+    rng = np.random.default_rng(10)
+    graph = Graph("parts")
+    graph.add_input("x", real(1, 4, 4, 4))
+    (narrow,) = apply(graph, "tanh", (conv(graph, "x", normal(rng, 4, 1, 1, 4)),))
+    (narrow,) = apply(graph, "max_pool_2d", (narrow,), PoolAttributes((1, 1), (1, 1)))
+    wide = conv(graph, "x", 100 * normal(rng, 4, 1, 1, 4))
+    (joined,) = apply(graph, "concatenation", (narrow, wide), ConcatenationAttributes(3))
+    (soft,) = apply(graph, "sigmoid", (narrow,))
+    graph.outputs = [joined, soft]
+    samples = [{"x": normal(rng, 1, 4, 4, 4)} for _ in range(4)]
+    result = quantize_model(graph, samples, replace(PLAIN, mixed_outputs=Mixed.KEEP))
+    assert q(result.graph, narrow).scale[0] < q(result.graph, joined).scale[0] / 10
+    assert compare(graph, result.graph, samples).outputs[soft].decibels > 35
+
+
+def test_costs_of_operators_and_what_to_do() -> None:
+    graph, samples = chain([1, 0.5, 0.1])
+    result = quantize_model(graph, samples, PLAIN)
+    found = layers(result, samples[:2])
+    (output,) = graph.outputs
+    assert [layer.op for layer in found] == ["conv_2d", "depthwise_conv_2d", "conv_2d"]
+    whole = compare(result.source, result.graph, samples[:2]).outputs[output]
+    for layer in found:
+        assert layer.alone[output].decibels > whole.decibels
+        assert layer.others[output].decibels > whole.decibels - 3
+    # What is measured last is the output itself.
+    assert found[-1].here.decibels == pytest.approx(whole.decibels, abs=0.1)
+    assert advice({output: whole}, found, result) == []
+    bad = replace(whole, noise=whole.signal)
+    assert any("--effort best" in text for text in advice({output: bad}, found, result))
+
+
+def test_nothing_left_to_quantize_is_refused() -> None:
+    graph, samples = chain([1.0])
+    with pytest.raises(UnsupportedError, match="nothing is left"):
+        quantize_model(graph, samples, replace(PLAIN, keep_float=["*"]))
