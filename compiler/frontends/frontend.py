@@ -73,11 +73,15 @@ class Frontend(ABC):
         """
 
 
+_NO_FRONTENDS = frozenset({"frontend", "structs", "variables"})
+"""Files of this folder that others share."""
+
+
 def _own() -> Iterator[tuple[str, str]]:
     """Ours: NAME.py of this folder, or NAME/frontend.py, has a class NameFrontend."""
     for item in iter_modules(frontends.__path__):
         module = f"{frontends.__name__}.{item.name}" + (".frontend" if item.ispkg else "")
-        if module != __name__:
+        if item.name not in _NO_FRONTENDS:
             yield item.name, f"{module}:{item.name.capitalize()}Frontend"
 
 

@@ -159,7 +159,7 @@ def test_hints_are_compared_once_for_each_executable(monkeypatch: pytest.MonkeyP
 def test_endless_programs_are_followed_and_executed_within_their_budget() -> None:
     """The program has done all that its hints say before it begins to turn in circles."""
     package, steps = echo(), 100_000
-    (stream,) = package.main.instruction_bitstreams or ()
+    stream = (package.main.instruction_bitstreams or [])[0]
     assert stream.bitstream is not None
     code = disassemble(stream.bitstream.tobytes())
     halt = next(at for at, instruction in enumerate(code) if isinstance(instruction, Halt))
