@@ -1,1 +1,0 @@
-"""What frontends have in common with one another; no frontend itself."""
