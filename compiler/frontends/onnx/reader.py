@@ -135,7 +135,8 @@ def element_type(code: int) -> DType:
     names = {"FLOAT": "float32", "DOUBLE": "float64"}
     try:
         name = types.Name(code)
-        return DType(names.get(name, name.lower()))
+        # Complex numbers are only within Fourier transforms of TFLite.
+        return DType(names.get(name, "" if "COMPLEX" in name else name.lower()))
     except ValueError:
         known = types.Name(code) if code in types.values() else str(code)
         raise Refusal("onnx-element-type", f"elements of type {known}") from None

@@ -180,6 +180,16 @@ def test_external_data_too_short(tmp_path: Path) -> None:
         read(external("data.bin"), path=str(tmp_path / "m.onnx"))
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.str_])
+def test_constants_of_other_elements_are_refused(dtype: type) -> None:
+    data = model(
+        [helper().make_node("Tile", ["x", "c"], ["y"])], [("x", [2])], ["y"],
+        {"c": np.array([1]).astype(dtype)},
+    )  # fmt: skip
+    with pytest.raises(UnsupportedError, match="onnx-element-type"):
+        read(data)
+
+
 def test_constants_are_counted_before_they_are_made() -> None:
     node = helper().make_node
     nodes = [node("ConstantOfShape", ["s"], ["c"]), node("Add", ["x", "c"], ["y"])]
