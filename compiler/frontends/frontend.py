@@ -77,7 +77,7 @@ FRONTENDS = Registry(
     group="fitzroy.frontends",
     base=Frontend,  # type: ignore[type-abstract]
     own={
-        "tflite": "fitzroy.compiler.frontends.tflite:TfliteFrontend",
+        "tflite": "fitzroy.compiler.frontends.tflite.frontend:TfliteFrontend",
         "onnx": "fitzroy.compiler.frontends.onnx.frontend:OnnxFrontend",
         "text": "fitzroy.compiler.frontends.text:TextFrontend",
     },
