@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from fitzroy.base import budget
+from fitzroy.base import budget, routes
 from fitzroy.base.errors import CapacityError, UsageError
 
 _PART_BYTES = 1 << 20
@@ -36,12 +36,23 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
     except FileNotFoundError:
         raise UsageError("no such file", where=where) from None
     except IsADirectoryError:
-        raise UsageError("a file is wanted, this is a directory", where=where) from None
+        found = routes.of_folder(_names(path))
+        what = "this is a directory" if found is None else f"this is {found.title}"
+        hint = "" if found is None else found.route
+        raise UsageError(f"a file is wanted, {what}", where=where, hint=hint) from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError("the file cannot be read", reason=reason, where=where) from None
     except ValueError as error:
         raise UsageError("no usable file name", reason=str(error), where=where) from None
+
+
+def _names(folder: str | os.PathLike[str]) -> list[str]:
+    """Names in a folder; none of one that cannot be listed."""
+    try:
+        return [item.name for item in Path(folder).iterdir()]
+    except OSError:
+        return []
 
 
 def _piped(file: BinaryIO, where: str) -> bytes:

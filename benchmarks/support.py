@@ -24,7 +24,7 @@ from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.custom import Custom
+from fitzroy.compiler.ops.opaque import Opaque
 from fitzroy.formats import tflite
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -197,7 +197,7 @@ def without_custom(graph: Graph) -> Graph | None:
     wanted: dict[str, None] = {}
     for node in graph.nodes():
         inputs = [name for name in node.inputs if name is not None]
-        if node.op == Custom.name or OPS[node.op].custom or tainted.intersection(inputs):
+        if node.op == Opaque.name or OPS[node.op].custom or tainted.intersection(inputs):
             tainted.update(node.outputs)
             wanted.update(
                 (name, None)

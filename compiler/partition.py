@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fitzroy.base.diagnostics import Diagnostic, Severity
-from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir import Graph, Node, Origin
 from fitzroy.compiler.ops.definition import Call, Reject
 
 
@@ -69,7 +69,7 @@ class Placement:
 
 def title(node: Node) -> str:
     """A node as diagnostics name it."""
-    return f"{node.op} {node.name!r}" + (f" ({node.origin})" if node.origin else "")
+    return f"{node.spelled} {node.name!r}" + (f" ({node.origin})" if node.origin else "")
 
 
 def diagnose(graph: Graph, node: Node, target: Runner) -> list[Diagnostic]:
@@ -82,14 +82,22 @@ def diagnose(graph: Graph, node: Node, target: Runner) -> list[Diagnostic]:
     ]
 
 
-def partition(graph: Graph, targets: Sequence[Runner]) -> list[Placement]:
+def partition(
+    graph: Graph, targets: Sequence[Runner], families: Sequence[Sequence[Node]] = ()
+) -> list[Placement]:
     """Groups of nodes in an order in which they can run.
 
     Nodes that no target takes form groups with an empty target name; the caller decides whether
     that is an error.
+
+    Args:
+        graph: the graph.
+        targets: what is asked, in order.
+        families: nodes that have to be in one group, as `families_of` finds them. The same target
+            takes all of a family, and nothing else lies between them.
     """
     choices, rejects = _chosen(graph, targets)
-    slots = _slots(graph, choices, len(targets) + 1)
+    slots = _slots(graph, choices, len(targets) + 1, families)
     groups: dict[int, list[Node]] = {}
     for node in graph.nodes():
         groups.setdefault(slots[node.name], []).append(node)
@@ -105,6 +113,15 @@ def partition(graph: Graph, targets: Sequence[Runner]) -> list[Placement]:
             )
         )
     return found
+
+
+def families_of(graph: Graph) -> list[list[Node]]:
+    """Nodes that one operator of a file has become, where these are several."""
+    families: dict[Origin, list[Node]] = {}
+    for node in graph.nodes():
+        if node.origin is not None:
+            families.setdefault(node.origin, []).append(node)
+    return [nodes for nodes in families.values() if len(nodes) > 1]
 
 
 def _chosen(
@@ -124,7 +141,12 @@ def _chosen(
     return choices, rejects
 
 
-def _slots(graph: Graph, choices: Mapping[str, int], count: int) -> dict[str, int]:
+def _slots(
+    graph: Graph,
+    choices: Mapping[str, int],
+    count: int,
+    families: Sequence[Sequence[Node]] = (),
+) -> dict[str, int]:
     """In which slot each node runs; slots go round the choices, the first choice last.
 
     Nodes run as early as they can, which makes as few groups as the longest way has. One whose
@@ -136,9 +158,13 @@ def _slots(graph: Graph, choices: Mapping[str, int], count: int) -> dict[str, in
         producers = [graph.producer(name) for name in node.inputs if name is not None]
         earliest = max((slots[item.name] for item in producers if item is not None), default=0)
         slots[node.name] = earliest + (count - 1 - choices[node.name] - earliest) % count
+    tied = set[str]()
+    for nodes in families:
+        tied.update(node.name for node in nodes)
+        slots |= dict.fromkeys((node.name for node in nodes), max(slots[n.name] for n in nodes))
     for node in reversed(graph.nodes()):
         readers = [reader for name in node.outputs for reader in graph.consumers(name)]
-        if not readers or any(name in graph.outputs for name in node.outputs):
+        if node.name in tied or not readers or any(name in graph.outputs for name in node.outputs):
             continue
         latest = min(slots[reader.name] for reader in readers)
         latest -= (latest - (count - 1 - choices[node.name])) % count

@@ -65,7 +65,7 @@ def _check_arity(node: Node, operands: tuple[str, ...]) -> None:
     if len(node.inputs) < required or (most is not None and len(node.inputs) > most):
         raise TypeRuleError(f"{len(node.inputs)} operands for ({', '.join(operands)})")
     for name, value in zip(operands, node.inputs, strict=False):
-        if value is None and not name.endswith("?"):
+        if value is None and "?" not in name:
             raise TypeRuleError(f"operand {name} is absent")
 
 
@@ -255,7 +255,7 @@ def known_results(graph: Graph, node: Node) -> dict[str, Array] | None:
         CapacityError: it takes more memory than the budget has.
     """
     call = Call.of(graph, node)
-    if not is_static(graph, node) or node.op == "custom":
+    if not is_static(graph, node) or node.op == "opaque":
         return None
     unpacks = node.op == "copy" or (node.op == "dequantize" and call.type().dtype is DType.FLOAT16)
     plain = all(

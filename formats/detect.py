@@ -6,6 +6,7 @@ from enum import Enum
 
 from fitzroy.base.errors import FormatError
 from fitzroy.formats import darwinn, flat
+from fitzroy.formats.strangers import stranger
 
 
 class FileKind(Enum):
@@ -45,21 +46,6 @@ IDENTIFIERS = {
 
 _TEXT = b"graph "
 
-# Prefixes of files that people hand over by mistake: offset, bytes, what it is, what to do.
-_STRANGERS: tuple[tuple[int, bytes, str, str], ...] = (
-    (0, b"PK\x03\x04", "a ZIP archive", "unpack it, or export the model as .tflite"),
-    (0, b"\x1f\x8b", "a gzip file", "unpack it first"),
-    (0, b"\x89HDF", "an HDF5 file, probably a Keras model", "convert the model to .tflite"),
-    (0, b"\x7fELF", "an ELF binary", "give a model file"),
-    (0, b"version https://git-lfs", "a Git LFS pointer", "fetch the file with: git lfs pull"),
-    (0, b"<!DOCTYPE", "an HTML page", "the download did not give the file itself"),
-    (0, b"<html", "an HTML page", "the download did not give the file itself"),
-    (4, b"TFL", "a TFLite model of another schema version", "version 3 (TFL3) is known"),
-    (4, b"ET", "an ExecuTorch program of another version", "ET12 is known; export it again"),
-    (4, b"BP", "a bundled program of another version", "BP08 and BP04 are known"),
-    (4, b"XN", "an XNNPACK graph of another version", "XN00 and XN01 are known"),
-)
-
 
 def detect(data: bytes | bytearray | memoryview, path: str = "") -> FileKind:
     """The format of a file.
@@ -81,13 +67,14 @@ def detect(data: bytes | bytearray | memoryview, path: str = "") -> FileKind:
     kind = IDENTIFIERS.get(head[4:8])
     if kind is not None:
         return kind
-    if _is_onnx(head):
-        return FileKind.ONNX
     if not head:
         raise FormatError("the file is empty", path=path, offset=0)
-    for offset, mark, what, hint in _STRANGERS:
-        if head[offset:].startswith(mark):
-            raise FormatError(f"this is {what}", path=path, offset=offset, hint=hint)
+    found = stranger(data, path)
+    if found is not None:
+        offset, what = found
+        raise FormatError(f"this is {what.title}", path=path, offset=offset, hint=what.route)
+    if _is_onnx(head):
+        return FileKind.ONNX
     if _is_executable(data):
         return FileKind.EXECUTABLE
     known = ", ".join(identifier.decode() for identifier in IDENTIFIERS)

@@ -1700,20 +1700,14 @@ def _unions_of(tensor: Tensor) -> Iterator[object]:
 # --- typed access --------------------------------------------------------------------------------
 
 
-def builtin_code(code: OperatorCode) -> BuiltinOperator:
-    """The builtin operator that a code stands for: the greater of its two fields.
+def builtin_number(code: OperatorCode) -> int:
+    """The number of the builtin operator that a code stands for: the greater of its two fields."""
+    return max(code.builtin_code, code.deprecated_builtin_code)
 
-    Raises:
-        UnsupportedError: an operator that the schema here does not know.
-    """
-    number = max(code.builtin_code, code.deprecated_builtin_code)
-    try:
-        return BuiltinOperator(number)
-    except ValueError:
-        raise UnsupportedError(
-            f"builtin operator {number} is unknown",
-            hint=f"operators up to {max(BuiltinOperator)} are known",
-        ) from None
+
+def is_custom(code: OperatorCode) -> bool:
+    """Whether an operator code is that of a custom operator."""
+    return builtin_number(code) == BuiltinOperator.CUSTOM
 
 
 def operator_code(code: BuiltinOperator, *, version: int = 1) -> OperatorCode:
@@ -1726,12 +1720,18 @@ def operator_code(code: BuiltinOperator, *, version: int = 1) -> OperatorCode:
 def operator_name(model: Model, operator: Operator) -> str:
     """The operator's name in the schema; for a custom operator, its own name.
 
-    Raises:
-        UnsupportedError: an operator that the schema here does not know.
+    An operator that the schema here does not know is named by its number.
     """
-    code = (model.operator_codes or [])[operator.opcode_index]
-    builtin = builtin_code(code)
-    return code.custom_code or "CUSTOM" if builtin is BuiltinOperator.CUSTOM else builtin.name
+    return code_name((model.operator_codes or [])[operator.opcode_index])
+
+
+def code_name(code: OperatorCode) -> str:
+    """What an operator code stands for, as `operator_name` spells it."""
+    if is_custom(code):
+        return code.custom_code or BuiltinOperator.CUSTOM.name
+    number = builtin_number(code)
+    known = number in {item.value for item in BuiltinOperator}
+    return BuiltinOperator(number).name if known else f"BUILTIN_{number}"
 
 
 def dtype_of(tensor: Tensor) -> DType:

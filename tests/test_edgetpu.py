@@ -15,7 +15,7 @@ from tests.compiler.edgetpu_models import random_inputs, random_model
 from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus
 
-from fitzroy.base.errors import CapacityError, FormatError, UnsupportedError, UsageError
+from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType
 from fitzroy.compilation.documents import document, forms
 from fitzroy.compilation.edgetpu import (
@@ -177,7 +177,7 @@ def test_a_model_that_nothing_can_be_mapped_of(tmp_path: Path) -> None:
 
 def test_no_part_fits(tmp_path: Path) -> None:
     path = written(model(1), tmp_path / "m.tflite")
-    with pytest.raises(CapacityError):
+    with pytest.raises(UnsupportedError, match="of 64 bytes of narrow memory"):
         compile_edgetpu(path, generator=Options(narrow_bytes=64))
 
 

@@ -18,7 +18,8 @@ from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.driver.runtime.devices import DirectSimulator
 from fitzroy.driver.runtime.simulator import PackageOutputs, SimulatedDevice
-from fitzroy.execution.interpreter import DevicePart, Host, HostPart, Interpreter
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.parts import DevicePart, Host, HostPart
 from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.formats import tflite
 from fitzroy.formats.darwinn import PackageFile
@@ -78,7 +79,7 @@ def test_parts_in_order() -> None:
     with Interpreter(compiled("framed"), device=DIRECT) as interpreter:
         first, middle, last = interpreter.parts
         assert isinstance(middle, DevicePart)
-        assert [part.title for part in (first, last)] == ["quantize", "dequantize"]
+        assert [part.title for part in (first, last)] == ["QUANTIZE", "DEQUANTIZE"]
         assert [part.where for part in interpreter.parts] == ["reference", "Edge TPU", "reference"]
         interpreter.run({"pixels": pixels()})
         assert [item.part for item in interpreter.timings] == [first, middle, last]
@@ -298,7 +299,7 @@ def by_hand(path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
     given = fitzroy.evaluate(before, {name: inputs[name] for name in before.inputs})
     computed = program.simulate(given).outputs
     behind = graph.copy()
-    (package,) = (node for node in behind.nodes() if node.op == "custom")
+    (package,) = (node for node in behind.nodes() if node.op == "opaque")
     behind.remove(package.name)
     behind.inputs = [*program.outputs]
     behind.prune()

@@ -18,13 +18,20 @@ from fitzroy.compiler.frontends.structs import ALIASES
 from fitzroy.compiler.frontends.variables import Variables, same_type
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
-from fitzroy.compiler.ops.custom import CustomAttributes
-from fitzroy.compiler.ops.definition import WIDE_ACTIVATIONS, Call, Operator, TypeRuleError
+from fitzroy.compiler.ops.definition import (
+    WIDE_ACTIVATIONS,
+    Call,
+    Operator,
+    TypeRuleError,
+    demand,
+)
+from fitzroy.compiler.ops.opaque import Opaque, opaque_attributes
 from fitzroy.compiler.ops.shape import ReshapeAttributes
 from fitzroy.compiler.reference import check, evaluate, known_results
 from fitzroy.formats import tflite
 from fitzroy.formats.detect import FileKind
 from fitzroy.formats.flat import ints
+from fitzroy.formats.tflite_versions import VERSIONS
 from fitzroy.hw_models.numerics import dequantize
 
 
@@ -47,7 +54,8 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
     """The graph of one subgraph of a model.
 
     Variables, which hold state between runs, are taken at their initial value; a remark of the
-    graph says so where operators change them.
+    graph says so where operators change them. Operators without counterpart become opaque ones,
+    whose results have the types that the file says.
 
     Args:
         model: a model as `tflite.read_model` gives it.
@@ -55,7 +63,8 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
         subgraph: which of the model's subgraphs.
 
     Raises:
-        UnsupportedError: with one diagnostic per operator that has no counterpart.
+        UnsupportedError: operators exchange tensors of types that graphs do not have; with one
+            diagnostic for each.
         FormatError: tensors that do not fit together.
         CapacityError: a variable takes more memory than the budget has.
     """
@@ -68,6 +77,10 @@ def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> G
         for text in tflite.stale_metadata(model)
     ]
     return graph
+
+
+class _CallsItself(TypeRuleError):
+    """A subgraph that is called by what it calls, which nothing can run."""
 
 
 class _Importer:
@@ -83,6 +96,9 @@ class _Importer:
         name = self.subgraph.name or path.rpartition("/")[2] or "main"
         self.result = Graph(name)
         self.names: dict[int, str] = {}
+        self.produced: set[int] = set()
+        self.foreign: dict[int, str] = {}
+        self.added: list[str] = []
         self.rejects: list[Diagnostic] = []
         self.inlined = False
         self.open: set[str] = set()
@@ -90,7 +106,7 @@ class _Importer:
     def graph(self) -> Graph:
         graph = self.result
         operators = self.subgraph.operators or []
-        produced: set[int] = set()
+        produced = self.produced
         for index in (i for op in operators for i in ints(op.outputs)):
             if index in produced:
                 raise self.malformed(index, "is produced by two operators")
@@ -101,11 +117,16 @@ class _Importer:
             name = self.name(index)
             graph.add_input(name, self.type(index))
         for index, tensor in enumerate(self.tensors):
-            if index in self.names or tensor.type == tflite.TensorType.RESOURCE:
+            if index in self.names:
                 continue
-            data = None if index in produced else self.constant(index, tensor)
+            try:
+                data = None if index in produced else self.constant(index, tensor)
+                type = self.type(index)
+            except UnsupportedError as error:
+                self.foreign[index] = f"{error.where} has {error.what}"
+                continue
             if index in produced or data is not None:
-                graph.add_value(Value(self.name(index), self.type(index), data))
+                graph.add_value(Value(self.name(index), type, data))
         for number, operator in enumerate(operators):
             self.add(number, operator)
         if self.rejects:
@@ -167,9 +188,10 @@ class _Importer:
         return np.empty(type.shape, type.dtype.numpy) if type.size == 0 else None
 
     def add(self, number: int, operator: tflite.Operator) -> None:
-        name = "unknown"
+        """What an operator stands for in the graph: an opaque node if there is nothing else."""
+        name = tflite.operator_name(self.model, operator)
+        self.added = []
         try:
-            name = tflite.operator_name(self.model, operator)
             if name in STRUCTURAL:
                 STRUCTURAL[name](self, operator)
             else:
@@ -177,10 +199,35 @@ class _Importer:
         except (TypeRuleError, UnsupportedError) as error:
             hint = self.hint(operator) if isinstance(error, TypeRuleError) else error.hint
             what = str(error) if isinstance(error, TypeRuleError) else error.what
+            if self.is_separate(operator) and not isinstance(error, _CallsItself):
+                self.leave(number, operator, what, hint)
+                return
             where = f"operator {number} ({name}, {self.label(operator)})"
             self.rejects.append(
                 Diagnostic(Severity.ERROR, "tflite-operator", where, what, hint=hint)
             )
+
+    def is_separate(self, operator: tflite.Operator) -> bool:
+        """Whether all that an operator computes, or that others compute for it, is in the graph."""
+        made, read = {*ints(operator.outputs)}, {*ints(operator.inputs)}
+        return bool(made) and not self.foreign.keys() & (made | (read & self.produced))
+
+    def leave(self, number: int, operator: tflite.Operator, reason: str, hint: str) -> None:
+        """Add an opaque node for an operator, in place of what has been added for it."""
+        made, read = ints(operator.outputs), ints(operator.inputs)
+        code = (self.model.operator_codes or [])[operator.opcode_index]
+        name = tflite.code_name(code)
+        for added in reversed(self.added):
+            self.result.remove(added)
+        whole = not self.foreign.keys() & {*read}
+        attributes = opaque_attributes(operator, code, name, reason, whole=whole)
+        outputs = tuple(self.names[index] for index in made)
+        inputs = tuple(self.names.get(index) for index in read)
+        for index, value in zip(made, outputs, strict=True):
+            self.result.set_value(Value(value, self.type(index)))
+        origin = Origin(self.path, self.index, number, name)
+        attributes = replace(attributes, hint=hint)
+        self.result.add_node(Node(outputs[0], Opaque.name, inputs, outputs, attributes, origin))
 
     def hint(self, operator: tflite.Operator) -> str:
         """What to do about an operator whose types do not fit."""
@@ -242,7 +289,7 @@ class _Importer:
             TypeRuleError: it is being imported already.
         """
         if index in self.callers:
-            raise TypeRuleError(f"subgraph {index} calls itself")
+            raise _CallsItself(f"subgraph {index} calls itself")
         return _Importer(self.model, self.path, index, self.callers)
 
     def if_(self, operator: tflite.Operator) -> None:
@@ -272,37 +319,27 @@ class _Importer:
         return repr(self.tensors[outputs[0]].name) if outputs else "no output"
 
     def node(self, number: int, operator: tflite.Operator, name: str) -> None:
-        assert self.model.operator_codes is not None
-        code = self.model.operator_codes[operator.opcode_index]
-        for index in ints(operator.inputs):
+        """Add the nodes of the declared operator for one of TFLite.
+
+        Raises:
+            TypeRuleError: there is none, or its operands or options are beyond it.
+        """
+        made, read = ints(operator.outputs), ints(operator.inputs)
+        demand(bool(made), "the operator has no output")
+        for index in (*made, *read):
+            side = "result" if index in made else "operand"
+            demand(index not in self.foreign, f"its {side} {self.foreign.get(index)}")
             if index >= 0 and index not in self.names:
                 raise self.malformed(index, f"is read by operator {number} but nothing produces it")
-        inputs = tuple(None if i < 0 else self.names[i] for i in ints(operator.inputs))
-        outputs = tuple(self.names[i] for i in ints(operator.outputs))
-        if not outputs:
-            raise TypeRuleError("the operator has no output")
-        origin = Origin(self.path, self.index, number)
-        node = Node(outputs[0], "custom", inputs, outputs, NO_ATTRIBUTES, origin)
-        options: Any = operator.builtin_options
-        if options is None:
-            options = operator.builtin_options2
-        known = TFLITE.get(name)
-        if tflite.builtin_code(code) is tflite.BuiltinOperator.CUSTOM:
+        inputs = tuple(None if i < 0 else self.names[i] for i in read)
+        outputs = tuple(self.names[i] for i in made)
+        origin = Origin(self.path, self.index, number, name)
+        node = Node(outputs[0], Opaque.name, inputs, outputs, NO_ATTRIBUTES, origin)
+        known, options = self.declaration(operator, name)
+        if tflite.is_custom((self.model.operator_codes or [])[operator.opcode_index]):
             # Files leave the types of custom operators' results open.
             self.open.update(outputs)
-            raw = operator.custom_options
-            options, known = b"" if raw is None else raw.tobytes(), CUSTOM.get(name)
-            if known is None and name in ALIASES:
-                known = ALIASES[name][0]
-            node = replace(node, attributes=CustomAttributes(name, options, code.version))
-        elif known is None:
-            raise UnsupportedError(
-                f"no operator for {name}",
-                hint="supported operators are listed in docs/operators.md",
-            )
-        final = None
-        if known is not None:
-            node, final = self.known(known, name, options, node)
+        node, final = self.known(known, name, options, node)
         if final is None:
             self.insert(node)
             return
@@ -317,6 +354,29 @@ class _Importer:
         self.settle(reshape)
         self.insert(reshape)
 
+    def declaration(self, operator: tflite.Operator, name: str) -> tuple[Operator, Any]:
+        """The declared operator for one of TFLite, and the options in TFLite's form.
+
+        Raises:
+            TypeRuleError: there is none.
+        """
+        code = (self.model.operator_codes or [])[operator.opcode_index]
+        known, options = TFLITE.get(name), operator.builtin_options
+        if options is None:
+            options = operator.builtin_options2
+        if tflite.is_custom(code):
+            raw = operator.custom_options
+            known = CUSTOM.get(name) or (ALIASES[name][0] if name in ALIASES else None)
+            demand(known is not None, "a custom operator, which only its author knows")
+            assert known is not None
+            return known, b"" if raw is None else raw.tobytes()
+        demand(known is not None, "it is none of the operators of docs/operators.md")
+        newest = VERSIONS.get(name, 1)
+        what = f"version {code.version}, {newest} is the newest that is known"
+        demand(code.version <= newest, what)
+        assert known is not None
+        return known, options
+
     def insert(self, node: Node) -> None:
         """Add a node, or its results if shapes or constants say what they are.
 
@@ -324,7 +384,7 @@ class _Importer:
             TypeRuleError: its operands, attributes or results do not fit.
         """
         graph = self.result
-        # Checked before it becomes part of the graph, so that one bad operator is one diagnostic.
+        # Checked before it becomes part of the graph, which holds only what is well-typed.
         check(graph, node)
         try:
             found = known_results(graph, node)
@@ -333,6 +393,7 @@ class _Importer:
             raise TypeRuleError(error.what) from None
         if found is None:
             graph.add_node(node)
+            self.added.append(node.name)
             return
         for name, data in found.items():
             graph.set_value(Value(name, graph.type(name), data))
@@ -386,7 +447,11 @@ class _Importer:
             data = value.data.reshape(shape)
             return self.result.add_constant(stem, data, type.quantization)
         attributes = ReshapeAttributes(shape)
-        return self.result.emit("reshape", [name], type, attributes, stem=stem, origin=node.origin)
+        result = self.result.emit(
+            "reshape", [name], type, attributes, stem=stem, origin=node.origin
+        )
+        self.added.append(result)
+        return result
 
     def settle(self, node: Node) -> None:
         """Give results the types that only the operator knows, where the file leaves them open."""
@@ -423,15 +488,16 @@ STRUCTURAL: dict[str, Callable[[_Importer, tflite.Operator], None]] = {
 
 
 def is_faithful(model: tflite.Model, graph: Graph) -> bool:
-    """Whether every node of a graph is an operator of the model's main subgraph, and no other is.
+    """Whether nodes of a graph can take the place of operators of the model's main subgraph.
 
-    Variables, branches and slices that drop dimensions become other nodes.
+    They cannot where variables and branches have become something else.
     """
     assert model.subgraphs is not None
-    operators = model.subgraphs[0].operators or []
-    origins = [node.origin.index for node in graph.nodes() if node.origin is not None]
-    names = {tflite.operator_name(model, operator) for operator in operators}
-    return len(set(origins)) == len(origins) and names.isdisjoint(STRUCTURAL)
+    kept = {node.origin.index for node in graph.nodes() if node.origin is not None}
+    return all(
+        number in kept or tflite.operator_name(model, operator) not in STRUCTURAL
+        for number, operator in enumerate(model.subgraphs[0].operators or ())
+    ) and not any(node.origin is not None and node.origin.subgraph for node in graph.nodes())
 
 
 def spliced(graph: Graph, inner: Graph, inputs: Sequence[str]) -> list[str]:
@@ -524,6 +590,13 @@ class _Exporter:
             else self.parameter(node, position, item)
             for position, item in enumerate(order)
         ]
+        if isinstance(exported.options, tflite.Operator):
+            return replace(
+                exported.options,
+                opcode_index=self.code(exported.builtin, exported.version or 1),
+                inputs=np.array(inputs, np.int32),
+                outputs=outputs,
+            )
         if isinstance(exported.options, bytes):
             raw = exported.options
             return tflite.Operator(

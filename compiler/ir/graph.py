@@ -9,7 +9,7 @@ equal orders.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import networkx as nx
@@ -29,11 +29,19 @@ NO_ATTRIBUTES = Attributes()
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a node came from: file, subgraph and operator index in it."""
+    """Where a node came from.
+
+    Attributes:
+        file: name of the file.
+        subgraph: which of its subgraphs.
+        index: which operator of that.
+        operator: the operator's name in the file, for people; the text form leaves it out.
+    """
 
     file: str
     subgraph: int
     index: int
+    operator: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.subgraph}:{self.index}"
@@ -78,6 +86,12 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Attributes = NO_ATTRIBUTES
     origin: Origin | None = None
+
+    @property
+    def spelled(self) -> str:
+        """Name of the operator as the file that it came from spells it."""
+        named = "" if self.origin is None else self.origin.operator
+        return named or getattr(self.attributes, "code", self.op)
 
 
 def unused_name(stem: str, *taken: Container[str]) -> str:

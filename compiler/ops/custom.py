@@ -1,70 +1,21 @@
-"""Operators that only their authors know."""
+"""Custom operators of TFLite that are published, and have a class here."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
-from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import Array
-from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.definition import (
-    Arrays,
     Call,
-    Expected,
     Exported,
     Imported,
     Operator,
     TypeRuleError,
-    define,
     demand,
 )
 from fitzroy.formats import flexbuffer
-from fitzroy.hw_models.numerics import Arithmetic
-
-
-@dataclass(frozen=True)
-class CustomAttributes(Attributes):
-    """Attributes of custom operators.
-
-    Attributes:
-        code: name of the operator.
-        options: its parameters, as the file holds them.
-        version: version of the operator.
-    """
-
-    code: str = ""
-    options: bytes = b""
-    version: int = 1
-
-
-@define
-class Custom(Operator):
-    """A TFLite custom operator, carried with its bytes but not interpreted."""
-
-    name = "custom"
-    operands = ("inputs*",)
-    attributes = CustomAttributes
-    results = None
-
-    def _code(self, call: Call) -> str:
-        return call.attributes(CustomAttributes).code
-
-    def infer(self, call: Call) -> Sequence[Expected]:
-        return [Expected(out.type.shape, out.type.dtype) for out in call.outputs]
-
-    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
-        raise UnsupportedError(
-            f"custom operator {self._code(call)} has no reference semantics",
-            where=call.node.name,
-            hint=cut_hint(call),
-        )
-
-    def to_tflite(self, call: Call) -> Exported:
-        a = call.attributes(CustomAttributes)
-        return Exported(a.code, a.options, version=a.version)
 
 
 class PostProcessing(Operator):

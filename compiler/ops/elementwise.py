@@ -70,13 +70,13 @@ class Unary(Operator):
     """Base of functions of one real number.
 
     Class attributes:
-        keeps_type: whether TFLite's kernel gives the operand's type, whatever the file says.
         smooth: whether small changes of the number make small ones of the result.
+        keeps_type: whether TFLite's kernel gives the operand's type, whatever the file says.
     """
 
     elementwise = True
-    keeps_type: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
+    keeps_type: ClassVar[bool] = False
 
     def parameters(self, call: Call) -> dict[str, float]:
         """Parameters of the function, by the names of `numerics.unary`."""

@@ -13,6 +13,7 @@ from fitzroy.base.errors import FitzroyError, UsageError
 from fitzroy.base.registry import Registry
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.ops.opaque import Opaque, opaque_reject
 from fitzroy.compiler.partition import Placement, partition
 from fitzroy.compiler.passes.base import Pass
 
@@ -95,14 +96,16 @@ class Target(ABC):
     def rejects(self, call: Call) -> Iterator[Reject]:
         """Yield every reason why it cannot run a call, before anything is lowered."""
         lowering = self.lowerings().get(call.node.op)
-        if lowering is None:
+        if call.node.op == Opaque.name:
+            yield opaque_reject(call)
+        elif lowering is None:
             yield self.missing(call)
         else:
             yield from lowering.rejects(call)
 
     def missing(self, call: Call) -> Reject:
         """The reason for a call whose operator has no lowering."""
-        return Reject(f"{self.name}-operator", f"{self.title} has no {call.node.op}")
+        return Reject(f"{self.name}-operator", f"{self.title} has no {call.node.spelled}")
 
     def supports(self, op: str) -> str:
         """One word for how the target supports an operator; empty if it does not."""
@@ -183,6 +186,18 @@ class Target(ABC):
             options: an instance of `options`.
         """
         return False
+
+    def proven(
+        self, graph: Graph, placements: Sequence[Placement], options: Any
+    ) -> Sequence[Placement]:
+        """Where nodes run, as far as only making programs shows that.
+
+        Args:
+            graph: the graph after the passes.
+            placements: where they run by the target's rules.
+            options: an instance of `options`.
+        """
+        return placements
 
     def settled(self, placements: Sequence[Placement], lowered: Any) -> Sequence[Placement]:
         """Where nodes run after lowering, which may find out that some have to run elsewhere.

@@ -13,7 +13,7 @@ from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, parse_graph
 from fitzroy.compiler.ops.catalog import attributes_of
-from fitzroy.compiler.ops.custom import CustomAttributes
+from fitzroy.compiler.ops.opaque import OpaqueAttributes
 from fitzroy.compiler.ops.reduction import ArgAttributes
 from fitzroy.formats import bundled, tflite
 from fitzroy.formats.executorch import read_program
@@ -33,9 +33,9 @@ def mixed_graph(*, custom: bool) -> Graph:
     best = graph.emit("arg_max", [y], TensorType((1,), DType.INT64), attributes, stem="best")
     graph.outputs = [best]
     if custom:
-        secret = CustomAttributes("Secret", b"abc")
+        secret = OpaqueAttributes("Secret", b"abc")
         graph.outputs = [
-            graph.emit("custom", [y], TensorType((1, 6), DType.FLOAT32), secret, stem="z")
+            graph.emit("opaque", [y], TensorType((1, 6), DType.FLOAT32), secret, stem="z")
         ]
     return graph
 
@@ -193,7 +193,7 @@ def test_explain_has_a_row_per_operator(fitzroy: Run, digits: Path) -> None:
     result = fitzroy("explain", digits, "--target", "xnnpack")
     assert (result.code, result.err) == (0, "")
     rows = result.out.splitlines()
-    assert rows[1].split() == ["0", "conv_2d", "int8[1,8,8,16]", "xnnpack"]
+    assert rows[1].split() == ["0", "CONV_2D", "int8[1,8,8,16]", "xnnpack"]
     assert "9 operators: 9 on xnnpack" in result.out
     document = fitzroy("explain", digits, "--target", "xnnpack", "--json").json
     assert [row["index"] for row in document["operators"]] == list(range(9))
@@ -216,7 +216,7 @@ def test_explain_gives_reasons(fitzroy: Run, mixed: Path, secret: Path) -> None:
     assert refused.code == 4
     assert "Secret" in refused.out
     assert "nowhere" in refused.out
-    assert "abs" in refused.out
+    assert "ABS" in refused.out
     assert "hint: compile up to it with --outputs 'y'" in refused.out
     assert "error: 1 operator cannot be placed" in refused.err
     document = fitzroy("explain", secret, "--json")

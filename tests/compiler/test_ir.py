@@ -13,8 +13,8 @@ from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph, Node, Origin, Value, parse_graph, print_graph
 from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.convolution import ConvAttributes
-from fitzroy.compiler.ops.custom import CustomAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
+from fitzroy.compiler.ops.opaque import OpaqueAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
 from fitzroy.compiler.reference import evaluate, verify
 
@@ -154,15 +154,15 @@ def test_text_form_round_trips_random_graphs(seed: int) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        CustomAttributes('quote " and \\ backslash\nline', b"\0\xff", 3),
+        OpaqueAttributes('quote " and \\ backslash\nline', b"\0\xff", 3),
         ClampAttributes(float("-inf"), 1e-30),
         ClampAttributes(-0.0, float("inf")),
     ],
 )
-def test_attributes_survive_the_text_form(value: ClampAttributes | CustomAttributes) -> None:
+def test_attributes_survive_the_text_form(value: ClampAttributes | OpaqueAttributes) -> None:
     graph = Graph("g")
     graph.add_input("x", REAL)
-    op = "clamp" if isinstance(value, ClampAttributes) else "custom"
+    op = "clamp" if isinstance(value, ClampAttributes) else "opaque"
     graph.outputs = [graph.emit(op, ["x"], REAL, value)]
     assert parse_graph(print_graph(graph), attributes_of).nodes()[0].attributes == value
 

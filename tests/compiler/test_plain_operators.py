@@ -12,10 +12,13 @@ from tests.support import need_executorch, need_litert
 
 import fitzroy
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.elementwise import Unary
 from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.target import TARGETS
 from fitzroy.driver.runtime import ExecuTorchRuntime, OracleRuntime
 from fitzroy.driver.runtime.litert import LiteRtModel
 from fitzroy.formats import tflite
@@ -90,6 +93,29 @@ def test_operators_without_a_kernel_are_refused() -> None:
         "unsorted_segment_max", "unsorted_segment_min", "unsorted_segment_prod",
         "unsorted_segment_sum",
     }  # fmt: skip
+
+
+@pytest.mark.runtime
+def test_functions_of_one_number_have_portable_kernels() -> None:
+    need_executorch()
+    names = [
+        op
+        for op, operator in OPS.items()
+        if isinstance(operator, Unary) and TARGETS.get("portable").supports(op)
+    ]
+    assert {"abs", "cos", "floor", "negate", "sigmoid"} <= set(names)
+    graph = Graph("functions")
+    type = TensorType((2, 5), DType.FLOAT32)
+    graph.add_input("x", type)
+    graph.outputs = [graph.emit(name, ["x"], type) for name in names]
+    result = fitzroy.compile(graph, target="portable")
+    assert result.placed == {"portable": len(names)}
+    x = np.random.default_rng(3).uniform(0.1, 4, (2, 5)).astype(np.float32)
+    wanted = list(evaluate(graph, {"x": x}).values())
+    with ExecuTorchRuntime(threads=1) as runtime, runtime.load(result.data) as session:
+        agree("runtime", session.run([x]), wanted)
+    with OracleRuntime() as oracle, oracle.load(result.data) as session:
+        agree("oracle", session.run([x]), wanted)
 
 
 @pytest.mark.parametrize("op", FAMILIES)

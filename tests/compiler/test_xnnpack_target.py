@@ -40,7 +40,7 @@ def test_the_zoo_has_every_operator() -> None:
     # Custom operators are refused, see test_post_processing.
     plain = {node.op for graph in zoo_plain().values() for node in graph.nodes()}
     assert {name.partition("-")[0] for name in ZOO} | plain == OPS.keys() - {
-        "custom",
+        "opaque",
         *(operator.name for operator in CUSTOM.values()),
     }
 
@@ -88,17 +88,17 @@ def test_programs_compute_the_reference_on_the_runtime(
 
 def test_refusals_name_operator_reason_and_remedy() -> None:
     from fitzroy.base.types import DType, TensorType
-    from fitzroy.compiler.ops.custom import CustomAttributes
+    from fitzroy.compiler.ops.opaque import OpaqueAttributes
 
     graph = Graph("model")
     type = TensorType((1, 4), DType.FLOAT32)
     graph.add_input("x", type)
     middle = graph.emit("exp", ["x"], type, stem="scores")
-    graph.outputs = [graph.emit("custom", [middle], type, CustomAttributes("Decode"))]
+    graph.outputs = [graph.emit("opaque", [middle], type, OpaqueAttributes("Decode"))]
     with pytest.raises(UnsupportedError) as caught:
         fitzroy.compile(graph)
     (reject,) = caught.value.rejects
-    assert "custom operator Decode" in reject.what
+    assert reject.what == "Decode is opaque: there is no class for Decode"
     assert "--outputs 'scores'" in reject.hint
     assert fitzroy.compile(graph, outputs=["scores"]).data
 

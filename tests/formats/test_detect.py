@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.support import corpus_params
 
-from fitzroy.base.errors import FormatError
+from fitzroy.base.errors import FormatError, UsageError
+from fitzroy.base.files import read_file
 from fitzroy.formats import darwinn, flat, object_file, tflite, xnnpack
 from fitzroy.formats.detect import IDENTIFIERS, FileKind, detect
 
@@ -72,11 +75,30 @@ def test_graph_text_is_recognised() -> None:
     assert detect(b"graph main {\n}\n") is FileKind.GRAPH_TEXT
 
 
+def archive(*names: str) -> bytes:
+    """A ZIP archive with some members."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as file:
+        for name in names:
+            file.writestr(name, b"x")
+    return stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"", "the file is empty"),
         (b"PK\x03\x04rest", "ZIP archive"),
+        (archive("m/models/model.json", "m/data/weights/w"), "torch.export.load"),
+        (archive("archive/serialized_exported_program.json"), "torch.export.load"),
+        (archive("m/constants.pkl", "m/data.pkl", "m/code/m.py"), "torch.jit.load"),
+        (archive("m/data.pkl", "m/data/0"), r"torch.onnx.export\(MODULE"),
+        (b"\x80\x02\x8a\nl\xfc\x9cF", "litert_torch.convert"),
+        (archive("metadata.json", "config.json", "model.weights.h5"), "from_keras_model"),
+        (archive("face.tflite", "hand.tflite"), "it holds face.tflite, hand.tflite"),
+        (archive("m.mlpackage/Manifest.json"), "Core ML"),
+        (b'\x40\0\0\0\0\0\0\0{"__metadata__":{}}', "weights"),
+        (b'<?xml version="1.0"?>\n<net name="m" version="11">', "OpenVINO"),
         (b"\x89HDF\r\n\x1a\n", "Keras"),
         (b"version https://git-lfs.github.com/spec/v1", "git lfs pull"),
         (b"<!DOCTYPE html>", "HTML"),
@@ -92,3 +114,34 @@ def test_anything_else_is_refused_with_advice(data: bytes, message: str) -> None
     with pytest.raises(FormatError, match=message) as caught:
         detect(data, "some.bin")
     assert str(caught.value).startswith("some.bin, byte ")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("saved_model.pb", "from_saved_model"),
+        ("frozen.pb", "tf2onnx.convert --graphdef"),
+        ("m.mlmodel", "Core ML"),
+        ("w.safetensors", "weights"),
+    ],
+)
+def test_names_decide_where_there_is_no_mark(name: str, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        detect(b"\x08\x01\x12\x04abcd", name)
+
+
+def test_archives_with_a_broken_directory_are_archives() -> None:
+    data = archive("m/data.pkl")
+    for end in range(4, len(data)):
+        with pytest.raises(FormatError, match="this is a"):
+            detect(data[:end])
+
+
+@pytest.mark.parametrize(
+    ("member", "message"), [("saved_model.pb", "SavedModel"), ("Manifest.json", "Core ML")]
+)
+def test_folders_that_are_models(tmp_path: Path, member: str, message: str) -> None:
+    (tmp_path / member).write_bytes(b"x")
+    with pytest.raises(UsageError, match=message) as caught:
+        read_file(tmp_path)
+    assert caught.value.hint

@@ -1,7 +1,9 @@
 """Programs of models that share a chip, and what of the models is left to the host.
 
 Only the program of a part shows whether all of it fits. What does not is left to the host, and the
-model is divided again.
+model is divided again. So one operator never keeps the others from the chip, and the work is
+bounded: a model is divided `_MOST_DIVISIONS` times at most, and as often again after each of its
+operators has been tried alone, which happens once, where no part fits as a whole.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ from fitzroy.compiler.targets.edgetpu.partition.divide import (
     divide,
     refusals,
 )
-from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
+from fitzroy.compiler.targets.edgetpu.partition.rules import (
+    NAME,
+    has_quantized_activations,
+    quantize_command,
+)
 from fitzroy.compiler.targets.edgetpu.program.confirmation import UnconfirmedError
 from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows
 from fitzroy.compiler.targets.edgetpu.program.stages import Form
@@ -103,13 +109,43 @@ def lower_together(
 
     Raises:
         UnsupportedError: a model has nothing for the chip; with the reasons of each operator.
-        CapacityError: no part of a model fits.
         UnconfirmedError: a program that could do with fewer forms has some that are neither
             published nor confirmed.
     """
     for model in models:
-        _demand_parts(model)
+        demand_parts(model)
     drafts = [_Draft(model, model.segments, options, costs) for model in models]
+    _lower(drafts, options, progress)
+    found = [draft.finished() for draft in drafts]
+    for draft, item in zip(drafts, found, strict=True):
+        if not item.parts:
+            if draft.unconfirmed is not None:
+                raise draft.unconfirmed
+            demand_parts(replace(draft.model, placements=item.placements))
+    return found
+
+
+def proven(
+    model: Divided, options: Options, costs: Costs | None, progress: Progress = lambda _: None
+) -> tuple[Placement, ...]:
+    """Where all nodes of a model run, as its programs show, also if nothing is on the chip.
+
+    Args:
+        model: the model.
+        options: as for `lower_together`.
+        costs: as for `lower_together`.
+        progress: as for `lower_together`.
+
+    Raises:
+        UnconfirmedError: as for `lower_together`.
+    """
+    draft = _Draft(model, model.segments, options, costs)
+    _lower([draft], options, progress)
+    return draft.finished().placements
+
+
+def _lower(drafts: Sequence[_Draft], options: Options, progress: Progress) -> None:
+    """Make programs of all parts that fit, of models that share the memory of one chip."""
     least: list[int] | None = None
     while True:
         if least is None:
@@ -124,7 +160,7 @@ def lower_together(
                 break
         else:
             if chip.disjoint or chip.staging <= options.staging:
-                return [draft.finished() for draft in drafts]
+                return
             # What a later program needs for data, an earlier one has given to parameters.
             options = replace(options, staging=chip.staging)
 
@@ -134,13 +170,21 @@ def prefixed(prefix: str, progress: Progress) -> Progress:
     return lambda text: progress(f"{prefix}: {text}")
 
 
-def _demand_parts(model: Divided) -> None:
-    if all(item.target != NAME for item in model.placements):
-        raise UnsupportedError(
-            "no operator can be mapped to the Edge TPU",
-            rejects=[reject for placement in model.placements for reject in placement.rejects],
-            where=model.path,
-        )
+def demand_parts(model: Divided) -> None:
+    """Refuse a model of which nothing is on the chip.
+
+    Raises:
+        UnsupportedError: with the reasons of each operator, and what to do about real numbers.
+    """
+    if any(item.target == NAME for item in model.placements):
+        return
+    what, hint = "no operator can be mapped to the Edge TPU", ""
+    if model.graph.nodes() and not has_quantized_activations(model.graph):
+        what = "the model computes with real numbers, and the Edge TPU with integers of 8 bits"
+        files = (node.origin.file for node in model.graph.nodes() if node.origin is not None)
+        hint = quantize_command(next(files, model.path))
+    rejects = [reject for placement in model.placements for reject in placement.rejects]
+    raise UnsupportedError(what, rejects=rejects, where=model.path, hint=hint)
 
 
 def _least_rows(graph: Graph, options: Options) -> int:
@@ -210,6 +254,7 @@ class _Draft:
         costs: what decides which operators go to the chip.
         rejects: why nodes cannot be on the chip, by name; None before this has mattered.
         divisions: how often the model has been divided.
+        tried: whether every operator has been tried alone.
         left: parts that do not fit, by their nodes, and why.
         parts: parts that fit.
     """
@@ -220,8 +265,15 @@ class _Draft:
     costs: Costs | None
     rejects: dict[str, Rejects] | None = None
     divisions: int = 1
+    tried: bool = False
     left: list[tuple[Segment, FitzroyError]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
+
+    @property
+    def unconfirmed(self) -> UnconfirmedError | None:
+        """What the first part that does not fit has that may not be used."""
+        first = self.left[0][1] if self.left else None
+        return first if isinstance(first, UnconfirmedError) else None
 
     def _leave(self, segment: Segment, refusal: Refused) -> bool:
         """Leave the operators of a refusal to the host, and divide the model again.
@@ -233,14 +285,38 @@ class _Draft:
         found = concerned(segment.graph, refusal)
         if not found or self.divisions >= _MOST_DIVISIONS:
             return False
-        graph = self.model.graph
         if self.rejects is None:
-            self.rejects = refusals(graph, self.options)
-        self.rejects |= found
-        self.segments, placements = divide(graph, self.options, self.costs, self.rejects)
+            self.rejects = refusals(self.model.graph, self.options)
+        self._divide(self.rejects | found)
+        return bool(self.segments)
+
+    def _divide(self, rejects: dict[str, Rejects]) -> None:
+        """Divide the model again."""
+        self.rejects = rejects
+        self.segments, placements = divide(self.model.graph, self.options, self.costs, self.rejects)
         self.model = replace(self.model, placements=tuple(placements))
         self.divisions += 1
-        return bool(self.segments)
+
+    def _try_alone(self, progress: Progress) -> None:
+        """Find out which operators fit by themselves, and divide the model by that.
+
+        Raises:
+            UnconfirmedError: as for `lower`.
+        """
+        graph = self.model.graph
+        rejects = refusals(graph, self.options)
+        nodes = [node for node in graph.nodes() if node.name not in rejects]
+        for number, node in enumerate(nodes, 1):
+            progress(f"operator {number} of {len(nodes)} alone")
+            part = graph.part([node])
+            try:
+                lower(part, self.options)
+            except (CapacityError, UnsupportedError) as error:
+                if isinstance(error, UnconfirmedError) and not self.options.conservative:
+                    raise
+                rejects |= concerned(part, _of_operator(node.name, error))
+        self.tried, self.divisions = True, 0
+        self._divide(rejects)
 
     def lower(self, chip: _Chip, progress: Progress) -> bool:
         """Make programs of all parts.
@@ -248,10 +324,9 @@ class _Draft:
         Operators that turn out not to fit, and parts that do not, are left to the host.
 
         Returns:
-            Whether there are programs of all parts; if not, the model has been divided again.
+            Whether the parts are done with; if not, the model has been divided again.
 
         Raises:
-            CapacityError: no part fits.
             UnconfirmedError: a program that could do with fewer forms has some that are neither
                 published nor confirmed.
         """
@@ -266,13 +341,20 @@ class _Draft:
                 if isinstance(error, Refused) and self._leave(segment, error):
                     return False
                 self.left.append((segment, error))
-        if not self.parts:
-            raise self.left[0][1]
-        return True
+        if self.parts or not self.left or self.tried or self.unconfirmed is not None:
+            return True
+        self._try_alone(progress)
+        return False
 
     def finished(self) -> OnChip:
         """The programs of all parts, and where all nodes run."""
         return OnChip(tuple(self.parts), tuple(_settled(self.model.placements, self.left)))
+
+
+def _of_operator(name: str, error: FitzroyError) -> Refused:
+    """The refusal of an operator that does not fit by itself."""
+    code = error.code if isinstance(error, Refused) else CAPACITY
+    return Refused([name], error.what, reason=error.reason, code=code, hint=error.hint)
 
 
 def _settled(

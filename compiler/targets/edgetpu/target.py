@@ -62,6 +62,23 @@ class EdgeTpu(Target):
         (found,) = lower_together([model], generator_options(options), costs_of(options))
         return found
 
+    def proven(
+        self, graph: Graph, placements: Sequence[Placement], options: EdgeTpuOptions
+    ) -> Sequence[Placement]:
+        """Where nodes run when limits count that only programs show."""
+        from fitzroy.compiler.targets.edgetpu.chip import Divided, proven
+        from fitzroy.compiler.targets.edgetpu.program.confirmation import UnconfirmedError
+        from fitzroy.compiler.targets.edgetpu.settings import costs_of, generator_options
+
+        model = Divided(graph, graph.name, tuple(placements))
+        try:
+            return proven(model, generator_options(options), costs_of(options))
+        except UnconfirmedError as error:
+            second = self.second_choice(options, error)
+            if second is None:
+                raise
+            return proven(model, generator_options(second), costs_of(second))
+
     def keeps_model(self, options: EdgeTpuOptions) -> bool:
         """It replaces operators of the model."""
         return True

@@ -10,19 +10,23 @@ from typing import Any
 import numpy as np
 
 from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.ir import Attributes
 from fitzroy.compiler.ops.arithmetic import CumsumAttributes
 from fitzroy.compiler.ops.arrangement import (
     MirrorPadAttributes,
     ReverseAttributes,
     TileAttributes,
 )
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.ops.elementwise import Unary
 from fitzroy.compiler.ops.indexing import OneHotAttributes, TopKAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.targets.executorch import portable
 from fitzroy.compiler.targets.executorch.kernels import Emit, Rules, kernel
 from fitzroy.compiler.targets.executorch.portable import PortableEmitter
 from fitzroy.compiler.targets.xnnpack import rules
+from fitzroy.hw_models.executorch.kernels import KERNELS as RUNTIME
 
 _Step = tuple[str, str, Sequence[Any], TensorType]
 """Kernel, overload, arguments after the first, and type of the result of a call."""
@@ -144,6 +148,12 @@ _BITS = (DType.INT8, DType.UINT8, DType.INT32, DType.INT64)
 kernel("pow", _only(DType.FLOAT32))(_two("aten::pow", "Tensor_Tensor_out"))
 kernel("atan2", _only(DType.FLOAT32))(_two("aten::atan2", "out"))
 kernel("bitwise_xor", _only(*_BITS))(_two("aten::bitwise_xor", "Tensor_out"))
+for _op, _operator in OPS.items():
+    # Kernels of functions without parameters have the functions' names.
+    _plain = isinstance(_operator, Unary) and _operator.attributes is Attributes
+    if _plain and f"aten::{_op}.out" in RUNTIME:
+        kernel(_op, _only(DType.FLOAT32))(_one(f"aten::{_op}"))
+kernel("negate", _only(DType.FLOAT32))(_one("aten::neg"))
 kernel("sign", _only(*_WIDE))(_one("aten::sign"))
 kernel("round", _only(DType.FLOAT32))(_one("aten::round"))
 

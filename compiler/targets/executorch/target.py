@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.custom import Custom, CustomAttributes, cut_hint
+from fitzroy.compiler.ops.custom import cut_hint
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.base import Pass
@@ -28,9 +28,6 @@ class ExecuTorch(Target):
     def missing(self, call: Call) -> Reject:
         """Why a call of an operator cannot run for which there is nothing."""
         operator = OPS[call.node.op]
-        if operator.name == Custom.name:
-            code = call.attributes(CustomAttributes).code
-            return Reject("custom-operator", f"custom operator {code} is opaque", cut_hint(call))
         if operator.custom:
             what = f"XNNPACK and ExecuTorch have no {operator.custom}"
             return Reject("post-processing", what, cut_hint(call))

@@ -51,7 +51,7 @@ class Vm(Target):
 
     def missing(self, call: Call) -> Reject:
         """TFLite has no such operator."""
-        return Reject("vm-operator", f"TFLite has no operator for {call.node.op}")
+        return Reject("vm-operator", f"TFLite has no operator for {call.node.spelled}")
 
     def chosen(self, settings: Mapping[str, object]) -> ModuleOptions:
         """Its options; with an accelerator, those of that target too."""
@@ -115,5 +115,5 @@ def _inexpressible(call: Call) -> Iterator[Reject]:
 _LOWERINGS = {
     name: Lowering(operator.to_tflite, _inexpressible)
     for name, operator in OPS.items()
-    if operator.tflite or operator.custom or name == "custom"
+    if operator.tflite or operator.custom
 }

@@ -251,10 +251,7 @@ def _normalized(
             reason=f"it is {type}",
             where=path,
         )
-    low, high = type.dtype.limits
-    stored = np.rint(real / quantization.scale[0]) + quantization.zero_point[0]
-    clamped: npt.NDArray[np.float64] = np.clip(stored, low, high)
-    return clamped
+    return stored_values(real, type).astype(np.float64)
 
 
 def normalized_pixels(pixels: Array, rule: Normalization) -> npt.NDArray[np.float64]:
@@ -292,6 +289,22 @@ def real_values(array: Array, type: TensorType) -> npt.NDArray[np.float64]:
         values - type.quantization.zero_point_array(array.ndim)
     )
     return real
+
+
+def stored_values(real: Array, type: TensorType) -> Array:
+    """What stands for real numbers in a quantized tensor: the nearest that it can hold.
+
+    Args:
+        real: finite or infinite numbers, of the tensor's shape.
+        type: the tensor.
+    """
+    quantization = type.quantization
+    assert quantization is not None
+    rank = len(type.shape)
+    scale = quantization.scale_array(rank).astype(np.float64)
+    places = np.rint(real.astype(np.float64) / scale) + quantization.zero_point_array(rank)
+    stored: Array = np.clip(places, *type.dtype.limits).astype(type.dtype.numpy)
+    return stored
 
 
 def is_vector(shape: Sequence[int]) -> bool:

@@ -6,15 +6,15 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from fitzroy.base.errors import UsageError
-from fitzroy.cli.files import write_file
-from fitzroy.cli.quantize import (
-    Written,
+from fitzroy.cli.accuracy import (
+    Quantified,
     accuracy,
     report_bytes,
     samples_for,
     show_accuracy,
     worst,
 )
+from fitzroy.cli.files import write_file
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Column, Terminal, size
 
@@ -31,7 +31,7 @@ def compare_models(
     models: list[str],
     how: Reading,
     options: Quantization,
-    wanted: tuple[list[str] | None, Written],
+    wanted: tuple[list[str] | None, Quantified],
 ) -> None:
     """Compare a float32 model with a quantized one, and say how far they are apart.
 

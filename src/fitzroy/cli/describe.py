@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from fitzroy.base.errors import FormatError, UnsupportedError
+from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.cli import describe_edgetpu
 from fitzroy.cli.describe_module import describe_module
 from fitzroy.cli.describe_onnx import describe_onnx
 from fitzroy.cli.programs import method_types
+from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, parse_graph
 from fitzroy.compiler.ops.catalog import attributes_of
-from fitzroy.compiler.ops.custom import CustomAttributes
+from fitzroy.compiler.ops.opaque import OpaqueAttributes, opaque_nodes
 from fitzroy.formats import (
     bundled,
     bytecode_module,
@@ -145,6 +146,7 @@ def _tflite(data: bytes, path: str) -> Document:
     subgraphs = [_subgraph(model, subgraph, path) for subgraph in model.subgraphs or ()]
     for (number, index), package in packages.items():
         subgraphs[number]["operators"][index]["package"] = package
+    _mark_opaque(subgraphs, model, path)
     return {
         "description": model.description or "",
         "subgraphs": subgraphs,
@@ -170,7 +172,7 @@ def _subgraph(model: tflite.Model, subgraph: tflite.SubGraph, path: str) -> Docu
     for number, operator in enumerate(subgraph.operators or ()):
         entry: Document = {
             "index": number,
-            "op": _tflite_operator(model, operator),
+            "op": tflite.operator_name(model, operator),
             "inputs": [None if i < 0 else tensors[i] for i in ints(operator.inputs)],
             "outputs": [tensors[i] for i in ints(operator.outputs)],
         }
@@ -188,11 +190,20 @@ def _subgraph(model: tflite.Model, subgraph: tflite.SubGraph, path: str) -> Docu
     }
 
 
-def _tflite_operator(model: tflite.Model, operator: tflite.Operator) -> str:
-    try:
-        return tflite.operator_name(model, operator)
-    except UnsupportedError as error:
-        return error.what
+def _mark_opaque(subgraphs: Sequence[Document], model: tflite.Model, path: str) -> None:
+    """Say of operators that have no class here why that is."""
+    for number, subgraph in enumerate(subgraphs):
+        try:
+            graph = import_model(model, path=path, subgraph=number)
+        except FitzroyError:
+            # Tables are shown whether or not a compiler could use them.
+            continue
+        for node in opaque_nodes(graph):
+            assert isinstance(node.attributes, OpaqueAttributes)
+            assert node.origin is not None
+            entry = subgraph["operators"][node.origin.index]
+            if "package" not in entry:
+                entry["opaque"] = node.attributes.why
 
 
 def _tflite_tensor(item: tflite.Tensor) -> Document:
@@ -250,7 +261,7 @@ def graph(source: Graph) -> Document:
             "inputs": [None if n is None else tensor(n, source.type(n)) for n in node.inputs],
             "outputs": [tensor(name, source.type(name)) for name in node.outputs],
         }
-        if isinstance(node.attributes, CustomAttributes):
+        if isinstance(node.attributes, OpaqueAttributes):
             entry["op"] = node.attributes.code
             entry["custom_options_bytes"] = len(node.attributes.options)
         operators.append(entry)

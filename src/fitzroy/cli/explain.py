@@ -31,8 +31,8 @@ class Row:
 
     Attributes:
         index: position in the model, or None for what a pass inserted.
-        kind: operator, ``custom`` for all custom ones.
-        op: operator, or name of a custom one.
+        kind: operator, ``opaque`` for all that have no class.
+        op: operator as the model spells it.
         name: its first result.
         shape: type of that result.
         nodes: what it became, with the target of each node.
@@ -76,11 +76,17 @@ def explain(
 ) -> None:
     """Show where every operator would run, and every reason why not on the first target.
 
-    Exits with 4 when some operator can run nowhere; the table is complete all the same.
+    For the Edge TPU, programs are made, which takes as long as to compile the model: some limits
+    show only there. Exits with 4 when some operator can run nowhere; the table is complete all the
+    same.
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs
-    from fitzroy.compilation.source import demand_uncompiled, has_quantized_activations
+    from fitzroy.compilation.source import demand_uncompiled
+    from fitzroy.compiler.targets.edgetpu.partition.rules import (
+        has_quantized_activations,
+        quantize_command,
+    )
     from fitzroy.compiler.targets.edgetpu.target import EdgeTpu
     from fitzroy.compiler.targets.executorch.target import Xnnpack
     from fitzroy.compiler.targets.target import TARGETS
@@ -98,18 +104,25 @@ def explain(
         settings = {"uint8": xnnpack.uint8, **settings}
     if not json:
         warn_of(terminal, graph)
-    legalized, placements = fitzroy.explain(graph, target=target, **settings)
+    with terminal.working("explaining"):
+        legalized, placements = fitzroy.explain(graph, target=target, **settings)
     layers = TARGETS.get(target).parts(legalized, placements)
     rows = explain_rows(graph, legalized, placements, layers)
     error = _refusal(rows, model)
+    real = target == EdgeTpu.name and not has_quantized_activations(graph)
+    command = quantize_command(model) if real else ""
     if json:
         entries = [_entry(row) for row in rows]
         document: dict[str, Any] = {"model": model, "target": target, "operators": entries}
+        document["next"] = command or None
         if error is not None:
             document["error"] = error_document(error)
         terminal.document(document)
     else:
         _show(terminal, rows, target)
+        if command:
+            terminal.line()
+            terminal.line(f"the model computes with real numbers; next: {command}")
         if error is not None:
             terminal.line()
             terminal.error(UnsupportedError(error.what, where=error.where, hint=error.hint))
@@ -133,12 +146,16 @@ def explain_rows(
     """
     from fitzroy.compiler.partition import title
 
-    rows, by_key = [], {}
+    rows: list[Row] = []
+    by_key: dict[object, Row] = {}
     used = {node.name for node in graph.cut(graph.outputs).nodes()}
     for number, node in enumerate(graph.nodes()):
         index = number if node.origin is None else node.origin.index
         row = _row(graph, node, index)
         row.used = node.name in used
+        if node.origin is not None and _key(node) in by_key:
+            # Of the nodes of one operator, the last one has its results.
+            rows.remove(by_key[_key(node)])
         rows.append(row)
         by_key[_key(node)] = row
         by_key.setdefault(node.outputs[0], row)
@@ -162,9 +179,7 @@ def explain_rows(
 
 def _row(graph: Graph, node: Node, index: int | None) -> Row:
     type = replace(graph.type(node.outputs[0]), quantization=None)
-    # Custom operators carry a name of their own.
-    op = getattr(node.attributes, "code", node.op)
-    return Row(index, node.op, op, node.outputs[0], str(type))
+    return Row(index, node.op, node.spelled, node.outputs[0], str(type))
 
 
 def repeated(names: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -153,6 +154,15 @@ def _operators(terminal: Terminal, operators: Sequence[Document]) -> None:
     terminal.table(_OPERATORS, rows)
 
 
+def _opaque(terminal: Terminal, operators: Sequence[Document]) -> None:
+    """What no class stands for, with the reason, once per kind of operator."""
+    reasons = Counter((item["op"], item["opaque"]) for item in operators if "opaque" in item)
+    if reasons:
+        terminal.heading("opaque operators, which LiteRT computes")
+    for (name, why), number in reasons.items():
+        terminal.line(f"{name} ×{number}: {why}" if number > 1 else f"{name}: {why}")
+
+
 def _model(terminal: Terminal, document: Document) -> None:
     subgraphs = document.get("subgraphs", ())
     for number, subgraph in enumerate(subgraphs):
@@ -164,6 +174,7 @@ def _model(terminal: Terminal, document: Document) -> None:
         terminal.line(counts_text(subgraph["histogram"]))
         terminal.line()
         _operators(terminal, subgraph["operators"])
+        _opaque(terminal, subgraph["operators"])
         terminal.line()
         constants = subgraph["constants"]
         terminal.line(

@@ -2,71 +2,36 @@
 
 from __future__ import annotations
 
-import json as json_text
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import numpy as np
 import typer
 
 from fitzroy.base.errors import UsageError
-from fitzroy.base.files import text_bytes
+from fitzroy.cli.accuracy import (
+    Quantified,
+    accuracy,
+    report_bytes,
+    samples_for,
+    show_accuracy,
+    worst,
+)
 from fitzroy.cli.files import check_output, write_files
-from fitzroy.cli.help import Json, Quiet, Verb
+from fitzroy.cli.help import Verb
 from fitzroy.cli.models import Importing
 from fitzroy.cli.samples import Quantization
-from fitzroy.cli.terminal import Column, Terminal, count, plain, size
+from fitzroy.cli.terminal import Terminal, count, size
 
 if TYPE_CHECKING:
     from fitzroy.cli.samples import Named
     from fitzroy.compiler.frontends.frontend import Reading
-    from fitzroy.compiler.ir import Graph
-    from fitzroy.compiler.quantization.comparison import Comparison, Difference
+    from fitzroy.compiler.quantization.comparison import Comparison
     from fitzroy.compiler.quantization.pipeline import Quantized
 
 _MEASURED = 16
 """Samples that the result is compared on."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """What to write, and how to say what was done.
-
-    Attributes:
-        output: file of the quantized model.
-        report: file of a report.
-        json: whether to print one JSON document.
-        quiet: whether to leave out remarks.
-    """
-
-    panel: ClassVar[str] = "Results"
-
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT.tflite",
-            help="The quantized model. [dim]default: MODEL_quant.tflite, in the current "
-            "directory[/dim]",
-            show_default=False,
-        ),
-    ] = None
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--report",
-            metavar="FILE",
-            help="Write a report, .html or .json: what each operator costs, alone and left out, "
-            "which samples differ most, and what to do.",
-            show_default=False,
-        ),
-    ] = None
-    json: Json = False
-    quiet: Quiet = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +75,7 @@ def quantize(
     ],
     importing: Importing,
     options: Quantization,
-    written: Written,
+    written: Quantified,
     comparing: Comparing,
 ) -> None:
     """Quantize a float32 model to 8 bits, for the Edge TPU and other integer hardware.
@@ -127,7 +92,7 @@ def quantize(
     """
     from fitzroy.cli.models import check_model
 
-    terminal = Terminal(json=written.json, quiet=written.quiet)
+    terminal = written.terminal
     for model in models:
         check_model(model)
     if written.report is not None:
@@ -213,17 +178,6 @@ def check_report(path: Path, inputs: list[str]) -> None:
     check_output(path, inputs)
 
 
-def report_bytes(path: Path, document: dict[str, Any]) -> bytes:
-    """A report in the format that its name says."""
-    if path.suffix == ".json":
-        text = json_text.dumps(plain(document), indent=2) + "\n"
-    else:
-        from fitzroy.report.quantization import page
-
-        text = page(document)
-    return text_bytes(text)
-
-
 def _costs(
     result: Quantized, samples: list[Named], comparison: Comparison, progress: Any
 ) -> dict[str, Any]:
@@ -260,12 +214,6 @@ def _costs(
     }
 
 
-def worst(where: str, outputs: Mapping[str, Difference]) -> dict[str, Any]:
-    """The worst output on a sample, for JSON."""
-    name = min(outputs, key=lambda name: outputs[name].decibels)
-    return {"sample": where, "output": name, "snr_db": outputs[name].decibels}
-
-
 def quantized_model(
     model: str, how: Reading, options: Quantization, progress: Any
 ) -> tuple[Quantized, list[Named]]:
@@ -293,36 +241,6 @@ def quantized_model(
     known = pixel_ranges(graph, paths, options.rule)
     arrays = [sample for _, sample in samples]
     return quantize_model(graph, arrays, options, progress, known=known), samples
-
-
-def samples_for(
-    model: str, graph: Graph, how: Reading, options: Quantization, paths: list[str]
-) -> list[Named]:
-    """Samples for a graph from arrays with the order of dimensions that its file has.
-
-    Args:
-        model: the path of the model.
-        graph: what was read of it.
-        how: how it was read.
-        options: how many samples, and what pixels become.
-        paths: files and folders of samples.
-
-    Raises:
-        FitzroyError: a sample cannot be read, or does not suit.
-    """
-    import fitzroy
-    from fitzroy.cli.samples import load_samples
-    from fitzroy.compiler.passes.layout import input_order
-
-    source = fitzroy.load(model, replace(how, keep_layout=True))
-    samples = load_samples(source, paths, options.rule, options.samples)
-    for name in source.inputs:
-        order = input_order(source, name)
-        if order is None or input_order(graph, name) is not None:
-            continue
-        for _, sample in samples:
-            sample[name] = np.ascontiguousarray(sample[name].transpose(order))
-    return samples
 
 
 def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:
@@ -360,19 +278,6 @@ def describe(result: Quantized, comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def accuracy(comparison: Comparison) -> list[dict[str, Any]]:
-    """How far outputs are apart, for JSON."""
-    return [
-        {
-            "output": name,
-            "snr_db": found.decibels,
-            "largest_difference": found.largest,
-            "elements": found.count,
-        }
-        for name, found in comparison.outputs.items()
-    ]
-
-
 def warn_of_floats(terminal: Terminal, result: Quantized) -> None:
     """Say which operators stay float32, and why."""
     if result.floats:
@@ -399,22 +304,6 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
         terminal.line(f"hint: {text}", style="green")
     for file in document["files"]:
         terminal.line(f"wrote {file['path']}, {size(file['bytes'])}", style="green")
-
-
-def show_accuracy(terminal: Terminal, document: dict[str, Any]) -> None:
-    """Print how far outputs are apart."""
-    terminal.heading(f"signal to noise on {count(document['compared_samples'], 'sample')}")
-    terminal.table(
-        (
-            Column("output", style="cyan"),
-            Column("dB", right=True),
-            Column("largest difference", right=True),
-        ),
-        [
-            [entry["output"], f"{entry['snr_db']:.1f}", f"{entry['largest_difference']:.4g}"]
-            for entry in document["accuracy"]
-        ],
-    )
 
 
 quantize_command = Verb(

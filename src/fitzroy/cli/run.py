@@ -93,6 +93,7 @@ class Execution:
         arithmetic: whose rounding.
         threads: threads of the runtime.
         method: method of a program, or function of a module.
+        real: whether quantized inputs and outputs are given and written as real numbers.
     """
 
     panel: ClassVar[str] = "Runtime"
@@ -129,6 +130,15 @@ class Execution:
             show_default=False,
         ),
     ] = None
+    real: Annotated[
+        bool,
+        typer.Option(
+            "--float",
+            help="Take and write float32 numbers, in the units of the model before quantization, "
+            "where inputs and outputs are quantized. Images become pixel / 255, or as --mean and "
+            "--std say.",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -208,8 +218,8 @@ def run(
     kind = detect(data, file)
     options = Options(how.runtime, how.arithmetic, how.threads, how.method, device)
     if kind in _BUNDLES and not given.inputs:
-        others = {"--output": written.output, "--labels": written.labels}
-        others |= {"--mean": given.mean, "--std": given.std}
+        others: dict[str, object] = {"--output": written.output, "--labels": written.labels}
+        others |= {"--mean": given.mean, "--std": given.std, "--float": how.real or None}
         _refuse("checking a bundled program", others, file)
         device.refuse(file)
         _verify(terminal, data, file, options)
@@ -224,12 +234,17 @@ def run(
         if kind is FileKind.ONNX:
             options = replace(options, shapes=_shapes(given.inputs or []))
         runner = _runner(data, file, kind, options, stack)
-        values = read_inputs(runner.inputs, given.inputs or [], rule, file)
+        wanted = [_real(port) for port in runner.inputs] if how.real else runner.inputs
+        values = read_inputs(wanted, given.inputs or [], rule, file)
+        if how.real:
+            values = [_stored(port, x, file) for port, x in zip(runner.inputs, values, strict=True)]
         with terminal.working(f"running on {runner.how}"):
             start = time.perf_counter()
             results = runner.run(values)
             elapsed = time.perf_counter() - start
     pairs = list(zip(runner.outputs, results, strict=True))
+    if how.real:
+        pairs = [(_real(port), _meant(port, result)) for port, result in pairs]
     document: dict[str, Any] = {
         "file": file,
         "kind": kind.value,
@@ -259,7 +274,7 @@ def _runner(data: bytes, file: str, kind: FileKind, options: Options, stack: Exi
     if compiled or (kind is FileKind.TFLITE and options.runtime is RuntimeChoice.LITERT):
         return _interpreter_runner(file, options, compiled, stack)
     if kind in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
-        return _model_runner(file, options)
+        return _model_runner(file, kind, options, stack)
     if kind is FileKind.MODULE:
         return _module_runner(file, options, stack)
     return _program_runner(data, file, kind, options, stack)
@@ -279,9 +294,11 @@ def _refuse(what: str, given: Mapping[str, object], path: str) -> None:
             raise UsageError(f"{name} has no meaning for {what}", where=path)
 
 
-def _model_runner(path: str, options: Options) -> Runner:
+def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:
+    """A model by its reference semantics; LiteRT computes operators that have none."""
     import fitzroy
     from fitzroy.compiler.frontends.frontend import Reading
+    from fitzroy.compiler.ops.opaque import opaque_nodes
     from fitzroy.hw_models.numerics import Arithmetic
 
     given = {
@@ -294,6 +311,8 @@ def _model_runner(path: str, options: Options) -> Runner:
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     arithmetic = Arithmetic[choice.name]
     graph = fitzroy.load(path, Reading(shapes=options.shapes, keep_layout=True))
+    if kind is FileKind.TFLITE and opaque_nodes(graph):
+        return _interpreter_runner(path, options, False, stack)
 
     def evaluate(values: Sequence[Array]) -> list[Array]:
         results = fitzroy.evaluate(graph, dict(zip(graph.inputs, values, strict=True)), arithmetic)
@@ -315,21 +334,24 @@ def ports(graph: Graph, names: Sequence[str]) -> tuple[Port, ...]:
 
 def _interpreter_runner(path: str, options: Options, compiled: bool, stack: ExitStack) -> Runner:
     """A model on the Edge TPU as far as it is compiled for that, and on the host."""
-    from fitzroy.execution.interpreter import Host, Interpreter
+    from fitzroy.execution.interpreter import Interpreter
+    from fitzroy.execution.parts import Host
     from fitzroy.hw_models.numerics import Arithmetic
 
     given = {"--threads": options.threads, "--method": options.method}
     if options.runtime in (RuntimeChoice.EXECUTORCH, RuntimeChoice.ORACLE):
         given["--runtime"] = options.runtime
     _refuse("a model", given, path)
+    host = Host.LITERT if options.runtime is RuntimeChoice.LITERT else Host.REFERENCE
+    choice = options.arithmetic or ArithmeticChoice.XNNPACK
     how, device = _LITERT, None
     if compiled:
         device = stack.enter_context(options.device.open())
         how = device.description
     else:
         options.device.refuse(path)
-    host = Host.LITERT if options.runtime is RuntimeChoice.LITERT else Host.REFERENCE
-    choice = options.arithmetic or ArithmeticChoice.XNNPACK
+        if host is Host.REFERENCE:
+            how = f"numpy with the rounding of {_ROUNDING[choice]}, and {_LITERT}"
     interpreter = Interpreter(path, device=device, host=host, arithmetic=Arithmetic[choice.name])
     graph = interpreter.graph
 
@@ -459,6 +481,38 @@ def _shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:
         if path.endswith(".npy") and os.path.isfile(path):
             found[name] = read_npy(read_file(path), path).shape
     return found
+
+
+# --- real numbers for quantized ones ---
+
+
+def _real(port: Port) -> Port:
+    """An input or output as real numbers, if it is quantized."""
+    return Port(port.name, port.type.real()) if port.type.is_quantized else port
+
+
+def _stored(port: Port, real: Array, path: str) -> Array:
+    """What stands for real numbers in an input.
+
+    Raises:
+        UsageError: some are no numbers.
+    """
+    if not port.type.is_quantized:
+        return real
+    if np.isnan(real).any():
+        raise UsageError(
+            f"input {port.name!r} has {int(np.isnan(real).sum())} elements that are no numbers",
+            reason=f"it is {port.type}, which has nothing for them",
+            where=path,
+        )
+    return arrays.stored_values(real, port.type)
+
+
+def _meant(port: Port, stored: Array) -> Array:
+    """The real numbers of an output."""
+    if not port.type.is_quantized:
+        return stored
+    return arrays.real_values(stored, port.type).astype(np.float32)
 
 
 # --- inputs and outputs --------------------------------------------------------------------------
@@ -761,6 +815,7 @@ run_command = Verb(
         "fitzroy run model.pte --input photo.png --labels labels.txt",
         "fitzroy run model.pte --input left=a.npy --input right=b.npy -o y.npz",
         "fitzroy run model.tflite -i photo.png --mean 127.5 --std 127.5 --top 3",
+        "fitzroy run model_quant.tflite -i x.npy -o y.npy --float",
         "fitzroy run model.bpte",
         "fitzroy run model_edgetpu.tflite --device usb -i photo.png --top 3",
         "fitzroy run model_edgetpu.tflite --device sim -i x.npy --record s.jsonl",

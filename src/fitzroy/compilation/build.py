@@ -198,14 +198,16 @@ def explain(
     """The legalized graph of a model and where each of its nodes would run.
 
     Unlike `compile`, this does not fail when some operator cannot be placed. For the target
-    ``edgetpu``, the graph is as it was, and the rest runs on the ``host``.
+    ``edgetpu``, the graph is as it was, and the rest runs on the ``host``; programs are made, since
+    they show limits that no rule knows.
     """
     chosen = TARGETS.get(target)
     options = chosen.chosen(settings)
     graph = model if isinstance(model, Graph) else load(model)
     steps = (*named_passes(passes), *chosen.passes(options))
     legalized = run_passes(graph.cut(outputs) if outputs else graph, steps)
-    return legalized, tuple(chosen.place(legalized, options))
+    placements = chosen.place(legalized, options)
+    return legalized, tuple(chosen.proven(legalized, placements, options))
 
 
 def bundle(compilation: Compilation, cases: Mapping[str, Sequence[Sequence[Array]]]) -> bytes:

@@ -59,7 +59,7 @@ def document(
         "files": [],
         "log": None,
         "target": "edgetpu",
-        "operators": len(result.graph.nodes()),
+        "operators": len(result.operators),
         "mapped": len(result.mapped),
         "subgraphs": parts,
         "cached_bytes": cached,
@@ -169,8 +169,8 @@ def _operations(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
 
 
 def _name(node: Node) -> str:
-    """An operator as TFLite spells it."""
-    return node.op.upper()
+    """An operator as the model spells it."""
+    return node.spelled
 
 
 def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
@@ -198,7 +198,7 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
             "layers": layers.get(node.name, []) if node.name in places else [],
             "reasons": reasons.get(title(node), []) if node.name not in places else [],
         }
-        for number, node in enumerate(result.graph.nodes())
+        for number, node in enumerate(result.operators)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from fitzroy.compiler.targets.edgetpu.chip import (
     OnChip,
     Part,
     Progress,
+    demand_parts,
     lower_together,
     prefixed,
 )
@@ -85,6 +86,14 @@ def form(part: MappedSegment, kind: type[F]) -> F:
     return next(item for item in part.forms if isinstance(item, kind))
 
 
+def _operators(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """The last node of every operator of a file."""
+    found: dict[object, Node] = {}
+    for node in nodes:
+        found[node.name if node.origin is None else node.origin] = node
+    return tuple(found.values())
+
+
 @dataclass(frozen=True, repr=False)
 class EdgeTpuCompilation:
     """A model compiled for the Edge TPU.
@@ -116,14 +125,21 @@ class EdgeTpuCompilation:
         return self.source.graph
 
     @property
+    def operators(self) -> tuple[Node, ...]:
+        """All operators that are computed: the last node of each."""
+        return _operators(self.graph.nodes())
+
+    @property
     def mapped(self) -> tuple[Node, ...]:
-        """Nodes on the chip."""
-        return tuple(node for item in self.segments for node in item.segment.nodes)
+        """Operators on the chip: the last node of each."""
+        return _operators(node for item in self.segments for node in item.segment.nodes)
 
     @property
     def unmapped(self) -> tuple[Node, ...]:
-        """Nodes that stay on the host."""
-        return tuple(node for item in self.placements if item.target != NAME for node in item.nodes)
+        """Operators that stay on the host: the last node of each."""
+        return _operators(
+            node for item in self.placements if item.target != NAME for node in item.nodes
+        )
 
     @property
     def reasons(self) -> tuple[Diagnostic, ...]:
@@ -161,7 +177,6 @@ def compile_edgetpu(
         FormatError: the file is malformed.
         UnsupportedError: the model is compiled already, or no operator can be mapped; with the
             reason of each.
-        CapacityError: no part of the model fits the chip.
     """
     (result,) = compile_together(
         [model], options=options, generator=generator, costs=costs, progress=progress
@@ -195,7 +210,6 @@ def compile_together(
             reason of each.
         UnconfirmedError: a model needs what is neither published nor confirmed, and only that may
             be used.
-        CapacityError: no part of a model fits the chip.
     """
     start = time.perf_counter()
     sources = [_source(model) for model in models]
@@ -220,13 +234,16 @@ def _together(
     progress: Progress,
 ) -> list[EdgeTpuCompilation]:
     """Compile models that share a chip, with the same options for all."""
-    models = [
-        Divided(source.graph, source.path, tuple(divide(source.graph, generator, costs)[1]))
-        for source in sources
-    ]
+    models = [_divided(source, generator, costs) for source in sources]
     lowered = lower_together(models, generator, costs, progress)
     progress("linking")
     return linked_models(list(zip(sources, lowered, strict=True)), options, generator.confirmed)
+
+
+def _divided(source: Source, generator: Options, costs: Costs | None) -> Divided:
+    """A model, divided between chip and host by the rules of its operators."""
+    placements = divide(source.graph, generator, costs)[1]
+    return Divided(source.graph, source.path, tuple(placements))
 
 
 def link_options(options: EdgeTpuOptions) -> LinkOptions:
@@ -313,9 +330,9 @@ def compile_segments(
         FormatError: the file is malformed.
         UnsupportedError: the model is compiled already, or no operator of a segment can be mapped;
             with the reason of each.
-        CapacityError: no part of a segment fits the chip.
     """
     source = _source(model)
+    demand_parts(_divided(source, generator, costs))
     progress("timing the whole model")
     times = _times(source, generator) if count > 1 else {}
     segments = consecutive(source.graph, count, generator, costs or COSTS, times)

@@ -9,8 +9,8 @@ from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.partition import HOST, Placement
 from fitzroy.compiler.targets.vm.program import EntryPoint, host_program
 from fitzroy.compiler.targets.vm.schedule import Packaged, entry_point
-from fitzroy.execution.interpreter import DevicePart, Host, parts_of
 from fitzroy.execution.modules import MAIN
+from fitzroy.execution.parts import DevicePart, Host, parts_of
 from fitzroy.formats import tflite
 from fitzroy.formats.bytecode_module import write_module
 from fitzroy.formats.darwinn import write_package

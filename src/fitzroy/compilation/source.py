@@ -8,22 +8,14 @@ from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.files import read_file
-from fitzroy.base.types import DType
 from fitzroy.compilation.loading import load
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading, frontend_for
 from fitzroy.compiler.frontends.tflite import export_model, import_model, is_faithful
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import Pass, run_passes
+from fitzroy.compiler.targets.edgetpu.partition.rules import has_quantized_activations
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.detect import FileKind
-
-
-def has_quantized_activations(graph: Graph) -> bool:
-    """Whether operators of a graph compute numbers of 8 bits."""
-    types = [graph.type(output) for node in graph.nodes() for output in node.outputs]
-    return any(
-        type.quantization is not None and type.dtype in (DType.UINT8, DType.INT8) for type in types
-    )
 
 
 @dataclass(frozen=True, repr=False)

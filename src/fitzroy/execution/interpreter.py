@@ -1,7 +1,8 @@
 """Whole models: what an Edge TPU computes, and the operators around it on the host.
 
 A compiled model is a sequence of parts. Those that the Edge TPU operator carries run on a device,
-real or simulated; the operators in between run by their reference semantics, or by LiteRT.
+real or simulated; the operators in between run by their reference semantics, or by LiteRT. LiteRT
+also runs those that have no class here, whatever runs the others.
 `Interpreter` has the methods of TFLite's interpreter that scripts use.
 """
 
@@ -11,9 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from itertools import groupby
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,95 +23,14 @@ from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.tflite import import_model
-from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.custom import Custom, CustomAttributes
-from fitzroy.compiler.ops.detection import DetectionPostProcess
-from fitzroy.compiler.reference import evaluate_node
-from fitzroy.driver.runtime import litert
-from fitzroy.driver.runtime.devices import Answer, Device, open_device
-from fitzroy.execution.programs import EdgeTpuProgram
-from fitzroy.formats import custom_op, tflite
+from fitzroy.compiler.ir import Graph
+from fitzroy.driver.runtime.devices import Device, open_device
+from fitzroy.execution.parts import DevicePart, Host, HostPart, Part, Values, host_of, parts_of
+from fitzroy.formats import tflite
 from fitzroy.formats.flat import ints
-from fitzroy.formats.submodel import rebuilt
 from fitzroy.hw_models.numerics import Arithmetic
-from fitzroy.linker.packages.container import read_container
 
 _DEVICE = "auto"
-
-
-class Host(StrEnum):
-    """What computes operators that are not on the Edge TPU."""
-
-    REFERENCE = "reference"
-    LITERT = "litert"
-    AUTO = "auto"
-
-
-Values = dict[str, Array]
-
-
-@dataclass(frozen=True)
-class DevicePart:
-    """An Edge TPU operator.
-
-    Attributes:
-        node: the operator.
-        program: its package.
-        inputs: names of the values that it reads, in order of the package's inputs.
-        outputs: names of the values that it computes likewise.
-    """
-
-    node: Node
-    program: EdgeTpuProgram
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-    @property
-    def where(self) -> str:
-        """What runs it, for people."""
-        return "Edge TPU"
-
-    @property
-    def title(self) -> str:
-        """What it is, for people."""
-        return f"package {self.program.number}"
-
-    def given(self, values: Mapping[str, Array]) -> Values:
-        """The inputs of the package by their names in it."""
-        return {
-            name: values[value]
-            for name, value in zip(self.program.inputs, self.inputs, strict=True)
-        }
-
-    def taken(self, outputs: Answer) -> Values:
-        """Values of the model from outputs of the package."""
-        decoded = self.program.decoded(outputs.tensors)
-        return dict(zip(self.outputs, decoded.values(), strict=True))
-
-
-@dataclass(frozen=True)
-class HostPart:
-    """Operators that the host computes, in order.
-
-    Attributes:
-        nodes: the operators.
-        where: what runs them, for people.
-        run: values that they read and compute, from all values so far.
-    """
-
-    nodes: tuple[Node, ...]
-    where: str
-    run: Callable[[Mapping[str, Array]], Values]
-
-    @property
-    def title(self) -> str:
-        """What it is, for people."""
-        names = dict.fromkeys(_operator(node) for node in self.nodes)
-        return ", ".join(names)
-
-
-Part = DevicePart | HostPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +61,13 @@ class Interpreter(Closing):
         arithmetic: rounding of the reference semantics; of LiteRT, whether it uses XNNPACK.
 
     Raises:
-        UsageError: the file cannot be read or is no TFLite model, or LiteRT is not installed.
+        UsageError: the file cannot be read or is no TFLite model, or LiteRT is not installed, which
+            alone computes operators that have no class here.
         FormatError: the file is malformed.
-        UnsupportedError: an operator is unknown; with one diagnostic for each.
+        UnsupportedError: operators exchange tensors of types that have no counterpart here; with
+            one diagnostic for each.
         CapacityError: an input or output takes more memory than the budget has.
-        DeviceError: the device cannot be opened.
+        DeviceError: the device cannot be opened, or LiteRT has no kernel for an operator.
     """
 
     def __init__(
@@ -162,7 +82,7 @@ class Interpreter(Closing):
         data = model if isinstance(model, bytes) else read_file(model)
         self._model = tflite.read_model(data, self.path)
         self.graph = import_model(self._model, path=self.path)
-        self.parts = parts_of(self._model, self.graph, data, self.path, _host(host), arithmetic)
+        self.parts = parts_of(self._model, self.graph, data, self.path, host_of(host), arithmetic)
         self.timings: tuple[Timing, ...] = ()
         self.device: Device | None = None
         self._states: dict[int, Values] = {}
@@ -233,7 +153,11 @@ class Interpreter(Closing):
         """
         results = self.run({port.name: self._buffers[port.index] for port in self._inputs})
         for port in self._outputs:
-            self._buffers[port.index][...] = results[port.name]
+            if results[port.name].shape == self._buffers[port.index].shape:
+                self._buffers[port.index][...] = results[port.name]
+            else:
+                # Of a shape that only an inference shows.
+                self._buffers[port.index] = results[port.name]
 
     def reset_all_variables(self) -> None:
         """Begin the next inference with states of zero."""
@@ -370,152 +294,3 @@ def _ports(model: tflite.Model, graph: Graph, names: Sequence[str], side: str) -
 def _constant(data: Array | None) -> Array:
     assert data is not None
     return data
-
-
-def _operator(node: Node) -> str:
-    attributes = node.attributes
-    return attributes.code if isinstance(attributes, CustomAttributes) else node.op
-
-
-# --- parts ---------------------------------------------------------------------------------------
-
-
-def parts_of(
-    model: tflite.Model,
-    graph: Graph,
-    data: bytes,
-    path: str,
-    host: Host,
-    arithmetic: Arithmetic,
-) -> tuple[Part, ...]:
-    """The parts of a model in the order in which they run."""
-    programs = _programs(model, data, path)
-
-    def place(node: Node) -> int | Host:
-        """The operator of a package, or what computes it on the host."""
-        index = -1 if node.origin is None else node.origin.index
-        if index in programs:
-            return index
-        return host if _has_litert(node) else Host.REFERENCE
-
-    parts: list[Part] = []
-    for where, members in groupby(graph.nodes(), place):
-        nodes = tuple(members)
-        if isinstance(where, int):
-            (node,) = nodes
-            read = [name for name in node.inputs if name is not None]
-            inputs = tuple(name for name in read if not graph.value(name).is_constant)
-            parts.append(DevicePart(node, programs[where], inputs, node.outputs))
-        elif where is Host.LITERT:
-            parts.append(HostPart(nodes, "LiteRT", _litert(model, graph, nodes, arithmetic)))
-        else:
-            parts.append(HostPart(nodes, "reference", _reference(graph, nodes, arithmetic)))
-    return tuple(parts)
-
-
-def _programs(model: tflite.Model, data: bytes, path: str) -> dict[int, EdgeTpuProgram]:
-    """Packages by the number of the operator that carries them."""
-    operators = custom_op.extract(model, path, data)
-    if not operators:
-        return {}
-    container = read_container(data, path)
-    return {
-        operator.operator: EdgeTpuProgram.of(container, number)
-        for number, operator in enumerate(operators)
-        if operator.subgraph == 0
-    }
-
-
-def _host(host: Host | str) -> Host:
-    """The host that is meant.
-
-    Raises:
-        UsageError: there is no such host, or LiteRT is not installed.
-    """
-    try:
-        choice = Host(host)
-    except ValueError:
-        raise UsageError(
-            f"there is no host {host!r}", reason=f"there are {', '.join(Host)}"
-        ) from None
-    if choice is Host.AUTO:
-        return Host.LITERT if litert.available() else Host.REFERENCE
-    if choice is Host.LITERT:
-        litert.demand()
-    return choice
-
-
-def _has_litert(node: Node) -> bool:
-    """Whether LiteRT has a kernel: for all builtin operators, and for one custom operator."""
-    operator = OPS[node.op]
-    custom = operator.custom or node.op == Custom.name
-    return not custom or node.op == DetectionPostProcess.name
-
-
-def _left(graph: Graph, nodes: Sequence[Node]) -> list[str]:
-    """What nodes compute for others, or for the outputs of the graph."""
-    inside = {node.name for node in nodes}
-    return [
-        name
-        for node in nodes
-        for name in node.outputs
-        if name in graph.outputs or any(n.name not in inside for n in graph.consumers(name))
-    ]
-
-
-def _reference(
-    graph: Graph, nodes: Sequence[Node], arithmetic: Arithmetic
-) -> Callable[[Mapping[str, Array]], Values]:
-    """Operators by their reference semantics."""
-    left = _left(graph, nodes)
-    last = {name: node.name for node in nodes for name in node.inputs}
-
-    def run(values: Mapping[str, Array]) -> Values:
-        known = dict(values)
-        for node in nodes:
-            known |= evaluate_node(graph, node, known, arithmetic)
-            for name in {*node.inputs} - {*left}:
-                if name is not None and last[name] == node.name:
-                    known.pop(name, None)
-        return {name: known[name] for name in left}
-
-    return run
-
-
-def _litert(
-    model: tflite.Model, graph: Graph, nodes: Sequence[Node], arithmetic: Arithmetic
-) -> Callable[[Mapping[str, Array]], Values]:
-    """Operators of a model on LiteRT, as a model of their own."""
-    main, numbers = (model.subgraphs or [])[0], _tensors(model, graph)
-    made = {name for node in nodes for name in node.outputs}
-    read = dict.fromkeys(name for node in nodes for name in node.inputs if name in numbers)
-    inputs, outputs = [name for name in read if name not in made], _left(graph, nodes)
-    borders = replace(
-        main,
-        inputs=np.array([numbers[name] for name in inputs], np.int32),
-        outputs=np.array([numbers[name] for name in outputs], np.int32),
-    )
-    operators = main.operators or []
-    part = rebuilt(
-        replace(model, subgraphs=[borders], signature_defs=None),
-        [operators[node.origin.index] for node in nodes if node.origin is not None],
-    )
-    data = tflite.write_model(part)
-    runtime = litert.LiteRtModel(data, xnnpack=arithmetic is Arithmetic.XNNPACK)
-
-    def run(values: Mapping[str, Array]) -> Values:
-        results = runtime.run([values[name] for name in inputs])
-        return dict(zip(outputs, results, strict=True))
-
-    return run
-
-
-def _tensors(model: tflite.Model, graph: Graph) -> dict[str, int]:
-    """Numbers of the tensors behind all values that are computed or given."""
-    main = (model.subgraphs or [])[0]
-    numbers = dict(zip(graph.inputs, dict.fromkeys(ints(main.inputs)), strict=True))
-    operators = main.operators or []
-    for node in graph.nodes():
-        if node.origin is not None:
-            numbers |= zip(node.outputs, ints(operators[node.origin.index].outputs), strict=True)
-    return numbers

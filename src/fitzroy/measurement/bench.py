@@ -18,7 +18,8 @@ from fitzroy.base import budget
 from fitzroy.base.types import Array, TensorType
 from fitzroy.driver.runtime.devices import DeviceOptions, open_device
 from fitzroy.execution.estimate import Conditions, estimate
-from fitzroy.execution.interpreter import DevicePart, Interpreter, Part, Values
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.parts import DevicePart, Part, Values
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.usb import StreamHeader, Tag
 from fitzroy.report.run import Run

@@ -10,7 +10,8 @@ from tests.compiler.edgetpu.test_convolution import chain, grow, image
 from tests.compiler.edgetpu_models import differences
 from tests.support import corpus_path
 
-from fitzroy.base.errors import CapacityError, FormatError, InternalError
+import fitzroy
+from fitzroy.base.errors import CapacityError, FormatError, InternalError, UnsupportedError
 from fitzroy.base.types import DType
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
 from fitzroy.compiler.frontends.tflite import export_model
@@ -196,9 +197,50 @@ def test_refusals_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("fitzroy.compiler.targets.edgetpu.chip._MOST_DIVISIONS", 3)
     monkeypatch.setattr(Convolution, "emit", lambda self, context: never(context.builder, 1))
-    with pytest.raises(CapacityError, match="no room"):
+    with pytest.raises(UnsupportedError, match="no operator can be mapped") as caught:
         compiled(graph, tmp_path)
-    assert len(asked) == 3
+    # Three divisions, and then every operator alone.
+    assert len(asked) == 3 + 5
+    assert [(item.code, item.what) for item in caught.value.rejects] == [(CAPACITY, "no room")] * 5
+
+
+def test_one_operator_that_does_not_fit_refuses_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, emit = convolutions(3), Convolution.emit
+    first, second, third = (node.outputs[0] for node in graph.nodes())
+
+    def limited(self: Convolution, context: Context) -> None:
+        if self.writes == third:
+            # As if a tensor in the way got the blame.
+            raise Refused([first, second], "too much", reason="2 of 1", hint="less")
+        emit(self, context)
+
+    monkeypatch.setattr(Convolution, "emit", limited)
+    result = compiled(graph, tmp_path)
+    assert [node.outputs[0] for node in result.mapped] == [first, second]
+    assert left(result) == [(third, CAPACITY)]
+    [reason] = result.reasons
+    assert (reason.what, reason.hint) == ("too much: 2 of 1", "less")
+    assert_right(result)
+    assert result.data == compiled(graph, tmp_path).data
+
+
+def test_explanations_know_what_programs_show(tmp_path: Path) -> None:
+    graph = chain(I8, (9, 9, 8))
+    grow(graph, "conv_2d", 8, (3, 3))
+    tall = graph.add_input("tall", image((1, 70_000, 1, 3), I8))
+    graph.outputs.append(graph.emit("add", [tall, tall], graph.type(tall), ActivationAttributes()))
+    path = tmp_path / "model.tflite"
+    path.write_bytes(tflite.write_model(export_model(graph)))
+    _, placements = fitzroy.explain(path, target="edgetpu", partition="all")
+    result = compile_edgetpu(path, costs=None)
+    assert [(item.target, item.nodes) for item in placements] == [
+        (item.target, item.nodes) for item in result.placements
+    ]
+    reasons = [reject for item in placements for reject in item.rejects]
+    assert reasons == list(result.reasons)
+    assert len(reasons) == 1
 
 
 def test_errors_within_become_refusals() -> None:
@@ -234,7 +276,7 @@ def test_a_detector_keeps_all_but_a_few_operators_on_the_chip() -> None:
     result = compile_edgetpu(path)
     assert len(result.unmapped) <= 9
     assert {reason.where.split()[0] for reason in result.reasons} == {
-        node.op for node in result.unmapped
+        node.spelled for node in result.unmapped
     }
     last = result.segments[-1]
     assert {"softmax", "mul"} <= {node.op for node in last.segment.nodes}

@@ -248,9 +248,12 @@ class Search:
             (live.tensor for live in self.lives if live.begin <= step <= live.end),
             key=lambda tensor: tensor.nbytes,
         )
+        what, own = f"tensor {most.name!r} takes {most.nbytes}", self.scratch[step]
+        if own > most.nbytes:
+            what = f"{layers[step - 1].name!r} works on {own}"
         return Refused(
             [layers[step - 1].origin],
-            f"tensor {most.name!r} takes {most.nbytes} bytes of every tile",
+            f"{what} bytes of every tile",
             reason=f"of {capacity} bytes of narrow memory, and no layers can run in strips instead",
         )
 

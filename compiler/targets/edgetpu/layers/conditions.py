@@ -54,7 +54,7 @@ def hint(call: Call) -> str:
 
 def refused(call: Call, what: str, advice: str = "") -> Reject:
     """A reason that begins with the operator and the node."""
-    return Reject(LOWERING, f"{call.node.op} {call.node.name!r} {what}", advice or hint(call))
+    return Reject(LOWERING, f"{call.node.spelled} {call.node.name!r} {what}", advice or hint(call))
 
 
 def eight_bits(call: Call) -> Iterator[Reject]:
@@ -64,11 +64,11 @@ def eight_bits(call: Call) -> Iterator[Reject]:
             continue
         type = value.type
         if type.quantization is None or type.dtype not in (DType.INT8, DType.UINT8):
-            what = f"{call.node.op}: {value.name!r} is {type}, not 8-bit quantized"
+            what = f"{call.node.spelled}: {value.name!r} is {type}, not 8-bit quantized"
             yield Reject(TYPE, what, hint(call))
         elif not type.quantization.is_per_tensor:
             yield Reject(
-                TYPE, f"{call.node.op}: {value.name!r} has a scale per channel", hint(call)
+                TYPE, f"{call.node.spelled}: {value.name!r} has a scale per channel", hint(call)
             )
 
 
@@ -78,7 +78,7 @@ def constant_weights(call: Call) -> Iterator[Reject]:
     if weights is not None and not weights.is_constant:
         yield Reject(
             WEIGHTS,
-            f"{call.node.op}: the weights {weights.name!r} are computed, not constant",
+            f"{call.node.spelled}: the weights {weights.name!r} are computed, not constant",
             "multiply tensors that are both computed with batch_matmul",
         )
 

@@ -108,7 +108,9 @@ class Legalizer:
         """
         for node in self.graph.nodes():
             if node.op not in RULES:
-                raise UnsupportedError(f"{node.op} {node.name!r} has no lowering for the Edge TPU")
+                raise UnsupportedError(
+                    f"{node.spelled} {node.name!r} has no lowering for the Edge TPU"
+                )
             self.legalize(node)
 
     def legalize(self, node: Node) -> None:

@@ -50,7 +50,7 @@ def _biases(call: Call) -> Iterator[Reject]:
     """Biases are known, in the unit of the sums."""
     bias = call.optional(2)
     if bias is not None and (bias.data is None or bias.type.dtype is not DType.INT32):
-        what = f"{call.node.op}: the biases {bias.name!r} are {bias.type}, no int32 constant"
+        what = f"{call.node.spelled}: the biases {bias.name!r} are {bias.type}, no int32 constant"
         yield Reject(WEIGHTS, what, hint(call))
 
 

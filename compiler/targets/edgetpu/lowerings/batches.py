@@ -88,7 +88,7 @@ def _each(legalizer: Legalizer, call: Call, attributes: Attributes) -> None:
     count = max(call.type(index).shape[0] for index in images if several(call.type(index)))
     if len(call.outputs) > 1 or after.shape[:1] != (count,):
         raise UnsupportedError(
-            f"{call.node.op} {call.node.name!r} makes {list(after.shape)} of {count} images",
+            f"{call.node.spelled} {call.node.name!r} makes {list(after.shape)} of {count} images",
             hint="give the model a batch of one",
         )
     rewriting, single = Rewriting.of(legalizer, call), replace(after, shape=(1, *after.shape[1:]))

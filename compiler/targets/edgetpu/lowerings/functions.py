@@ -216,7 +216,7 @@ def _function(legalizer: Legalizer, call: Call) -> None:
     fit = fitted(wanted, unsigned_zero_point(call.type()), unsigned_zero_point(call.result.type))
     if fit is None:
         raise UnsupportedError(
-            f"{node.op} {node.name!r} has no table: "
+            f"{node.spelled} {node.name!r} has no table: "
             f"{SEGMENTS} polynomials of degree {DEGREE} do not give its {CODES} results",
             hint="quantize its result with a larger scale",
         )

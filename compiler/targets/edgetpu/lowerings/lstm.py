@@ -307,7 +307,7 @@ def _lstm(legalizer: Legalizer, call: Call) -> None:
     taken = layer.scratch_bytes({}) + sum(Vector("", t.size, 0).nbytes for t in (before, after))
     if taken > legalizer.options.narrow_bytes:
         raise UnsupportedError(
-            f"{call.node.op} {call.node.name!r} takes {taken} bytes of every tile, there are "
+            f"{call.node.spelled} {call.node.name!r} takes {taken} bytes of every tile, there are "
             f"{legalizer.options.narrow_bytes}",
             hint="divide the sequence",
         )

@@ -99,7 +99,7 @@ def output_stage(call: Call, prefix: Prefix | None = None) -> OutputStage:
         stage = _stage(call, prefix or Prefix())
     if not math.isfinite(stage.scale):
         raise UnsupportedError(
-            f"the scales of {call.node.op} {call.node.name!r} are too far apart",
+            f"the scales of {call.node.spelled} {call.node.name!r} are too far apart",
             hint="their quotient is beyond float32; quantize the model again",
         )
     return stage
@@ -109,7 +109,7 @@ def _stage(call: Call, prefix: Prefix) -> OutputStage:
     if call.node.op in _FILTERS:
         return _filter(call, prefix, _FILTERS[call.node.op](call))
     if call.node.op not in _STAGES:
-        raise UnsupportedError(f"{call.node.op} has no known output stage")
+        raise UnsupportedError(f"{call.node.spelled} has no known output stage")
     return _STAGES[call.node.op](call)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, combinations, pairwise
 
 from fitzroy.base.errors import UsageError
 from fitzroy.compiler.ir import Graph, Node
@@ -193,9 +193,18 @@ def balanced(
     """
     nodes = graph.nodes()
     able = [node.name in mappable for node in nodes]
-    if not 1 <= count <= sum(able):
+    # Nodes of one operator of the file stay together.
+    places = [
+        place
+        for place in range(len(nodes) + 1)
+        if not 0 < place < len(nodes)
+        or nodes[place].origin is None
+        or nodes[place].origin != nodes[place - 1].origin
+    ]
+    most = sum(any(able[begin:end]) for begin, end in pairwise(places))
+    if not 1 <= count <= most:
         raise UsageError(
-            f"{count} segments of a model with {sum(able)} operators for the Edge TPU",
+            f"{count} segments of a model with {most} operators for the Edge TPU",
             hint="give fewer segments",
         )
     estimates = {
@@ -216,11 +225,7 @@ def balanced(
         streamed = max(0, held[end] - held[begin] - capacity)
         return spent[end] - spent[begin] + streamed / costs.parameters + taken[begin] + given[end]
 
-    table = {
-        (begin, end): time(begin, end)
-        for begin in range(len(nodes))
-        for end in range(begin + 1, len(nodes) + 1)
-    }
+    table = {(begin, end): time(begin, end) for begin, end in combinations(places, 2)}
     slowest = max(table[cut] for cut in _cheapest(table, len(nodes), count, max))
     # Of all ways that are about as fast, the most even one.
     even = {cut: cost * cost for cut, cost in table.items() if cost <= _SLACK * slowest}

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.definition import Call, Reject
-from fitzroy.compiler.partition import HOST, Decided, Placement, Rejects, partition
+from fitzroy.compiler.partition import (
+    HOST,
+    Decided,
+    Placement,
+    Rejects,
+    families_of,
+    partition,
+)
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
@@ -107,8 +114,16 @@ def divide(
 
 
 def _placements(graph: Graph, rejected: Mapping[str, Rejects]) -> list[Placement]:
-    """All groups of nodes, given why some cannot, or shall not, be on the chip."""
-    return partition(graph, (Decided(NAME, rejected), HOST))
+    """All groups of nodes, given why some cannot, or shall not, be on the chip.
+
+    The file is cut between operators, so that one of them is on the chip as a whole or not at all.
+    """
+    families, shared = families_of(graph), dict(rejected)
+    for nodes in families:
+        every = dict.fromkeys(item for node in nodes for item in rejected.get(node.name, ()))
+        if every:
+            shared |= dict.fromkeys((node.name for node in nodes), tuple(every))
+    return partition(graph, (Decided(NAME, shared), HOST), families)
 
 
 def _unprofitable(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) -> dict[str, Rejects]:
@@ -139,7 +154,7 @@ def _unprofitable(graph: Graph, refused: Mapping[str, Rejects], costs: Costs) ->
 def _too_dear(graph: Graph, node: Node, costs: Costs) -> Rejects:
     reject = Reject(
         _COSTS,
-        f"{node.op} takes about {costs.host.time(graph, node):.0f} µs on the host; "
+        f"{node.spelled} takes about {costs.host.time(graph, node):.0f} µs on the host; "
         "moving its operands to the chip and back would cost more than it saves",
         "map it all the same: --partition all",
     )

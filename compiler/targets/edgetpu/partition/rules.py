@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from fitzroy.base.types import DType
+from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.ops.opaque import Opaque, opaque_reject
 from fitzroy.compiler.targets.edgetpu.layers import conditions
 from fitzroy.compiler.targets.edgetpu.layers.conditions import LOWERING, TYPE, WEIGHTS, hint
 from fitzroy.compiler.targets.edgetpu.program.lower import lowerings as rules_of_lowering
 from fitzroy.compiler.targets.target import Lowering
 
-__all__ = ["LOWERING", "NAME", "TYPE", "WEIGHTS", "hint", "lowerings", "rejects"]
+__all__ = [
+    "LOWERING",
+    "NAME",
+    "TYPE",
+    "WEIGHTS",
+    "has_quantized_activations",
+    "hint",
+    "lowerings",
+    "quantize_command",
+    "rejects",
+]
 
 NAME = "edgetpu"
 """Name of the target."""
+
+OPAQUE_HINT = "it stays as it is, and LiteRT runs it on the host: pip install 'fitzroy[litert]'"
+"""What is to be done about an operator that has no class."""
+
+
+def has_quantized_activations(graph: Graph) -> bool:
+    """Whether operators of a graph compute numbers of 8 bits."""
+    types = [graph.type(output) for node in graph.nodes() for output in node.outputs]
+    return any(
+        type.quantization is not None and type.dtype in (DType.UINT8, DType.INT8) for type in types
+    )
+
+
+def quantize_command(path: str) -> str:
+    """What makes a model of real numbers one that the Edge TPU can compute, as a command line.
+
+    Args:
+        path: the model's file.
+    """
+    output = f"{os.path.splitext(os.path.basename(path))[0]}_quant.tflite"
+    return f"fitzroy quantize {shlex.quote(path)} --calibrate DIR -o {shlex.quote(output)}"
 
 
 @cache
@@ -26,7 +62,9 @@ def lowerings() -> Mapping[str, Lowering]:
 def rejects(call: Call) -> Iterator[Reject]:
     """Yield every reason why the chip cannot run a call, before anything is lowered."""
     lowering = lowerings().get(call.node.op)
-    if lowering is None:
-        yield Reject(LOWERING, f"{call.node.op} has no lowering for the Edge TPU", hint(call))
+    if call.node.op == Opaque.name:
+        yield opaque_reject(call, OPAQUE_HINT)
+    elif lowering is None:
+        yield Reject(LOWERING, f"{call.node.spelled} has no lowering for the Edge TPU", hint(call))
     else:
         yield from lowering.rejects(call)

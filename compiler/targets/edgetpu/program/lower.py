@@ -22,11 +22,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
 from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.confirmation import refuse_unproven
 from fitzroy.compiler.targets.edgetpu.program.emission import emitted
-from fitzroy.compiler.targets.edgetpu.program.stages import (
-    Legalized,
-    Observer,
-    Parameters,
-)
+from fitzroy.compiler.targets.edgetpu.program.stages import Legalized, Observer, Parameters
 from fitzroy.formats.object_file import UNIT_BYTES, ObjectFile, Operand, Reserved, Resources, Run
 
 PRODUCER = "fitzroy"
