@@ -355,6 +355,28 @@ def test_subgraphs_that_call_themselves_are_refused() -> None:
     assert "calls itself" in caught.value.rejects[0].what
 
 
+def test_branches_in_branches_are_bounded() -> None:
+    depth = 20
+    file = File()
+    for level in range(depth):
+        if level:
+            file.subgraph()
+        x, y, z = (file.tensor(FLOAT, (3,)) for _ in range(3))
+        flag = file.tensor(BOOL, (), np.array(True))
+        following = min(level + 1, depth - 1)
+        options = tflite.IfOptions(then_subgraph_index=following, else_subgraph_index=following)
+        for source, result in ((x, y), (y, z)):
+            if level < depth - 1:
+                file.operator("IF", [flag, source], [result], options)
+            else:
+                file.operator("ABS", [source], [result])
+        file.border([x], [z])
+    graph = file.graph()
+    # 2 ** 20 operators would be computed; what has no room stays as it is.
+    assert 50 < len(graph.nodes()) < 500
+    assert {node.op for node in graph.nodes()} == {"abs", "opaque"}
+
+
 SLICES: list[tuple[list[int], list[int], list[int], dict[str, Any], tuple[int, ...]]] = [
     ([0] * 3, [0] * 3, [1] * 3, {"shrink_axis_mask": 2, "begin_mask": 5, "end_mask": 5}, (2, 4)),
     ([1, -1], [2, 0], [1, 1], {"shrink_axis_mask": 3}, (4,)),
