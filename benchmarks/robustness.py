@@ -28,6 +28,8 @@ from fitzroy.api import EdgeTpuProgram
 from fitzroy.base.errors import FitzroyError
 from fitzroy.compilation.edgetpu import compile_edgetpu
 from fitzroy.formats import custom_op, darwinn, tflite
+from fitzroy.hw_models.isa.program import assemble, disassemble
+from fitzroy.hw_models.isa.scalar import Branch, Halt
 from fitzroy.linker.packages.container import read_container
 
 CPU_SECONDS = 5.0
@@ -161,6 +163,7 @@ def _packages() -> Iterator[tuple[str, bytes]]:
         "hints_reversed": {"dma_hints": replace(hints, hints=(hints.hints or [])[::-1])},
         "vast_output": {"output_layers": [replace(layer, execution_count_per_inference=1 << 30)]},
         "vast_scratch": {"scratch_size_bytes": (1 << 31) - 1},
+        "endless": {"instruction_bitstreams": [*streams[:-1], _endless(streams[-1])]},
     }
     for at in range(0, len(code), max(len(code) // 2, 1)):
         bits = np.array(code)
@@ -179,6 +182,15 @@ def _packages() -> Iterator[tuple[str, bytes]]:
             f"{name}_edgetpu.tflite",
             tflite.write_model(custom_op.replace(container.model, 0, data)),
         )
+
+
+def _endless(stream: darwinn.InstructionBitstream) -> darwinn.InstructionBitstream:
+    """A chunk that turns in circles where it should halt."""
+    assert stream.bitstream is not None
+    code = disassemble(stream.bitstream.tobytes())
+    at = next(place for place, item in enumerate(code) if isinstance(item, Halt))
+    code[at] = Branch(offset=0)
+    return replace(stream, bitstream=np.frombuffer(assemble(code), np.uint8))
 
 
 def _npy(header: str) -> bytes:
@@ -207,7 +219,8 @@ def hostile(folder: Path) -> list[Path]:
     files["spaces.labels"] = b"1" + b" " * 1_000_000 + b"\n"
     for name, data in files.items():
         (folder / name).write_bytes(data)
-    return [folder / name for name in sorted(files)]
+    (folder / "device.ir").symlink_to("/dev/zero")
+    return [folder / name for name in sorted([*files, "device.ir"])]
 
 
 # --- commands ------------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ REGISTERS = BEAGLE.scalar.registers
 PREDICATES = BEAGLE.scalar.predicates
 MEMORY_WORDS = BEAGLE.memories.scalar.elements
 
-STEP_BUDGET = 10_000_000
-"""Most steps of a program unless told otherwise: a second or two, 180 times what any published one
+STEP_BUDGET = 5_000_000
+"""Most steps of a program unless told otherwise: a second, 90 times what any published one
 takes. Who follows a program before it executes it may take as many for either."""
 
 _MOST_PUSHED = 1 << 20

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +105,26 @@ def test_tensors_that_take_no_image(shape: tuple[int, ...]) -> None:
 def test_types_without_convention() -> None:
     with pytest.raises(UsageError, match="int16"):
         image_array(png(PIXELS), TensorType((1, 2, 3, 3), DType.INT16))
+
+
+@pytest.mark.parametrize("compression", ["tiff_lzw", "jpeg"])
+def test_broken_tiff_files_leave_stderr_alone(
+    compression: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """libtiff writes to the descriptor itself; whoever writes to it afterwards is heard."""
+    need("PIL", "images")
+    from PIL import Image
+
+    stream = io.BytesIO()
+    grey = (np.arange(64 * 64) % 251).astype(np.uint8).reshape(64, 64)
+    Image.fromarray(grey).convert("RGB").save(stream, "TIFF", compression=compression)
+    broken = bytearray(stream.getvalue())
+    for at in range(40, 400):
+        broken[at] ^= 0x5A
+    with suppress(FormatError):
+        image_array(bytes(broken), RGB)
+    os.write(2, b"heard")
+    assert capfd.readouterr().err == "heard"
 
 
 def test_broken_and_deep_images() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.support import Run
+from tests.work import calls_at_most
 
 from fitzroy.base import budget, files
 from fitzroy.base.errors import FormatError, UsageError
@@ -62,6 +63,14 @@ def test_the_budget_goes_before_the_verb() -> None:
         *("--memory=1", "run", "--", "--memory")
     ]
     assert budget_first(["run", "x", "--memory"]) == ["--memory", "run", "x"]
+
+
+def test_segments_without_number(fitzroy: Run, model: Path) -> None:
+    """Names of results are made before the model is read."""
+    with calls_at_most(500_000):
+        result = fitzroy("compile", model, "-n", "9" * 30, "-o", model.with_name("out"))
+    assert result.code == 2
+    assert "less than or equal to 1024" in result.err
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.driver.edgetpu_programs import ECHO, POP, SIZE, WAIT, echo
 from tests.support import corpus
+from tests.work import calls_at_most
 
 import fitzroy
 from fitzroy.api import EdgeTpuProgram
@@ -22,6 +23,8 @@ from fitzroy.base.types import Array
 from fitzroy.driver.runtime import simulator
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.darwinn import Description, Executable, Package, PackageFile
+from fitzroy.hw_models.isa.program import assemble, disassemble
+from fitzroy.hw_models.isa.scalar import Branch, Halt
 from fitzroy.linker.packages.container import read_container
 
 # The start of the chunk and all up to the halt; deeper lines are operands.
@@ -151,6 +154,23 @@ def test_hints_are_compared_once_for_each_executable(monkeypatch: pytest.MonkeyP
     for one in (package, other, package):
         device.run(one, {"x": COUNTING})
     assert [id(one) for one in compared] == [id(package.main), id(other.main)]
+
+
+def test_endless_programs_are_followed_and_executed_within_their_budget() -> None:
+    """The program has done all that its hints say before it begins to turn in circles."""
+    package, steps = echo(), 100_000
+    stream = (package.main.instruction_bitstreams or [])[0]
+    assert stream.bitstream is not None
+    code = disassemble(stream.bitstream.tobytes())
+    halt = next(at for at, instruction in enumerate(code) if isinstance(instruction, Halt))
+    code[halt] = Branch(offset=0)
+    stream.bitstream = np.frombuffer(assemble(code), np.uint8)
+    device = SimulatedDevice(steps=steps)
+    with (
+        calls_at_most(2 * steps + 50_000),
+        pytest.raises(SimulationError, match=f"does not end within {steps} steps"),
+    ):
+        device.run(package, {"x": COUNTING})
 
 
 def copy_of(executable: Executable, token: int) -> Executable:

@@ -129,7 +129,8 @@ def _check_files(
     if drafts:
         raise Misbehaviour(f"drafts are left: {drafts}", "drafts are left")
     # What happened before it went wrong is wanted in a recording, and in dumps of a deadlock.
-    lasting = {"--record", "--dump", "-x", "--execute", "--commands"} & set(arguments)
+    options = {argument.partition("=")[0] for argument in arguments}
+    lasting = {"--record", "--dump", "-x", "--execute", "--commands"} & options
     if answer.code not in (0, 9) and names and not lasting:
         raise Misbehaviour(
             f"exit code {answer.code}, and {names} written",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from bisect import bisect_right
 from dataclasses import replace
 
 import numpy as np
@@ -11,23 +12,33 @@ import pytest
 from tests.fuzz import arrays, graphs, programs
 from tests.linker.edgetpu import small_object
 from tests.support import need
-from tests.work import calls_at_most
+from tests.work import calls_at_most, memory_of
 
-from fitzroy.base.errors import FitzroyError, FormatError, LinkError, SimulationError
+from fitzroy.base.budget import limited
+from fitzroy.base.errors import (
+    CapacityError,
+    FitzroyError,
+    FormatError,
+    LinkError,
+    SimulationError,
+)
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.cli.terminal import Terminal
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import evaluate
 from fitzroy.formats.object_file import Operand, Reserved, Run
 from fitzroy.hw_models.edgetpu import scalar
+from fitzroy.hw_models.edgetpu.op import plan as op_plan
 from fitzroy.hw_models.edgetpu.scalar import ScalarCore
+from fitzroy.hw_models.edgetpu.sequence import numbers, sequence
+from fitzroy.hw_models.edgetpu.stream import stream_plan
 from fitzroy.hw_models.isa.fields import Opcode, Watcher
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.program import assemble, chunk
 from fitzroy.hw_models.isa.ring import RingConsume
 from fitzroy.hw_models.isa.scalar import Alu, Branch, Halt, Loop, Scalar, Store
-from fitzroy.hw_models.isa.stream import Infeed, Outfeed
-from fitzroy.hw_models.isa.tensor import NluTable
+from fitzroy.hw_models.isa.stream import Infeed, Outfeed, Pop
+from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
 from fitzroy.hw_models.isa.text import ChunkParser, listing, uncommented
 from fitzroy.hw_models.isa.traversal import traversal
 from fitzroy.hw_models.numerics import Arithmetic
@@ -142,6 +153,43 @@ def test_outfeeds_count_against_the_budget() -> None:
     giant = replace(many, buffer=traversal(0, [(32768, 1), (32768, 0)], rank=3))
     with calls_at_most(1000), pytest.raises(SimulationError, match="does not end"):
         list(ScalarCore().execute(chunk([giant, Halt()])))
+
+
+def test_vast_orders_are_refused_before_they_are_made() -> None:
+    """A few bits of an instruction ask for a gigabyte."""
+    vast = traversal(0, [(4096, 0), (4096, 0)], rank=8)
+    loops = (4096, 4096, 1, 1, 1, 1, 1, 1)
+    op = TensorOp(op=Opcode.MAC, loops=loops, a=vast, c=vast, d=vast)
+    with memory_of() as memory, limited(24 << 20):
+        with pytest.raises(CapacityError, match="16777216 steps wants 1 GiB"):
+            op_plan(op)
+        with pytest.raises(CapacityError, match="order of a traversal of 16777216 steps"):
+            sequence(vast)
+    assert memory.peak < 1 << 20
+    with pytest.raises(SimulationError, match="16777216 units"):
+        stream_plan(Pop(buffer=vast))
+
+
+def test_orders_are_kept_in_limited_memory() -> None:
+    with memory_of() as memory:
+        for base in range(200):
+            walk = sequence(traversal(base, [(1 << 16, 1)], rank=8))
+            assert walk.begins(0)[-1] == (1 << 16) - 1
+    assert memory.peak < 40 << 20
+
+
+def test_bounds_take_little_memory() -> None:
+    """Of a million iterations, 8 bytes each at most; numbers of Python take 40."""
+    even = np.arange(0, 10 << 20, 10)
+    odd = even + (np.arange(1 << 20) % 7 == 0)
+    for positions, most in ((even, 1000), (odd, (8 << 20) + 1000)):
+        taken = numbers(positions)
+        with memory_of() as memory:
+            again = numbers(positions)
+        assert list(taken[:100]) == positions[:100].tolist()
+        assert len(again) == 1 << 20
+        assert bisect_right(again, int(positions[777])) == 778
+        assert memory.peak < most + (17 << 20)
 
 
 def test_giant_consumers_are_refused_unread() -> None:

@@ -6,7 +6,8 @@ import importlib.util
 import io
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -211,7 +212,8 @@ def _pixels(
                     )
                 # Compressed pixels may be many more than the bytes of the file.
                 budget.demand(_PIXEL_BYTES * file.width * file.height, "the image", where=path)
-                image = ImageOps.exif_transpose(file).convert(_MODES[channels])
+                with _stderr_closed() if file.format == "TIFF" else nullcontext():
+                    image = ImageOps.exif_transpose(file).convert(_MODES[channels])
     except (FitzroyError, MemoryError):
         raise
     except Exception as error:
@@ -222,6 +224,24 @@ def _pixels(
     if image.size != extent:
         image = image.resize(extent, Image.Resampling.BILINEAR)
     return np.asarray(image, np.float64).reshape(extent[1], extent[0], channels)
+
+
+@contextmanager
+def _stderr_closed() -> Iterator[None]:
+    """Lead the descriptor of stderr nowhere: libtiff writes remarks on broken files to it."""
+    try:
+        stderr = os.dup(2)
+    except OSError:
+        # It is closed already.
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def _by_convention(

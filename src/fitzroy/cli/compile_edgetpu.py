@@ -101,6 +101,10 @@ class Results:
     quiet: Quiet = False
 
 
+_MOST_SEGMENTS = 1024
+"""Every segment has at least one operator, and files of its own."""
+
+
 @dataclass(frozen=True)
 class Reports:
     """What the compiler for the Edge TPU makes of a model, and what it says of it.
@@ -123,6 +127,7 @@ class Reports:
             "-n",
             metavar="N",
             min=0,
+            max=_MOST_SEGMENTS,
             help="Cut the model into N segments, each for a chip of its own.",
             show_default=False,
         ),
