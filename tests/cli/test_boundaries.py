@@ -65,6 +65,18 @@ def test_the_budget_goes_before_the_verb() -> None:
     assert budget_first(["run", "x", "--memory"]) == ["--memory", "run", "x"]
 
 
+def test_outputs_without_a_name(fitzroy: Run, model: Path) -> None:
+    case = model.with_name("x.raw")
+    for arguments in (
+        ("compile", model, "--target", "xnnpack", "--output=", "--bundle", case),
+        ("compile", "", "--target", "xnnpack"),
+        ("convert", "/"),
+    ):
+        result = fitzroy(*arguments)
+        assert result.code == 2
+        assert "a file is wanted" in result.err
+
+
 def test_segments_without_number(fitzroy: Run, model: Path) -> None:
     """Names of results are made before the model is read."""
     with calls_at_most(500_000):

@@ -13,7 +13,7 @@ import typer
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.options import given
 from fitzroy.cli.compile_edgetpu import Format, Reports, Request, Results
-from fitzroy.cli.files import check_directory, check_output, write_files
+from fitzroy.cli.files import check_directory, check_output, with_suffix, write_files
 from fitzroy.cli.help import (
     OptionTexts,
     Outputs,
@@ -383,7 +383,7 @@ def _destinations(
     Raises:
         UsageError: a bundle without test cases, or an unusable name.
     """
-    program = output if output is not None else Path(Path(model).name).with_suffix(suffix)
+    program = output if output is not None else with_suffix(Path(model).name, suffix)
     if program.suffix == ".bpte":
         if not cases:
             raise UsageError(
@@ -392,7 +392,7 @@ def _destinations(
                 hint="name their files: --bundle one.png two.png",
             )
         return None, program
-    return program, program.with_suffix(".bpte") if cases else None
+    return program, with_suffix(program, ".bpte") if cases else None
 
 
 def _case(compilation: Compilation, path: str, cases: Cases) -> list[Array]:

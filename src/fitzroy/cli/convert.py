@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fitzroy.base.errors import UsageError
-from fitzroy.cli.files import check_output, write_files
+from fitzroy.cli.files import check_output, with_suffix, write_files
 from fitzroy.cli.help import Json, Outputs, Quiet, Verb
 from fitzroy.cli.models import Importing
 from fitzroy.cli.terminal import Terminal, count, size
@@ -52,7 +52,7 @@ def convert(
 
     terminal = Terminal(json=json, quiet=quiet)
     check_model(model)
-    target = output if output is not None else Path(Path(model).name).with_suffix(".tflite")
+    target = output if output is not None else with_suffix(Path(model).name, ".tflite")
     check_output(target, [model])
     if target.suffix != ".tflite":
         raise UsageError(

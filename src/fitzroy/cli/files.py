@@ -38,6 +38,18 @@ def check_output(path: Path, inputs: Iterable[str | os.PathLike[str]] = ()) -> N
                 raise UsageError("the output would overwrite an input", where=str(path))
 
 
+def with_suffix(path: str | os.PathLike[str], suffix: str) -> Path:
+    """A path with another suffix.
+
+    Raises:
+        UsageError: it ends in no name, as ``.``, ``/`` and an empty one do.
+    """
+    found = Path(path)
+    if not found.name:
+        raise UsageError("a file is wanted, this has no name", where=str(found))
+    return found.with_suffix(suffix)
+
+
 def check_directory(path: Path) -> None:
     """Refuse a file where a directory is wanted; none need be there.
 
