@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pkgutil import iter_modules
 from typing import ClassVar
 
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.registry import Registry
-from fitzroy.compiler import frontends
 from fitzroy.compiler.ir import Graph
 from fitzroy.formats.detect import FileKind, detect
 
@@ -73,24 +71,16 @@ class Frontend(ABC):
         """
 
 
-_NO_FRONTENDS = frozenset({"frontend", "structs", "variables"})
-"""Files of this folder that others share."""
-
-
-def _own() -> Iterator[tuple[str, str]]:
-    """Ours: NAME.py of this folder, or NAME/frontend.py, has a class NameFrontend."""
-    for item in iter_modules(frontends.__path__):
-        module = f"{frontends.__name__}.{item.name}" + (".frontend" if item.ispkg else "")
-        if item.name not in _NO_FRONTENDS:
-            yield item.name, f"{module}:{item.name.capitalize()}Frontend"
-
-
 FRONTENDS = Registry(
     "frontend",
     "frontends",
     group="fitzroy.frontends",
     base=Frontend,  # type: ignore[type-abstract]
-    own=dict(_own()),
+    own={
+        "tflite": "fitzroy.compiler.frontends.tflite.frontend:TfliteFrontend",
+        "onnx": "fitzroy.compiler.frontends.onnx.frontend:OnnxFrontend",
+        "text": "fitzroy.compiler.frontends.text:TextFrontend",
+    },
 )
 """All frontends by name."""
 

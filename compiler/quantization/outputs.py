@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.shape import TransposeAttributes
 from fitzroy.compiler.quantization.options import Border, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.rules import is_real
 from fitzroy.compiler.quantization.statistics import Range
@@ -23,18 +24,31 @@ _MOST_ELEMENTS = 1 << 14
 """The largest output whose last function a host computes without being noticed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What takes the place of an output.
+
+    Attributes:
+        parts: the values that it joins.
+        movers: the transpositions of the whole, from the first.
+    """
+
+    parts: tuple[str, ...]
+    movers: tuple[Node, ...]
+
+
 @dataclass(slots=True)
 class Outputs:
     """What is done about outputs.
 
     Attributes:
         floats: nodes that stay float32.
-        split: parts that take the place of an output, by its name.
+        split: what takes the place of an output, by its name.
         notes: what was done, and why.
     """
 
     floats: set[str] = field(default_factory=set)
-    split: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    split: dict[str, Split] = field(default_factory=dict)
     notes: list[Diagnostic] = field(default_factory=list)
 
 
@@ -72,23 +86,25 @@ def examine(graph: Graph, ranges: Mapping[str, Range], options: QuantizeOptions)
             continue
         if movers and len(graph.consumers(last.outputs[0])) > 1:
             continue
-        _separate(graph, result, [*movers, last], name, options)
+        _separate(graph, result, movers, last, options)
         if limit == _DIFFERENT:
-            result.notes.append(_note(name, widths, split=name in result.split))
+            asked = options.mixed_outputs is Mixed.SPLIT
+            result.notes.append(_note(name, widths, asked, name in result.split))
     return result
 
 
 def _separate(
-    graph: Graph, result: Outputs, chain: Iterable[Node], name: str, options: QuantizeOptions
+    graph: Graph, result: Outputs, movers: list[Node], last: Node, options: QuantizeOptions
 ) -> None:
     """Split an output, or let the nodes that join it stay float32."""
-    nodes = list(chain)
-    parts = tuple(str(part) for part in nodes[-1].inputs)
-    splits = options.mixed_outputs is Mixed.SPLIT and len(nodes) == 1
-    if splits and not any(graph.value(part).is_constant for part in parts):
-        result.split[name] = parts
+    (name,) = (movers[0] if movers else last).outputs
+    parts = tuple(str(part) for part in last.inputs)
+    whole = all(isinstance(node.attributes, TransposeAttributes) for node in movers)
+    fixed = any(graph.value(part).is_constant for part in parts)
+    if options.mixed_outputs is Mixed.SPLIT and whole and not fixed:
+        result.split[name] = Split(parts, tuple(reversed(movers)))
     else:
-        result.floats.update(node.name for node in nodes)
+        result.floats.update(node.name for node in (*movers, last))
 
 
 def _movers_before(graph: Graph, node: Node) -> Iterable[Node]:
@@ -112,8 +128,10 @@ def _widths(ranges: Mapping[str, Range], node: Node) -> list[float]:
     return found
 
 
-def _note(name: str, widths: list[float], *, split: bool) -> Diagnostic:
+def _note(name: str, widths: list[float], asked: bool, split: bool) -> Diagnostic:
     done = "its parts are outputs of their own" if split else "its parts are joined as float32"
+    if asked and not split:
+        done += ", as it cannot be split: a reshape or a constant part is in between"
     return Diagnostic(
         Severity.WARNING,
         "quantize",
@@ -125,11 +143,26 @@ def _note(name: str, widths: list[float], *, split: bool) -> Diagnostic:
     )
 
 
-def with_split(graph: Graph, split: Mapping[str, tuple[str, ...]]) -> Graph:
-    """A graph with parts in the place of outputs."""
+def with_split(graph: Graph, split: Mapping[str, Split]) -> Graph:
+    """A graph with parts in the place of outputs, in the order of dimensions that those had."""
     if not split:
         return graph
     result = graph.copy()
-    result.outputs = [part for name in graph.outputs for part in split.get(name, (name,))]
+    outputs: list[str] = []
+    for name in graph.outputs:
+        found = split.get(name)
+        outputs += [name] if found is None else [_moved(result, x, found) for x in found.parts]
+    result.outputs = outputs
     result.prune()
     return result
+
+
+def _moved(graph: Graph, name: str, split: Split) -> str:
+    """A part of an output after the transpositions of the whole."""
+    for node in split.movers:
+        assert isinstance(node.attributes, TransposeAttributes)
+        type = graph.type(name)
+        shape = tuple(type.shape[axis] for axis in node.attributes.perm)
+        moved = type.with_shape(shape)
+        name = graph.emit(node.op, [name], moved, node.attributes, stem=f"{name}.moved")
+    return name

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Literal
+
+import numpy as np
 
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.canonicalize import (
     DeadCode,
@@ -58,6 +61,7 @@ class Quantized:
         scheme: how activations are quantized.
         parameters: filters and biases by the name of their node.
         floats: why nodes are left float32.
+        notes: what was done about outputs, and why.
     """
 
     graph: Graph
@@ -65,6 +69,7 @@ class Quantized:
     scheme: Scheme
     parameters: Mapping[str, Parameters]
     floats: tuple[Diagnostic, ...]
+    notes: tuple[Diagnostic, ...]
 
     def __repr__(self) -> str:
         return (
@@ -144,7 +149,6 @@ def quantize_model(
     outputs = examine(source, {n: found.extrema for n, found in statistics.items()}, options)
     source = with_split(source, outputs.split)
     floats |= outputs.floats
-    reasons += outputs.notes
     if options.equalize:
         equalized = equalize(source, statistics, floats)
         source = equalized.graph
@@ -185,12 +189,28 @@ def quantize_model(
     borders = Borders(options.input_type, options.output_type)
     result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
     verify(result)
-    return Quantized(result, source, scheme, parameters, tuple(reasons))
+    return Quantized(result, source, scheme, parameters, tuple(reasons), tuple(outputs.notes))
 
 
 def prepared(graph: Graph) -> Graph:
-    """A graph whose weights are constants, as files with float16 weights have them not."""
-    return run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
+    """A graph whose weights are constants, as files with float16 weights have them not.
+
+    Squares, for which TFLite has no 8-bit kernel, and quotients by constants, which less hardware
+    computes, become products.
+    """
+    result = run_passes(graph, (DeadCode(), FoldConstants(), Simplify()))
+    for node in result.nodes():
+        if not touches_reals(result, node):
+            continue
+        if node.op == "square":
+            inputs = (node.inputs[0], node.inputs[0])
+            result.update(replace(node, op="mul", inputs=inputs, attributes=ActivationAttributes()))
+        divisor = result.value(str(node.inputs[1])).data if node.op == "div" else None
+        if divisor is not None and divisor.all():
+            factor = result.add_constant(f"{node.name}.factor", np.float32(1) / divisor)
+            result.update(replace(node, op="mul", inputs=(node.inputs[0], factor)))
+    result.prune()
+    return result
 
 
 def demand_float(graph: Graph) -> None:

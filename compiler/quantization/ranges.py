@@ -104,7 +104,8 @@ def _least_squares(statistics: Statistics, readers: Function | None) -> Range:
         return low, high
     counts, edges = np.histogram(values, _BINS, (low, high))
     kept = counts > 0
-    centres, weights = ((edges[1:] + edges[:-1]) / 2)[kept], counts[kept] / values.size
+    centres = ((edges[1:] + edges[:-1]) / 2)[kept].astype(np.float64)
+    weights = counts[kept] / values.size
     function = readers or _identity
     real = function(centres)
     slopes = np.square(_slope(function, centres, (high - low) / _STEPS))

@@ -7,17 +7,11 @@ another child.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import re
-import signal
-import subprocess
-import sys
-import tempfile
-import threading
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, BinaryIO, cast
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +19,13 @@ from fitzroy.base.closing import Closing
 from fitzroy.base.errors import DeviceError, FormatError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
+from fitzroy.driver.runtime.child import Child, Worker
 from fitzroy.driver.runtime.session import (
     MethodInfo,
     find_method,
     method_infos,
 )
-from fitzroy.driver.runtime.wire import Message, receive, send
+from fitzroy.driver.runtime.wire import Message
 from fitzroy.formats import bundled
 from fitzroy.formats import executorch as et
 
@@ -59,7 +54,7 @@ STATUS: dict[int, str] = {
 }
 """Meaning of the runtime's status codes; facts: ``runtime/core/error.h``."""
 
-_STDERR_TAIL = 4000
+_WORKER = Worker("fitzroy.driver.runtime.worker", "ExecuTorch", "program")
 _CODE = re.compile(r"0x:?([0-9a-fA-F]{1,8})\b")
 _VERIFICATION = "Result verification failed"
 
@@ -82,89 +77,6 @@ def explain(text: str) -> str:
     found = [int(code, 16) for code in _CODE.findall(text)]
     known = [code for code in found if code in STATUS]
     return f"status {known[-1]:#x} means {STATUS[known[-1]]}" if known else ""
-
-
-class _Child:
-    """A worker process; every exchange has a deadline."""
-
-    def __init__(self, threads: int | None, timeout: float) -> None:
-        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        command = [sys.executable, "-m", "fitzroy.driver.runtime.worker"]
-        if threads is not None:
-            command.append(str(threads))
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors
-        )
-        self.mark = 0
-        self.expired = False
-        self.exchange("start", None, (), timeout)
-
-    def exchange(
-        self,
-        what: str,
-        fields: Mapping[str, Any] | None,
-        arrays: Sequence[Array],
-        timeout: float,
-    ) -> Message:
-        """Send a message, unless `fields` is None, and wait for one.
-
-        Raises:
-            DeviceError: the worker died, or the deadline passed.
-        """
-        self.mark = os.fstat(self.errors.fileno()).st_size
-        watch = threading.Timer(timeout, self.expire)
-        watch.daemon = True
-        watch.start()
-        try:
-            if fields is not None:
-                send(cast(BinaryIO, self.process.stdin), fields, arrays)
-            return receive(cast(BinaryIO, self.process.stdout))
-        except (EOFError, OSError) as error:
-            raise self.death(what, timeout) from error
-        finally:
-            watch.cancel()
-
-    def expire(self) -> None:
-        self.expired = True
-        self.process.kill()
-
-    def death(self, what: str, timeout: float) -> DeviceError:
-        self.close()
-        code = self.process.returncode
-        if self.expired:
-            reason = f"no answer within {timeout:g} s"
-        elif code is not None and code < 0:
-            names = {int(number): number.name for number in signal.Signals}
-            reason = f"the runtime crashed with {names.get(-code, 'signal')} ({-code})"
-        else:
-            reason = f"the worker ended with exit code {code}"
-        return DeviceError(
-            f"ExecuTorch could not {what} the program" if what != "start" else
-            "ExecuTorch's runtime did not start",
-            reason=reason + self.detail(),
-        )  # fmt: skip
-
-    def detail(self) -> str:
-        """What the worker printed since the last message was sent, shortened."""
-        size = os.fstat(self.errors.fileno()).st_size
-        start = max(self.mark, size - _STDERR_TAIL)
-        text = os.pread(self.errors.fileno(), size - start, start).decode(errors="replace").strip()
-        return f"\n{text}" if text else ""
-
-    @property
-    def alive(self) -> bool:
-        return self.process.poll() is None
-
-    def close(self) -> None:
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        try:
-            self.process.wait(2)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 class ExecuTorchRuntime(Closing):
@@ -193,7 +105,7 @@ class ExecuTorchRuntime(Closing):
             raise UsageError("a timeout must be positive", reason=f"{timeout} s given")
         self.threads = threads
         self.timeout = timeout
-        self._child: _Child | None = None
+        self._child: Child | None = None
         self._count = 0
 
     def load(self, data: bytes, path: str = "") -> ExecuTorchSession:
@@ -269,16 +181,17 @@ class ExecuTorchRuntime(Closing):
             self._child.errors.close()
             self._child = None
 
-    def _worker(self) -> _Child:
+    def _worker(self) -> Child:
         if self._child is not None and not self._child.alive:
             self.close()
         if self._child is None:
-            self._child = _Child(self.threads, self.START_TIMEOUT)
+            arguments = () if self.threads is None else (str(self.threads),)
+            self._child = Child(_WORKER, self.START_TIMEOUT, arguments)
         return self._child
 
     def _exchange(
         self,
-        child: _Child,
+        child: Child,
         command: str,
         fields: Mapping[str, Any],
         arrays: Sequence[Array],
@@ -309,13 +222,13 @@ class ExecuTorchSession(Closing):
     def __init__(
         self,
         runtime: ExecuTorchRuntime,
-        child: _Child,
+        child: Child,
         number: int,
         methods: tuple[MethodInfo, ...],
         path: str,
     ) -> None:
         self._runtime = runtime
-        self._child: _Child | None = child
+        self._child: Child | None = child
         self._number = number
         self._methods = methods
         self._path = path

@@ -88,7 +88,7 @@ def test_percentiles_leave_a_share_out() -> None:
 def silu(x: Array) -> Graph:
     graph = Graph("silu")
     graph.add_input("x", real(*x.shape))
-    (scaled,) = apply(graph, "div", ("x", graph.add_constant("k", np.ones(1, np.float32))))
+    (scaled,) = apply(graph, "sub", ("x", graph.add_constant("k", np.zeros(1, np.float32))))
     (gate,) = apply(graph, "sigmoid", (scaled,))
     graph.outputs = apply(graph, "mul", (scaled, gate), stem="y")
     return graph
@@ -106,7 +106,7 @@ def test_silu_needs_no_range_where_it_gives_nothing() -> None:
     errors = {}
     for ranges in (RangeMethod.MSE, RangeMethod.MINMAX):
         # The value comes from a float32 operator, so that nothing is lost before it.
-        options = replace(PLAIN, ranges=ranges, keep_float=["div"], input_type=Border.FLOAT)
+        options = replace(PLAIN, ranges=ranges, keep_float=["sub"], input_type=Border.FLOAT)
         result = quantize_model(graph, [{"x": x}], options)
         errors[ranges] = compare(graph, result.graph, [{"x": x}]).outputs["y"].decibels
     assert errors[RangeMethod.MSE] > errors[RangeMethod.MINMAX] + 3
@@ -356,6 +356,18 @@ def test_costs_of_operators_and_what_to_do() -> None:
     assert advice({output: whole}, found, result) == []
     bad = replace(whole, noise=whole.signal)
     assert any("--effort best" in text for text in advice({output: bad}, found, result))
+
+
+def test_squares_and_quotients_by_constants_become_products() -> None:
+    graph = Graph("products")
+    graph.add_input("x", real(1, 4, 4, 4))
+    (squared,) = apply(graph, "square", ("x",))
+    divisor = graph.add_constant("k", np.array([1, 2, 4, 8], np.float32))
+    graph.outputs = apply(graph, "div", (squared, divisor))
+    samples = [{"x": normal(np.random.default_rng(11), 1, 4, 4, 4)} for _ in range(4)]
+    result = quantize_model(graph, samples, PLAIN)
+    assert [node.op for node in result.graph.nodes()] == ["mul", "mul"]
+    assert compare(graph, result.graph, samples).outputs[graph.outputs[0]].decibels > 30
 
 
 def test_nothing_left_to_quantize_is_refused() -> None:

@@ -12,6 +12,11 @@ from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node, Value, print_graph
+from fitzroy.compiler.ops.arrangement import (
+    BatchBlockAttributes,
+    MirrorPadAttributes,
+    TileAttributes,
+)
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes, TransposeConvAttributes
 from fitzroy.compiler.ops.definition import Call
@@ -113,6 +118,8 @@ ATTRIBUTES: dict[str, Attributes] = {
     "arg_max": ArgAttributes(3),
     "arg_min": ArgAttributes(3),
     "average_pool_2d": PoolAttributes((2, 2), (2, 2)),
+    "batch_to_space": BatchBlockAttributes((1, 1), (0, 1), (1, 0)),
+    "broadcast_to": ReshapeAttributes((2, 4, 4, 4)),
     "clamp": ClampAttributes(0.0, 6.0),
     "concatenation": ConcatenationAttributes(3),
     "conv_2d": ConvAttributes(padding=PaddingScheme.SAME, activation=Activation.RELU),
@@ -121,6 +128,7 @@ ATTRIBUTES: dict[str, Attributes] = {
     "fully_connected": FullyConnectedAttributes(),
     "gather": GatherAttributes(1),
     "max_pool_2d": PoolAttributes((2, 2), (2, 2)),
+    "mirror_pad": MirrorPadAttributes((0, 1, 1, 0), (0, 1, 0, 0)),
     "mean": ReductionAttributes((1, 2)),
     "pack": AxisAttributes(0),
     "pad": PadAttributes((0, 1, 1, 0), (0, 1, 1, 0)),
@@ -129,17 +137,19 @@ ATTRIBUTES: dict[str, Attributes] = {
     "reshape": ReshapeAttributes((1, 64)),
     "resize_bilinear": ResizeAttributes((8, 8)),
     "resize_nearest_neighbor": ResizeAttributes((8, 8)),
+    "space_to_batch": BatchBlockAttributes((2, 2), (0, 1), (2, 1)),
     "space_to_depth": BlockAttributes(2),
     "split": SplitAttributes(3, (2, 2)),
     "strided_slice": StridedSliceAttributes((0, 1, 1, 0), (1, 2, 2, 4), (1, 1, 1, 1)),
     "sum": ReductionAttributes((1, 2)),
+    "tile": TileAttributes((1, 2, 1, 3)),
     "transpose": TransposeAttributes((0, 2, 1, 3)),
     "transpose_conv": TransposeConvAttributes((2, 2), (0, 1, 0, 1), (8, 8)),
     "unpack": AxisAttributes(1),
 }
 PAIRS = (
     "add", "batch_matmul", "concatenation", "div", "maximum", "minimum", "mul", "pack",
-    "squared_difference", "sub",
+    "select", "squared_difference", "sub",
 )  # fmt: skip
 FILTERS = {
     "conv_2d": (6, 3, 3, 4),
@@ -160,6 +170,11 @@ def single(op: str, rng: np.random.Generator) -> tuple[Graph, list[dict[str, Arr
         inputs.append(graph.add_constant("slope", normal(rng, 1, 1, 4)))
     if op == "gather":
         inputs.append(graph.add_constant("indices", np.array([0, 2, 1], np.int32)))
+    if op == "gather_nd":
+        inputs.append(graph.add_constant("indices", np.array([[0, 2], [0, 1]], np.int32)))
+    if op == "select":
+        chosen = rng.integers(0, 2, IMAGE).astype(np.bool_)
+        inputs.insert(0, graph.add_constant("condition", chosen))
     if op in FILTERS:
         channels = FILTERS[op][OPS[op].channel_axis or 0]
         inputs.append(graph.add_constant("filter", normal(rng, *FILTERS[op])))

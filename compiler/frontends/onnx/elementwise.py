@@ -25,7 +25,7 @@ INFINITY = float("inf")
 _UNARY = {
     "Abs": "abs", "Ceil": "ceil", "Cos": "cos", "Exp": "exp", "Floor": "floor", "Log": "log",
     "Neg": "negate", "Sigmoid": "sigmoid", "Sin": "sin", "Sqrt": "sqrt", "Tanh": "tanh",
-    "HardSwish": "hardswish",
+    "HardSwish": "hardswish", "Round": "round", "Sign": "sign",
 }  # fmt: skip
 """Functions of one number that are operators of ours."""
 
@@ -229,24 +229,60 @@ def prelu(op: Operation) -> Tensor:
 
 @imports("Pow")
 def power(op: Operation) -> Tensor:
-    """Numbers raised to a power that is known.
-
-    Raises:
-        Refusal: it is none of those that have operators.
-    """
+    """Numbers raised to a power."""
     build, x, exponent = op.build, op.input(0), op.input(1)
-    if exponent.data is None or exponent.size != 1:
-        raise Refusal("onnx-run-time-parameter", "the exponent varies or has several elements")
-    value = float(exponent.data.reshape(-1)[0])
+    known = exponent.data is not None and exponent.size == 1 and x.dtype is DType.FLOAT32
+    value = float(exponent.data.reshape(-1)[0]) if known and exponent.data is not None else None
     if value == 1:
         return x
     if value in (2, 3):
         square = build.unary("square", x)
         return square if value == 2 else build.mul(square, x)
-    if value == 0.5:
-        return build.unary("sqrt", x)
-    if value == -0.5:
-        return build.unary("rsqrt", x)
+    if value in _ROOTS:
+        return build.unary(_ROOTS[value], x)
     if value == -1:
         return build.binary("div", build.scalar(1, x), x)
-    raise Refusal("onnx-attribute", f"a power of {value}; -1, -0.5, 0.5, 1, 2 and 3 are known")
+    if exponent.dtype is not x.dtype:
+        exponent = build.unary("cast", exponent, dtype=x.dtype)
+    return build.binary("pow", x, exponent)
+
+
+_ROOTS: dict[float | None, str] = {0.5: "sqrt", -0.5: "rsqrt"}
+
+
+@imports("Mod")
+def modulo(op: Operation) -> Tensor:
+    """Remainder, with the sign of the divisor, or with ``fmod`` that of the dividend."""
+    build, a, b = op.build, op.input(0), op.input(1)
+    if not op.integer("fmod"):
+        return build.binary("floor_mod", a, b)
+    size = build.binary("floor_mod", build.unary("abs", a), build.unary("abs", b))
+    return build.mul(size, build.unary("sign", a))
+
+
+@imports("Tan")
+def tangent(op: Operation) -> Tensor:
+    """Tangent, as a quotient."""
+    build, x = op.build, op.input()
+    return build.binary("div", build.unary("sin", x), build.unary("cos", x))
+
+
+@imports("Sinh", "Cosh")
+def hyperbolic(op: Operation) -> Tensor:
+    """Hyperbolic sine or cosine."""
+    build, x = op.build, op.input()
+    rising, falling = build.unary("exp", x), build.unary("exp", build.unary("negate", x))
+    both = build.binary("sub" if op.name == "Sinh" else "add", rising, falling)
+    return build.mul(both, build.scalar(0.5, x))
+
+
+@imports("Atan", "Asin", "Acos")
+def arc(op: Operation) -> Tensor:
+    """Angles, by their tangent: of x and 1, or of x and the other leg."""
+    build, x = op.build, op.input()
+    one = build.scalar(1, x)
+    if op.name == "Atan":
+        return build.binary("atan2", x, one)
+    leg = build.unary("sqrt", build.binary("sub", one, build.unary("square", x)))
+    pair = (x, leg) if op.name == "Asin" else (leg, x)
+    return build.binary("atan2", *pair)

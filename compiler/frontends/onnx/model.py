@@ -6,16 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
-from fitzroy.base.types import TensorType
+from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.onnx import catalog as catalog
 from fitzroy.compiler.frontends.onnx import reader
 from fitzroy.compiler.frontends.onnx.builder import Builder, graph_type
 from fitzroy.compiler.frontends.onnx.fold import FOLDS, folded
 from fitzroy.compiler.frontends.onnx.functions import bound, definition
 from fitzroy.compiler.frontends.onnx.operation import Operation
+from fitzroy.compiler.frontends.onnx.patterns import recognized
 from fitzroy.compiler.frontends.onnx.preference import image_inputs
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
 from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor, channels_last, identity
@@ -83,6 +86,14 @@ class Scope:
             scope = scope.outer
         raise FormatError(f"{name!r} is read before anything gives it", path=self.importer.path)
 
+    def constant(self, name: str) -> Array | None:
+        """Elements of a constant; None for what is computed or not known yet."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope.values:
+            scope = scope.outer
+        tensor = None if scope is None else scope.values[name]
+        return None if tensor is None else tensor.data
+
     def define(self, name: str, tensor: Tensor | None) -> None:
         """Give a name its value.
 
@@ -139,18 +150,20 @@ class _Importer:
         self.inputs(proto, scope)
         outputs = [info.name for info in proto.output]
         self.nodes(proto.node, scope, outputs)
-        if not self.rejects:
-            for info in proto.output:
-                try:
-                    self.output(info.name, scope.find(info.name), info.type.tensor_type.elem_type)
-                except Refusal as refusal:
-                    self.reject(refusal, f"output {info.name!r}")
+        found: list[tuple[str, str]] = []
+        for info in proto.output if not self.rejects else ():
+            try:
+                code = info.type.tensor_type.elem_type
+                found.append((info.name, self.output(info.name, scope.find(info.name), code)))
+            except Refusal as refusal:
+                self.reject(refusal, f"output {info.name!r}")
         if self.rejects:
             raise UnsupportedError(
                 f"{len(self.rejects)} of {len(proto.node)} operators cannot be imported",
                 rejects=self.rejects,
                 where=self.path,
             )
+        self.name_outputs(found)
         self.result.prune()
         return self.result
 
@@ -224,31 +237,52 @@ class _Importer:
             tensor = build.unary("cast", tensor, dtype=graph_type(dtype))
         scope.define(info.name, tensor)
 
-    def output(self, name: str, tensor: Tensor | None, code: int) -> None:
-        """Make a value an output of the graph."""
+    def output(self, name: str, tensor: Tensor | None, code: int) -> str:
+        """The graph's value of an output, in ONNX's order and type, under a name of its own."""
         assert tensor is not None
         build, graph = self.build, self.result
         if name in graph.inputs:
-            graph.outputs.append(name)
-            return
+            return name
         build.stem = name
         found = build.value(tensor, identity(tensor.rank))
         dtype = reader.element_type(code) if code else graph.type(found).dtype
         if graph_type(dtype) is graph.type(found).dtype is not dtype:
             found = build.emit("cast", [found], dtype=dtype)
-        produced = graph.producer(found)
-        if produced is None or found in graph.outputs:
-            found = build.copy(found)
-        if found != name:
-            if name in graph.values:
-                graph.rename_output(name, graph.fresh(f"{name}/stored"))
-            graph.rename_output(found, name)
-        graph.outputs.append(name)
+        return found
+
+    def name_outputs(self, found: Sequence[tuple[str, str]]) -> None:
+        """Make values the outputs of the graph, with the names of the model.
+
+        Args:
+            found: name and value of each output; one value may be several outputs.
+        """
+        graph = self.result
+        names: dict[str, str] = {}
+
+        def rename(old: str, new: str) -> None:
+            graph.rename_output(old, new)
+            for original in [*(key for key, name in names.items() if name == old), old]:
+                names[original] = new
+
+        for name, original in found:
+            value = names.get(original, original)
+            if value == name and name in graph.inputs:
+                graph.outputs.append(name)
+                continue
+            if graph.producer(value) is None or value in graph.outputs:
+                self.build.stem = name
+                value = self.build.copy(value)
+            if value != name:
+                if name in graph.values:
+                    rename(name, graph.fresh(f"{name}/stored"))
+                rename(value, name)
+            graph.outputs.append(name)
 
     # --- nodes ----------------------------------------------------------------------------------
 
     def nodes(self, nodes: Sequence[NodeProto], scope: Scope, outputs: Sequence[str]) -> None:
         """Import those nodes that the outputs depend on."""
+        nodes = recognized(nodes, scope.constant)
         for number in _needed(nodes, outputs):
             node = nodes[number]
             names = ["" if name in scope.absent else name for name in node.input]
@@ -317,7 +351,8 @@ class _Importer:
         if importer is None:
             raise Refusal("onnx-run-time-parameter", "the operator is known for constants only")
         try:
-            found = importer(operation)
+            with np.errstate(all="ignore"):
+                found = importer(operation)
         except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError) as error:
             # Ranks, lengths or extents that the operator does not admit.
             what = f"operands or attributes do not fit {node.op_type}: {error}"

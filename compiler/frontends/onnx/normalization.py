@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
+from fitzroy.base import budget
 from fitzroy.compiler.frontends.onnx.builder import Builder
+from fitzroy.compiler.frontends.onnx.matmul import connected
 from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.reduction import reduced
 from fitzroy.compiler.frontends.onnx.registry import imports
@@ -69,16 +71,55 @@ def instance_normalization(op: Operation) -> Tensor:
 
 
 @imports("LayerNormalization")
-def layer_normalization(op: Operation) -> Tensor:
-    """Trailing dimensions standardized, then scaled and offset."""
+def layer_normalization(op: Operation) -> list[Tensor]:
+    """Trailing dimensions standardized, then scaled and offset; their statistics on request."""
     x, build = op.input(), op.build
-    if op.wanted(1) or op.wanted(2):
-        raise Refusal("onnx-attribute", "LayerNormalization that gives its statistics")
     axis = op.axis(op.integer("axis", -1), x.rank)
-    result = standardized(build, x, tuple(range(axis, x.rank)), op.number("epsilon", 1e-5))
-    result = build.mul(result, op.input(1))
+    axes, epsilon = tuple(range(axis, x.rank)), op.number("epsilon", 1e-5)
+    mean = reduced(build, "mean", x, axes)
+    centred = build.binary("sub", x, mean)
+    variance = reduced(build, "mean", build.unary("square", centred), axes)
+    scale = build.unary("rsqrt", build.add(variance, build.scalar(epsilon, variance)))
+    result = build.mul(build.mul(centred, scale), op.input(1))
     bias = op.optional(2)
-    return result if bias is None else build.add(result, bias)
+    return [result if bias is None else build.add(result, bias), mean, scale]
+
+
+@imports("LRN")
+def local_response(op: Operation) -> Tensor:
+    """Numbers divided by a power of the mean square of channels around them.
+
+    The sum over channels is a product with a matrix of ones near its diagonal.
+    """
+    x, build, size = op.input(), op.build, op.integer("size")
+    if x.rank < 3 or not 1 <= size <= 2 * x.shape[1]:
+        raise Refusal("onnx-attribute", f"LRN of {size} channels around each of {list(x.shape)}")
+    channels = np.arange(x.shape[1])
+    budget.demand(4 * channels.size**2, "the channels around each other")
+    apart = channels[:, None] - channels[None, :]
+    near = (apart >= -((size - 1) // 2)) & (apart <= math.ceil((size - 1) / 2))
+    alpha, beta, bias = (op.number(n, d) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1)))
+    order = (0, *range(2, x.rank), 1)
+    squares = build.transpose(build.unary("square", x), order)
+    matrix = near.astype(np.float32) * np.float32(alpha / size)
+    sums = connected(build, squares, build.constant(matrix), None)
+    sums = build.transpose(sums, tuple(order.index(axis) for axis in range(x.rank)))
+    base = build.add(sums, build.scalar(bias, x))
+    return build.binary("div", x, build.binary("pow", base, build.scalar(beta, x)))
+
+
+@imports("LpNormalization")
+def lp_normalization(op: Operation) -> Tensor:
+    """Vectors along an axis divided by their length, or by the sum of their sizes."""
+    x, build, p = op.input(), op.build, op.integer("p", 2)
+    axis = op.axis(op.integer("axis", -1), x.rank)
+    if p not in (1, 2):
+        raise Refusal("onnx-attribute", f"LpNormalization of order {p}; 1 and 2 are known")
+    total = reduced(build, "sum", build.unary("square" if p == 2 else "abs", x), (axis,))
+    length = build.unary("sqrt", total) if p == 2 else total
+    # A vector of zeros stays one.
+    least = build.scalar(float(np.finfo(np.float32).tiny), x)
+    return build.binary("div", x, build.binary("maximum", length, least))
 
 
 @imports("Softmax", "LogSoftmax")

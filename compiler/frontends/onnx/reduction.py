@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fitzroy.base.types import DType
 from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.registry import imports
-from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor
+from fitzroy.compiler.frontends.onnx.values import Shape, Tensor
+from fitzroy.compiler.ops.arrangement import ReverseAttributes
 from fitzroy.compiler.ops.reduction import ArgAttributes, ReductionAttributes
 
 _KINDS = {
     "ReduceMax": "reduce_max",
     "ReduceMean": "mean",
     "ReduceMin": "reduce_min",
+    "ReduceProd": "reduce_prod",
     "ReduceSum": "sum",
 }
 
@@ -56,13 +60,18 @@ def position(op: Operation) -> Tensor:
     """Position of an extremum along an axis."""
     x, build = op.build.plain(op.input()), op.build
     axis = op.axis(op.integer("axis"), x.rank)
-    if op.integer("select_last_index"):
-        raise Refusal("onnx-attribute", f"{op.name} that gives the last of equal elements")
     stored = x.perm.index(axis)
     kind = "arg_max" if op.name == "ArgMax" else "arg_min"
-    name = build.emit(kind, [build.stored(x)], ArgAttributes(stored), dtype=DType.INT64)
+    source, backwards = build.stored(x), bool(op.integer("select_last_index"))
+    if backwards:
+        # The last of equal elements is the first of them, turned around.
+        source = build.emit("reverse", [source], ReverseAttributes((stored,)))
+    name = build.emit(kind, [source], ArgAttributes(stored), dtype=DType.INT64)
     left = [other for other in x.perm if other != axis]
     result = build.variable(name, tuple(sorted(left).index(other) for other in left))
+    if backwards:
+        last = build.constant(np.array(x.shape[axis] - 1, np.int64))
+        result = build.binary("sub", last, result)
     if not op.integer("keepdims", 1):
         return result
     return build.reshape(result, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))

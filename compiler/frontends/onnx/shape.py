@@ -240,6 +240,13 @@ def sliced(
     return build.variable(name, x.perm)
 
 
+def counted(build: Builder, indices: Tensor, extent: int) -> Tensor:
+    """Indices of which negative ones count from the end, as ones that do not."""
+    if indices.data is not None:
+        return build.constant(np.where(indices.data < 0, indices.data + extent, indices.data))
+    return build.binary("floor_mod", indices, build.constant(np.array(extent, indices.dtype.numpy)))
+
+
 @imports("Gather")
 def gather(op: Operation) -> Tensor:
     """Slices along an axis, chosen by indices."""
@@ -253,9 +260,7 @@ def gather(op: Operation) -> Tensor:
         return gathered(
             build, x, np.where(indices.data < 0, indices.data + extent, indices.data), axis
         )
-    # Negative indices count from the end.
-    extents = np.array(x.shape[axis], indices.dtype.numpy)
-    places = build.binary("floor_mod", indices, build.constant(extents))
+    places = counted(build, indices, x.shape[axis])
     name = build.emit(
         "gather", [build.value(x), build.value(places)], GatherAttributes(axis),
         quantization=build.type(x).quantization,

@@ -273,17 +273,20 @@ def describe(result: Quantized, comparison: Comparison) -> dict[str, Any]:
         "accuracy": accuracy(comparison),
         "warnings": [
             {"code": r.code, "where": r.where, "what": r.what, "reason": r.reason, "hint": r.hint}
-            for r in result.floats
+            for r in (*result.floats, *result.notes)
         ],
     }
 
 
 def warn_of_floats(terminal: Terminal, result: Quantized) -> None:
-    """Say which operators stay float32, and why."""
+    """Say which operators stay float32 and what became of outputs, and why."""
     if result.floats:
         nodes = len({reason.where for reason in result.floats})
         details = [f"{r.where}: {r.what}: {r.reason}" for r in result.floats]
-        terminal.warn(f"{count(nodes, 'operator')} stay float32 and run on the host", details)
+        stay = "stays" if nodes == 1 else "stay"
+        terminal.warn(f"{count(nodes, 'operator')} {stay} float32 and run on the host", details)
+    for note in result.notes:
+        terminal.warn(f"{note.where}: {note.what}", [note.reason, f"hint: {note.hint}"])
 
 
 def _show(terminal: Terminal, document: dict[str, Any]) -> None:

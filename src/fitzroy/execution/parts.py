@@ -275,7 +275,10 @@ def _litert(
     inside = {node.name for node in nodes}
     others = {name for name in outputs if any(n.name not in inside for n in graph.consumers(name))}
     data = tflite.write_model(part)
-    runtime = litert.LiteRtModel(data, xnnpack=arithmetic is Arithmetic.XNNPACK)
+    # Nobody has checked operators that have no class.
+    opaque = any(node.op == Opaque.name for node in nodes)
+    kind = litert.IsolatedModel if opaque else litert.LiteRtModel
+    runtime = kind(data, xnnpack=arithmetic is Arithmetic.XNNPACK)
 
     def run(values: Mapping[str, Array]) -> Values:
         found = runtime.run([values[name] for name in inputs])

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from inspect import isabstract
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from fitzroy.compiler.ir import Graph, parse_graph, print_graph
 from fitzroy.compiler.ops.definition import attributes_of
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.edgetpu.fitting.wide import assigned
+from fitzroy.compiler.targets.edgetpu.layers.layer import Layer
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
@@ -155,11 +157,25 @@ def test_texts_of_cases_parse_back(path: Path) -> None:
         assert not list(one.faults())
 
 
-def test_cases_cover_every_operator_and_stage() -> None:
+def kinds(kind: Any) -> Iterator[str]:
+    """What the layers of the product are, in words."""
+    for one in kind.__subclasses__():
+        yield from kinds(one)
+        if not isabstract(one) and one.__module__.startswith("fitzroy."):
+            yield one.kind
+
+
+def test_cases_cover_every_operator_layer_and_stage() -> None:
     cases = [case(path) for path in CASES]
     assert len(cases) >= 60
     graphs = [parse_graph(one.graph, attributes_of, fill=drawn) for one in cases]
     assert {node.op for graph in graphs for node in graph.nodes()} >= set(lowerings())
+    texts = [
+        FORMS[stage].parse(content) for one in cases for (stage, _), content in one.stages.items()
+    ]
+    found = {layer.kind for one in texts if isinstance(one, Legalized) for layer in one.layers}
+    found |= {step.kind for one in texts if isinstance(one, Allocated) for step in one.steps}
+    assert set(kinds(Layer)) <= found
     stages = [stage for one in cases for stage, _ in one.stages]
     assert all(stages.count(stage) >= 5 for stage in FORMS)
 

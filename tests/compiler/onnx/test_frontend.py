@@ -88,6 +88,20 @@ def test_input_and_constant_may_be_outputs() -> None:
     }  # fmt: skip
 
 
+def test_values_may_be_several_outputs() -> None:
+    node = helper().make_node
+    nodes = [
+        node("Relu", ["x"], ["a"]),
+        node("Identity", ["a"], ["b"]),
+        node("ReduceMean", ["x"], ["m"], axes=[0], keepdims=0),
+        node("LayerNormalization", ["x", "one"], ["y", "mean"], axis=0),
+        node("Identity", ["mean"], ["z"]),
+    ]
+    outputs = ["z", "y", "b", "a", "mean", "m"]
+    data = model(nodes, [("x", [3])], outputs, {"one": np.ones(3, np.float32)})
+    assert compare(data, {"x": np.array([1, -2, 5], np.float32)}).outputs == outputs
+
+
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [

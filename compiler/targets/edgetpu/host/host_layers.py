@@ -8,6 +8,7 @@ large, and tensors live no longer than they must.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -110,21 +111,11 @@ class ReceiveVector(Receive):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Send(Layer):
-    """Sends an image to the host.
-
-    Attributes:
-        output: the output that it is, or is a part of.
-        number: which of its parts.
-    """
-
-    output: str
-    number: int = 0
+class _ToHost(Layer):
+    """Sends an image to a buffer of the host."""
 
     remote = True
-    gathers = True
     strips = True
-    by_name = True
 
     def cycles(self, area: tuple[int, int], groups: int) -> float:
         """Estimated cycles until the words of a tile have gone to the host."""
@@ -138,6 +129,26 @@ class Send(Layer):
         """Send the image, tile by tile, each the rectangle that it owns."""
         image, sent = context.image(self.reads[0]), context.image(self.writes)
         outputs.send_image(context.builder, image, sent, self._destination(context))
+
+    @abstractmethod
+    def _destination(self, context: Context) -> Destination:
+        """The buffer, and the place in it."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Send(_ToHost):
+    """Sends an image to the host.
+
+    Attributes:
+        output: the output that it is, or is a part of.
+        number: which of its parts.
+    """
+
+    output: str
+    number: int = 0
+
+    gathers = True
+    by_name = True
 
     def _destination(self, context: Context) -> Destination:
         return Destination(SymbolKind.OUTPUT, self.output, context.last)
@@ -162,25 +173,13 @@ class SendVector(Send):
             outputs.send_vector(context.builder, vector, self._destination(context))
 
 
-class Keep(Layer):
+class Keep(_ToHost):
     """Sends an image to the host's scratch buffer, from where it comes back."""
 
-    remote = True
-    strips = True
     bands = False
 
-    def cycles(self, area: tuple[int, int], groups: int) -> float:
-        """Estimated cycles until the words of a tile have gone to the host."""
-        return _moved_cycles(area, groups)
-
-    def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows of wide memory through which the words go to the ring."""
-        return outputs.SENT_ROWS
-
-    def emit(self, context: Context) -> None:
-        """Send the image to the scratch buffer, tile by tile."""
-        image, sent = context.image(self.reads[0]), context.image(self.writes)
-        outputs.send_image(context.builder, image, sent, _SCRATCH)
+    def _destination(self, context: Context) -> Destination:
+        return _SCRATCH
 
 
 def kept_images(steps: Iterable[Step]) -> dict[str, Kept]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from fitzroy.hw_models.isa.text import field_place
 from fitzroy.hw_models.isa.units import MOST_INFEEDS, MOST_OUTFEEDS, MOST_PARAMETER_INFEEDS
 
 T = TypeVar("T", bound=TileInstruction)
+P = TypeVar("P")
 
 ALL_ENGINES = (1 << len(TileEngine)) - 1
 PHASE_FLAGS = (1 << TileFlag.RING_PRODUCER_A) - 1
@@ -53,6 +55,9 @@ _MESH_COUNTERS = {
 """Counters of each mesh engine, the engine that most published fences wait for first."""
 
 WIDE_ROWS = BEAGLE.memories.wide.elements
+_PIECE_BUNDLES = 600
+"""Bundles of the instructions of all tiles for a piece, at most."""
+
 _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 """Bundles of a chunk, with room for its end."""
 
@@ -238,6 +243,20 @@ class Builder:
         for instruction, mask in masks.items():
             self.emit(replace(instruction, tiles=mask))
         return sum(masks.values())
+
+    def on_pieces(
+        self, pieces: Mapping[int, Sequence[P]], operation: Callable[[int, P], T]
+    ) -> None:
+        """Append an instruction for every piece of every tile: all first pieces, then the second.
+
+        Args:
+            pieces: pieces by tile; tiles may have different numbers of them.
+            operation: the instruction of a tile for a piece, without its tile set.
+        """
+        for index in range(max(map(len, pieces.values()), default=0)):
+            held = {tile: mine[index] for tile, mine in pieces.items() if index < len(mine)}
+            self.room(_PIECE_BUNDLES)
+            self.on_tiles(partial(_of_piece, operation, held), held)
 
     # --- fences ----------------------------------------------------------------------------------
 
@@ -479,6 +498,10 @@ class Builder:
             Symbol(kind=int(kind), name=name or None, batch=group) for kind, name, group in symbols
         ]
         return found, names
+
+
+def _of_piece(operation: Callable[[int, P], T], held: Mapping[int, P], tile: int) -> T:
+    return operation(tile, held[tile])
 
 
 def _begins_phase(fence: TileFence) -> bool:

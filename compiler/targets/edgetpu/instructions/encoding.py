@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
-from fitzroy.base.bits import Optional
+from fitzroy.base.bits import Optional, Series
 from fitzroy.compiler.targets.edgetpu.instructions.counters import (
     Counters,
     counts_with,
@@ -44,6 +44,7 @@ from fitzroy.compiler.targets.edgetpu.instructions.nests import (
     slot_distance,
     with_level,
 )
+from fitzroy.hw_models.isa.catalog import opcodes
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
 from fitzroy.hw_models.isa.fields import Producer, Side, TileFlag, Watcher
 from fitzroy.hw_models.isa.forms import form, parsed, published, shapes
@@ -172,11 +173,7 @@ def _text(kind: type[Instruction], found: Mapping[str, str], name: str) -> str:
 @cache
 def _candidates() -> Mapping[Modes, Sequence[Mapping[str, str]]]:
     """Published forms by what an encoding cannot change, those of most programs first."""
-    kinds = {
-        member.name.lower(): kind
-        for kind in NESTS
-        for member in kind.field("op").codec.members  # type: ignore[attr-defined]
-    }
+    kinds = {member.name.lower(): kind for kind in NESTS for member in opcodes(kind)}
     found: dict[Modes, list[Mapping[str, str]]] = {}
     ranked = sorted(published().items(), key=lambda item: -item[1].programs)
     for text, _ in ranked:
@@ -278,8 +275,8 @@ class _Own:
         """Whether a producer counts with a flag that nobody awaits."""
         if self.counters is None:
             return False
-        flag = counts_with(self.instruction, name)
-        return self.counters.idle(flag, self.instruction.tiles)  # type: ignore[attr-defined]
+        assert isinstance(self.instruction, TileInstruction)
+        return self.counters.idle(counts_with(self.instruction, name), self.instruction.tiles)
 
     def _always(self, watcher: Watcher) -> bool:
         """Whether a condition holds in any case, whatever others count."""
@@ -396,7 +393,9 @@ class _Own:
         """
         if not any(nest.sides for nest in self.nests):
             return [], []
-        codec = type(self.instruction).field("wait").codec.inner  # type: ignore[attr-defined]
+        series = type(self.instruction).field("wait").codec
+        assert isinstance(series, Series)
+        codec = series.inner
         text = choice.form.get("wait", "")
         wanted = [_Condition.of(item) for item in text.split("&") if item]
         result = []
@@ -468,7 +467,8 @@ class _Own:
         places = next(arrangements, None)
         if places is None:
             return None
-        counts = [1] * len(self.instruction.loops)  # type: ignore[attr-defined]
+        assert isinstance(self.instruction, TensorOp)
+        counts = [1] * len(self.instruction.loops)
         for place, dim in zip(places, loops.dims, strict=True):
             counts[place] = dim.count
         return {"loops": tuple(counts), "reduction": mask}

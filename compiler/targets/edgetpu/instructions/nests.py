@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from fitzroy.base.bits import Optional
+from fitzroy.base.bits import Optional, Series
 from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
 from fitzroy.hw_models.isa.fields import Producer, Side
@@ -184,14 +184,15 @@ def loops_of(instruction: Instruction, nest: NestFields) -> Loops | None:
     if nest.sides:
         cuts += [
             item.level
-            for item in instruction.wait  # type: ignore[attr-defined]
+            for item in getattr(instruction, "wait", ())
             if item is not None and item.side in nest.sides and item.increment
         ]
     codec = type(instruction).field(nest.field).codec
     if nest.field == "loops":
         assert isinstance(instruction, TensorOp)
         marks = [bool(instruction.reduction >> k & 1) for k in range(len(value))]
-        most = 1 << codec.inner.width  # type: ignore[attr-defined]
+        assert isinstance(codec, Series)
+        most = 1 << codec.inner.width
         return Loops.of([Dim(count, 0) for count in value], cuts, most, marks)
     inner = codec.inner if isinstance(codec, Optional) else codec
     assert isinstance(inner, TraversalCodec)

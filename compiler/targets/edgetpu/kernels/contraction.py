@@ -101,7 +101,7 @@ class Contraction:
             lanes=lanes.count,
             lanes_last=lanes.last,
             **nest.fields(queue.taken(nest.names), "block"),
-            **queue.zero_points(self.stage),  # type: ignore[arg-type]
+            **queue.zero_points(self.stage),
             **stage_fields(self.stage),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, Reference
 from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS, Condition, free, full
@@ -194,7 +195,7 @@ class WeightStream:
         rounds = self.blocks // count, 0
         return walk(base, vector=vector, block=(count, self.prefix), round=rounds)
 
-    def zero_points(self, stage: OutputStage) -> dict[str, int]:
+    def zero_points(self, stage: OutputStage) -> dict[str, Any]:
         """Fields of a tensor operation with zero points in the last word of vectors."""
         if not stage.zero_points_in_memory:
             return {}

@@ -141,6 +141,9 @@ class Layer(ABC):
         origin: name of the node that it comes from; that of the input that it takes.
     """
 
+    kind: ClassVar[str]
+    """The kind of the layer in words, for logs and texts: the name of its class."""
+
     makes_vector: ClassVar[bool] = False
     """Whether the result lies in blocks of channels on consecutive tiles."""
 
@@ -186,11 +189,9 @@ class Layer(ABC):
     weights: tuple[Weights, ...] = field(default=())
     origin: str = ""
 
-    @property
-    def kind(self) -> str:
-        """The kind of the layer in words, for logs and texts."""
-        name = type(self).__name__.strip("_")
-        return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+    def __init_subclass__(cls) -> None:
+        name = cls.__name__.strip("_")
+        cls.kind = "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
 
     def windows(self, index: int) -> Windows:
         """What an element of the result needs of an operand."""

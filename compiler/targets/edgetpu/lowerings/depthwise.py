@@ -212,7 +212,7 @@ class Depthwise(Layer):
         return max(0, round_up(base + WORD - source.nbytes, WORD))
 
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
-        """Blocks of the patch; None if patches write over windows, or read those they write."""
+        """Blocks of the patch; None if it reads into the result, or writes beyond what is owned."""
         source, result = tensors[self.reads[0]], tensors[self.writes]
         assert isinstance(result, Image)
         above = source.base + source.nbytes
@@ -553,7 +553,7 @@ def _unsigned(value: Value) -> tuple[Array, Array]:
     """Weights as the chip holds them, and their zero points, one or one per channel."""
     quantization, data = value.type.quantization, value.data
     if quantization is None or data is None or value.type.dtype not in (DType.UINT8, DType.INT8):
-        raise UnsupportedError(f"the weights {value.name!r} are no 8-bit constant")
+        raise UnsupportedError(f"the weights {value.name!r} are not an 8-bit constant")
     if value.type.dtype is DType.UINT8:
         return data, np.array(quantization.zero_point, np.uint8)
     moved = np.array(quantization.zero_point) + SIGNED_OFFSET
@@ -568,7 +568,7 @@ def _vectors(call: Call, zero_points: Array) -> tuple[Prefix, list[Array]]:
     if source is None or result is None or quantization is None:
         raise UnsupportedError(f"the tensors of {call.node.name!r} are not quantized")
     if bias is not None and (bias.data is None or bias.type.dtype is not DType.INT32):
-        raise UnsupportedError(f"the biases {bias.name!r} are no int32 constant")
+        raise UnsupportedError(f"the biases {bias.name!r} are not an int32 constant")
     scales = effective_scale(source.scale[0], np.array(quantization.scale), result.scale[0])
     biases = None if bias is None or bias.data is None else bias.data.reshape(-1)
     per_channel = not quantization.is_per_tensor

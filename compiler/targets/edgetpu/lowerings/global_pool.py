@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.pooling import PoolAttributes
@@ -330,12 +331,7 @@ def _gather(context: Context, gathering: _Gathering) -> None:
         if not number or gathering.sent(messages[number - 1]) != gathering.sent(message):
             same = sum(gathering.sent(other) == gathering.sent(message) for other in messages)
             _consume(builder, gathering, message, number, same, kept)
-        builder.on_tiles(
-            lambda tile, message=message, number=number: _unpack(  # type: ignore[misc]
-                context, gathering, tile, message, number
-            ),
-            gathering.receivers,
-        )
+        builder.on_tiles(partial(_unpack, context, gathering, message, number), gathering.receivers)
         _send(builder, gathering, message, sent[message.tile])
         sent[message.tile] += rows
         for tile in kept:
@@ -407,7 +403,7 @@ def _send(builder: Builder, gathering: _Gathering, message: _Message, sent: int)
 
 
 def _unpack(
-    context: Context, gathering: _Gathering, receiver: int, message: _Message, number: int
+    context: Context, gathering: _Gathering, message: _Message, number: int, receiver: int
 ) -> WideToNarrow:
     """A tile takes its blocks out of a message."""
     (top, _), (left, _) = gathering.image.owned(message.tile)
@@ -481,7 +477,7 @@ class GlobalAverage(Layer):
         """The means of some channels, of which each tile has its blocks at distances of `step`."""
         result = context.vector(self.writes)
 
-        def average(tile: int, number: int) -> TensorOp | None:
+        def average(number: int, tile: int) -> TensorOp | None:
             held = channels.held(result, tile)
             if number >= len(held):
                 return None
@@ -495,7 +491,7 @@ class GlobalAverage(Layer):
             )
 
         for number in range(channels.rounds):
-            context.builder.on_tiles(lambda tile, number=number: average(tile, number))  # type: ignore[misc]
+            context.builder.on_tiles(partial(average, number))
 
 
 def is_global(call: Call) -> bool:

@@ -191,15 +191,10 @@ class AveragePool(_Pool):
         builder = context.builder
         source, result = context.image(self.reads[0]), context.image(self.writes)
         boxes = self.boxes_of(result)
-        for index in range(max(map(len, boxes.values()))):
-            builder.room(_MOST_OPERATION_BUNDLES)
-            tiles = [tile for tile, mine in boxes.items() if index < len(mine)]
-            builder.on_tiles(
-                lambda tile, index=index: self._operation(  # type: ignore[misc]
-                    source, result, tile, boxes[tile][index], context.identity
-                ),
-                tiles,
-            )
+        builder.on_pieces(
+            boxes,
+            lambda tile, box: self._operation(source, result, tile, box, context.identity),
+        )
 
     def _operation(
         self, source: Image, result: Image, tile: int, box: _Box, identity: int
@@ -281,14 +276,12 @@ class MaxPool(_Pool):
             lambda tile: _transposed(source, tile, spans[tile], channels, first), boxes
         )
         builder.barrier()
-        for index in range(max(map(len, boxes.values()))):
-            builder.room(_MOST_OPERATION_BUNDLES)
-            builder.on_tiles(
-                lambda tile, index=index: self._operation(  # type: ignore[misc]
-                    source, result, tile, boxes[tile][index], spans[tile], channels, first
-                ),
-                [tile for tile, mine in boxes.items() if index < len(mine)],
-            )
+        builder.on_pieces(
+            boxes,
+            lambda tile, box: self._operation(
+                source, result, tile, box, spans[tile], channels, first
+            ),
+        )
 
     def _inside(self, result: Image, tile: int, start: int, end: int) -> list[_Box]:
         """Boxes of some rows of what a tile owns."""

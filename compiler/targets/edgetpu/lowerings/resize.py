@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby, product
@@ -22,7 +22,7 @@ import numpy as np
 
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.resize import ResizeAttributes
-from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, mask_of
+from fitzroy.compiler.targets.edgetpu.instructions.builder import mask_of
 from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume
@@ -59,7 +59,6 @@ _ROW_LANES = 16
 """Lanes of a row of parameters with a matrix, the fewest that there are."""
 
 _LARGEST_WEIGHT = 255
-_MOST_OPERATION_BUNDLES = 600
 _UP = 1 + 2.0**-22
 """Lifts exact halves, which are rounded up, above what is rounded to even."""
 
@@ -279,20 +278,6 @@ class Bilinear(Layer):
         """Append the tensor operations, with matrices from a row of wide memory on."""
 
 
-def on_pieces(
-    builder: Builder,
-    pieces: Mapping[int, Sequence[T]],
-    operation: Callable[[int, T], TensorOp],
-) -> None:
-    """An operation for each piece of each tile."""
-    for index in range(max(map(len, pieces.values()), default=0)):
-        builder.room(_MOST_OPERATION_BUNDLES)
-        builder.on_tiles(
-            lambda tile, index=index: operation(tile, pieces[tile][index]),  # type: ignore[misc]
-            [tile for tile, mine in pieces.items() if index < len(mine)],
-        )
-
-
 def _axes(name: str, piece: _Piece, read: int, write: int, factor: int) -> list[Axis]:
     """Loops over the results of a piece.
 
@@ -341,7 +326,7 @@ class Direct(Bilinear):
         for tile in filter(result.active, range(TILES)):
             rows, columns = result.owned(tile)
             boxes[tile] = list(product(self.rows.pieces(rows), self.columns.pieces(columns)))
-        on_pieces(context.builder, boxes, operation)
+        context.builder.on_pieces(boxes, operation)
 
 
 _STRIP_BYTES = 48 << 10
@@ -408,7 +393,7 @@ class Separable(Bilinear):
             )
 
         pieces = {tile: self.rows.pieces(rows) for tile, rows in strips.items()}
-        on_pieces(context.builder, pieces, operation)
+        context.builder.on_pieces(pieces, operation)
 
     def _columns(self, context: Context, strips: Mapping[int, Interval], first: int) -> None:
         result = context.image(self.writes)
@@ -436,7 +421,7 @@ class Separable(Bilinear):
             )
 
         pieces = {tile: self.columns.pieces(result.owned(tile)[1]) for tile in strips}
-        on_pieces(context.builder, pieces, operation)
+        context.builder.on_pieces(pieces, operation)
 
 
 _FOUR = 4

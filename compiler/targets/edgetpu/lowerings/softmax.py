@@ -17,6 +17,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -378,20 +379,22 @@ def _return(
         builder.tokens.ring[0] += 1
         builder.tokens.infed += some
     builder.sync()
+    builder.on_tiles(partial(_kept, context, result, blocks), result.tiles)
 
-    def copy(tile: int) -> TensorOp | None:
-        held = [block for block in result.held(tile) if block in blocks]
-        if not held:
-            return None
-        source = first + LANES * ((held[0] - blocks[0]) % ROW_BLOCKS)
-        target = result.base + LANES * (held[0] // TILES)
-        places = [
-            Axis("word", result.lanes(held[0]) // WORD, WORD, WORD),
-            Axis("block", len(held), ROW_BLOCKS * LANES, LANES),
-        ]
-        return moves(source, target, context.identity, [], places)
 
-    builder.on_tiles(copy, result.tiles)
+def _kept(context: Context, result: Vector, blocks: range, tile: int) -> TensorOp | None:
+    """A tile copies its blocks out of the rows that came for its row of the grid."""
+    held = [block for block in result.held(tile) if block in blocks]
+    if not held:
+        return None
+    first = context.scratch + _WIDTH * result.nbytes
+    source = first + LANES * ((held[0] - blocks[0]) % ROW_BLOCKS)
+    target = result.base + LANES * (held[0] // TILES)
+    places = [
+        Axis("word", result.lanes(held[0]) // WORD, WORD, WORD),
+        Axis("block", len(held), ROW_BLOCKS * LANES, LANES),
+    ]
+    return moves(source, target, context.identity, [], places)
 
 
 def _takers(vector: Vector, first: int) -> int:

@@ -500,7 +500,7 @@ def _biases(value: Value | None) -> Array | None:
     if value is None:
         return None
     if value.data is None or value.type.dtype is not DType.INT32:
-        raise UnsupportedError(f"the biases {value.name!r} are no int32 constant")
+        raise UnsupportedError(f"the biases {value.name!r} are not an int32 constant")
     return value.data.reshape(-1)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import PLAIN, QUARTER, Axis, moves
@@ -265,11 +266,7 @@ class Assembly(Layer):
                 _each(builder, source, result, section, part, places[part.rows], moved)
                 builder.barrier()
                 row = places[kept(part.joins), IDENTITY]
-                builder.on_tiles(
-                    lambda tile, section=section, part=part, row=row, moved=moved: _join(  # type: ignore[misc]
-                        result, section, part, tile, row, moved
-                    )
-                )
+                builder.on_tiles(partial(_join, result, section, part, row, moved))
                 builder.barrier()
 
 
@@ -317,7 +314,7 @@ def _each(
 
 
 def _join(
-    result: Image, section: Section, part: _Part, tile: int, row: int, moved: int
+    result: Image, section: Section, part: _Part, row: int, moved: int, tile: int
 ) -> TensorOp | None:
     """Join words of the result with those some bytes after them."""
     box = _numbers(result, section, tile)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -86,15 +87,22 @@ def result_image(call: Call, index: int = 0) -> tuple[int, int, int]:
 
 
 def pointwise(
-    legalizer: Legalizer, name: str, source: str, result: str, stage: OutputStage, **more: object
+    legalizer: Legalizer, name: str, source: str, result: str, stage: OutputStage, **more: Any
 ) -> None:
-    """Add a layer for every element by itself, of an image or a vector."""
+    """Add a layer for every element by itself, of an image or a vector.
+
+    Args:
+        legalizer: the graph.
+        name: name of the layer.
+        source: place of the operand.
+        result: what the layer writes.
+        stage: constants of the output stage.
+        more: further attributes of `Pointwise`.
+    """
     kind = VectorPointwise if is_vector(legalizer, source) else Pointwise
     if kind is Pointwise:
         image_shape(legalizer, source)
-    legalizer.layers.append(
-        kind(name=name, reads=(source,), writes=result, stage=stage, **more)  # type: ignore[arg-type]
-    )
+    legalizer.layers.append(kind(name=name, reads=(source,), writes=result, stage=stage, **more))
 
 
 def temporary(legalizer: Legalizer, stem: str, type: TensorType) -> str:

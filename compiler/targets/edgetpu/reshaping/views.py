@@ -95,7 +95,9 @@ def _same_numbers(call: Call) -> Iterator[Reject]:
     """Elements stay as they are."""
     before, after = call.type(), call.result.type
     if (before.dtype, before.quantization) != (after.dtype, after.quantization):
-        yield refused(call, f"changes {before} to {after}", "requantize before it")
+        yield refused(
+            call, f"changes the quantization, {before} to {after}", "requantize before it"
+        )
 
 
 @legalizes("reshape")

@@ -1,8 +1,8 @@
-"""TFLite models to graphs and back."""
+"""From TFLite models to graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,9 +13,8 @@ from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, InternalError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType, TensorType
-from fitzroy.compiler.frontends.frontend import PLAINLY, Frontend, Reading
-from fitzroy.compiler.frontends.structs import ALIASES
-from fitzroy.compiler.frontends.variables import Variables, same_type
+from fitzroy.compiler.frontends.tflite.structs import ALIASES
+from fitzroy.compiler.frontends.tflite.variables import Variables, same_type
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.definition import (
@@ -29,25 +28,9 @@ from fitzroy.compiler.ops.opaque import Opaque, opaque_attributes
 from fitzroy.compiler.ops.shape import ReshapeAttributes
 from fitzroy.compiler.reference import check, evaluate, known_results
 from fitzroy.formats import tflite
-from fitzroy.formats.detect import FileKind
 from fitzroy.formats.flat import ints
 from fitzroy.formats.tflite_versions import VERSIONS
 from fitzroy.hw_models.numerics import dequantize
-
-
-class TfliteFrontend(Frontend):
-    """Reads TFLite models."""
-
-    name = "tflite"
-    title = FileKind.TFLITE.value
-    kind = FileKind.TFLITE
-
-    def read(self, data: bytes, path: str, how: Reading = PLAINLY) -> Graph:
-        """The graph of one subgraph of a model."""
-        return import_model(tflite.read_model(data, path), path=path, subgraph=how.subgraph)
-
-
-# --- import --------------------------------------------------------------------------------------
 
 
 def import_model(model: tflite.Model, *, path: str = "", subgraph: int = 0) -> Graph:
@@ -518,149 +501,3 @@ def spliced(graph: Graph, inner: Graph, inputs: Sequence[str]) -> list[str]:
         made = tuple(names[name] for name in node.outputs)
         graph.add_node(replace(node, name=made[0], inputs=read, outputs=made))
     return [names[name] for name in inner.outputs]
-
-
-# --- export --------------------------------------------------------------------------------------
-
-_INT8_VERSIONS = {
-    "ADD": 2, "AVERAGE_POOL_2D": 2, "CONCATENATION": 2, "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3,
-    "DEQUANTIZE": 2, "FULLY_CONNECTED": 4, "LOGISTIC": 2, "MAX_POOL_2D": 2, "MEAN": 2, "MUL": 2,
-    "PAD": 2, "RESIZE_BILINEAR": 2, "RESIZE_NEAREST_NEIGHBOR": 2, "SOFTMAX": 2, "SUB": 2,
-    "TANH": 2, "TRANSPOSE": 2, "TRANSPOSE_CONV": 2,
-}  # fmt: skip
-"""First operator versions with int8 kernels; the others have them from version 1."""
-
-
-def export_model(graph: Graph, *, description: str = "") -> tflite.Model:
-    """A TFLite model that computes a graph.
-
-    Raises:
-        UnsupportedError: with one diagnostic per node that TFLite cannot express.
-    """
-    return _Exporter(graph, description).model()
-
-
-class _Exporter:
-    def __init__(self, graph: Graph, description: str) -> None:
-        self.graph, self.description = graph, description
-        self.tensors: list[tflite.Tensor] = []
-        self.buffers = [tflite.Buffer()]
-        self.codes: dict[tuple[str, int], int] = {}
-        self.code_tables: list[tflite.OperatorCode] = []
-        self.indices: dict[str, int] = {}
-
-    def model(self) -> tflite.Model:
-        graph = self.graph
-        for name in graph.inputs:
-            self.tensor(graph.value(name))
-        operators, rejects = [], []
-        for node in graph.nodes():
-            try:
-                operators.append(self.operator(node))
-            except TypeRuleError as error:
-                where = f"{node.op} {node.name!r}"
-                rejects.append(Diagnostic(Severity.ERROR, "tflite-export", where, str(error)))
-        if rejects:
-            raise UnsupportedError(
-                "TFLite cannot express the graph", rejects=rejects, where=graph.name
-            )
-        subgraph = tflite.SubGraph(
-            tensors=self.tensors,
-            inputs=np.array([self.indices[name] for name in graph.inputs], np.int32),
-            outputs=np.array([self.tensor(graph.value(n)) for n in graph.outputs], np.int32),
-            operators=operators,
-            name=graph.name,
-        )
-        return tflite.Model(
-            version=tflite.VERSION,
-            operator_codes=self.code_tables,
-            subgraphs=[subgraph],
-            description=self.description,
-            buffers=self.buffers,
-        )
-
-    def operator(self, node: Node) -> tflite.Operator:
-        call = Call.of(self.graph, node)
-        outputs = np.array([self.tensor(value) for value in call.outputs], np.int32)
-        exported = OPS[node.op].to_tflite(call)
-        order = range(len(call.inputs)) if exported.operands is None else exported.operands
-        inputs = [
-            self.operand(call.inputs[item])
-            if isinstance(item, int)
-            else self.parameter(node, position, item)
-            for position, item in enumerate(order)
-        ]
-        if isinstance(exported.options, tflite.Operator):
-            return replace(
-                exported.options,
-                opcode_index=self.code(exported.builtin, exported.version or 1),
-                inputs=np.array(inputs, np.int32),
-                outputs=outputs,
-            )
-        if isinstance(exported.options, bytes):
-            raw = exported.options
-            return tflite.Operator(
-                opcode_index=self.code("CUSTOM", exported.version or 1, exported.builtin),
-                inputs=np.array(inputs, np.int32),
-                outputs=outputs,
-                custom_options=np.frombuffer(raw, np.uint8) if raw else None,
-            )
-        second = type(exported.options) in tflite.BUILTIN_OPTIONS_2
-        is_int8 = any(v is not None and v.type.dtype is DType.INT8 for v in call.inputs)
-        version = exported.version or (_INT8_VERSIONS.get(exported.builtin, 1) if is_int8 else 1)
-        return tflite.Operator(
-            opcode_index=self.code(exported.builtin, version),
-            inputs=np.array(inputs, np.int32),
-            outputs=outputs,
-            builtin_options=None if second else exported.options,
-            builtin_options2=exported.options if second else None,
-        )
-
-    def operand(self, value: Value | None) -> int:
-        return -1 if value is None else self.tensor(value)
-
-    def code(self, builtin: str, version: int, custom: str | None = None) -> int:
-        key = (custom or builtin, version)
-        if key not in self.codes:
-            code = tflite.operator_code(tflite.BuiltinOperator[builtin], version=version)
-            code.custom_code = custom
-            self.codes[key] = len(self.code_tables)
-            self.code_tables.append(code)
-        return self.codes[key]
-
-    def parameter(self, node: Node, position: int, data: Array) -> int:
-        type = TensorType(data.shape, DType.of(data))
-        return self.append(f"{node.name}/parameter{position}", type, data)
-
-    def tensor(self, value: Value) -> int:
-        if value.name not in self.indices:
-            self.indices[value.name] = self.append(value.name, value.type, value.data)
-        return self.indices[value.name]
-
-    def append(self, name: str, type: TensorType, data: Array | None) -> int:
-        buffer = 0
-        if data is not None:
-            raw = np.ascontiguousarray(data, data.dtype.newbyteorder("<"))
-            self.buffers.append(tflite.Buffer(data=raw.reshape(-1).view(np.uint8)))
-            buffer = len(self.buffers) - 1
-        self.tensors.append(
-            tflite.Tensor(
-                shape=np.array(type.shape, np.int32),
-                type=int(tflite.TENSOR_TYPES[type.dtype]),
-                buffer=buffer,
-                name=name,
-                quantization=next(_quantization(type), None),
-                has_rank=True,
-            )
-        )
-        return len(self.tensors) - 1
-
-
-def _quantization(type: TensorType) -> Iterator[tflite.QuantizationParameters]:
-    q = type.quantization
-    if q is not None:
-        yield tflite.QuantizationParameters(
-            scale=np.array(q.scale, np.float32),
-            zero_point=np.array(q.zero_point, np.int64),
-            quantized_dimension=q.axis or 0,
-        )

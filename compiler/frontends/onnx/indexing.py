@@ -1,0 +1,144 @@
+"""ONNX operators that choose elements by their places."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fitzroy.base import budget
+from fitzroy.base.types import Array, DType
+from fitzroy.compiler.frontends.onnx.logical import chosen
+from fitzroy.compiler.frontends.onnx.operation import Operation
+from fitzroy.compiler.frontends.onnx.registry import imports
+from fitzroy.compiler.frontends.onnx.shape import counted
+from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor
+from fitzroy.compiler.ops.arithmetic import CumsumAttributes
+from fitzroy.compiler.ops.indexing import OneHotAttributes, TopKAttributes
+from fitzroy.compiler.ops.shape import GatherAttributes
+
+
+def _places(shape: tuple[int, ...], extents: tuple[int, ...], axis: int) -> Array:
+    """Places in a flat tensor of what lies at index 0 of an axis, for every element of a shape."""
+    budget.demand(16 * math.prod(shape), "places of gathered elements")
+    places = np.zeros(shape, np.int64)
+    for other, extent in enumerate(shape):
+        if other != axis:
+            step = math.prod(extents[other + 1 :])
+            line = [1] * len(shape)
+            line[other] = extent
+            places = places + (np.arange(extent) * step).reshape(line)
+    return places
+
+
+@imports("GatherElements")
+def gather_elements(op: Operation) -> Tensor:
+    """One element for every index, along an axis.
+
+    Raises:
+        Refusal: operand and indices differ in the number of dimensions.
+    """
+    build, x, indices = op.build, op.input(0), op.input(1)
+    axis = op.axis(op.integer("axis"), x.rank)
+    if indices.rank != x.rank:
+        raise Refusal("onnx-type-rule", f"indices of {indices.rank} dimensions for {x.rank}")
+    step = math.prod(x.shape[axis + 1 :])
+    found = counted(build, indices, x.shape[axis])
+    dtype = indices.dtype.numpy
+    places = build.mul(found, build.constant(np.array(step, dtype)))
+    places = build.add(places, build.constant(_places(indices.shape, x.shape, axis).astype(dtype)))
+    flat = build.value(build.reshape(x, (x.size,)))
+    name = build.emit("gather", [flat, build.value(places)], GatherAttributes(0))
+    return build.variable(name)
+
+
+@imports("GatherND")
+def gather_nd(op: Operation) -> Tensor:
+    """Parts of a tensor, each named by a row of indices.
+
+    Raises:
+        Refusal: the operands share batches.
+    """
+    build, x, indices = op.build, op.input(0), op.input(1)
+    if op.integer("batch_dims"):
+        raise Refusal("onnx-attribute", "GatherND with batches")
+    extents = np.array(x.shape[: indices.shape[-1]], indices.dtype.numpy)
+    if indices.data is not None:
+        data = np.where(indices.data < 0, indices.data + extents, indices.data)
+        found = build.constant(data)
+    else:
+        found = build.binary("floor_mod", indices, build.constant(extents))
+    return build.variable(build.emit("gather_nd", [build.value(x), build.value(found)]))
+
+
+@imports("OneHot")
+def one_hot(op: Operation) -> Tensor:
+    """Along a fresh axis, one value at the place that an index names and another elsewhere.
+
+    Raises:
+        Refusal: the number of places or the values vary.
+    """
+    build, indices = op.build, op.input(0)
+    depth = int(op.constant(1, "number of places").reshape(-1)[0])
+    values = op.constant(2, "values")
+    axis = op.axis(op.integer("axis", -1), indices.rank + 1)
+    if indices.dtype is DType.FLOAT32:
+        indices = build.unary("cast", indices, dtype=DType.INT32)
+    budget.demand(8 * max(depth, 0) * indices.size, "places of indices")
+    # Negative indices count from the end; those beyond name no place.
+    below = build.binary("less", indices, build.constant(np.array(0, indices.dtype.numpy)))
+    extent = build.constant(np.array(depth, indices.dtype.numpy))
+    found = chosen(build, below, build.add(indices, extent), indices)
+    off, on = (build.constant(np.array(value)) for value in values.reshape(-1)[:2])
+    names = [build.value(tensor) for tensor in (found, on, off)]
+    result = build.emit("one_hot", names, OneHotAttributes(axis, depth), dtype=on.dtype)
+    return build.variable(result)
+
+
+@imports("TopK")
+def top_k(op: Operation) -> list[Tensor]:
+    """The largest elements along an axis and their places.
+
+    Raises:
+        Refusal: the smallest are asked for of integers, or the number varies.
+    """
+    build, x = op.build, op.build.plain(op.input())
+    axis = op.axis(op.integer("axis", -1), x.rank)
+    count = op.integer("k") if op.opset < 10 else int(op.constant(1, "number").reshape(-1)[0])
+    smallest = not op.integer("largest", 1)
+    if smallest and x.dtype is not DType.FLOAT32:
+        raise Refusal("onnx-element-type", f"the smallest of {x.dtype.value}")
+    x = build.unary("negate", x) if smallest else x
+    order = (*(other for other in x.perm if other != axis), axis)
+    values, places = build.emit_all("top_k", [build.value(x, order)], TopKAttributes(count), 2)
+    found = build.variable(values, order)
+    if smallest:
+        found = build.unary("negate", found)
+    return [found, build.unary("cast", build.variable(places, order), dtype=DType.INT64)]
+
+
+@imports("CumSum")
+def cumulated(op: Operation) -> Tensor:
+    """Running sums along an axis."""
+    build, x = op.build, op.build.plain(op.input())
+    axis = op.axis(int(op.constant(1, "axis").reshape(-1)[0]), x.rank)
+    attributes = CumsumAttributes(
+        x.perm.index(axis), bool(op.integer("exclusive")), bool(op.integer("reverse"))
+    )
+    return build.unary("cumsum", x, attributes)
+
+
+@imports("Trilu")
+def triangle(op: Operation) -> Tensor:
+    """A triangle of matrices, with zeros elsewhere."""
+    build, x = op.build, op.input()
+    if x.rank < 2:
+        raise Refusal("onnx-rank", f"Trilu of {x.rank} dimensions")
+    offset = 0
+    if op.optional(1) is not None:
+        offset = int(op.constant(1, "diagonal").reshape(-1)[0])
+    ones = np.ones(x.shape[-2:], np.bool_)
+    kept = np.triu(ones, offset) if op.integer("upper", 1) else np.tril(ones, offset)
+    zero = build.constant(np.zeros((), x.dtype.numpy))
+    names, model = build.aligned([build.constant(kept), x, zero])
+    return build.like(build.emit("select", names, dtype=x.dtype), model)

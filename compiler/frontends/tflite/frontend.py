@@ -1,0 +1,21 @@
+"""TFLite models in the registry of frontends."""
+
+from __future__ import annotations
+
+from fitzroy.compiler.frontends.frontend import PLAINLY, Frontend, Reading
+from fitzroy.compiler.frontends.tflite.importer import import_model
+from fitzroy.compiler.ir import Graph
+from fitzroy.formats import tflite
+from fitzroy.formats.detect import FileKind
+
+
+class TfliteFrontend(Frontend):
+    """Reads TFLite models."""
+
+    name = "tflite"
+    title = FileKind.TFLITE.value
+    kind = FileKind.TFLITE
+
+    def read(self, data: bytes, path: str, how: Reading = PLAINLY) -> Graph:
+        """The graph of one subgraph of a model."""
+        return import_model(tflite.read_model(data, path), path=path, subgraph=how.subgraph)

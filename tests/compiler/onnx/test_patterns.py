@@ -1,0 +1,63 @@
+"""Functions that exporters spell out become one operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.compiler.onnx.models import compare, helper, model, operators
+
+CONSTANTS = {
+    "half": np.array(0.5, np.float32), "one": np.array(1, np.float32),
+    "root": np.array(np.sqrt(2), np.float32), "three": np.array(3, np.float32),
+    "zero": np.array(0, np.float32), "six": np.array(6, np.float32),
+    "cubic": np.array(0.044715, np.float32), "pi": np.array(np.sqrt(2 / np.pi), np.float32),
+}  # fmt: skip
+
+
+def spelled(*steps: tuple[str, list[str]]) -> list[Any]:
+    """Nodes in a row; the last gives y, and step n gives the value n."""
+    made = []
+    for number, (kind, inputs) in enumerate(steps, 1):
+        output = "y" if number == len(steps) else str(number)
+        made.append(helper().make_node(kind, inputs, [output]))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("operator", "steps"),
+    [
+        (
+            "gelu",
+            [("Div", ["x", "root"]), ("Erf", ["1"]), ("Add", ["one", "2"]), ("Mul", ["x", "3"]),
+             ("Mul", ["4", "half"])],
+        ),
+        (
+            "gelu",
+            [("Pow", ["x", "three"]), ("Mul", ["cubic", "1"]), ("Add", ["x", "2"]),
+             ("Mul", ["3", "pi"]), ("Tanh", ["4"]), ("Add", ["5", "one"]), ("Mul", ["half", "x"]),
+             ("Mul", ["7", "6"])],
+        ),
+        (
+            "hardswish",
+            [("Add", ["x", "three"]), ("Clip", ["1", "zero", "six"]), ("Mul", ["x", "2"]),
+             ("Div", ["3", "six"])],
+        ),
+    ],
+)  # fmt: skip
+def test_is_one_operator(operator: str, steps: list[tuple[str, list[str]]]) -> None:
+    helper()
+    data = model(spelled(*steps), [("x", [4, 9])], ["y"], CONSTANTS)
+    x = np.random.default_rng(4).normal(0, 3, (4, 9)).astype(np.float32)
+    assert operators(compare(data, {"x": x})) == [operator]
+
+
+def test_another_operand_is_another_function() -> None:
+    steps = [("Add", ["x", "three"]), ("Clip", ["1", "zero", "six"]), ("Mul", ["z", "2"]),
+             ("Div", ["3", "six"])]  # fmt: skip
+    helper()
+    data = model(spelled(*steps), [("x", [4]), ("z", [4])], ["y"], CONSTANTS)
+    rng = np.random.default_rng(4)
+    feeds = {name: rng.normal(0, 3, 4).astype(np.float32) for name in "xz"}
+    assert "hardswish" not in operators(compare(data, feeds))
