@@ -27,6 +27,7 @@ from fitzroy.base.types import Array
 from fitzroy.compiler.frontends.frontend import Reading
 from fitzroy.compiler.frontends.onnx.frontend import OnnxFrontend
 from fitzroy.compiler.frontends.onnx.reader import library, native
+from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import evaluate, verify
 
@@ -73,12 +74,13 @@ def operator_of(case: Any) -> str:
 
 
 def judge(case: Any) -> Outcome:
-    """Import a case, compute it, and compare its outputs."""
+    """Import a case, compute it, and compare its outputs; TFLite must be able to express it."""
     operator = operator_of(case)
     inputs, wanted = ([_decoded(value) for value in values] for values in case.data_sets[0])
     try:
         graph, known = _imported(case.model, inputs)
         verify(graph)
+        export_model(graph)
         feeds = {name: _stored(known[name], graph, name) for name in graph.inputs}
         found = evaluate(graph, feeds)
     except UnsupportedError as error:

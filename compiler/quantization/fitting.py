@@ -26,6 +26,10 @@ Doubles = npt.NDArray[np.float64]
 _ROWS_PER_TAP = 8
 """Rows that are taken for every weight of a sum, at most."""
 
+_FEWEST_ROWS_PER_TAP = 2
+"""Fewest rows for every weight from which weights are fitted: fewer say more of the samples than
+of what is to come."""
+
 _MOST_TAPS = 2304
 """Most weights of a sum that are fitted: the work grows with their square and cube."""
 
@@ -65,7 +69,7 @@ def fitted(
         wanted: the float32 result of every sample, before the activation function.
 
     Returns:
-        Parameters with the bias as it was; `given` where the sums are too long.
+        Parameters with the bias as it was; `given` where the sums are too long, or too few.
     """
     sums = _sums(graph, node, arrays)
     if sums is None:
@@ -77,6 +81,8 @@ def fitted(
         [array.reshape(-1, channels)[step] for array, step in zip(wanted, sums.steps, strict=True)]
     )
     inputs = np.concatenate(sums.inputs, axis=1)
+    if inputs.shape[1] < _FEWEST_ROWS_PER_TAP * inputs.shape[2]:
+        return given
     depthwise = node.op == "depthwise_conv_2d"
     weights = kernel.reshape(-1, channels).T if depthwise else kernel.reshape(channels, -1)
     scales = np.broadcast_to(np.asarray(given.quantization.scale, np.float64), channels)

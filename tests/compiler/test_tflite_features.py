@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support import need, need_litert
+from tests.support import need_litert
 
 import fitzroy
 from fitzroy.base.errors import FormatError, UnsupportedError
@@ -355,6 +355,28 @@ def test_subgraphs_that_call_themselves_are_refused() -> None:
     assert "calls itself" in caught.value.rejects[0].what
 
 
+def test_branches_in_branches_are_bounded() -> None:
+    depth = 20
+    file = File()
+    for level in range(depth):
+        if level:
+            file.subgraph()
+        x, y, z = (file.tensor(FLOAT, (3,)) for _ in range(3))
+        flag = file.tensor(BOOL, (), np.array(True))
+        following = min(level + 1, depth - 1)
+        options = tflite.IfOptions(then_subgraph_index=following, else_subgraph_index=following)
+        for source, result in ((x, y), (y, z)):
+            if level < depth - 1:
+                file.operator("IF", [flag, source], [result], options)
+            else:
+                file.operator("ABS", [source], [result])
+        file.border([x], [z])
+    graph = file.graph()
+    # 2 ** 20 operators would be computed; what has no room stays as it is.
+    assert 50 < len(graph.nodes()) < 500
+    assert {node.op for node in graph.nodes()} == {"abs", "opaque"}
+
+
 SLICES: list[tuple[list[int], list[int], list[int], dict[str, Any], tuple[int, ...]]] = [
     ([0] * 3, [0] * 3, [1] * 3, {"shrink_axis_mask": 2, "begin_mask": 5, "end_mask": 5}, (2, 4)),
     ([1, -1], [2, 0], [1, 1], {"shrink_axis_mask": 3}, (4,)),
@@ -442,57 +464,46 @@ def examples() -> list[File]:
 # --- custom operators of MediaPipe ---------------------------------------------------------------
 
 
-def test_transposed_convolutions_with_bias_match_torch() -> None:
-    need("torch", "executorch")
-    import torch
+def delegated(file: File, image: Array) -> list[Array]:
+    """What LiteRT's XNNPACK delegate, which knows these operators, makes of an image."""
+    need_litert()
+    return LiteRtModel(file.data(), xnnpack=True).run([image])
 
+
+@pytest.mark.parametrize(
+    ("padding", "step", "size"), [(1, 2, 3), (1, 2, 2), (2, 2, 3), (1, 1, 3), (2, 3, 2), (2, 1, 3)]
+)
+def test_transposed_convolutions_have_a_bias(padding: int, step: int, size: int) -> None:
     rng = np.random.default_rng(2)
-    for padding, step, size in ((1, 2, 3), (1, 2, 2), (2, 2, 3), (1, 1, 3), (2, 3, 2)):
-        image = rng.standard_normal((1, 4, 6, 3)).astype(np.float32)
-        weights = rng.standard_normal((2, size, size, 3)).astype(np.float32)
-        bias = rng.standard_normal(2).astype(np.float32)
-        file = File()
-        x, y = file.tensor(FLOAT, image.shape), file.tensor(FLOAT, ())
-        w, b = file.tensor(FLOAT, weights.shape, weights), file.tensor(FLOAT, (2,), bias)
-        options = struct.pack("<3i", padding, step, step)
-        file.operator("Convolution2DTransposeBias", [x, w, b], [y], options)
-        file.border([x], [y])
-        graph = file.graph()
-        (found,) = evaluate(graph, {graph.inputs[0]: image}).values()
-        whole = torch.nn.functional.conv_transpose2d(
-            torch.from_numpy(image.transpose(0, 3, 1, 2)),
-            torch.from_numpy(weights.transpose(3, 0, 1, 2)),
-            torch.from_numpy(bias),
-            stride=step,
-        ).numpy()
-        rows, columns = found.shape[1:3]
-        # SAME keeps as much as `step` times the image, and cuts off as much on either side.
-        assert padding == 2 or (rows, columns) == (4 * step, 6 * step)
-        top, left = (whole.shape[2] - rows) // 2, (whole.shape[3] - columns) // 2
-        wanted = whole[:, :, top : top + rows, left : left + columns].transpose(0, 2, 3, 1)
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
-        assert fitzroy.compile(graph).data
+    image = rng.standard_normal((1, 4, 6, 3)).astype(np.float32)
+    weights = rng.standard_normal((2, size, size, 3)).astype(np.float32)
+    bias = rng.standard_normal(2).astype(np.float32)
+    rows, columns = (n * step if padding == 1 else (n - 1) * step + size for n in image.shape[1:3])
+    file = File()
+    x, y = file.tensor(FLOAT, image.shape), file.tensor(FLOAT, (1, rows, columns, 2))
+    w, b = file.tensor(FLOAT, weights.shape, weights), file.tensor(FLOAT, (2,), bias)
+    options = struct.pack("<3i", padding, step, step)
+    file.operator("Convolution2DTransposeBias", [x, w, b], [y], options)
+    file.border([x], [y])
+    graph = file.graph()
+    (found,) = evaluate(graph, {graph.inputs[0]: image}).values()
+    (wanted,) = delegated(file, image)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    assert fitzroy.compile(graph).data
 
 
-def test_unpooling_undoes_pooling_as_in_torch() -> None:
-    need("torch", "executorch")
-    import torch
-
+def test_unpooling_undoes_pooling() -> None:
     image = np.random.default_rng(3).standard_normal((2, 6, 8, 3)).astype(np.float32)
     options = struct.pack("<6i", 2, 2, 2, 2, 2, 0) + bytes(16)
     file = File()
     x = file.tensor(FLOAT, image.shape)
-    best, position, y = (file.tensor(FLOAT, ()) for _ in range(3))
+    best, position = (file.tensor(FLOAT, (2, 3, 4, 3)) for _ in range(2))
+    y = file.tensor(FLOAT, image.shape)
     file.operator("MaxPoolingWithArgmax2D", [x], [best, position], options)
     file.operator("MaxUnpooling2D", [best, position], [y], options)
-    file.border([x], [y, position])
+    file.border([x], [y, best])
     graph = file.graph()
-    found, places = evaluate(graph, {graph.inputs[0]: image}).values()
-    planes = torch.from_numpy(image.transpose(0, 3, 1, 2))
-    pooled, indices = torch.nn.functional.max_pool2d(planes, 2, return_indices=True)
-    wanted = torch.nn.functional.max_unpool2d(pooled, indices, 2).numpy().transpose(0, 2, 3, 1)
-    np.testing.assert_array_equal(found, wanted)
-    rows, columns = (indices.numpy().transpose(0, 2, 3, 1) // 8, indices.numpy() % 8)
-    inside = rows % 2 * 2 + columns.transpose(0, 2, 3, 1) % 2
-    np.testing.assert_array_equal(places, (inside + 0.1).astype(np.float32))
+    found = list(evaluate(graph, {graph.inputs[0]: image}).values())
+    for ours, theirs in zip(found, delegated(file, image), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
     assert graph.type(graph.outputs[0]).dtype is DType.FLOAT32

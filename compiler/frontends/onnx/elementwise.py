@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 
+from fitzroy.base import budget
 from fitzroy.base.types import DType
 from fitzroy.compiler.frontends.onnx.builder import Builder, graph_type
 from fitzroy.compiler.frontends.onnx.operation import Operation
@@ -282,7 +283,9 @@ def arc(op: Operation) -> Tensor:
     build, x = op.build, op.input()
     one = build.scalar(1, x)
     if op.name == "Atan":
-        return build.binary("atan2", x, one)
+        # TFLite's operator does not broadcast.
+        budget.demand(4 * x.size, "as many ones as there are tangents")
+        return build.binary("atan2", x, build.constant(np.ones(x.shape, np.float32)))
     leg = build.unary("sqrt", build.binary("sub", one, build.unary("square", x)))
     pair = (x, leg) if op.name == "Asin" else (leg, x)
     return build.binary("atan2", *pair)

@@ -66,12 +66,18 @@ class _CallsItself(TypeRuleError):
     """A subgraph that is called by what it calls, which nothing can run."""
 
 
+def _room(model: tflite.Model) -> int:
+    """Most operators of the subgraphs that operators call, each as often as it is called."""
+    return 256 + 2 * sum(len(subgraph.operators or ()) for subgraph in model.subgraphs or ())
+
+
 class _Importer:
     def __init__(
-        self, model: tflite.Model, path: str, index: int, callers: tuple[int, ...] = ()
+        self, model: tflite.Model, path: str, index: int, caller: _Importer | None = None
     ) -> None:
         self.model, self.path, self.index = model, path, index
-        self.callers = (*callers, index)
+        self.callers: tuple[int, ...] = (*(caller.callers if caller else ()), index)
+        self.room: list[int] = caller.room if caller else [_room(model)]
         self.variables = Variables()
         assert model.subgraphs is not None
         self.subgraph = model.subgraphs[index]
@@ -269,17 +275,24 @@ class _Importer:
         """What imports a subgraph that an operator calls.
 
         Raises:
-            TypeRuleError: it is being imported already.
+            TypeRuleError: it is being imported already, or too much is.
         """
         if index in self.callers:
             raise _CallsItself(f"subgraph {index} calls itself")
-        return _Importer(self.model, self.path, index, self.callers)
+        subgraph = (self.model.subgraphs or [])[index]
+        # Branches in branches may stand for far more operators than the file has.
+        self.room[0] -= 1 + len(subgraph.operators or ())
+        if self.room[0] < 0:
+            most = _room(self.model)
+            raise TypeRuleError(f"subgraphs that call others come to over {most} operators")
+        return _Importer(self.model, self.path, index, self)
 
     def if_(self, operator: tflite.Operator) -> None:
         """Put the branch that a constant condition takes into the graph."""
         options, inputs = operator.builtin_options, ints(operator.inputs)
         if not isinstance(options, tflite.IfOptions) or not inputs:
             raise TypeRuleError("the operator has no options, or no condition")
+        demand(all(index in self.names for index in inputs), "an operand is absent")
         condition = self.result.value(self.names[inputs[0]]).data
         if condition is None or condition.size != 1:
             raise TypeRuleError("the condition is computed at run time; it must be a constant")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import CapacityError, FitzroyError, UnsupportedError
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.opaque import Opaque
 from fitzroy.compiler.partition import HOST, Placement, Rejects, title
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import CAPACITY, Refused
@@ -179,7 +180,8 @@ def demand_parts(model: Divided) -> None:
     if any(item.target == NAME for item in model.placements):
         return
     what, hint = "no operator can be mapped to the Edge TPU", ""
-    if model.graph.nodes() and not has_quantized_activations(model.graph):
+    known = [node for node in model.graph.nodes() if node.op != Opaque.name]
+    if known and not has_quantized_activations(model.graph):
         what = "the model computes with real numbers, and the Edge TPU with integers of 8 bits"
         files = (node.origin.file for node in model.graph.nodes() if node.origin is not None)
         hint = quantize_command(next(files, model.path))

@@ -241,6 +241,28 @@ class Clockwork:
 
     def _fence(self, fence: ScalarFence) -> None:
         """Wait until everything that a fence asks for has happened."""
+        time, maker, cause = self._awaited(fence)
+        for tile in _ALL:
+            if fence.clear >> tile & 1:
+                self._done.pop(tile, None)
+        if time > self._time:
+            self._core = self._node("scalar", 0, None, time, cause, maker)
+            self._time = time
+        if fence.wait_tiles:
+            # Nothing that begins from here on waits for what has happened by now.
+            for histories in self._flags:
+                histories.forget(self._time, self._core)
+        for flag in ScalarFlag:
+            if fence.set >> flag & 1:
+                self._scalar_flags[flag].set(0, fence.value, self._time, self._core)
+                self._turns.changed(1 << _SCALAR + flag)
+
+    def _awaited(self, fence: ScalarFence) -> tuple[float, int, str]:
+        """When everything that a fence waits for has happened, who ends the wait, and what it is.
+
+        Raises:
+            SimulationError: something of it is not known to happen.
+        """
         time, maker, cause = self._time, self._core, "scalar"
         if fence.wait_tiles:
             for tile in _ALL:
@@ -265,20 +287,7 @@ class Clockwork:
                 reached, who = history.reached(history.value - ahead)
                 if reached > time:
                     time, maker, cause = reached, who, flag.name.lower()
-        for tile in _ALL:
-            if fence.clear >> tile & 1:
-                self._done.pop(tile, None)
-        if time > self._time:
-            self._core = self._node("scalar", 0, None, time, cause, maker)
-            self._time = time
-        if fence.wait_tiles:
-            # Nothing that begins from here on waits for what has happened by now.
-            for histories in self._flags:
-                histories.forget(self._time, self._core)
-        for flag in ScalarFlag:
-            if fence.set >> flag & 1:
-                self._scalar_flags[flag].set(0, fence.value, self._time, self._core)
-                self._turns.changed(1 << _SCALAR + flag)
+        return time, maker, cause
 
     def _node(
         self, what: str, tiles: int, issue: int | None, begin: float, cause: str, maker: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from fitzroy.cli.files import check_output, with_suffix, write_files
 from fitzroy.cli.help import Json, Outputs, Quiet, Verb
 from fitzroy.cli.models import Importing
 from fitzroy.cli.terminal import Terminal, count, size
+
+if TYPE_CHECKING:
+    from fitzroy.compiler.ir import Graph
 
 
 def convert(
@@ -74,11 +77,17 @@ def convert(
     if terminal.json:
         terminal.document(document)
     elif not terminal.quiet:
-        sides = (("input", graph.inputs), ("output", graph.outputs))
-        rows = [(side, f"{name}: {graph.type(name)}") for side, names in sides for name in names]
-        terminal.fields([*rows, ("operators", str(document["operators"]))])
-        written = f"wrote {target}, {size(len(data))}, {count(len(graph.nodes()), 'operator')}"
-        terminal.line(written, style="green")
+        _show(terminal, graph, target, len(data))
+
+
+def _show(terminal: Terminal, graph: Graph, target: Path, written: int) -> None:
+    """Say what was written."""
+    sides = (("input", graph.inputs), ("output", graph.outputs))
+    rows = [(side, f"{name}: {graph.type(name)}") for side, names in sides for name in names]
+    operators = len(graph.nodes())
+    terminal.fields([*rows, ("operators", str(operators))])
+    text = f"wrote {target}, {size(written)}, {count(operators, 'operator')}"
+    terminal.line(text, style="green")
 
 
 convert_command = Verb(

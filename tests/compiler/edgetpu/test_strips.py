@@ -395,7 +395,7 @@ def test_what_cannot_fit_is_refused() -> None:
     (x,) = graph.outputs
     mean = ReductionAttributes((1, 2), keep_dims=True)
     graph.outputs = [graph.emit("mean", [x], image((1, 1, 1, 32)), mean)]
-    with pytest.raises(CapacityError, match="takes 8192 bytes of every tile"):
+    with pytest.raises(CapacityError, match="works on 16384 bytes of every tile"):
         lower(graph, Options(narrow_bytes=8192))
 
 

@@ -193,14 +193,7 @@ def balanced(
     """
     nodes = graph.nodes()
     able = [node.name in mappable for node in nodes]
-    # Nodes of one operator of the file stay together.
-    places = [
-        place
-        for place in range(len(nodes) + 1)
-        if not 0 < place < len(nodes)
-        or nodes[place].origin is None
-        or nodes[place].origin != nodes[place - 1].origin
-    ]
+    places = _places(nodes)
     most = sum(any(able[begin:end]) for begin, end in pairwise(places))
     if not 1 <= count <= most:
         raise UsageError(
@@ -231,6 +224,20 @@ def balanced(
     even = {cut: cost * cost for cut, cost in table.items() if cost <= _SLACK * slowest}
     cuts = _cheapest(even, len(nodes), count, operator.add)
     return [tuple(nodes[begin:end]) for begin, end in cuts]
+
+
+def _places(nodes: Sequence[Node]) -> list[int]:
+    """Numbers of the nodes before which a cut may be, and the end.
+
+    Nodes that come from one operator of the file stay together.
+    """
+    return [
+        place
+        for place in range(len(nodes) + 1)
+        if not 0 < place < len(nodes)
+        or nodes[place].origin is None
+        or nodes[place].origin != nodes[place - 1].origin
+    ]
 
 
 def _cheapest(
