@@ -21,6 +21,7 @@ from tests.support import corpus, corpus_models
 from fitzroy.base.errors import DeviceError, FormatError, SimulationError, UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.targets.edgetpu.program import emission
 from fitzroy.compiler.targets.edgetpu.program import lower as lowering
 from fitzroy.driver.device.bringup import Clocks
 from fitzroy.driver.device.connection import ChipError, Connection, ThermalError
@@ -146,7 +147,7 @@ def test_outputs_come_before_the_next_chunk(
         names.append(graph.emit("quantize", [names[-1]], other))
     graph.outputs = names[1:]
     # No two layers fit a chunk.
-    monkeypatch.setattr(lowering, "_MOST_BUNDLES", BEAGLE.memories.instruction.elements - 64)
+    monkeypatch.setattr(emission, "_MOST_BUNDLES", BEAGLE.memories.instruction.elements - 64)
     (package,) = link([lowering.lower(graph)])
     assert len(package.main.instruction_bitstreams or ()) > 4
     inputs = random_inputs(package, 0)
