@@ -290,8 +290,8 @@ class _State:
                         table="XNNTensorValue.external_id",
                     )
                 array = self.load(args[tensor.external_id])
-                # The backend's values have at least one dimension; a scalar goes in as a vector.
-                scalar = isinstance(array, np.ndarray) and array.ndim == 0
+                # Exporters declare a scalar as a vector of one element; the backend takes both.
+                scalar = isinstance(array, np.ndarray) and array.ndim == 0 and tensor.num_dims == 1
                 inputs[tensor.external_id] = array.reshape(1) if scalar else array
         outputs = execute_xnnpack(
             blob, inputs, named=self.model.file.named, path=self.model.file.path
