@@ -275,7 +275,7 @@ def operator_model(
 
 
 def test_operators_that_read_what_nothing_makes_are_refused() -> None:
-    with pytest.raises(FitzroyError, match="cycle|nothing produces") as caught:
+    with pytest.raises(FitzroyError, match=r"cycle|nothing produces") as caught:
         import_model(operator_model([1], [1], tflite.BuiltinOperator.RESHAPE))
     assert not isinstance(caught.value, InternalError)
 
