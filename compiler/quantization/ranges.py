@@ -140,8 +140,7 @@ def _slope(function: Function, x: Doubles, step: float) -> Doubles:
 
 
 def _sigmoid(x: Doubles) -> Doubles:
-    # In this form nothing overflows, whatever the element type and the number.
-    return 0.5 * (1.0 + np.tanh(0.5 * x))
+    return 1.0 / (1.0 + np.exp(-np.clip(x, -500, 500)))
 
 
 def _silu(x: Doubles) -> Doubles:
