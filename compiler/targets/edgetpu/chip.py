@@ -175,18 +175,20 @@ def demand_parts(model: Divided) -> None:
     """Refuse a model of which nothing is on the chip.
 
     Raises:
-        UnsupportedError: with the reasons of each operator, and what to do about real numbers.
+        UnsupportedError: with the reasons of each operator; of a model of real numbers, which has
+            the same reason everywhere, with the command that quantizes it.
     """
     if any(item.target == NAME for item in model.placements):
         return
-    what, hint = "no operator can be mapped to the Edge TPU", ""
     known = [node for node in model.graph.nodes() if node.op != Opaque.name]
     if known and not has_quantized_activations(model.graph):
         what = "the model computes with real numbers, and the Edge TPU with integers of 8 bits"
         files = (node.origin.file for node in model.graph.nodes() if node.origin is not None)
         hint = quantize_command(next(files, model.path))
+        raise UnsupportedError(what, where=model.path, hint=hint)
     rejects = [reject for placement in model.placements for reject in placement.rejects]
-    raise UnsupportedError(what, rejects=rejects, where=model.path, hint=hint)
+    what = "no operator can be mapped to the Edge TPU"
+    raise UnsupportedError(what, rejects=rejects, where=model.path)
 
 
 def _least_rows(graph: Graph, options: Options) -> int:
