@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,11 @@ from tests.sharing import sharing_in
 # Examples fail by what they show, not by the time that they take.
 settings.register_profile("fitzroy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fitzroy")
+
+
+# A shell that starts tests in the background lets them ignore interrupts, which some of them send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
