@@ -32,13 +32,11 @@ class PlainBinary(Operator):
 
     Class attributes:
         dtypes: element types that there are kernels for.
-        table: name of TFLite's options table; empty if there is none.
     """
 
     operands = ("a", "b")
     elementwise = True
     dtypes: ClassVar[tuple[DType, ...]]
-    table: ClassVar[str] = ""
 
     def infer(self, call: Call) -> Sequence[Expected]:
         a, b = call.type(0), call.type(1)
@@ -55,9 +53,6 @@ class PlainBinary(Operator):
         assert a is not None
         assert b is not None
         return [np.asarray(self.compute(call, a, b), a.dtype)]
-
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported(self.tflite[0], getattr(tflite, self.table)() if self.table else None)
 
 
 def plain_type(call: Call, dtypes: Sequence[DType]) -> None:
@@ -185,6 +180,7 @@ class Bitcast(Operator):
 
     name = "bitcast"
     tflite = ("BITCAST",)
+    table = "BitcastOptions"
 
     def infer(self, call: Call) -> Sequence[Expected]:
         before, after = call.type(), call.result.type
@@ -206,9 +202,6 @@ class Bitcast(Operator):
         type = call.result.type
         return [np.frombuffer(x.tobytes(), type.dtype.numpy).reshape(type.shape)]
 
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("BITCAST", tflite.BitcastOptions())
-
 
 @define
 class AddN(Operator):
@@ -217,6 +210,7 @@ class AddN(Operator):
     name = "add_n"
     operands = ("inputs*",)
     tflite = ("ADD_N",)
+    table = "AddNOptions"
     elementwise = True
 
     def infer(self, call: Call) -> Sequence[Expected]:
@@ -230,9 +224,6 @@ class AddN(Operator):
         parts = [x for x in arrays if x is not None]
         return [np.sum(parts, axis=0, dtype=parts[0].dtype)]
 
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("ADD_N", tflite.AddNOptions())
-
 
 @define
 class ZerosLike(Operator):
@@ -241,6 +232,7 @@ class ZerosLike(Operator):
     name = "zeros_like"
     by_shape = True
     tflite = ("ZEROS_LIKE",)
+    table = "ZerosLikeOptions"
     elementwise = True
 
     def infer(self, call: Call) -> Sequence[Expected]:
@@ -249,9 +241,6 @@ class ZerosLike(Operator):
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         return [np.zeros(call.result.type.shape, call.result.type.dtype.numpy)]
-
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("ZEROS_LIKE", tflite.ZerosLikeOptions())
 
 
 @dataclass(frozen=True)
@@ -422,6 +411,7 @@ class Sign(Operator):
 
     name = "sign"
     tflite = ("SIGN",)
+    table = "SignOptions"
     elementwise = True
 
     def infer(self, call: Call) -> Sequence[Expected]:
@@ -432,6 +422,3 @@ class Sign(Operator):
         (x,) = arrays
         assert x is not None
         return [np.asarray(np.sign(x))]
-
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("SIGN", tflite.SignOptions())

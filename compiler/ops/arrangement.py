@@ -303,9 +303,7 @@ class SpaceBatch(Mover):
     def to_tflite(self, call: Call) -> Exported:
         a = call.attributes(BatchBlockAttributes)
         amounts = np.ascontiguousarray(np.array([a.before, a.after], np.int32).T)
-        words = (word.capitalize() for word in self.tflite[0].split("_")[:-1])
-        table = getattr(tflite, "".join(words) + "NDOptions")()
-        return Exported(self.tflite[0], table, (0, np.array(a.block, np.int32), amounts))
+        return Exported(self.tflite[0], self.options(), (0, np.array(a.block, np.int32), amounts))
 
 
 @define
@@ -314,6 +312,7 @@ class SpaceToBatch(SpaceBatch):
 
     name = "space_to_batch"
     tflite = ("SPACE_TO_BATCH_ND",)
+    table = "SpaceToBatchNDOptions"
 
     def infer(self, call: Call) -> Sequence[Expected]:
         a, shape = self._checked(call), call.type().shape
@@ -349,6 +348,7 @@ class BatchToSpace(SpaceBatch):
 
     name = "batch_to_space"
     tflite = ("BATCH_TO_SPACE_ND",)
+    table = "BatchToSpaceNDOptions"
 
     def _whole(self, call: Call) -> Shape:
         a, shape = self._checked(call), call.type().shape
@@ -380,6 +380,7 @@ class MatrixDiag(Mover):
 
     name = "matrix_diag"
     tflite = ("MATRIX_DIAG",)
+    table = "MatrixDiagOptions"
 
     def infer(self, call: Call) -> Sequence[Expected]:
         type = call.type()
@@ -390,9 +391,6 @@ class MatrixDiag(Mover):
     def move(self, call: Call, x: Array) -> Array:
         return np.where(np.eye(x.shape[-1], dtype=bool), x[..., None, :], x.dtype.type(0))
 
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("MATRIX_DIAG", tflite.MatrixDiagOptions())
-
 
 @define
 class MatrixSetDiag(Operator):
@@ -402,6 +400,7 @@ class MatrixSetDiag(Operator):
     operands = ("input", "diagonal")
     moves = True
     tflite = ("MATRIX_SET_DIAG",)
+    table = "MatrixSetDiagOptions"
 
     def infer(self, call: Call) -> Sequence[Expected]:
         x, diagonal = call.type(0), call.type(1)
@@ -421,9 +420,6 @@ class MatrixSetDiag(Operator):
         result = np.array(x)
         result[..., places, places] = diagonal
         return [result]
-
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("MATRIX_SET_DIAG", tflite.MatrixSetDiagOptions())
 
 
 @dataclass(frozen=True)

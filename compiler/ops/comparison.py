@@ -12,7 +12,6 @@ from fitzroy.compiler.ops.definition import (
     Arrays,
     Call,
     Expected,
-    Exported,
     Imported,
     Operator,
     TypeRuleError,
@@ -20,7 +19,6 @@ from fitzroy.compiler.ops.definition import (
     demand,
 )
 from fitzroy.compiler.ops.elementwise import broadcast, reals, requantized
-from fitzroy.formats import tflite
 from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.hw_models.numerics import tflite as tflite_kernels
 
@@ -61,11 +59,6 @@ class Comparison(Operator):
             return [compare(a, b)]
         return [compare(reals(a, first), reals(b, second))]
 
-    def to_tflite(self, call: Call) -> Exported:
-        words = self.tflite[0].split("_")
-        name = "".join(word.capitalize() for word in words) + "Options"
-        return Exported(self.tflite[0], getattr(tflite, name)())
-
 
 @define
 class Equal(Comparison):
@@ -73,6 +66,7 @@ class Equal(Comparison):
 
     name = "equal"
     tflite = ("EQUAL",)
+    table = "EqualOptions"
     function = np.equal
     booleans = True
 
@@ -83,6 +77,7 @@ class NotEqual(Comparison):
 
     name = "not_equal"
     tflite = ("NOT_EQUAL",)
+    table = "NotEqualOptions"
     function = np.not_equal
     booleans = True
 
@@ -93,6 +88,7 @@ class Less(Comparison):
 
     name = "less"
     tflite = ("LESS",)
+    table = "LessOptions"
     function = np.less
 
 
@@ -102,6 +98,7 @@ class LessEqual(Comparison):
 
     name = "less_equal"
     tflite = ("LESS_EQUAL",)
+    table = "LessEqualOptions"
     function = np.less_equal
 
 
@@ -111,6 +108,7 @@ class Greater(Comparison):
 
     name = "greater"
     tflite = ("GREATER",)
+    table = "GreaterOptions"
     function = np.greater
 
 
@@ -120,6 +118,7 @@ class GreaterEqual(Comparison):
 
     name = "greater_equal"
     tflite = ("GREATER_EQUAL",)
+    table = "GreaterEqualOptions"
     function = np.greater_equal
 
 
@@ -180,6 +179,7 @@ class Select(Operator):
     name = "select"
     operands = ("condition", "x", "y")
     tflite = ("SELECT_V2", "SELECT")
+    table = "SelectV2Options"
     elementwise = True
 
     def infer(self, call: Call) -> Sequence[Expected]:
@@ -213,9 +213,6 @@ class Select(Operator):
             return Imported(self.attributes(), reshaped={0: rows})
         return Imported(self.attributes())
 
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("SELECT_V2", tflite.SelectV2Options())
-
 
 @define
 class Where(Operator):
@@ -224,6 +221,7 @@ class Where(Operator):
     name = "where"
     operands = ("condition",)
     tflite = ("WHERE",)
+    table = "WhereOptions"
 
     def infer(self, call: Call) -> Sequence[Expected]:
         data = call.operand(0).data
@@ -238,6 +236,3 @@ class Where(Operator):
         (condition,) = arrays
         assert condition is not None
         return [np.argwhere(condition).astype(np.int64)]
-
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("WHERE", tflite.WhereOptions())

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from fitzroy.base.errors import InternalError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Attributes, Graph, Node, Value
+from fitzroy.formats import tflite
 from fitzroy.hw_models.numerics import Arithmetic
 
 Arrays = Sequence[Array | None]
@@ -175,6 +176,7 @@ class Operator:
         attributes: the attribute dataclass.
         results: number of outputs, or None if it depends on the attributes.
         tflite: names of the TFLite builtin operators that import as this one.
+        table: name of the options table of the first of these; empty if it has none.
         custom: name of the TFLite custom operator that imports as this one; empty if none does.
         channel_axis: axis of output channels of the filter, operand 1; None without a filter.
         moves: whether results hold elements of the operands, so that both are quantized or neither.
@@ -187,6 +189,7 @@ class Operator:
     attributes: ClassVar[type[Attributes]] = Attributes
     results: ClassVar[int | None] = 1
     tflite: ClassVar[tuple[str, ...]] = ()
+    table: ClassVar[str] = ""
     custom: ClassVar[str] = ""
     channel_axis: ClassVar[int | None] = None
     moves: ClassVar[bool] = False
@@ -236,7 +239,11 @@ class Operator:
         """
         if not self.tflite:
             raise TypeRuleError(f"TFLite has no operator for {self.name}")
-        return Exported(self.tflite[0])
+        return Exported(self.tflite[0], self.options())
+
+    def options(self, **fields: Any) -> Any:
+        """TFLite's table of options with these fields; None for operators that have none."""
+        return getattr(tflite, self.table)(**fields) if self.table else None
 
     # --- arithmetic ------------------------------------------------------------------------------
 

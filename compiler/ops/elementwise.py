@@ -499,13 +499,11 @@ class Binary(Operator):
 
     Class attributes:
         kernel: name of the numpy kernel.
-        options: name of TFLite's options table.
     """
 
     operands = ("a", "b")
     elementwise = True
     kernel: ClassVar[str]
-    options: ClassVar[str | None] = None
 
     def infer(self, call: Call) -> Sequence[Expected]:
         for none in (DType.BOOL, DType.COMPLEX64):
@@ -569,12 +567,10 @@ class Binary(Operator):
 
     def to_tflite(self, call: Call) -> Exported:
         attributes = call.node.attributes
-        if self.options is None:
-            return Exported(self.tflite[0])
         fields = {}
         if isinstance(attributes, ActivationAttributes):
             fields["fused_activation_function"] = activation_code(attributes.activation)
-        return Exported(self.tflite[0], getattr(tflite, self.options)(**fields))
+        return Exported(self.tflite[0], self.options(**fields))
 
 
 _TFLITE: dict[str, Callable[..., Array]] = {
@@ -611,7 +607,7 @@ class Add(Binary):
     name = "add"
     attributes = ActivationAttributes
     tflite = ("ADD",)
-    kernel, options = "add", "AddOptions"
+    kernel, table = "add", "AddOptions"
 
 
 @define
@@ -621,7 +617,7 @@ class Sub(Binary):
     name = "sub"
     attributes = ActivationAttributes
     tflite = ("SUB",)
-    kernel, options = "subtract", "SubOptions"
+    kernel, table = "subtract", "SubOptions"
 
 
 @define
@@ -631,7 +627,7 @@ class Mul(Binary):
     name = "mul"
     attributes = ActivationAttributes
     tflite = ("MUL",)
-    kernel, options = "multiply", "MulOptions"
+    kernel, table = "multiply", "MulOptions"
 
 
 @define
@@ -641,7 +637,7 @@ class Div(Binary):
     name = "div"
     attributes = ActivationAttributes
     tflite = ("DIV",)
-    kernel, options = "divide", "DivOptions"
+    kernel, table = "divide", "DivOptions"
 
 
 @define
@@ -650,7 +646,7 @@ class Minimum(Binary):
 
     name = "minimum"
     tflite = ("MINIMUM",)
-    kernel, options = "minimum", "MaximumMinimumOptions"
+    kernel, table = "minimum", "MaximumMinimumOptions"
 
 
 @define
@@ -659,7 +655,7 @@ class Maximum(Binary):
 
     name = "maximum"
     tflite = ("MAXIMUM",)
-    kernel, options = "maximum", "MaximumMinimumOptions"
+    kernel, table = "maximum", "MaximumMinimumOptions"
 
 
 @define

@@ -78,6 +78,7 @@ class GatherNd(Operator):
     operands = ("input", "indices")
     moves = True
     tflite = ("GATHER_ND",)
+    table = "GatherNdOptions"
 
     def infer(self, call: Call) -> Sequence[Expected]:
         x, indices = call.type(0), call.type(1)
@@ -97,9 +98,6 @@ class GatherNd(Operator):
         if not indices.shape[-1]:
             found = np.broadcast_to(x, call.result.type.shape)
         return [requantized(np.array(found), call.type(0), call.result.type)]
-
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("GATHER_ND", tflite.GatherNdOptions())
 
 
 @define
@@ -358,6 +356,7 @@ class SegmentSum(Operator):
     name = "segment_sum"
     operands = ("input", "numbers")
     tflite = ("SEGMENT_SUM",)
+    table = "SegmentSumOptions"
 
     def infer(self, call: Call) -> Sequence[Expected]:
         x, numbers = call.type(0), call.constant(1)
@@ -377,9 +376,6 @@ class SegmentSum(Operator):
         result = np.zeros(call.result.type.shape, x.dtype)
         np.add.at(result, numbers, x)
         return [result]
-
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("SEGMENT_SUM", tflite.SegmentSumOptions())
 
 
 @dataclass(frozen=True)
@@ -432,8 +428,7 @@ class UnsortedSegment(Operator):
 
     def to_tflite(self, call: Call) -> Exported:
         count = np.array(call.attributes(SegmentAttributes).segments, np.int32)
-        name = "".join(word.capitalize() for word in self.tflite[0].split("_"))
-        return Exported(self.tflite[0], getattr(tflite, f"{name}Options")(), (0, 1, count))
+        return Exported(self.tflite[0], self.options(), (0, 1, count))
 
 
 @define
@@ -442,6 +437,7 @@ class UnsortedSegmentSum(UnsortedSegment):
 
     name = "unsorted_segment_sum"
     tflite = ("UNSORTED_SEGMENT_SUM",)
+    table = "UnsortedSegmentSumOptions"
     function = np.add
 
     def empty(self, dtype: DType) -> float | int:
@@ -454,6 +450,7 @@ class UnsortedSegmentProd(UnsortedSegment):
 
     name = "unsorted_segment_prod"
     tflite = ("UNSORTED_SEGMENT_PROD",)
+    table = "UnsortedSegmentProdOptions"
     function = np.multiply
 
     def empty(self, dtype: DType) -> float | int:
@@ -472,6 +469,7 @@ class UnsortedSegmentMax(UnsortedSegment):
 
     name = "unsorted_segment_max"
     tflite = ("UNSORTED_SEGMENT_MAX",)
+    table = "UnsortedSegmentMaxOptions"
     function = np.maximum
 
     def empty(self, dtype: DType) -> float | int:
@@ -484,6 +482,7 @@ class UnsortedSegmentMin(UnsortedSegment):
 
     name = "unsorted_segment_min"
     tflite = ("UNSORTED_SEGMENT_MIN",)
+    table = "UnsortedSegmentMinOptions"
     function = np.minimum
 
     def empty(self, dtype: DType) -> float | int:

@@ -65,6 +65,7 @@ class Range(Operator):
     name = "range"
     operands = ("start", "limit", "delta")
     tflite = ("RANGE",)
+    table = "RangeOptions"
 
     def infer(self, call: Call) -> Sequence[Expected]:
         dtypes = {call.type(index).dtype for index in range(3)}
@@ -92,9 +93,6 @@ class Range(Operator):
             steps[:1] = start
             return [np.cumsum(steps, dtype=start.dtype)]
         return [(start + places * delta).astype(start.dtype)]
-
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("RANGE", tflite.RangeOptions())
 
 
 _RANGE_TYPES = (DType.FLOAT32, DType.INT32, DType.INT64)
@@ -142,15 +140,13 @@ class Rank(OfShape):
 
     name = "rank"
     tflite = ("RANK",)
+    table = "RankOptions"
 
     def _value(self, call: Call) -> Array:
         return np.array(call.type().rank, np.int64)
 
     def infer(self, call: Call) -> Sequence[Expected]:
         return [Expected((), DType.INT32)]
-
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("RANK", tflite.RankOptions())
 
 
 @define

@@ -90,15 +90,13 @@ class LogSoftmax(Normalization):
 
     name = "log_softmax"
     tflite = ("LOG_SOFTMAX",)
+    table = "LogSoftmaxOptions"
 
     def on_reals(self, call: Call, x: Array) -> Array:
         shifted = x - x.max(axis=-1, keepdims=True)
         total = np.exp(shifted).sum(axis=-1, keepdims=True, dtype=np.float32)
         result: Array = shifted - np.log(total)
         return result
-
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("LOG_SOFTMAX", tflite.LogSoftmaxOptions())
 
 
 @dataclass(frozen=True)
@@ -164,6 +162,7 @@ class L2Normalization(Normalization):
 
     name = "l2_normalization"
     tflite = ("L2_NORMALIZATION",)
+    table = "L2NormOptions"
 
     def on_reals(self, call: Call, x: Array) -> Array:
         squares = np.square(x).sum(axis=-1, keepdims=True, dtype=np.float32)
@@ -175,6 +174,3 @@ class L2Normalization(Normalization):
         if activation_of(code) is not Activation.NONE:
             raise TypeRuleError("L2 normalization with a fused activation")
         return Imported(Attributes())
-
-    def to_tflite(self, call: Call) -> Exported:
-        return Exported("L2_NORMALIZATION", tflite.L2NormOptions())

@@ -695,8 +695,7 @@ class SpaceDepth(Mover):
         return Imported(BlockAttributes(options.block_size))
 
     def to_tflite(self, call: Call) -> Exported:
-        options = "SpaceToDepthOptions" if self.name == "space_to_depth" else "DepthToSpaceOptions"
-        return Exported(self.tflite[0], getattr(tflite, options)(block_size=self.block(call)))
+        return Exported(self.tflite[0], self.options(block_size=self.block(call)))
 
 
 @define
@@ -705,6 +704,7 @@ class SpaceToDepth(SpaceDepth):
 
     name = "space_to_depth"
     tflite = ("SPACE_TO_DEPTH",)
+    table = "SpaceToDepthOptions"
 
     def steps(self, call: Call) -> tuple[Shape, Shape, Shape]:
         b = self.block(call)
@@ -719,6 +719,7 @@ class DepthToSpace(SpaceDepth):
 
     name = "depth_to_space"
     tflite = ("DEPTH_TO_SPACE",)
+    table = "DepthToSpaceOptions"
 
     def steps(self, call: Call) -> tuple[Shape, Shape, Shape]:
         b = self.block(call)

@@ -27,7 +27,6 @@ from fitzroy.compiler.ops.definition import (
     demand,
 )
 from fitzroy.compiler.ops.shape import static
-from fitzroy.formats import tflite
 from fitzroy.hw_models.numerics import Arithmetic
 
 Floats = npt.NDArray[np.float32]
@@ -99,10 +98,9 @@ class Suppression(Operator):
 
     def to_tflite(self, call: Call) -> Exported:
         a = call.attributes(SuppressionAttributes)
-        words = "".join(word.capitalize() for word in self.tflite[0].split("_"))
         limits = [a.overlap, a.score] if self.results == 2 else [a.overlap, a.score, a.sigma]
         parameters = [np.array(a.most, np.int32), *(np.array(x, np.float32) for x in limits)]
-        return Exported(self.tflite[0], getattr(tflite, f"{words}Options")(), (0, 1, *parameters))
+        return Exported(self.tflite[0], self.options(), (0, 1, *parameters))
 
 
 @define
@@ -112,6 +110,7 @@ class NonMaxSuppression(Suppression):
     name = "non_max_suppression"
     results = 2
     tflite = ("NON_MAX_SUPPRESSION_V4",)
+    table = "NonMaxSuppressionV4Options"
 
 
 @define
@@ -121,6 +120,7 @@ class SoftNonMaxSuppression(Suppression):
     name = "soft_non_max_suppression"
     results = 3
     tflite = ("NON_MAX_SUPPRESSION_V5",)
+    table = "NonMaxSuppressionV5Options"
 
 
 def selected(
