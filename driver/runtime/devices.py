@@ -187,6 +187,7 @@ class DeviceOptions:
         record: file for what is said on USB.
         seed: for simulators: randomize the order of engines and what memories hold at first.
         speed: for the virtual device: speed of its port.
+        timeout: seconds of an inference whose caller says none; None for those of the limits.
     """
 
     firmware: str | os.PathLike[str] | None = None
@@ -196,6 +197,7 @@ class DeviceOptions:
     record: str | os.PathLike[str] | None = None
     seed: int | None = None
     speed: Speed = Speed.SUPER
+    timeout: float | None = None
 
 
 _FIRST = "1-1"
@@ -305,6 +307,10 @@ def _refuse_usb_options(options: DeviceOptions) -> None:
         raise UsageError(
             "there is nothing to record without USB", hint="use the device sim, or usb"
         )
+    if options.timeout is not None:
+        raise UsageError(
+            "a simulated chip without USB has no time limit", hint="use the device sim, or usb"
+        )
 
 
 def _edgetpu(
@@ -324,4 +330,4 @@ def _edgetpu(
         limits=options.limits or limits,
     )
     after = (lambda: None) if recorder is None else recorder.close
-    return EdgeTpu(connection, text, verify=options.verify, after=after)
+    return EdgeTpu(connection, text, verify=options.verify, timeout=options.timeout, after=after)
