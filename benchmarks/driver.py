@@ -23,6 +23,8 @@ from fitzroy.base.types import Array
 from fitzroy.driver.device.connection import Connection
 from fitzroy.driver.runtime.devices import NO_FIRMWARE, SIMULATED
 from fitzroy.driver.runtime.edgetpu import EdgeTpu
+from fitzroy.driver.transports.outgoing import Outgoing
+from fitzroy.driver.transports.transport import Payload
 from fitzroy.driver.transports.usb import UsbBus
 from fitzroy.driver.transports.virtual import VirtualBackend
 from fitzroy.formats.darwinn import PackageFile
@@ -58,6 +60,10 @@ class InstantBackend(VirtualBackend):
         action()
         self.instant = True
 
+    def outgoing(self, dev_handle: Any) -> Any:
+        """What posts transfers, all of which have ended at once."""
+        return InstantOutgoing(self, super().outgoing(dev_handle))
+
     def bulk_write(
         self, dev_handle: Any, ep: int, intf: int, data: array[int], timeout: int
     ) -> int:
@@ -85,6 +91,45 @@ class InstantBackend(VirtualBackend):
         if self.instant:
             raise usb.core.USBError("no control transfers any more", errno=errno.EIO)
         return super().ctrl_transfer(*arguments)
+
+
+class InstantOutgoing:
+    """Transfers that have ended at once, as soon as the backend has learned.
+
+    Args:
+        backend: counts them.
+        slow: what carries them out until then.
+    """
+
+    def __init__(self, backend: InstantBackend, slow: Outgoing) -> None:
+        self._backend = backend
+        self._slow = slow
+
+    @property
+    def under_way(self) -> int:
+        """How many were posted, and are not settled."""
+        return self._slow.under_way
+
+    def post(self, endpoint: int, data: Payload) -> None:
+        """Take bytes."""
+        self._backend.transfers += 1
+        if not self._backend.instant:
+            self._slow.post(endpoint, data)
+
+    def settle(self, timeout: float) -> None:
+        """Wait until fewer are under way."""
+        self._slow.settle(timeout)
+
+    def check(self) -> None:
+        """None has failed."""
+
+    def recall(self) -> None:
+        """End all that are under way."""
+        self._slow.recall()
+
+    def close(self) -> None:
+        """Recall."""
+        self._slow.close()
 
 
 def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:

@@ -14,8 +14,10 @@ from fitzroy.base.errors import DeviceError, FormatError
 from fitzroy.driver.device.limits import Limits, Watch
 from fitzroy.driver.device.simulation import Simulation
 from fitzroy.driver.transports.transport import (
+    IN_FLIGHT,
     IdleTimeoutError,
     Payload,
+    Room,
     TransferTimeoutError,
     Transport,
 )
@@ -60,19 +62,17 @@ class Message:
     """
 
     tag: Tag
-    parts: tuple[array[int], ...]
+    parts: tuple[memoryview, ...]
     size: int
 
     @classmethod
     def of(cls, tag: Tag, data: memoryview | bytes) -> Message:
-        """The message that carries some bytes."""
-        largest = _PORT.most_out
-        parts = []
-        for first in range(0, len(data), largest):
-            part = array("B")
-            part.frombytes(data[first : first + largest])
-            parts.append(part)
-        return cls(tag, tuple(parts), len(data))
+        """The message that carries some bytes; they are not copied."""
+        view, largest = memoryview(data), _PORT.most_out
+        if len(view) <= largest:
+            return cls(tag, (view,), len(view))
+        cuts = range(0, len(view), largest)
+        return cls(tag, tuple([view[first : first + largest] for first in cuts]), len(view))
 
     def divided(self, last: int) -> tuple[Message, Message]:
         """The message without its last bytes, and these; neither has a header of its own."""
@@ -105,6 +105,46 @@ class _Quiet:
     idle: float = 0.0
 
 
+class _Held:
+    """Memory for outputs, and which of its bytes have come and are not taken.
+
+    Args:
+        size: bytes that are expected.
+
+    Attributes:
+        begin: first byte that is not taken.
+        end: first byte that has not come.
+    """
+
+    __slots__ = ("_room", "begin", "end")
+
+    def __init__(self, size: int) -> None:
+        # Transfers end with whole packets.
+        self._room = Room.of(size + 2 * _PORT.super_packet)
+        self.begin = self.end = 0
+
+    @property
+    def left(self) -> int:
+        """Bytes that have come and are not taken."""
+        return self.end - self.begin
+
+    def room(self, wanted: int) -> Room:
+        """Memory for the next bytes, in whole packets."""
+        packet = _PORT.super_packet
+        size = min(-(-wanted // packet) * packet, _LARGEST_READ)
+        if self.end + size > len(self._room):
+            # Less was expected when the memory was taken.
+            room = Room.of(self.left + size + packet)
+            room[: self.left] = self._room[self.begin : self.end]
+            self._room, self.begin, self.end = room, 0, self.left
+        return self._room[self.end : self.end + size]
+
+    def take(self, size: int) -> memoryview:
+        """Bytes that have come; their memory is not used again."""
+        first, self.begin = self.begin, self.begin + size
+        return self._room.data[first : self.begin]
+
+
 class Streams:
     """The endpoints of a device for one user at a time in each direction.
 
@@ -127,12 +167,14 @@ class Streams:
         self._multiple = multiple
         self._inspect = inspect
         self._simulation = Simulation(transport, limits)
-        self._held = b""
+        self._held = _Held(0)
 
     # --- towards the device ----------------------------------------------------------------------
 
     def send(self, message: Message, watch: Watch) -> None:
-        """Send a message with its header.
+        """Start to send a message with its header; its bytes must not change until `settle`.
+
+        No more than `IN_FLIGHT` transfers are under way at a time.
 
         Raises:
             DeviceError: the device, or the watch, does not let it.
@@ -141,41 +183,52 @@ class Streams:
         self.go_on(message, watch)
 
     def begin(self, tag: Tag, size: int, watch: Watch) -> None:
-        """Send the header of a message of `size` bytes.
+        """Start to send the header of a message of `size` bytes.
 
         Raises:
             DeviceError: as `send`.
         """
         if not self._multiple:
-            self._write(_DATA[Tag.INSTRUCTIONS], _header(size, tag), watch)
+            self._post(_DATA[Tag.INSTRUCTIONS], _header(size, tag), watch)
 
     def go_on(self, message: Message, watch: Watch) -> None:
-        """Send the bytes of a message whose header has been sent.
+        """Start to send the bytes of a message whose header went before.
 
         Raises:
             DeviceError: as `send`.
         """
         endpoint = _DATA[message.tag if self._multiple else Tag.INSTRUCTIONS]
         for part in message.parts:
-            self._write(endpoint, part, watch)
+            self._post(endpoint, part, watch)
 
-    def _write(self, endpoint: int, data: Payload, watch: Watch) -> None:
+    def settle(self, watch: Watch) -> None:
+        """Wait until all that was sent has gone.
+
+        Raises:
+            DeviceError: as `send`.
+        """
+        self._make_room(0, watch)
+
+    def _post(self, endpoint: int, data: Payload, watch: Watch) -> None:
+        if len(data):
+            if self._transport.under_way >= IN_FLIGHT:
+                self._make_room(IN_FLIGHT - 1, watch)
+            self._transport.post(endpoint, data)
+
+    def _make_room(self, most: int, watch: Watch) -> None:
+        """Wait until no more transfers are under way than that."""
         quiet = _Quiet()
-        while data:
-            idle, sent = False, 0
+        while self._transport.under_way > most:
             try:
-                sent = self._transport.write(endpoint, data, self._limits.slice)
+                self._transport.settle(self._limits.slice)
+                quiet = _Quiet()
             except TransferTimeoutError as error:
                 idle = isinstance(error, IdleTimeoutError)
-            if sent == len(data):
-                return
-            data = data[sent:]
-            quiet = _Quiet() if sent else quiet
-            self._wait(watch, f"a transfer on {endpoint:#04x}", quiet, idle=idle)
+                self._wait(watch, "a transfer to the device", quiet, idle=idle)
 
     # --- towards the host ------------------------------------------------------------------------
 
-    def receive(self, size: int, more: int, watch: Watch) -> bytes:
+    def receive(self, size: int, more: int, watch: Watch) -> memoryview:
         """Receive bytes of the outputs.
 
         Args:
@@ -186,31 +239,33 @@ class Streams:
         Raises:
             DeviceError: the device, or the watch, does not give them.
         """
-        parts, count = [self._held], len(self._held)
-        packet = _PORT.super_packet
+        held = self._held
+        if not held.left:
+            held = self._held = _Held(size + more)
         quiet = _Quiet()
-        while count < size:
+        while held.left < size:
             # Bytes that trickle in must not keep a request beyond its deadline.
-            what = f"outputs, {count} of {size} bytes are there"
-            if watch.left <= 0 and self._simulation.present:
-                watch.prolong()
-            watch.check(what)
-            wanted = min(-(-(size + more - count) // packet) * packet, _LARGEST_READ)
-            idle = False
+            what = f"outputs, {held.left} of {size} bytes are there"
+            if watch.left <= 0:
+                self._late(watch, what)
+            room = held.room(size + more - held.left)
+            idle, count = False, 0
             try:
-                part = self._transport.read(_OUTPUT, wanted, self._limits.slice)
+                count = self._transport.read_into(_OUTPUT, room, self._limits.slice)
             except TransferTimeoutError as error:
                 idle = isinstance(error, IdleTimeoutError)
-                part = b""
-            parts.append(part)
-            count += len(part)
-            if part:
+            held.end += count
+            if count:
                 quiet = _Quiet()
             else:
                 self._wait(watch, what, quiet, idle=idle)
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._held = data[size:]
-        return data[:size]
+        return held.take(size)
+
+    def _late(self, watch: Watch, what: str) -> None:
+        """The deadline has passed while bytes come: go on only if the chip is simulated."""
+        if self._simulation.present:
+            watch.prolong()
+        watch.check(what)
 
     def finish(self) -> None:
         """A request has all its outputs.
@@ -218,10 +273,10 @@ class Streams:
         Raises:
             ProtocolError: there were more.
         """
-        if self._held:
+        if self._held.left:
             raise ProtocolError(
                 "more outputs than the program has",
-                reason=f"{len(self._held)} bytes",
+                reason=f"{self._held.left} bytes",
                 where=self._transport.attached.path,
             )
 
@@ -287,7 +342,7 @@ class Streams:
             DeadlineError: there is no time for it.
             RequestCancelledError: nobody wants it any more.
         """
-        self._held = b""
+        self._held = _Held(0)
         for endpoint, size in (
             (_OUTPUT, _PORT.super_packet),
             (_EVENT, _EVENT_BYTES),
@@ -331,6 +386,7 @@ class Streams:
             DeviceError: the chip has failed, the watch ends the wait, or it was too long.
         """
         self._inspect()
+        self._transport.check()
         # Counted and not measured, so that recorded sessions take the same course.
         quiet.seconds += self._limits.slice
         quiet.idle = quiet.idle + self._limits.slice if idle else 0.0

@@ -14,7 +14,7 @@ from fitzroy.driver.device.limits import Watch
 from fitzroy.driver.device.streams import Message, ProtocolError, Streams
 from fitzroy.formats.darwinn import Description, Executable, Layer
 from fitzroy.hw_models.chips.usb import ALL_TAGS, INTERRUPT_TAGS, Event, Tag
-from fitzroy.linker.layouts import decode_output, encode_input, output_map
+from fitzroy.linker.layouts import decode_output, encode_input, octets, output_map
 from fitzroy.linker.resolve.fields import Buffer, buffer_addresses, patched
 from fitzroy.linker.schedule import (
     AwaitInterrupt,
@@ -206,12 +206,14 @@ class PreparedExecutable:
 
     # --- requests --------------------------------------------------------------------------------
 
-    def encoded(self, inputs: Mapping[str, Array]) -> tuple[Source, ...]:
+    def encoded(self, inputs: Mapping[str, Array], *, lent: bool = False) -> tuple[Source, ...]:
         """Inputs as the device wants them, by number of their buffers.
 
         Args:
             inputs: elements of every input as bytes, by layer name; of a batch, one after the
                 other.
+            lent: whether the arrays stay as they are as long as the result is used; then what
+                needs no change is not copied.
 
         Raises:
             UsageError: an input is missing or unknown.
@@ -223,7 +225,7 @@ class PreparedExecutable:
         for layer, encode in self._inputs:
             data = inputs[layer.name or ""]
             parts = [data] if self._batches == 1 else self._split(layer, data)
-            found += [encode(part) for part in parts]
+            found += [encode(part, lent) for part in parts]
         return tuple(found)
 
     def _split(self, layer: Layer, data: Array) -> Sequence[Array]:
@@ -426,14 +428,14 @@ def _plain(layer: Layer) -> bool:
     return layer.execution_count_per_inference == 1 and not layer.element.signed
 
 
-def _encoder(layer: Layer) -> Callable[[Array], Source]:
+def _encoder(layer: Layer) -> Callable[[Array, bool], Source]:
     """`encode_input` of a layer, short where there is nothing to do."""
     size = layer.packed_bytes
     bare = _plain(layer) and size == layer.size_bytes
 
-    def encode(data: Array) -> Source:
+    def encode(data: Array, lent: bool) -> Source:
         if bare and data.nbytes == size:
-            return data.tobytes()
+            return octets(data).data if lent else data.tobytes()
         return encode_input(layer, data).data
 
     return encode

@@ -14,7 +14,7 @@ from fitzroy.hw_models.edgetpu.output_layouts import (
     split,
 )
 from fitzroy.linker.layouts.host import decode_output, encode_input, encode_output, flip_signs
-from fitzroy.linker.layouts.relayout import GridMap, OutputMap, SliceMap, output_map
+from fitzroy.linker.layouts.relayout import GridMap, OutputMap, SliceMap, octets, output_map
 
 __all__ = [
     "GridMap",
@@ -26,6 +26,7 @@ __all__ = [
     "encode_input",
     "encode_output",
     "flip_signs",
+    "octets",
     "output_layout",
     "output_map",
     "output_shape_info",
