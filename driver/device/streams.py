@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fitzroy.base.errors import DeviceError, FormatError
+from fitzroy.base.memory import Pool
 from fitzroy.driver.device.limits import Limits, Watch
 from fitzroy.driver.device.simulation import Simulation
 from fitzroy.driver.transports.transport import (
@@ -38,6 +39,8 @@ _DATA = {
 ENDPOINTS = (*_DATA.values(), _OUTPUT, _EVENT, _INTERRUPT)
 """All endpoints but that for control."""
 
+_PACKET = _PORT.super_packet
+_MOST_OUT = _PORT.most_out
 _EVENT_BYTES = Event.width // 8
 _INTERRUPT_BYTES = InterruptPacket.width // 8
 _LARGEST_READ = 256 << 10
@@ -68,11 +71,11 @@ class Message:
     @classmethod
     def of(cls, tag: Tag, data: memoryview | bytes) -> Message:
         """The message that carries some bytes; they are not copied."""
-        view, largest = memoryview(data), _PORT.most_out
-        if len(view) <= largest:
-            return cls(tag, (view,), len(view))
-        cuts = range(0, len(view), largest)
-        return cls(tag, tuple([view[first : first + largest] for first in cuts]), len(view))
+        size, view = len(data), memoryview(data)
+        if size <= _MOST_OUT:
+            return cls(tag, (view,), size)
+        cuts = range(0, size, _MOST_OUT)
+        return cls(tag, tuple([view[first : first + _MOST_OUT] for first in cuts]), size)
 
     def divided(self, last: int) -> tuple[Message, Message]:
         """The message without its last bytes, and these; neither has a header of its own."""
@@ -110,6 +113,7 @@ class _Held:
 
     Args:
         size: bytes that are expected.
+        pool: where the memory comes from.
 
     Attributes:
         begin: first byte that is not taken.
@@ -118,9 +122,9 @@ class _Held:
 
     __slots__ = ("_room", "begin", "end")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, pool: Pool) -> None:
         # Transfers end with whole packets.
-        self._room = Room.of(size + 2 * _PORT.super_packet)
+        self._room = pool.take(-(-size // _PACKET) * _PACKET).view(Room)
         self.begin = self.end = 0
 
     @property
@@ -130,11 +134,13 @@ class _Held:
 
     def room(self, wanted: int) -> Room:
         """Memory for the next bytes, in whole packets."""
-        packet = _PORT.super_packet
-        size = min(-(-wanted // packet) * packet, _LARGEST_READ)
-        if self.end + size > len(self._room):
-            # Less was expected when the memory was taken.
-            room = Room.of(self.left + size + packet)
+        size = min(-(-wanted // _PACKET) * _PACKET, _LARGEST_READ)
+        room = self._room
+        if not self.end and size == len(room):
+            return room
+        if self.end + size > len(room):
+            # Short packets came before, or less was expected when the memory was taken.
+            room = Room.of(self.left + size + _PACKET)
             room[: self.left] = self._room[self.begin : self.end]
             self._room, self.begin, self.end = room, 0, self.left
         return self._room[self.end : self.end + size]
@@ -143,6 +149,11 @@ class _Held:
         """Bytes that have come; their memory is not used again."""
         first, self.begin = self.begin, self.begin + size
         return self._room.data[first : self.begin]
+
+
+def _missing(held: _Held, size: int) -> str:
+    """What a reader of outputs waits for."""
+    return f"outputs, {held.left} of {size} bytes are there"
 
 
 class Streams:
@@ -167,7 +178,8 @@ class Streams:
         self._multiple = multiple
         self._inspect = inspect
         self._simulation = Simulation(transport, limits)
-        self._held = _Held(0)
+        self._pool = Pool()
+        self._held = _Held(0, self._pool)
 
     # --- towards the device ----------------------------------------------------------------------
 
@@ -217,6 +229,8 @@ class Streams:
 
     def _make_room(self, most: int, watch: Watch) -> None:
         """Wait until no more transfers are under way than that."""
+        if self._transport.under_way <= most:
+            return
         quiet = _Quiet()
         while self._transport.under_way > most:
             try:
@@ -241,13 +255,12 @@ class Streams:
         """
         held = self._held
         if not held.left:
-            held = self._held = _Held(size + more)
-        quiet = _Quiet()
+            held = self._held = _Held(size + more, self._pool)
+        quiet: _Quiet | None = None
         while held.left < size:
             # Bytes that trickle in must not keep a request beyond its deadline.
-            what = f"outputs, {held.left} of {size} bytes are there"
             if watch.left <= 0:
-                self._late(watch, what)
+                self._late(watch, _missing(held, size))
             room = held.room(size + more - held.left)
             idle, count = False, 0
             try:
@@ -256,9 +269,10 @@ class Streams:
                 idle = isinstance(error, IdleTimeoutError)
             held.end += count
             if count:
-                quiet = _Quiet()
+                quiet = None
             else:
-                self._wait(watch, what, quiet, idle=idle)
+                quiet = quiet or _Quiet()
+                self._wait(watch, _missing(held, size), quiet, idle=idle)
         return held.take(size)
 
     def _late(self, watch: Watch, what: str) -> None:
@@ -287,13 +301,14 @@ class Streams:
             ProtocolError: something else came.
             DeviceError: the device, or the watch, does not give one.
         """
-        quiet = _Quiet()
+        quiet: _Quiet | None = None
         while True:
             try:
                 data = self._transport.read(_EVENT, _EVENT_BYTES, self._limits.slice)
                 break
             except TransferTimeoutError as error:
                 idle = isinstance(error, IdleTimeoutError)
+                quiet = quiet or _Quiet()
                 self._wait(watch, "the end of the program", quiet, idle=idle)
         if len(data) != _EVENT_BYTES:
             raise self._malformed("event", data)
@@ -342,7 +357,7 @@ class Streams:
             DeadlineError: there is no time for it.
             RequestCancelledError: nobody wants it any more.
         """
-        self._held = _Held(0)
+        self._held = _Held(0, self._pool)
         for endpoint, size in (
             (_OUTPUT, _PORT.super_packet),
             (_EVENT, _EVENT_BYTES),

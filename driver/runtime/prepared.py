@@ -14,7 +14,7 @@ from fitzroy.driver.device.limits import Watch
 from fitzroy.driver.device.streams import Message, ProtocolError, Streams
 from fitzroy.formats.darwinn import Description, Executable, Layer
 from fitzroy.hw_models.chips.usb import ALL_TAGS, INTERRUPT_TAGS, Event, Tag
-from fitzroy.linker.layouts import decode_output, encode_input, octets, output_map
+from fitzroy.linker.layouts import InputEncoder, decode_output, output_map
 from fitzroy.linker.resolve.fields import Buffer, buffer_addresses, patched
 from fitzroy.linker.schedule import (
     AwaitInterrupt,
@@ -160,7 +160,7 @@ class PreparedExecutable:
         self.executable = executable
         self._batches = max(executable.batch_size, 1)
         self._addresses = buffer_addresses(executable)
-        self._inputs = tuple((layer, _encoder(layer)) for layer in executable.inputs.values())
+        self._inputs = tuple((layer, InputEncoder(layer)) for layer in executable.inputs.values())
         self._names = executable.inputs.keys()
         self._outputs = tuple((layer, _decoder(layer)) for layer in executable.outputs.values())
         scratch = {_SCRATCH: _sized(executable.scratch_size_bytes, "the scratch buffer")}
@@ -225,7 +225,7 @@ class PreparedExecutable:
         for layer, encode in self._inputs:
             data = inputs[layer.name or ""]
             parts = [data] if self._batches == 1 else self._split(layer, data)
-            found += [encode(part, lent) for part in parts]
+            found += [encode(part, lent=lent).data for part in parts]
         return tuple(found)
 
     def _split(self, layer: Layer, data: Array) -> Sequence[Array]:
@@ -426,19 +426,6 @@ def _sizes(
 def _plain(layer: Layer) -> bool:
     """Whether the device's elements are those of the tensor, one execution of them."""
     return layer.execution_count_per_inference == 1 and not layer.element.signed
-
-
-def _encoder(layer: Layer) -> Callable[[Array, bool], Source]:
-    """`encode_input` of a layer, short where there is nothing to do."""
-    size = layer.packed_bytes
-    bare = _plain(layer) and size == layer.size_bytes
-
-    def encode(data: Array, lent: bool) -> Source:
-        if bare and data.nbytes == size:
-            return octets(data).data if lent else data.tobytes()
-        return encode_input(layer, data).data
-
-    return encode
 
 
 def _decoder(layer: Layer) -> Callable[[bytes | memoryview], Array]:

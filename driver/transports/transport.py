@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from fitzroy.base.errors import DeviceError
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.usb import SetupPacket, Speed
 
 Payload: TypeAlias = "bytes | array[int] | memoryview"
 """Bytes to send; they are not copied on their way."""
 
-IN_FLIGHT = 3
+IN_FLIGHT = BEAGLE.usb.out_in_flight
 """Transfers to the device that are under way at a time: as libedgetpu."""
 
 INWARD = 0x80
@@ -31,7 +32,7 @@ class Room(np.ndarray[Any, np.dtype[np.uint8]]):
     @classmethod
     def of(cls, size: int) -> Room:
         """Memory for so many bytes; they are anything at first."""
-        return np.empty(size, np.uint8).view(cls)
+        return cls((size,), np.uint8)
 
     def buffer_info(self) -> tuple[int, int]:
         """Address and length."""

@@ -123,19 +123,25 @@ class UsbTransport:
 
     def post(self, endpoint: int, data: Payload) -> None:
         """Start to send bytes; see `Transport.post`."""
-        with self._placed():
+        try:
             self._outgoing.post(endpoint, data)
+        except TransferError as error:
+            raise self._placed(error) from None
 
     def settle(self, timeout: float) -> None:
         """Wait until fewer transfers are under way; see `Transport.settle`."""
-        with self._placed():
+        try:
             self._outgoing.settle(timeout)
+        except TransferError as error:
+            raise self._placed(error) from None
 
     def check(self) -> None:
         """See whether a posted transfer has failed."""
         if self._outgoing.under_way:
-            with self._placed():
+            try:
                 self._outgoing.check()
+            except TransferError as error:
+                raise self._placed(error) from None
 
     def recall(self) -> None:
         """End all posted transfers that are under way."""
@@ -189,14 +195,11 @@ class UsbTransport:
         except (usb.core.USBError, ValueError) as error:
             raise self._error(error, what) from error
 
-    @contextmanager
-    def _placed(self) -> Iterator[None]:
-        try:
-            yield
-        except TransferError as error:
-            error.where = self.attached.path
-            error.hint = error.hint or _HINTS.get(type(error), "")
-            raise
+    def _placed(self, error: TransferError) -> TransferError:
+        """An error of what goes out, with the place and what to do."""
+        error.where = self.attached.path
+        error.hint = error.hint or _HINTS.get(type(error), "")
+        return error
 
     def _error(self, error: Exception, what: str) -> TransferError:
         return _typed(error, what, self.attached.path)
