@@ -39,7 +39,9 @@ _DATA = {
 ENDPOINTS = (*_DATA.values(), _OUTPUT, _EVENT, _INTERRUPT)
 """All endpoints but that for control."""
 
-_PACKET = _PORT.super_packet
+PACKET = _PORT.super_packet
+"""Bytes of the largest packet; a multiple of those at lower speeds."""
+
 _MOST_OUT = _PORT.most_out
 _EVENT_BYTES = Event.width // 8
 _INTERRUPT_BYTES = InterruptPacket.width // 8
@@ -69,13 +71,22 @@ class Message:
     size: int
 
     @classmethod
-    def of(cls, tag: Tag, data: memoryview | bytes) -> Message:
-        """The message that carries some bytes; they are not copied."""
-        size, view = len(data), memoryview(data)
-        if size <= _MOST_OUT:
-            return cls(tag, (view,), size)
-        cuts = range(0, size, _MOST_OUT)
-        return cls(tag, tuple([view[first : first + _MOST_OUT] for first in cuts]), size)
+    def of(cls, tag: Tag, *pieces: memoryview | bytes) -> Message:
+        """The message that carries some bytes; they are not copied.
+
+        Args:
+            tag: what they are.
+            pieces: the bytes; all but the last in whole packets.
+        """
+        parts: list[memoryview] = []
+        for view in map(memoryview, pieces):
+            size = len(view)
+            if size <= _MOST_OUT:
+                parts.append(view)
+            else:
+                cuts = range(0, size, _MOST_OUT)
+                parts += [view[first : first + _MOST_OUT] for first in cuts]
+        return cls(tag, tuple(parts), sum(map(len, parts)))
 
     def divided(self, last: int) -> tuple[Message, Message]:
         """The message without its last bytes, and these; neither has a header of its own."""
@@ -124,7 +135,7 @@ class _Held:
 
     def __init__(self, size: int, pool: Pool) -> None:
         # Transfers end with whole packets.
-        self._room = pool.take(-(-size // _PACKET) * _PACKET).view(Room)
+        self._room = pool.take(-(-size // PACKET) * PACKET).view(Room)
         self.begin = self.end = 0
 
     @property
@@ -134,13 +145,13 @@ class _Held:
 
     def room(self, wanted: int) -> Room:
         """Memory for the next bytes, in whole packets."""
-        size = min(-(-wanted // _PACKET) * _PACKET, _LARGEST_READ)
+        size = min(-(-wanted // PACKET) * PACKET, _LARGEST_READ)
         room = self._room
         if not self.end and size == len(room):
             return room
         if self.end + size > len(room):
             # Short packets came before, or less was expected when the memory was taken.
-            room = Room.of(self.left + size + _PACKET)
+            room = Room.of(self.left + size + PACKET)
             room[: self.left] = self._room[self.begin : self.end]
             self._room, self.begin, self.end = room, 0, self.left
         return self._room[self.end : self.end + size]

@@ -11,7 +11,7 @@ from fitzroy.base import budget
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.device.limits import Watch
-from fitzroy.driver.device.streams import Message, ProtocolError, Streams
+from fitzroy.driver.device.streams import PACKET, Message, ProtocolError, Streams
 from fitzroy.formats.darwinn import Description, Executable, Layer
 from fitzroy.hw_models.chips.usb import ALL_TAGS, INTERRUPT_TAGS, Event, Tag
 from fitzroy.linker.layouts import InputEncoder, decode_output, output_map
@@ -38,7 +38,29 @@ _MOST_WAITING = 8 << 10
 """Bytes of outputs that may wait in the device: a quarter of what fits."""
 
 
-Source = bytes | memoryview
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """Bytes for the device in two places.
+
+    Attributes:
+        head: the first ones, in whole packets.
+        tail: the rest.
+    """
+
+    head: memoryview
+    tail: memoryview
+
+    def cut(self, first: int, end: int) -> tuple[memoryview, ...]:
+        """Some of the bytes, all but the last piece in whole packets."""
+        size = len(self.head)
+        tail = self.tail[max(first - size, 0) : max(end - size, 0)]
+        head = self.head[first:end]
+        if len(tail) and len(head) % PACKET:
+            return (memoryview(b"".join((head, tail))),)
+        return tuple(part for part in (head, tail) if len(part))
+
+
+Source = bytes | memoryview | Pieces
 """Bytes for the device."""
 
 
@@ -83,8 +105,10 @@ class Send:
         """The bytes for a request."""
         if self.message is not None:
             return self.message
-        data = memoryview(exchange.sources[self.source])
-        return Message.of(self.tag, data[self.offset : self.offset + self.size])
+        source, end = exchange.sources[self.source], self.offset + self.size
+        if isinstance(source, Pieces):
+            return Message.of(self.tag, *source.cut(self.offset, end))
+        return Message.of(self.tag, memoryview(source)[self.offset : end])
 
     def __call__(self, exchange: Exchange, streams: Streams, watch: Watch) -> None:
         """Send them."""
@@ -225,7 +249,7 @@ class PreparedExecutable:
         for layer, encode in self._inputs:
             data = inputs[layer.name or ""]
             parts = [data] if self._batches == 1 else self._split(layer, data)
-            found += [encode(part, lent=lent).data for part in parts]
+            found += [_source(encode, part, lent) for part in parts]
         return tuple(found)
 
     def _split(self, layer: Layer, data: Array) -> Sequence[Array]:
@@ -394,6 +418,14 @@ class PreparedExecutable:
             if event.length and 0 <= offset <= offset + event.length <= sizes.get(buffer, 0):
                 return buffer, offset
         raise ProtocolError("the device asks for something that is not there", reason=f"{event}")
+
+
+def _source(encode: InputEncoder, data: Array, lent: bool) -> Source:
+    """An input as the device wants it."""
+    if not lent:
+        return encode(data).data
+    first, *rest = encode.pieces(data, PACKET)
+    return Pieces(first.data, rest[0].data) if rest else first.data
 
 
 def _following(actions: Sequence[Action]) -> list[Action]:

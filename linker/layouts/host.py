@@ -90,6 +90,28 @@ class InputEncoder:
         buffer[:, :size] = content.reshape(executions, size)
         return buffer.reshape(-1)
 
+    def pieces(self, data: Bytes, unit: int) -> tuple[Array, ...]:
+        """The bytes of an input that stays as it is, the larger part of them as a view if possible.
+
+        Args:
+            data: as for a call.
+            unit: all pieces but the last are whole multiples of so many bytes.
+
+        Returns:
+            uint8 each; one after the other, they are the result of a call.
+
+        Raises:
+            FormatError: as a call.
+        """
+        content = octets(data)
+        cut = len(content) // unit * unit
+        bare = not self._signed and self._executions == 1 and len(content) == self._size
+        if not bare or self._size >= self._padded or not cut:
+            return (self(data, lent=True),)
+        rest = np.zeros(self._padded - cut, np.uint8)
+        rest[: self._size - cut] = content[cut:]
+        return content[:cut], rest
+
 
 def encode_input(layer: Layer, data: Bytes) -> Array:
     """What the device gets for an input; see `InputEncoder`."""

@@ -18,6 +18,7 @@ from tests.driver.edgetpu_programs import SIZE, echo
 from fitzroy.driver.device.limits import Limits
 from fitzroy.driver.device.streams import Message, Streams
 from fitzroy.driver.runtime.devices import SIMULATED, DeviceOptions, virtual_device
+from fitzroy.driver.runtime.prepared import Pieces
 from fitzroy.driver.transports import outgoing
 from fitzroy.driver.transports.outgoing import LibusbOutgoing, address_of
 from fitzroy.driver.transports.transport import (
@@ -261,6 +262,14 @@ def test_refusals(libusb: Libusb, code: int, kind: type[TransferError]) -> None:
         libusb.outgoing.post(OUT, b"12345")
     assert type(caught.value) is kind
     assert libusb.outgoing.under_way == 0
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 2057), (0, 2048), (1024, 2057), (5, 2057), (3, 9)])
+def test_bytes_in_two_places(first: int, end: int) -> None:
+    content = bytes(n * 7 & 0xFF for n in range(2057))
+    pieces = Pieces(memoryview(content)[:2048], memoryview(content)[2048:]).cut(first, end)
+    assert b"".join(pieces) == content[first:end]
+    assert all(len(piece) % 1024 == 0 for piece in pieces[:-1])
 
 
 # --- on virtual devices --------------------------------------------------------------------------
