@@ -79,8 +79,8 @@ class Message:
             pieces: the bytes; all but the last in whole packets.
         """
         parts: list[memoryview] = []
-        for view in map(memoryview, pieces):
-            size = len(view)
+        for piece in pieces:
+            size, view = len(piece), memoryview(piece)
             if size <= _MOST_OUT:
                 parts.append(view)
             else:
@@ -154,7 +154,7 @@ class _Held:
             room = Room.of(self.left + size + PACKET)
             room[: self.left] = self._room[self.begin : self.end]
             self._room, self.begin, self.end = room, 0, self.left
-        return self._room[self.end : self.end + size]
+        return self._room[self.end : self.end + size].view(Room)
 
     def take(self, size: int) -> memoryview:
         """Bytes that have come; their memory is not used again."""

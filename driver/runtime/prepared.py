@@ -76,7 +76,7 @@ class Exchange:
 
     sources: Sequence[Source]
     targets: list[bytes | memoryview]
-    stream: list[bytes] = field(default_factory=list)
+    stream: list[bytes | memoryview] = field(default_factory=list)
 
 
 Action = Callable[[Exchange, Streams, Watch], None]

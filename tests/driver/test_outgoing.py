@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.driver.edgetpu_programs import SIZE, echo
+from usb.backend import libusb1
 
 from fitzroy.driver.device.limits import Limits
 from fitzroy.driver.device.streams import Message, Streams
@@ -120,15 +121,9 @@ class Libusb:
         own = folder / "own.so"
         shutil.copy(path, own)
         self.library = ctypes.CDLL(str(own))
-        self.library.libusb_alloc_transfer.restype = ctypes.POINTER(
-            outgoing.libusb1._libusb_transfer
-        )
-        self.library.libusb_submit_transfer.argtypes = [
-            ctypes.POINTER(outgoing.libusb1._libusb_transfer)
-        ]
-        self.library.libusb_free_transfer.argtypes = [
-            ctypes.POINTER(outgoing.libusb1._libusb_transfer)
-        ]
+        self.library.libusb_alloc_transfer.restype = ctypes.POINTER(libusb1._libusb_transfer)
+        self.library.libusb_submit_transfer.argtypes = [ctypes.POINTER(libusb1._libusb_transfer)]
+        self.library.libusb_free_transfer.argtypes = [ctypes.POINTER(libusb1._libusb_transfer)]
         outgoing.declare(self.library)
         backend = SimpleNamespace(lib=self.library, ctx=None)
         self.outgoing = LibusbOutgoing(backend, SimpleNamespace(handle=ctypes.c_void_p(1234)))
