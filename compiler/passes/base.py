@@ -35,6 +35,7 @@ PASSES = Registry(
     base=Pass,
     own={
         "channels-last-inputs": "fitzroy.compiler.passes.layout:ChannelsLastInputs",
+        "detections": "fitzroy.compiler.passes.heads.rewriting:ListDetections",
         "dead-code": "fitzroy.compiler.passes.canonicalize:DeadCode",
         "explicit-padding": "fitzroy.compiler.passes.canonicalize:ExplicitPadding",
         "fold-constants": "fitzroy.compiler.passes.canonicalize:FoldConstants",
