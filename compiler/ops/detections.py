@@ -112,6 +112,7 @@ class Detections(PostProcessing):
     operands = (*_OPERANDS[:2], *(f"{name}?" for name in _OPERANDS[2:]))
     attributes = DetectionsAttributes
     custom = "FitzRoyDetections"
+    reads_stored = True
     choices: ClassVar[Mapping[str, type[StrEnum]]] = {BoxCoding.__name__: BoxCoding}
 
     def infer(self, call: Call) -> Sequence[Expected]:

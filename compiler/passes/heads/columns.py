@@ -134,6 +134,10 @@ class Columns:
             self._known[region] = self._taken(region)
         return self._known[region]
 
+    def sliced(self, name: str, axis: int, begin: int, size: int) -> str:
+        """A slice of a value, which is computed whole, or a part of a constant."""
+        return self._sliced(Region(name, axis, begin, size))
+
     def transposed(self, name: str, perm: Shape) -> str:
         """A value with its dimensions in another order; two changes of the order are one."""
         node = self.graph.producer(name)

@@ -47,6 +47,7 @@ class Head:
     """A detector's head, by values of its graph.
 
     Attributes:
+        size: width and height of the image.
         boxes: encoded boxes [1,n,4].
         coding: how they are encoded.
         exponent: factor of logarithms of extents.
@@ -64,6 +65,7 @@ class Head:
         y_first: whether boxes have y before x.
     """
 
+    size: tuple[int, int]
     boxes: str
     coding: BoxCoding
     exponent: float

@@ -113,6 +113,7 @@ def _of_post_process(columns: Columns, node: Node, size: tuple[int, int]) -> Hea
         )
     logits = without_sigmoid(columns, scores)
     return Head(
+        size,
         columns.take(boxes, 2, 0, BOX),
         BoxCoding.EXPONENTIAL,
         exponent,
@@ -191,7 +192,7 @@ class _Outputs:
             coding, exponent = decoder.coding, decoder.exponent
             anchors = decoder.anchors * np.resize(np.array(scale, np.float32), ANCHOR)
         return Head(
-            boxes, coding, exponent, anchors, scale, scores, objectness,
+            self.size, boxes, coding, exponent, anchors, scale, scores, objectness,
             logits=True, points=points, masks=masks, once=once,
         )  # fmt: skip
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.detection import DetectionPostProcess
 from fitzroy.compiler.ops.detections import (
     OBJECTNESS,
     ROW,
@@ -17,47 +17,47 @@ from fitzroy.compiler.ops.detections import (
 )
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, separate
+from fitzroy.compiler.passes.heads.forms import post_processed, raw_outputs, threshold_logit
 from fitzroy.compiler.passes.heads.head import Head
-from fitzroy.compiler.passes.heads.recognition import image_size, recognised
+from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
+from fitzroy.compiler.passes.heads.recognition import recognised
 
 _MARGIN = 1.0
 """How far below the threshold logits are told apart, so that rounding does not lose objects."""
 
+_SURE = 0.95
+"""A score up to which scores are told apart, whatever samples have."""
+
 
 @dataclass(frozen=True)
-class ListDetections(Pass):
-    """Put the operator ``detections`` in the place of a detector's outputs.
-
-    Attributes:
-        score_threshold: least score of an object.
-        overlap: boxes of a class that overlap a better one by more are the same object; None to do
-            as the model says, or else 0.45.
-        most: most objects.
-    """
+class ListDetections(HeadOptions, Pass):
+    """Let a detector give objects: its head is recognised, and replaced by one operator."""
 
     name = "detections"
 
-    score_threshold: float = 0.25
-    overlap: float | None = None
-    most: int = 100
-
     def run(self, graph: Graph) -> Graph:
-        """The graph with objects as outputs.
+        """The graph with objects, in the form that is asked for, as outputs.
 
         Raises:
-            UnsupportedError: the model is no detector that is known.
+            UnsupportedError: the model is no detector that is known, or has not what the form is
+                made of.
         """
         head = recognised(graph)
-        graph.outputs = self._emitted(graph, head)
+        if self.form is HeadForm.YOLO:
+            graph.outputs = raw_outputs(graph, head)
+        elif self.form is HeadForm.SSD:
+            chosen = self.score_threshold, self._overlap(head), self.most
+            graph.outputs = post_processed(graph, head, chosen)
+        else:
+            graph.outputs = self._emitted(graph, head)
         graph.prune()
-        (node,) = (node for node in graph.nodes() if node.op == Detections.name)
-        separate(Columns(graph), [name for name in node.inputs if name is not None])
+        separate(Columns(graph), graph.outputs)
         graph.prune()
         return graph
 
     def _emitted(self, graph: Graph, head: Head) -> list[str]:
         """Emit the operator; names of its results."""
-        width, height = image_size(graph)
+        width, height = head.size
         points, masks = head.points, head.masks
         a = DetectionsAttributes(
             width=width,
@@ -113,22 +113,35 @@ class ListDetections(Pass):
         return DetectionsAttributes.overlap if head.overlap is None else head.overlap
 
 
-def limits(graph: Graph) -> dict[str, tuple[float, float]]:
-    """Ranges beyond which the scores of a detector's operator do not matter, by value.
+def limits(graph: Graph, options: HeadOptions) -> dict[str, tuple[float, float]]:
+    """The least logits of a detector that matter, and up to where they do, by value.
 
-    A logit far below the threshold is no object, whatever it is: 8 bits are for those above.
+    A logit far below the threshold is no object, whatever it is: 8 bits are for those above. Few
+    boxes are objects, but they are what counts: none of their logits is cut off.
+
+    Args:
+        graph: what the pass of these options made of a detector.
+        options: which objects count.
     """
     found: dict[str, tuple[float, float]] = {}
-    for node in graph.nodes():
-        a = node.attributes
-        if not isinstance(a, DetectionsAttributes) or not a.logits or a.score_threshold <= 0:
-            continue
-        low = math.log(a.score_threshold / (1 - a.score_threshold)) - _MARGIN
-        for index in (SCORES, OBJECTNESS):
-            name = node.inputs[index] if index < len(node.inputs) else None
-            if name is not None:
-                found |= dict.fromkeys(moved(graph, name), (low, math.inf))
+    ends = threshold_logit(options.score_threshold) - _MARGIN, threshold_logit(_SURE)
+    for name in _logits(graph, options.form):
+        found |= dict.fromkeys(moved(graph, name), ends)
     return found
+
+
+def _logits(graph: Graph, form: HeadForm) -> Iterator[str]:
+    """Logits of classes and of objectness."""
+    if form is HeadForm.YOLO:
+        yield graph.outputs[1]
+    for node in graph.nodes():
+        if isinstance(node.attributes, DetectionsAttributes) and node.attributes.logits:
+            read = (node.inputs[i] for i in (SCORES, OBJECTNESS) if i < len(node.inputs))
+            yield from filter(None, read)
+        if form is HeadForm.SSD and node.op == "sigmoid":
+            after = [reader.op for reader in graph.consumers(node.outputs[0])]
+            if DetectionPostProcess.name in after:
+                yield str(node.inputs[0])
 
 
 def moved(graph: Graph, name: str) -> Iterator[str]:
