@@ -49,6 +49,8 @@ class PostProcessing(Operator):
         """
         if kind in self.choices:
             texts = [choice.value for choice in self.choices[kind]]
+            if isinstance(value, flexbuffer.Bytes):
+                value = value.text()
             demand(value in texts, f"the option {name} is {value!r}, not {', '.join(texts)}")
             return self.choices[kind](value)
         kinds = int | float if kind == "float" else int

@@ -273,6 +273,10 @@ def _floats(graph: Graph, options: QuantizeOptions) -> tuple[set[str], list[Diag
     floats = _asked(graph, options.keep_float or [])
     nodes = [node for node in graph.nodes() if touches_reals(graph, node)]
     for node in nodes:
+        if OPS[node.op].reads_stored:
+            # It reads integers, and computes with real numbers.
+            floats.add(node.name)
+            continue
         found = list(obstacles(graph, node))
         if found:
             reasons += found

@@ -117,9 +117,11 @@ class Columns:
 
     Attributes:
         graph: the graph, which gets more nodes.
+        stem: what names of slices and concatenations begin with.
     """
 
     graph: Graph
+    stem: str = ""
     _known: dict[Region, str] = field(default_factory=dict)
 
     def take(self, name: str, axis: int, begin: int, size: int) -> str:
@@ -165,7 +167,11 @@ class Columns:
         shape = list(type.shape)
         shape[axis] = sum(self.graph.type(name).shape[axis] for name in names)
         return self.graph.emit(
-            "concatenation", names, type.with_shape(tuple(shape)), ConcatenationAttributes(axis)
+            "concatenation",
+            names,
+            type.with_shape(tuple(shape)),
+            ConcatenationAttributes(axis),
+            stem=f"{self.stem}concatenation",
         )
 
     def _taken(self, region: Region) -> str:
@@ -294,7 +300,9 @@ class Columns:
         shape = _resized(value.type.shape, region)
         begin = tuple(region.begin if axis == region.axis else 0 for axis in range(len(shape)))
         a = StridedSliceAttributes(begin, shape, (1,) * len(shape))
-        return self.graph.emit("strided_slice", [region.name], replace(value.type, shape=shape), a)
+        stem = f"{self.stem}slice"
+        type = replace(value.type, shape=shape)
+        return self.graph.emit("strided_slice", [region.name], type, a, stem=stem)
 
 
 def _resized(shape: Shape, region: Region) -> Shape:

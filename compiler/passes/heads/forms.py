@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, DType, TensorType
-from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node
 from fitzroy.compiler.ops.box_coding import BOX, SIZE, UNIT, BoxCoding
 from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
@@ -20,6 +20,12 @@ Floats = npt.NDArray[np.float32]
 
 _LEAST = np.float32(1e-4)
 """Least extent of a box in units of its anchor, so that it has a logarithm."""
+
+ON_HOST = "decoding/"
+"""What names of nodes begin with that decode boxes on the host, in float32."""
+
+_PLAIN = ("log", "maximum")
+"""Operators without attributes."""
 
 _BINS = 16
 _RESULTS = ("boxes", "classes", "scores", "count")
@@ -100,7 +106,7 @@ class _Maker:
     """
 
     def __init__(self, graph: Graph, head: Head) -> None:
-        self.graph, self.head, self.columns = graph, head, Columns(graph)
+        self.graph, self.head, self.columns = graph, head, Columns(graph, ON_HOST)
         self.count = graph.type(head.boxes).shape[1]
         self.coded = self._coded()
 
@@ -127,10 +133,8 @@ class _Maker:
             for item in operands
         ]
         type = TensorType((1, self.count, 1), DType.FLOAT32)
-        plain = op in ("log", "maximum", "sigmoid")
-        if plain:
-            return self.graph.emit(op, names, type)
-        return self.graph.emit(op, names, type, ActivationAttributes())
+        a = NO_ATTRIBUTES if op in _PLAIN else ActivationAttributes()
+        return self.graph.emit(op, names, type, a, stem=f"{ON_HOST}{op}")
 
     def column(self, index: int) -> str:
         """A number of all encoded boxes [1,n,1]."""
@@ -177,7 +181,9 @@ class _Maker:
         name = graph.emit("sigmoid", [head.scores], type) if head.logits else head.scores
         if head.objectness is None:
             return name
-        sure = self.emit("sigmoid", head.objectness) if head.logits else head.objectness
+        sure = head.objectness
+        if head.logits:
+            sure = graph.emit("sigmoid", [sure], graph.type(sure))
         return graph.emit("mul", [name, sure], type, ActivationAttributes())
 
 

@@ -70,5 +70,9 @@ class HeadOptions:
             raise _wrong(f"--most is 1 to {MOST}", self.most)
 
 
+PLAIN_OUTPUTS = HeadOptions()
+"""The outputs of a model as they are."""
+
+
 def _wrong(what: str, given: float) -> UsageError:
     return UsageError(what, reason=f"{given:g} is given")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -301,9 +302,10 @@ class _Outputs:
         """The elements of a region as rows [1,n,c]."""
         name = self.columns.take(region.name, region.axis, region.begin, region.size)
         type = self.graph.type(name)
-        others = tuple(axis for axis in range(type.rank) if axis != region.axis)
-        moved = self.columns.transposed(name, (*others, region.axis))
-        return self.columns.reshaped(moved, (1, count, type.size // count))
+        if math.prod(type.shape[region.axis + 1 :]) > 1:
+            others = tuple(axis for axis in range(type.rank) if axis != region.axis)
+            name = self.columns.transposed(name, (*others, region.axis))
+        return self.columns.reshaped(name, (1, count, type.size // count))
 
     def _plain(self, decoded: str) -> BoxCoding:
         """What decoded boxes are, by trying the decoder."""

@@ -15,9 +15,15 @@ from fitzroy.compiler.ops.detections import (
     Detections,
     DetectionsAttributes,
 )
-from fitzroy.compiler.passes.base import Pass
+from fitzroy.compiler.passes.base import Pass, run_passes
+from fitzroy.compiler.passes.canonicalize import DeadCode, FoldConstants, Simplify
 from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, separate
-from fitzroy.compiler.passes.heads.forms import post_processed, raw_outputs, threshold_logit
+from fitzroy.compiler.passes.heads.forms import (
+    ON_HOST,
+    post_processed,
+    raw_outputs,
+    threshold_logit,
+)
 from fitzroy.compiler.passes.heads.head import Head
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
 from fitzroy.compiler.passes.heads.recognition import recognised
@@ -113,6 +119,25 @@ class ListDetections(HeadOptions, Pass):
         return DetectionsAttributes.overlap if head.overlap is None else head.overlap
 
 
+def with_detections(graph: Graph, options: HeadOptions) -> Graph:
+    """A detector that gives objects; the graph itself if that is not asked for.
+
+    Raises:
+        UsageError: an option means nothing.
+        UnsupportedError: as of the pass.
+    """
+    options.check()
+    if not options.detections:
+        return graph
+    steps = (DeadCode(), FoldConstants(), Simplify(), ListDetections(**vars(options)))
+    return run_passes(graph, steps)
+
+
+def kept_float(graph: Graph) -> list[str]:
+    """Patterns of the nodes that decode boxes on the host, and are not to be quantized."""
+    return [f"{ON_HOST}*"] if any(n.name.startswith(ON_HOST) for n in graph.nodes()) else []
+
+
 def limits(graph: Graph, options: HeadOptions) -> dict[str, tuple[float, float]]:
     """The least logits of a detector that matter, and up to where they do, by value.
 
@@ -124,6 +149,8 @@ def limits(graph: Graph, options: HeadOptions) -> dict[str, tuple[float, float]]
         options: which objects count.
     """
     found: dict[str, tuple[float, float]] = {}
+    if not options.detections:
+        return found
     ends = threshold_logit(options.score_threshold) - _MARGIN, threshold_logit(_SURE)
     for name in _logits(graph, options.form):
         found |= dict.fromkeys(moved(graph, name), ends)
