@@ -116,6 +116,22 @@ class Decoder:
     corners: bool
 
 
+def probes(
+    graph: Graph, output: str, part_of: Callable[[Graph, str], Region | None]
+) -> Iterator[Probe]:
+    """Ways from encoded rows to decoded ones [1,n,c] that compute something, the shortest first.
+
+    Args:
+        graph: the graph.
+        output: the decoded rows.
+        part_of: which part of another value a slice is.
+    """
+    for region in encoded_rows(graph, output, part_of):
+        probe = Probe.between(graph, region, output)
+        if probe is not None and not np.array_equal(probe.answers, probe.random):
+            yield probe
+
+
 def decoder_of(probe: Probe) -> Decoder | None:
     """How boxes are encoded; None if it is in no known way."""
     with np.errstate(all="ignore"):

@@ -24,8 +24,8 @@ from fitzroy.compiler.passes.heads.probing import (
     Decoder,
     Probe,
     decoder_of,
-    encoded_rows,
     gives_corners,
+    probes,
 )
 
 Floats = npt.NDArray[np.float32]
@@ -162,7 +162,31 @@ class _Outputs:
         Raises:
             _NoHeadError: it is none.
         """
-        rows, once = self._rows()
+        chosen = self._before_choice()
+        if chosen is not None:
+            return self._of_rows(chosen, once=True)
+        _, first, second = self.graph.type(self.name).shape
+        turned = self.columns.transposed(self.name, (0, 2, 1))
+        # Mostly there are more boxes than columns.
+        likely, other = (turned, self.name) if first <= second else (self.name, turned)
+        try:
+            return self._of_rows(likely)
+        except _NoHeadError as error:
+            try:
+                return self._of_rows(other)
+            except _NoHeadError:
+                raise error from None
+
+    def _of_rows(self, rows: str, *, once: bool = False) -> Head:
+        """The head whose rows [1,n,c] are decoded boxes, scores and what is beside them.
+
+        Args:
+            rows: the rows.
+            once: whether the model gives each object once.
+
+        Raises:
+            _NoHeadError: they are not.
+        """
         graph = self.graph
         _, count, width = graph.type(rows).shape
         if count < _LEAST_ROWS or width <= BOX:
@@ -198,16 +222,6 @@ class _Outputs:
         )  # fmt: skip
 
     # --- rows ---
-
-    def _rows(self) -> tuple[str, bool]:
-        """Rows [1,n,c] of boxes and scores, and whether the model has chosen the best of them."""
-        chosen = self._before_choice()
-        if chosen is not None:
-            return chosen, True
-        _, first, second = self.graph.type(self.name).shape
-        if first < second:
-            return self.columns.transposed(self.name, (0, 2, 1)), False
-        return self.name, False
 
     def _before_choice(self) -> str | None:
         """All rows of a model that gives its best ones, joined again; None if it does not.
@@ -289,13 +303,10 @@ class _Outputs:
     def _level(self, decoded: str) -> tuple[str, Decoder | None]:
         """The earliest encoded boxes [1,n,4] that a known coding fits, and that."""
         result: tuple[str, Decoder | None] = (decoded, None)
-        for region in encoded_rows(self.graph, decoded, source_of):
-            if region.size != BOX:
-                continue
-            probe = Probe.between(self.graph, region, decoded)
-            decoder = None if probe is None else decoder_of(probe)
+        for probe in probes(self.graph, decoded, source_of):
+            decoder = decoder_of(probe) if probe.region.size == BOX else None
             if decoder is not None:
-                result = self._read(region, self.graph.type(decoded).shape[1]), decoder
+                result = self._read(probe.region, self.graph.type(decoded).shape[1]), decoder
         return result
 
     def _read(self, region: Region, count: int) -> str:
@@ -309,17 +320,15 @@ class _Outputs:
 
     def _plain(self, decoded: str) -> BoxCoding:
         """What decoded boxes are, by trying the decoder."""
-        for region in encoded_rows(self.graph, decoded, source_of):
-            probe = Probe.between(self.graph, region, decoded)
-            if probe is not None:
+        for probe in probes(self.graph, decoded, source_of):
+            if probe.region.size == BOX:
                 return BoxCoding.CORNERS if gives_corners(probe) else BoxCoding.CENTRES
         raise _NoHeadError("boxes are not decoded: nothing says where their anchors are")
 
     def _reach(self, decoded: str) -> float:
         """A usual coordinate of decoded boxes."""
-        for region in encoded_rows(self.graph, decoded, source_of):
-            probe = Probe.between(self.graph, region, decoded)
-            if probe is not None:
+        for probe in probes(self.graph, decoded, source_of):
+            if probe.region.size == BOX:
                 return float(np.abs(probe.answers).max())
         return 0.0
 
@@ -382,11 +391,10 @@ class _Outputs:
         """Keypoints relative to the anchors of boxes."""
         result = None
         count = self.graph.type(part).shape[1]
-        for region in encoded_rows(self.graph, part, source_of):
-            probe = Probe.between(self.graph, region, part)
-            fitted = None if probe is None else _fitted_points(probe, decoder)
+        for probe in probes(self.graph, part, source_of):
+            fitted = _fitted_points(probe, decoder)
             if fitted is not None:
-                result = Points(self._read(region, count), *fitted)
+                result = Points(self._read(probe.region, count), *fitted)
         return result
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array
+from fitzroy.compiler.ops.detections import DetectionsAttributes
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.pycoral.adapters.common import input_size, output_tensor
 
@@ -104,6 +105,13 @@ def _results(interpreter: Interpreter) -> tuple[Array, ...]:
     return tuple(output_tensor(interpreter, number)[0] for number in order)
 
 
+def _listed(interpreter: Interpreter) -> DetectionsAttributes | None:
+    """What the operator ``detections`` says of the first output; None if none computes it."""
+    node = interpreter.graph.producer(interpreter.graph.outputs[0])
+    a = None if node is None else node.attributes
+    return a if isinstance(a, DetectionsAttributes) else None
+
+
 def get_objects(
     interpreter: Interpreter,
     score_threshold: float = -math.inf,
@@ -120,7 +128,15 @@ def get_objects(
     Raises:
         UsageError: the model's outputs are not those of a detector.
     """
-    boxes, classes, scores = _results(interpreter)
+    listed = _listed(interpreter)
+    if listed is not None:
+        rows = output_tensor(interpreter, 0)
+        rows = rows[rows[:, 4] > 0]
+        # In pixels of the input, and x before y.
+        extents = listed.height, listed.width, listed.height, listed.width
+        boxes, classes, scores = rows[:, [1, 0, 3, 2]] / extents, rows[:, 5], rows[:, 4]
+    else:
+        boxes, classes, scores = _results(interpreter)
     factors = [
         extent / scale for extent, scale in zip(input_size(interpreter), image_scale, strict=True)
     ]
