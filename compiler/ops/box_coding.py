@@ -67,11 +67,11 @@ def decoded(boxes: Floats, anchors: Floats | None, coding: BoxCoding, exponent: 
     if coding is BoxCoding.DISTANCES:
         return np.concatenate([centre - first * unit, centre + second * unit], axis=1)
     with np.errstate(over="ignore"):
-        factor = {
-            BoxCoding.EXPONENTIAL: lambda: np.exp(second * np.float32(exponent)),
-            BoxCoding.SQUARES: lambda: second * second,
-            BoxCoding.CENTRE_SIZES: lambda: second,
-        }[coding]()
+        factor = second
+        if coding is BoxCoding.EXPONENTIAL:
+            factor = np.exp(second * np.float32(exponent))
+        elif coding is BoxCoding.SQUARES:
+            factor = second * second
         return _around(centre + first * unit, factor * size)
 
 

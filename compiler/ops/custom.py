@@ -14,7 +14,6 @@ from fitzroy.compiler.ops.definition import (
     Imported,
     Operator,
     TypeRuleError,
-    demand,
 )
 from fitzroy.formats import flexbuffer
 
@@ -51,7 +50,8 @@ class PostProcessing(Operator):
             texts = [choice.value for choice in self.choices[kind]]
             if isinstance(value, flexbuffer.Bytes):
                 value = value.text()
-            demand(value in texts, f"the option {name} is {value!r}, not {', '.join(texts)}")
+            if not isinstance(value, str) or value not in texts:
+                raise TypeRuleError(f"the option {name} is {value!r}, not {', '.join(texts)}")
             return self.choices[kind](value)
         kinds = int | float if kind == "float" else int
         if not isinstance(value, kinds) or not math.isfinite(value):

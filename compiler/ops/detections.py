@@ -154,8 +154,9 @@ class Detections(PostProcessing):
         count = len(found.rows)
         results[0][:count] = found.objects
         points, coefficients, prototypes = given[POINTS], given[COEFFICIENTS], given[PROTOTYPES]
-        if points is not None and given[ANCHORS] is not None:
-            results[1][:count] = _points(points[0, found.rows], given[ANCHORS][found.rows], a)
+        anchors = given[ANCHORS]
+        if points is not None and anchors is not None:
+            results[1][:count] = _points(points[0, found.rows], anchors[found.rows], a)
         if coefficients is not None and prototypes is not None:
             results[-1][:count] = _masks(coefficients[0, found.rows], prototypes[0], found, a)
         return results
@@ -294,4 +295,5 @@ def _masks(
     left, top, right, bottom = ((found.objects[:, :BOX] * ratio).T)[:, :, None]
     x, y = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)
     inside = ((y >= top) & (y < bottom))[:, :, None] & ((x >= left) & (x < right))[:, None]
-    return (inside & (sums.reshape(-1, height, width) > 0)).astype(np.uint8)
+    result: Array = (inside & (sums.reshape(-1, height, width) > 0)).astype(np.uint8)
+    return result

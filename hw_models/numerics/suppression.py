@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.intp]
+Real = np.float32 | np.float64
 
 
 def descending(values: Floats) -> Indices:
@@ -14,7 +15,9 @@ def descending(values: Floats) -> Indices:
     return np.argsort(-values, axis=-1, kind="stable")
 
 
-def suppressed(boxes: Floats, scores: Floats, most: int, overlap: np.floating) -> Indices:
+def suppressed(
+    boxes: Floats, scores: Floats, most: int, overlap: np.float32 | np.float64
+) -> Indices:
     """The best boxes, without those that overlap a better one.
 
     Args:

@@ -66,10 +66,10 @@ class Maker:
     def sigmoid(self, x: str) -> str:
         return self.emit("sigmoid", [x], self.shape(x))
 
-    def binary(self, op: str, x: str, y: str | Array) -> str:
-        y = y if isinstance(y, str) else self.constant(y)
-        shape = np.broadcast_shapes(self.shape(x), self.shape(y))
-        return self.emit(op, [x, y], shape, ActivationAttributes())
+    def binary(self, op: str, x: str, y: str | float | Array) -> str:
+        other = y if isinstance(y, str) else self.constant(np.asarray(y, np.float32))
+        shape = np.broadcast_shapes(self.shape(x), self.shape(other))
+        return self.emit(op, [x, other], shape, ActivationAttributes())
 
     def reshape(self, x: str, *shape: int) -> str:
         return self.emit("reshape", [x], shape, ReshapeAttributes(shape))
@@ -150,7 +150,7 @@ def from_distances(m: Maker, distances: str, *, corners: bool = False) -> str:
     if corners:
         boxes = m.join([low, high], 2)
     else:
-        middle = m.binary("mul", m.binary("add", low, high), np.float32(0.5))
+        middle = m.binary("mul", m.binary("add", low, high), 0.5)
         boxes = m.join([middle, m.binary("sub", high, low)], 2)
     return m.binary("mul", boxes, strides)
 
@@ -188,9 +188,9 @@ def anchored(seed: int = 1) -> Graph:
         xy, wh, rest = m.split(sure, 4, 2, 2, 1 + CLASSES)
         line = np.arange(side)
         grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(1, 1, side, side, 2) - 0.5
-        xy = m.binary("mul", m.binary("add", m.binary("mul", xy, np.float32(2)), grid),
-                      np.float32(stride))  # fmt: skip
-        double = m.binary("mul", wh, np.float32(2))
+        xy = m.binary("mul", m.binary("add", m.binary("mul", xy, 2), grid),
+                      stride)  # fmt: skip
+        double = m.binary("mul", wh, 2)
         wh = m.binary("mul", m.binary("mul", double, double), anchors.reshape(1, 2, 1, 1, 2))
         levels.append(m.reshape(m.join([xy, wh, rest], 4), 1, 2 * side * side, columns))
     return m.done(m.join(levels, 1))
@@ -219,7 +219,7 @@ def pose(seed: int = 1) -> Graph:
     boxes, scores, encoded = m.rows([4]), m.rows([1]), m.rows([3 * POINTS])
     points, strides = centres()
     each = m.reshape(encoded, 1, ROWS, POINTS, 3)
-    places = m.binary("mul", m.slice(each, 3, 0, 2), np.float32(2))
+    places = m.binary("mul", m.slice(each, 3, 0, 2), 2)
     places = m.binary("add", places, (points - 0.5)[:, None])
     places = m.binary("mul", places, strides[:, None])
     joint = m.join([places, m.sigmoid(m.slice(each, 3, 2, 1))], 3)
@@ -235,7 +235,7 @@ def masks(seed: int = 1) -> Graph:
     """YOLOv8-seg: weights of four prototypes [1,4+c+4,n], and those [1,4,8,8]."""
     m = Maker(seed)
     boxes, scores, weights = m.rows([4]), m.rows([CLASSES]), m.rows([PROTOTYPES])
-    boxes = m.binary("add", boxes, np.float32(2))
+    boxes = m.binary("add", boxes, 2)
     both = m.join([from_distances(m, boxes), m.sigmoid(scores), weights], 2)
     pictures = m.layer(m.sigmoid(m.layer(m.image, 8, 4)), PROTOTYPES)
     return m.done(m.transpose(both, 0, 2, 1), m.transpose(pictures, 0, 3, 1, 2))

@@ -45,7 +45,7 @@ def the_node(graph: Graph) -> Node:
 
 def rows_of(graph: Graph, picture: Floats) -> Floats:
     """What the model itself gives, as rows [n,c]."""
-    found = fitzroy.evaluate(graph, {"image": picture})[graph.outputs[0]][0]
+    found: Floats = fitzroy.evaluate(graph, {"image": picture})[graph.outputs[0]][0]
     return found if found.shape[0] > found.shape[1] else found.T
 
 
@@ -193,7 +193,7 @@ def ssd(background: int = 1) -> Graph:
     boxes, scores = m.rows([4]), m.sigmoid(m.rows([detectors.CLASSES + background]))
     points, strides = detectors.centres()
     centre = (points * strides)[:, ::-1] / detectors.SIDE
-    extent = np.repeat(strides, 2, axis=1) * np.float32([1.5, 1.0]) / detectors.SIDE
+    extent = np.repeat(strides, 2, axis=1) * np.array([1.5, 1.0], np.float32) / detectors.SIDE
     anchors = m.constant(np.concatenate([centre, extent], axis=1))
     a = DetectionAttributes(
         MOST, 1, detectors.CLASSES, SCORE, OVERLAP, 10.0, 10.0, 5.0, 5.0, True, MOST
@@ -324,7 +324,7 @@ def test_operator_survives_files(family: str) -> None:
 def test_options_of_a_file_are_judged() -> None:
     graph = listed(detectors.plain())
     model = export_model(graph)
-    (main,) = model.subgraphs or ()
+    main = (model.subgraphs or [])[0]
     operator = (main.operators or [])[-1]
     assert operator.custom_options is not None
     raw = operator.custom_options.tobytes().replace(b"distances", b"distancez")

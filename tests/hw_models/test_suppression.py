@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from fitzroy.hw_models.numerics.suppression import suppressed
@@ -40,12 +41,12 @@ def test_as_torchvision() -> None:
     random = np.random.default_rng(7)
     for number in range(100):
         count = int(random.integers(1, 300))
-        boxes = random.integers(0, 20, (count, 4)).astype(np.float32)
+        boxes: npt.NDArray[np.float32] = random.integers(0, 20, (count, 4)).astype(np.float32)
         if number % 2:
             boxes = random.random((count, 4), np.float32) * 100
         boxes[:, 2:] += boxes[:, :2]
         boxes += (random.integers(0, 80, count) * 7680)[:, None].astype(np.float32)
-        scores = random.integers(0, 10, count).astype(np.float32) / 10
+        scores = random.integers(0, 10, count).astype(np.float32) / np.float32(10)
         limit = float(random.choice([0, 0.25, 0.45, 1 / 3, 0.7]))
         wanted = nms(torch.tensor(boxes), torch.tensor(scores), limit).numpy()
         found = suppressed(boxes, scores, count, np.float64(limit))

@@ -56,13 +56,12 @@ def source_of(graph: Graph, name: str) -> Region | None:
     node = graph.producer(name)
     if node is None:
         return None
-    if isinstance(node.attributes, SplitAttributes):
-        a = node.attributes
+    a, whole = node.attributes, graph.type(str(node.inputs[0])).shape
+    if isinstance(a, SplitAttributes):
         before = sum(a.sizes[: node.outputs.index(name)])
-        axis = a.axis % graph.type(name).rank
+        axis = a.axis % len(whole)
         return Region(str(node.inputs[0]), axis, before, graph.type(name).shape[axis])
-    if isinstance(node.attributes, StridedSliceAttributes):
-        a, whole = node.attributes, graph.type(str(node.inputs[0])).shape
+    if isinstance(a, StridedSliceAttributes):
         cut = [axis for axis, extent in enumerate(whole) if a.size[axis] != extent]
         if len(cut) == 1 and a.stride[cut[0]] == 1:
             axis = cut[0]

@@ -18,7 +18,7 @@ from fitzroy.compiler.passes.heads.head import Head
 
 Floats = npt.NDArray[np.float32]
 
-_LEAST = np.float32(1e-4)
+_LEAST = np.array([1e-4], np.float32)
 """Least extent of a box in units of its anchor, so that it has a logarithm."""
 
 ON_HOST = "decoding/"
@@ -28,6 +28,7 @@ _PLAIN = ("log", "maximum")
 """Operators without attributes."""
 
 _BINS = 16
+_HALF = np.array([0.5], np.float32)
 _RESULTS = ("boxes", "classes", "scores", "count")
 
 
@@ -159,20 +160,20 @@ class _Maker:
             before, after = "sub", "add"
             if coding is BoxCoding.CORNERS:
                 before, after = "add", "sub"
-            middle = self.emit("mul", self.emit(before, second, first), np.float32([0.5]))
+            middle = self.emit("mul", self.emit(before, second, first), _HALF)
             return middle, self._log(self.emit(after, second, first))
         unit = self.coded[:, UNIT][:, axis]
         if coding is BoxCoding.CENTRES:
             return first, self._log(second)
         shift = np.log(self.coded[:, SIZE][:, axis] / unit).astype(np.float32).reshape(1, -1, 1)
         if coding is BoxCoding.EXPONENTIAL:
-            scaled = self.emit("mul", second, np.float32([self.head.exponent]))
+            scaled = self.emit("mul", second, np.array([self.head.exponent], np.float32))
             return first, self.emit("add", scaled, shift)
-        power = np.float32([2.0 if coding is BoxCoding.SQUARES else 1.0])
+        power = np.array([2.0 if coding is BoxCoding.SQUARES else 1.0], np.float32)
         return first, self.emit("add", self.emit("mul", self._log(second), power), shift)
 
     def _log(self, name: str) -> str:
-        return self.emit("log", self.emit("maximum", name, _LEAST.reshape(1)))
+        return self.emit("log", self.emit("maximum", name, _LEAST))
 
     def probabilities(self) -> str:
         """Scores of classes [1,n,c], times the objectness."""

@@ -201,7 +201,7 @@ def _distances(boxes: _Corners) -> Decoder | None:
 
 
 def _centre(corners: Floats) -> Floats:
-    return (corners[:, :2] + corners[:, 2:]) / 2
+    return (corners[:, :2] + corners[:, 2:]) / np.float32(2)
 
 
 def _size(corners: Floats) -> Floats:
