@@ -65,8 +65,7 @@ class DetectionsAttributes(Attributes):
             the same object; 1 if the model gives each object once.
         most: rows of the results.
         agnostic: whether boxes of different classes are one object, too.
-        several: whether a box is an object of every class whose score is high enough, and not of
-            the best one only.
+        class_step: what `classes` count in.
         y_first: whether encoded boxes have y before x.
         point_scale: units of the anchor to a unit of a keypoint.
         point_offset: units from the anchor's centre to a keypoint of zero.
@@ -85,7 +84,7 @@ class DetectionsAttributes(Attributes):
     overlap: float = 0.45
     most: int = 100
     agnostic: bool = False
-    several: bool = False
+    class_step: float = 1.0
     y_first: bool = False
     point_scale: float = 1.0
     point_offset: float = 0.0
@@ -122,6 +121,7 @@ class Detections(PostProcessing):
                 _demand_real(value.type)
         demand(a.width > 0 and a.height > 0, f"an image of {a.width} x {a.height}")
         demand(0 <= a.most <= MOST, f"{a.most} rows of results, of at most {MOST}")
+        demand(a.class_step != 0, "classes in steps of zero")
         demand(0 <= a.overlap <= 1, f"an overlap of {a.overlap}, of 0 to 1")
         boxes, scores = call.type(BOXES), call.type(SCORES)
         demand(boxes.rank == 3 and boxes.shape[0] == 1, f"boxes of shape {list(boxes.shape)}")
@@ -219,7 +219,7 @@ def _found(given: Sequence[Floats | None], a: DetectionsAttributes) -> _Found:
     numbers = scores[0, :, a.background :]
     rows, kinds, best = _candidates(numbers, None if objectness is None else objectness[0], a)
     if classes is not None:
-        kinds = np.rint(classes[0, rows, 0]).astype(np.intp)
+        kinds = np.rint(classes[0, rows, 0] / np.float32(a.class_step)).astype(np.intp)
     encoded = boxes[0, rows]
     if a.y_first:
         encoded = encoded[:, [1, 0, 3, 2]]
@@ -254,14 +254,7 @@ def _candidates(
     rows = np.flatnonzero(best > np.float32(a.score_threshold))
     if len(rows) > _CANDIDATES:
         rows = rows[descending(best[rows])[:_CANDIDATES]]
-    if not a.several:
-        return rows, numbers[rows].argmax(axis=1), best[rows]
-    rows = rows[descending(best[rows])[: a.most]]
-    every = _probability(numbers[rows], a)
-    if sure is not None:
-        every = every * sure[rows, None]
-    which, kinds = np.nonzero(every > np.float32(a.score_threshold))
-    return rows[which], kinds, every[which, kinds]
+    return rows, numbers[rows].argmax(axis=1), best[rows]
 
 
 def _probability(scores: Floats, a: DetectionsAttributes) -> Floats:

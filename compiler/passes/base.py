@@ -36,6 +36,7 @@ PASSES = Registry(
     own={
         "channels-last-inputs": "fitzroy.compiler.passes.layout:ChannelsLastInputs",
         "detections": "fitzroy.compiler.passes.heads.rewriting:ListDetections",
+        "class-maximum": "fitzroy.compiler.passes.heads.class_maximum:ClassMaximum",
         "dead-code": "fitzroy.compiler.passes.canonicalize:DeadCode",
         "explicit-padding": "fitzroy.compiler.passes.canonicalize:ExplicitPadding",
         "fold-constants": "fitzroy.compiler.passes.canonicalize:FoldConstants",

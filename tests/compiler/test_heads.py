@@ -17,11 +17,13 @@ from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.detections import DetectionsAttributes
 from fitzroy.compiler.passes.base import run_passes
+from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import ListDetections, kept_float, limits
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
 from fitzroy.formats import tflite
+from fitzroy.hw_models.numerics import Arithmetic
 
 Floats = npt.NDArray[np.float32]
 
@@ -331,3 +333,45 @@ def test_options_of_a_file_are_judged() -> None:
     operator.custom_options = np.frombuffer(raw, np.uint8)
     (last,) = [node for node in import_model(model).nodes() if node.op == "opaque"]
     assert "distancez" in last.attributes.why  # type: ignore[attr-defined]
+
+
+# --- the best class on the chip ------------------------------------------------------------------
+
+
+def many_classes() -> Graph:
+    """A quantized detector of 40 classes, some of whose scores are equal."""
+    m = detectors.Maker()
+    boxes, scores = m.rows([4]), m.rows([40])
+    both = m.join([detectors.from_distances(m, boxes), m.sigmoid(scores)], 2)
+    graph = listed(m.done(both))
+    options = ListDetections(True, HeadForm.OBJECTS, SCORE, OVERLAP, MOST)
+    samples = [{"image": image(seed)} for seed in range(4)]
+    chosen = QuantizeOptions()
+    return quantize_model(graph, samples, chosen, limits=limits(graph, options)).graph
+
+
+def test_best_class_is_found_where_scores_are_images() -> None:
+    before = many_classes()
+    after = run_passes(before, (ClassMaximum(),))
+    node = the_node(after)
+    assert after.type(str(node.inputs[1])).shape == (1, detectors.ROWS, 1)
+    assert after.type(str(node.inputs[3])).shape == (1, detectors.ROWS, 1)
+    random = np.random.default_rng(3)
+    found = 0
+    for _ in range(4):
+        side = detectors.SIDE
+        picture = random.integers(-128, 128, (1, side, side, 3)).astype(np.int8)
+        for arithmetic in Arithmetic:
+            first, second = (
+                fitzroy.evaluate(graph, {"image": picture}, arithmetic)["detections"]
+                for graph in (before, after)
+            )
+            np.testing.assert_array_equal(first, second)
+            found += np.count_nonzero(first[:, 4])
+    assert found > 20
+
+
+def test_few_classes_are_left_to_the_host() -> None:
+    _, graph = quantized(HeadForm.OBJECTS)
+    after = run_passes(graph, (ClassMaximum(),))
+    assert print_graph(after) == print_graph(graph)

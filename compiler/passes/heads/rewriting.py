@@ -78,7 +78,6 @@ class ListDetections(HeadOptions, Pass):
             overlap=self._overlap(head),
             most=self.most,
             agnostic=head.agnostic,
-            several=head.once,
             y_first=head.y_first,
             point_scale=1.0 if points is None else points.scale,
             point_offset=0.0 if points is None else points.offset,

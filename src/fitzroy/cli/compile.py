@@ -120,6 +120,7 @@ def compile_model(
     from fitzroy.cli import compile_edgetpu, compile_module
     from fitzroy.cli.models import check_model
     from fitzroy.compiler.passes.base import named_passes
+    from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
     from fitzroy.compiler.passes.heads.rewriting import ListDetections
 
     terminal = Terminal(json=results.json, quiet=results.quiet)
@@ -147,7 +148,7 @@ def compile_model(
     if sources is not None:
         steps = named_passes(pass_names(choice.passes))
         if graph is None and heads.detections:
-            steps = (ListDetections(**vars(heads)), *steps)
+            steps = (ListDetections(**vars(heads)), ClassMaximum(), *steps)
         compile_edgetpu.compile_models(
             terminal, request, [source.passed(steps) for source in sources]
         )

@@ -237,6 +237,8 @@ def quantized_model(
     """
     import fitzroy
     from fitzroy.cli.samples import pixel_ranges
+    from fitzroy.compiler.passes.base import run_passes
+    from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
     from fitzroy.compiler.passes.heads.rewriting import kept_float, limits, with_detections
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
@@ -251,7 +253,8 @@ def quantized_model(
     arrays = [sample for _, sample in samples]
     bounds = limits(graph, heads)
     options = replace(options, keep_float=[*(options.keep_float or []), *kept_float(graph)])
-    return quantize_model(graph, arrays, options, progress, known=known, limits=bounds), samples
+    found = quantize_model(graph, arrays, options, progress, known=known, limits=bounds)
+    return replace(found, graph=run_passes(found.graph, (ClassMaximum(),))), samples
 
 
 def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:
