@@ -279,6 +279,19 @@ FirmwareFile = Annotated[
         rich_help_panel="Device",
     ),
 ]
+DeviceSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="S",
+        min=0.001,
+        max=86_400.0,
+        help="Most seconds of an inference on the device. [dim]default: 30, and as long as a "
+        "simulated chip computes[/dim]",
+        show_default=False,
+        rich_help_panel="Device",
+    ),
+]
 RecordFile = Annotated[
     Path | None,
     typer.Option(
