@@ -262,8 +262,22 @@ DeviceName = Annotated[
         "--device",
         metavar="NAME",
         help="For compiled models: usb or usb:PATH, an accelerator; sim, a simulated one; "
-        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; auto, an "
+        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; "
+        "twin:MODEL, the model that the file was compiled from in the chip's arithmetic, fast and "
+        "without cycles; auto, an "
         "accelerator if there is one, else sim. [dim]default: auto[/dim]",
+        show_default=False,
+        rich_help_panel="Device",
+    ),
+]
+ProvenCount = Annotated[
+    int | None,
+    typer.Option(
+        "--prove",
+        metavar="N",
+        min=1,
+        help="With --device twin:MODEL, repeat the first N inferences on the simulated chip, too, "
+        "and compare every byte.",
         show_default=False,
         rich_help_panel="Device",
     ),

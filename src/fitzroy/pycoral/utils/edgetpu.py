@@ -16,8 +16,9 @@ import fitzroy
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.device.boards import refuse_pcie
-from fitzroy.driver.runtime.devices import Device, open_device
+from fitzroy.driver.runtime.devices import Device
 from fitzroy.driver.transports.usb import libusb
+from fitzroy.execution.devices import open_device
 from fitzroy.execution.interpreter import Interpreter
 
 DEVICE = "FITZROY_DEVICE"
