@@ -35,7 +35,7 @@ def devices(
     terminal = Terminal(json=json, quiet=quiet)
     if rules:
         if json:
-            terminal.document({"udev_rules": udev_rules()})
+            terminal.document("udev-rules", {"udev_rules": udev_rules()})
         else:
             terminal.raw(udev_rules())
         return
@@ -48,7 +48,9 @@ def devices(
     rows = (*attached, *SIMULATORS)
     if json:
         missing = None if problem is None else str(problem)
-        terminal.document({"devices": [asdict(row) for row in rows], "usb_problem": missing})
+        terminal.document(
+            "devices", {"devices": [asdict(row) for row in rows], "usb_problem": missing}
+        )
         return
     terminal.table(
         [Column("device"), Column("mode"), Column("speed"), Column("firmware"), Column("")],
@@ -95,7 +97,7 @@ def doctor(
         listed: list[dict[str, Any]] = [
             asdict(check) | {"verdict": check.verdict.value} for check in checks
         ]
-        terminal.document({"checks": listed, "failed": failed})
+        terminal.document("doctor", {"checks": listed, "failed": failed})
     else:
         for check in checks:
             where = f"{check.device} " if check.device else ""

@@ -236,7 +236,7 @@ class Written(Printed):
         Raises:
             UsageError: the file cannot be read.
         """
-        from fitzroy.cli.arrays import load_labels
+        from fitzroy.execution.arrays import load_labels
 
         return None if self.labels is None else load_labels(self.labels)
 

@@ -229,7 +229,7 @@ def _fail(error: BaseException, arguments: Sequence[str]) -> int:
         else _fault(error)
     )
     if asks_for_json(arguments):
-        Terminal().document({"error": error_document(report)})
+        Terminal().document("error", {"error": error_document(report)})
         sys.stdout.flush()
     else:
         terminal = Terminal()

@@ -220,6 +220,7 @@ def _chosen(probes: Sequence[Probe], wanted: Sequence[str]) -> list[Probe]:
 def _list(terminal: Terminal, probes: Sequence[Probe]) -> None:
     if terminal.json:
         terminal.document(
+            "probes",
             {
                 "probes": [
                     {
@@ -232,7 +233,7 @@ def _list(terminal: Terminal, probes: Sequence[Probe]) -> None:
                     }
                     for one in probes
                 ]
-            }
+            },
         )
         return
     terminal.table(
