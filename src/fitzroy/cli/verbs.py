@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "devices": "devices.devices_command",
     "doctor": "devices.doctor_command",
     "probe": "probe.probe_command",
+    "schema": "schema.schema_command",
     "usbip": "usbip.usbip_command",
 }
 """All verbs by name: a module of this package, and what declares the verb there."""
