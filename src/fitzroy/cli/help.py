@@ -262,7 +262,8 @@ DeviceName = Annotated[
         "--device",
         metavar="NAME",
         help="For compiled models: usb or usb:PATH, an accelerator; sim, a simulated one; "
-        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; auto, an "
+        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; twin, an "
+        "accelerator beside the simulated chip, which has to agree, or twin:NAME; auto, an "
         "accelerator if there is one, else sim. [dim]default: auto[/dim]",
         show_default=False,
         rich_help_panel="Device",

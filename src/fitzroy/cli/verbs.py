@@ -26,6 +26,7 @@ VERBS: dict[str, str] = {
     "link": "link.link_command",
     "patch-weights": "patch.patch_command",
     "sim": "sim.sim_command",
+    "test": "test.test_command",
     "bench": "bench.bench_command",
     "calibrate-host": "calibrate.calibrate_command",
     "debug": "debug.debug_command",

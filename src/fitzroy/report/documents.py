@@ -47,6 +47,7 @@ VERSIONS: Mapping[str, int] = {
     "run-bundle": 1,
     "schemas": 1,
     "sim": 1,
+    "test": 1,
     "udev-rules": 1,
     "usbip-event": 1,
     "usbip-list": 1,
