@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
 
 from fitzroy.base.errors import DeviceError, FitzroyError, UsageError
 
@@ -54,13 +52,14 @@ def raising(builtin: type[Exception]) -> Iterator[None]:
 
 def _as(error: FitzroyError, builtin: type[Exception]) -> FitzroyError:
     """An error with the same text and attributes."""
-    kind = _both(type(error), builtin)
+    pair = (type(error), builtin)
+    if pair not in _both:
+        _both[pair] = type(pair[0].__name__, pair, {"__doc__": pair[0].__doc__})
+    kind = _both[pair]
     same = kind.__new__(kind, *error.args)
     same.__dict__.update(error.__dict__)
     return same
 
 
-@cache
-def _both(kind: type[FitzroyError], builtin: Any) -> type[FitzroyError]:
-    """The class of errors that are of both kinds."""
-    return type(kind.__name__, (kind, builtin), {"__doc__": kind.__doc__})
+_both: dict[tuple[type[FitzroyError], type[Exception]], type[FitzroyError]] = {}
+"""Classes of errors that are of two kinds."""

@@ -196,8 +196,8 @@ def supports_dmabuf(interpreter_handle: int) -> bool:
 
 def _input_bytes(interpreter: Interpreter) -> int:
     details = interpreter.get_input_details()[0]
-    size: int = math.prod(details["shape"].tolist())
-    return size * np.dtype(details["dtype"]).itemsize
+    size: int = np.dtype(details["dtype"]).itemsize
+    return size * math.prod(map(int, details["shape"]))
 
 
 def _bytes(data: object) -> bytes:
