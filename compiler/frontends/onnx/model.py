@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.frontends.onnx import catalog as catalog
 from fitzroy.compiler.frontends.onnx import reader
 from fitzroy.compiler.frontends.onnx.builder import Builder, graph_type
@@ -21,11 +22,13 @@ from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.patterns import recognized
 from fitzroy.compiler.frontends.onnx.preference import image_inputs
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
-from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor, channels_last, identity
+from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor, channels_last, identity
 from fitzroy.compiler.ir import Graph, Origin
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
+
+T = TypeVar("T")
 
 DEEPEST = 16
 """Most functions and branches inside one another."""
@@ -34,23 +37,21 @@ LARGEST = 200_000
 """Most nodes that a model may become; a recurrent operator has some for every step."""
 
 
-def import_model(
-    model: ModelProto, *, path: str = "", shapes: Mapping[str, Shape] | None = None
-) -> Graph:
+def import_model(model: ModelProto, *, path: str = "", how: Reading = PLAINLY) -> Graph:
     """The graph of a model, whose inputs and outputs have ONNX's order of dimensions.
 
     Args:
         model: a model as `reader.decode` gives it.
         path: name of the file, for errors and external data.
-        shapes: shapes of inputs by name, for those that the model leaves open.
+        how: shapes of inputs by name, for those that the model leaves open, and values of inputs.
 
     Raises:
         FormatError: the nodes or constants do not fit together.
         UnsupportedError: with one diagnostic for every operator that has no counterpart.
-        UsageError: a shape for an input that does not exist or has another one.
+        UsageError: a shape or a value for an input that does not exist or has another one.
         CapacityError: constants take more memory than the budget has.
     """
-    return _Importer(model, path, dict(shapes or {})).graph()
+    return _Importer(model, path, how).graph()
 
 
 @dataclass(slots=True)
@@ -134,8 +135,9 @@ class Scope:
 
 
 class _Importer:
-    def __init__(self, model: ModelProto, path: str, shapes: dict[str, Shape]) -> None:
-        self.model, self.path, self.shapes = model, path, shapes
+    def __init__(self, model: ModelProto, path: str, how: Reading) -> None:
+        self.model, self.path = model, path
+        self.shapes, self.fixed = dict(how.shapes), dict(how.values)
         self.opsets = reader.operator_sets(model, path)
         self.result = Graph(model.graph.name or path.rpartition("/")[2] or "main")
         self.build = Builder(self.result)
@@ -187,26 +189,27 @@ class _Importer:
     def inputs(self, proto: GraphProto, scope: Scope) -> None:
         """Define the inputs of the model; older models list constants among them."""
         infos = [info for info in proto.input if info.name not in scope.values]
-        self.shapes = self.named(self.shapes, [info.name for info in infos])
+        names = [info.name for info in infos]
+        self.shapes, self.fixed = self.named(self.shapes, names), self.named(self.fixed, names)
         images = image_inputs(proto)
         for info in infos:
             self.input(info, scope, info.name in images)
 
-    def named(self, shapes: Mapping[str, Shape], names: Sequence[str]) -> dict[str, Shape]:
-        """Shapes by the name of the input, which may be given by its number.
+    def named(self, given: Mapping[str, T], names: Sequence[str]) -> dict[str, T]:
+        """What is given of inputs by the name of the input, which may be given by its number.
 
         Raises:
             UsageError: there is no such input.
         """
         found = {}
-        for key, shape in shapes.items():
+        for key, one in given.items():
             name = key
             if key not in names and key.isdecimal() and int(key) < len(names):
                 name = names[int(key)]
             if name not in names:
                 known = ", ".join(names)
                 raise UsageError(f"no input {key!r}", where=self.path, hint=f"inputs: {known}")
-            found[name] = shape
+            found[name] = one
         return found
 
     def input(self, info: Any, scope: Scope, image: bool) -> None:
@@ -219,6 +222,10 @@ class _Importer:
         except Refusal as refusal:
             self.reject(refusal, where)
             scope.define(info.name, None)
+            return
+        fixed = reader.fixed_input(info, (self.shapes, self.fixed), dtype, self.path)
+        if fixed is not None:
+            scope.define(info.name, self.build.constant(fixed, info.name))
             return
         shape = reader.input_shape(info, self.shapes, self.path)
         type = TensorType(shape, dtype)
