@@ -12,7 +12,6 @@ from fitzroy.base.registry import Registry
 from fitzroy.compiler.ir import Graph
 from fitzroy.formats.detect import FileKind, detect
 
-
 Given = bool | int | float | list["Given"]
 """A value of an input: a number, or a list for each dimension."""
 

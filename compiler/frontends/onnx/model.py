@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,12 +26,12 @@ from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor, channels_las
 from fitzroy.compiler.ir import Graph, Origin
 
 if TYPE_CHECKING:
-    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
+    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 T = TypeVar("T")
 
-DEEPEST = 16
-"""Most functions and branches inside one another."""
+DEEPEST = 24
+"""Most functions and graphs of operators inside one another; one with constants counts two."""
 
 LARGEST = 200_000
 """Most nodes that a model may become; a recurrent operator has some for every step."""
@@ -118,20 +118,36 @@ class Scope:
             )
         return Scope(self.importer, opsets, self if sees else None, self.depth + 1)
 
-    def branch(self, body: GraphProto) -> list[Tensor]:
-        """The results of a graph inside an operator.
+    def body(self, body: GraphProto) -> Callable[[Sequence[Tensor]], list[Tensor]]:
+        """What gives the results of a graph inside an operator, each time anew, of its inputs.
 
         Raises:
-            Refusal: it has operators without counterpart.
+            Refusal: it has constants without counterpart, or when it is called, operators.
         """
-        scope = self.inner(self.opsets, sees=True)
-        importer, names = self.importer, [info.name for info in body.output]
-        before = len(importer.rejects)
-        importer.constants(body, scope)
-        importer.nodes(body.node, scope, names)
-        importer.demand_imported(before, "a branch")
-        found = [scope.find(name) for name in names]
-        return [tensor for tensor in found if tensor is not None]
+        outer, importer = self.inner(self.opsets, sees=True), self.importer
+        names = [info.name for info in body.output]
+        # Bodies of loops inside loops are asked for again and again.
+        if id(body) not in importer.bodies:
+            before = len(importer.rejects)
+            importer.constants(body, outer)
+            importer.demand_imported(before, "a branch")
+            importer.bodies[id(body)] = (body, outer.values)
+        outer.values = importer.bodies[id(body)][1]
+
+        def results(inputs: Sequence[Tensor]) -> list[Tensor]:
+            importer.demand_room()
+            scope, before = outer.inner(self.opsets, sees=True), len(importer.rejects)
+            if len(inputs) != len(body.input):
+                what = f"{len(inputs)} values for a body of {len(body.input)} inputs"
+                raise Refusal("onnx-type-rule", what)
+            for info, tensor in zip(body.input, inputs, strict=True):
+                scope.define(info.name, tensor)
+            importer.nodes(body.node, scope, names)
+            importer.demand_imported(before, "a branch")
+            found = [scope.find(name) for name in names]
+            return [tensor for tensor in found if tensor is not None]
+
+        return results
 
 
 class _Importer:
@@ -144,6 +160,9 @@ class _Importer:
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.rejects: list[Diagnostic] = []
         self.count = 0
+        # By identity, with what has it, so that nothing else gets it.
+        self.bodies: dict[int, tuple[GraphProto, dict[str, Tensor | None]]] = {}
+        self.arrays: dict[int, tuple[TensorProto, Array]] = {}
 
     def graph(self) -> Graph:
         proto = self.model.graph
@@ -304,6 +323,18 @@ class _Importer:
                 self.reject(refusal, _place(number, node))
                 self.define(node, scope, [None] * len(node.output))
 
+    def demand_room(self) -> None:
+        """Count an operator, or a body, and refuse models that become too many.
+
+        Raises:
+            UnsupportedError: this one does.
+        """
+        self.count += 1
+        if self.count > LARGEST or len(self.result.values) > 4 * LARGEST:
+            raise UnsupportedError(
+                f"the model becomes more than {LARGEST} operators", where=self.path
+            )
+
     def define(self, node: NodeProto, scope: Scope, results: Sequence[Tensor | None]) -> None:
         """Give results of a node their names."""
         for name, tensor in zip(node.output, results, strict=False):
@@ -322,11 +353,7 @@ class _Importer:
         build = self.build
         build.stem = next(filter(None, node.output), node.op_type)
         build.origin = Origin(self.path, 0, number)
-        self.count += 1
-        if self.count > LARGEST or len(self.result.values) > 4 * LARGEST:
-            raise UnsupportedError(
-                f"the model becomes more than {LARGEST} operators", where=self.path
-            )
+        self.demand_room()
         opset = scope.opsets.get(domain, 1)
         importer = IMPORTERS.get((domain, node.op_type))
         function = self.functions.get((node.domain, node.op_type))
@@ -350,7 +377,7 @@ class _Importer:
             tuple(node.output),
             build,
             self.fields(node),
-            scope.branch,
+            scope.body,
         )
         constant = folded(operation) if domain == "" else None
         if constant is not None:
@@ -376,7 +403,10 @@ class _Importer:
     def field(self, attribute: AttributeProto) -> Any:
         """One attribute as a Python value."""
         if attribute.type == attribute.TENSOR:
-            return reader.array(attribute.t, self.path)
+            tensor = attribute.t
+            if id(tensor) not in self.arrays:
+                self.arrays[id(tensor)] = (tensor, reader.array(tensor, self.path))
+            return self.arrays[id(tensor)][1]
         if attribute.type == attribute.GRAPH:
             return attribute.g
         try:

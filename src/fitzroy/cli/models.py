@@ -57,6 +57,12 @@ class Importing:
     ] = False
 
     @property
+    def arguments(self) -> list[str]:
+        """The options, as they were given on the command line."""
+        given = [word for text in self.input or () for word in ("--input", text)]
+        return [*given, *(["--keep-layout"] if self.keep_layout else [])]
+
+    @property
     def how(self) -> Reading:
         """What to read of a model.
 
