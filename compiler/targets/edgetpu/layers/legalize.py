@@ -126,7 +126,7 @@ class Legalizer:
 
         Args:
             node: the node.
-            origin: name of the node of the model.
+            origin: name of the node of the model; empty if that is being legalized already.
 
         Raises:
             UnsupportedError: the rule refuses it.
