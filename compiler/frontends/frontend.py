@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from fitzroy.base.registry import Registry
 from fitzroy.compiler.ir import Graph
 from fitzroy.formats.detect import FileKind, detect
 
-Given = bool | int | float | list["Given"]
+Given = bool | int | float | Sequence["Given"]
 """A value of an input: a number, or a list for each dimension."""
 
 

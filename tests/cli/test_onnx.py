@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.support import Run
-from tests.compiler.onnx.models import expected
+from tests.compiler.onnx.models import Port, expected, helper, model
 from tests.compiler.onnx.test_layout import network
 from tests.support import need
 
@@ -104,8 +104,6 @@ def test_the_next_command_for_the_edge_tpu_runs_as_printed(
     fitzroy: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     need("onnx", "onnx")
-    from tests.compiler.onnx.models import helper, model
-
     node, rng = helper().make_node, np.random.default_rng(0)
     nodes = [node("Conv", ["my x", "w"], ["c"]), node("Relu", ["c"], ["y"])]
     weights = {"w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32)}
@@ -130,13 +128,11 @@ def test_the_next_command_for_the_edge_tpu_runs_as_printed(
 
 def test_inputs_that_are_fixed(fitzroy: Run, tmp_path: Path) -> None:
     need("onnx", "onnx")
-    from tests.compiler.onnx.models import helper, model
-
     node = helper().make_node
     nodes = [node("Mul", ["x", "factor"], ["a"]), node("Add", ["a", "offsets"], ["y"])]
-    inputs = [("x", ["n", 2]), ("factor", []), ("offsets", [2])]
+    inputs: list[Port] = [("x", ["n", 2]), ("factor", []), ("offsets", [2])]
     (tmp_path / "net.onnx").write_bytes(model(nodes, inputs, ["y"]))
-    np.save(tmp_path / "x.npy", np.float32([[1, 2]]))
+    np.save(tmp_path / "x.npy", np.array([[1, 2]], np.float32))
     fixed = ("--input", "factor=3", "--input", "offsets=[0.5,-1]")
     told = fitzroy("convert", "net.onnx", "--input", "x=1x2", *fixed, "--json")
     assert [port["name"] for port in told.json["inputs"]] == ["x"]

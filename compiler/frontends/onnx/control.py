@@ -169,9 +169,9 @@ def loop(op: Operation) -> list[Tensor]:
         if turns.active is not None and len(results) > len(turns.state):
             raise Refusal("onnx-shape", "how many values the loop collects is known at run time")
         turns.take(results)
-        if turns.active is not None and after.data is None:
+        if turns.active is not None and _truth(after) is None:
             after = build.binary("logical_and", turns.active, build.reshape(after, ()))
-        elif turns.active is not None and after.data.any():
+        elif turns.active is not None and _truth(after):
             after = turns.active
         test, turn = after, turn + 1
     return [*turns.state, *_rows(op, turns, ())]

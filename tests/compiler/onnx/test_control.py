@@ -109,7 +109,7 @@ def loop(test: str = "", *, stop: bool = False, collects: bool = False) -> list[
     return [node("Loop", ["turns", test, "x"], results, body=made)]
 
 
-LOOP = {
+LOOP: dict[str, Any] = {
     "turns": np.array(6), "factor": np.float32(1.5), "limit": np.float32(20), "yes": np.array(True)
 }  # fmt: skip
 
