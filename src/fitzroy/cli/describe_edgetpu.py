@@ -137,7 +137,9 @@ def executables(file: PackageFile) -> Document:
         "memory": memory,
         "estimate": estimated,
         "estimate_error": error,
-        "executables": [_executable(program) for program in programs],
+        "executables": [
+            _executable(program, estimated if program is main else None) for program in programs
+        ],
     }
 
 
@@ -223,7 +225,7 @@ def _disassembled(code: Array | None, path: str, where: str) -> list[Instruction
         raise FormatError(error.what, path=path, table=table, hint=error.hint) from None
 
 
-def _executable(program: _Program) -> Document:
+def _executable(program: _Program, estimated: Document | None) -> Document:
     source = program.executable
     return {
         "type": source.kind.name,
@@ -236,6 +238,7 @@ def _executable(program: _Program) -> Document:
         "scratch_bytes": source.scratch_size_bytes,
         "narrow_bytes": source.used_narrow_memory_bytes_per_tile,
         "dram_parameters": source.use_tpu_dram_for_parameters,
+        "estimated_cycles": None if estimated is None else estimated["cycles"],
         "stored_cycles": source.estimated_cycles_64bit or source.estimated_cycles or None,
         "chunks": _chunks(program),
         "instructions": _statistics(program.instructions),

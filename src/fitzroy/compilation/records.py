@@ -17,7 +17,7 @@ from fitzroy.formats.compilation_record import (
     Step,
 )
 from fitzroy.formats.darwinn import PackageFile
-from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES
+from fitzroy.linker.packages.container import chunk_bundles
 
 
 def operators_of(segment: Segment) -> frozenset[int]:
@@ -55,14 +55,6 @@ def _package(part: Part, package: PackageFile) -> PackageRecord:
     )
     operators = tuple(sorted(operators_of(part.segment)))
     return PackageRecord(operators, _options(part.options), chunk_bundles(package), steps)
-
-
-def chunk_bundles(package: PackageFile) -> tuple[int, ...]:
-    """Bundles of every chunk of a package's main program, START and END included."""
-    return tuple(
-        0 if stream.bitstream is None else len(stream.bitstream) // BUNDLE_BYTES
-        for stream in package.main.instruction_bitstreams or ()
-    )
 
 
 def _options(options: Options) -> GeneratorOptions:

@@ -19,7 +19,7 @@ import fitzroy
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import CapacityError, LinkError, UnsupportedError
 from fitzroy.base.types import Array
-from fitzroy.compilation.records import chunk_bundles, generator_options
+from fitzroy.compilation.records import generator_options
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Node
 from fitzroy.compiler.targets.edgetpu.partition.divide import Segment
@@ -29,7 +29,7 @@ from fitzroy.compiler.targets.edgetpu.patching.matching import ADJUSTABLE
 from fitzroy.compiler.targets.edgetpu.patching.structure import FREEZE, title
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
-from fitzroy.compiler.targets.edgetpu.program.stages import Form, Legalized
+from fitzroy.compiler.targets.edgetpu.program.stages import Form
 from fitzroy.formats.compilation_record import PackageRecord
 from fitzroy.formats.darwinn import Executable, Layer, PackageFile
 from fitzroy.formats.object_file import ObjectFile, Operand
@@ -37,6 +37,7 @@ from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.program import disassemble, positions
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.linker.objects.assembly import executable_chunks
+from fitzroy.linker.packages.container import chunk_bundles
 from fitzroy.linker.packages.darwinn import LinkOptions, link
 from fitzroy.linker.resolve.caching import Generation, segments_of
 
@@ -51,16 +52,19 @@ class _Made:
     Attributes:
         package: the package.
         operands: its parameters, in the order of the blobs.
-        origins: the node that each operand belongs to, by its name.
         emitted: its program by steps.
         nodes: the source's nodes by their names.
     """
 
     package: PackageFile
     operands: Sequence[Operand]
-    origins: dict[str, str]
     emitted: Emitted
     nodes: dict[str, Node]
+
+    def origin(self, operand: Operand) -> str:
+        """The node that an operand belongs to: its name begins with that of the node."""
+        name = operand.name or ""
+        return max((node for node in self.nodes if name.startswith(node)), key=len, default=name)
 
     def title(self, origin: str) -> str:
         """A node, for messages."""
@@ -159,13 +163,8 @@ def _make(package: PackageFile, record: PackageRecord, source: Source) -> _Made:
     generation = Generation.for_runtime(package.package.min_runtime_version)
     (linked,) = link([program], LinkOptions(generation, token or None))
     (emitted,) = (form for form in forms if isinstance(form, Emitted))
-    (layers,) = (form for form in forms if isinstance(form, Legalized))
-    origins: dict[str, str] = {}
-    for layer in layers.layers:
-        for item in layer.weights:
-            origins.setdefault(item.name, layer.origin)
     operands = sorted(program.operands or (), key=lambda operand: not operand.runs)
-    return _Made(linked, operands, origins, emitted, {node.name: node for node in nodes})
+    return _Made(linked, operands, emitted, {node.name: node for node in nodes})
 
 
 def _move(program: ObjectFile, package: PackageFile, path: str) -> None:
@@ -380,7 +379,7 @@ def _patched_operands(
         assert operand.data is not None
         number, size = numbers[id(holder)], len(operand.data)
         held = _blob(holder)[ends[number] : ends[number] + size]
-        origin = made.origins.get(operand.name or "", "")
+        origin = made.origin(operand)
         change = constants.pop(origin, None)
         yield PatchedOperand(
             made.title(origin),
