@@ -486,14 +486,9 @@ def _spoken(target: str) -> str:
 
 
 def _show(terminal: Terminal, document: dict[str, Any]) -> None:
-    from fitzroy.cli.describe import quantization_text, tensor_type
+    from fitzroy.cli.describe import signature_rows
 
-    rows = []
-    for side in ("inputs", "outputs"):
-        for tensor in document[side]:
-            q = quantization_text(tensor)
-            text = f"{tensor['name']}: {tensor_type(tensor)}" + (f", {q}" if q else "")
-            rows.append((side[:-1], text))
+    rows = signature_rows(document)
     for name, method in document["methods"].items():
         placed = ", ".join(f"{number} on {where}" for where, number in method["nodes"].items())
         rows.append(("operators", f"{method['operators']} in the model, {placed} after the passes"))

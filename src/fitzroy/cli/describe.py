@@ -503,3 +503,14 @@ def quantization_text(tensor: Mapping[str, Any]) -> str:
     if q["axis"] is not None:
         return f"{len(q['scale'])} scales along axis {q['axis']}"
     return f"scale {q['scale'][0]:.7g}, zero point {q['zero_point'][0]}"
+
+
+def signature_rows(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Label and text of each of the described inputs and outputs."""
+    rows = []
+    for side in ("inputs", "outputs"):
+        for tensor in document[side]:
+            quantization = quantization_text(tensor)
+            text = f"{tensor['name']}: {tensor_type(tensor)}"
+            rows.append((side[:-1], f"{text}, {quantization}" if quantization else text))
+    return rows

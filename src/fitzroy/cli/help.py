@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +35,21 @@ class Verb:
         """The help text, one line per paragraph, because terminals differ in width."""
         paragraphs = inspect.cleandoc(self.function.__doc__ or "").split("\n\n")
         return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+
+
+@dataclass(frozen=True, slots=True)
+class VerbGroup:
+    """Several verbs of the command line under one name.
+
+    Attributes:
+        text: what they are for.
+        verbs: them, by name.
+        examples: command lines for the end of the help text.
+    """
+
+    text: str
+    verbs: Mapping[str, Verb]
+    examples: tuple[str, ...]
 
 
 Json = Annotated[

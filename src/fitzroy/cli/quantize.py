@@ -290,14 +290,9 @@ def warn_of_floats(terminal: Terminal, result: Quantized) -> None:
 
 
 def _show(terminal: Terminal, document: dict[str, Any]) -> None:
-    from fitzroy.cli.describe import quantization_text, tensor_type
+    from fitzroy.cli.describe import signature_rows
 
-    rows = []
-    for side in ("inputs", "outputs"):
-        for tensor in document[side]:
-            q = quantization_text(tensor)
-            text = f"{tensor['name']}: {tensor_type(tensor)}" + (f", {q}" if q else "")
-            rows.append((side[:-1], text))
+    rows = signature_rows(document)
     counts = document["operators"]
     text = f"{counts['integer']} on integers, {counts['float']} float32"
     rows.append(("operators", text))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fitzroy.base.files import read_file
-from fitzroy.cli.help import Json, Quiet, Seed, Verb
+from fitzroy.cli.help import Json, Quiet, Seed, Verb, VerbGroup
 from fitzroy.cli.terminal import Column, Terminal, plain
 
 if TYPE_CHECKING:
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
 
 _MOST_DEVICES = 16
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
-
-usbip_text = (
-    "Serve virtual Edge TPUs over USB/IP, for drivers on any Linux host.\n\n"
-    "A host that attaches one finds a Coral USB Accelerator on a port. Its driver, its "
-    "applications and its containers run unchanged; the chip is simulated here."
-)
-"""What the verbs of this group are for."""
 
 
 class UsbSpeed(StrEnum):
@@ -271,14 +264,23 @@ def _factory(
     return make
 
 
-usbip_commands = {
-    "serve": Verb(
-        serve,
-        (
-            "fitzroy usbip serve",
-            "fitzroy usbip serve --devices 2 --speed high --booted",
-            "fitzroy usbip serve --port 0 --json --faults faults.json",
+usbip_command = VerbGroup(
+    "Serve virtual Edge TPUs over USB/IP, for drivers on any Linux host.\n\n"
+    "A host that attaches one finds a Coral USB Accelerator on a port. Its driver, its "
+    "applications and its containers run unchanged; the chip is simulated here.",
+    {
+        "serve": Verb(
+            serve,
+            (
+                "fitzroy usbip serve",
+                "fitzroy usbip serve --devices 2 --speed high --booted",
+                "fitzroy usbip serve --port 0 --json --faults faults.json",
+            ),
         ),
+        "list": Verb(list_command, ("fitzroy usbip list", "fitzroy usbip list 192.168.1.7 --json")),
+    },
+    (
+        "fitzroy usbip serve",
+        "fitzroy usbip list",
     ),
-    "list": Verb(list_command, ("fitzroy usbip list", "fitzroy usbip list 192.168.1.7 --json")),
-}
+)
