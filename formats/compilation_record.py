@@ -112,7 +112,7 @@ class CompilationRecord:
 
 def attached(model: tflite.Model, record: CompilationRecord) -> tflite.Model:
     """A model with a record in place of any that it has."""
-    data = np.frombuffer(_encoded(record), np.uint8)
+    data = np.frombuffer(encoded(record), np.uint8)
     buffers, entries = list(model.buffers or ()), list(model.metadata or ())
     for entry in entries:
         if entry.name == NAME:
@@ -144,7 +144,8 @@ def read_record(model: tflite.Model, path: str = "") -> CompilationRecord | None
     return None
 
 
-def _encoded(record: CompilationRecord) -> bytes:
+def encoded(record: CompilationRecord) -> bytes:
+    """The bytes of a record; equal records give equal bytes."""
     names: dict[str, int] = {}
 
     def number(text: str) -> int:

@@ -69,7 +69,8 @@ class _Tiles:
         """Which rows of a tile are taken."""
         free = self._free[tile].to_bytes(-(-_ROWS // 8), "little")
         bits = np.unpackbits(np.frombuffer(free, np.uint8), bitorder="little")[:_ROWS]
-        return bits == 0
+        taken: npt.NDArray[np.bool_] = bits == 0
+        return taken
 
     def moves(self, runs: Sequence[Run]) -> Sequence[int]:
         """All distances by which runs may move to be in free rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import fitzroy
+from fitzroy.base.version import VERSION
 from fitzroy.compiler.targets.edgetpu.chip import Part
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import Segment
@@ -41,7 +41,7 @@ def record_of(
         for part, package in zip(parts, packages, strict=True)
     }
     ordered = tuple(found[item.outputs] for item in custom_op.extract(model))
-    return CompilationRecord(fitzroy.__version__, ordered)
+    return CompilationRecord(VERSION, ordered)
 
 
 def _package(part: Part, package: PackageFile) -> PackageRecord:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import fitzroy
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import CapacityError, LinkError, UnsupportedError
 from fitzroy.base.types import Array
+from fitzroy.base.version import VERSION
 from fitzroy.compilation.records import generator_options
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Node
@@ -110,13 +110,12 @@ def remade(
     changes = list(_changes(package.main, made))
     rejects += _instruction_rejects(made, changes)
     if rejects:
-        version = fitzroy.__version__
-        other = "" if producer == version else f" of version {producer}, not of this {version}"
+        other = f"version {producer} compiled the model, this is {VERSION}: {RECOMPILE}"
         raise UnsupportedError(
-            f"{len(rejects)} operators need another program"
-            + (other if producer != version else ""),
+            f"{len(rejects)} operators need another program",
             rejects=rejects,
             where=package.path,
+            hint="" if producer == VERSION else other,
         )
     return _spliced(package, made, changes)
 

@@ -439,18 +439,27 @@ def _tensors(
 def _operands(
     original: tflite.Model, subgraph: int, retrained: tflite.Model
 ) -> Iterator[tuple[str, tflite.Tensor]]:
-    """Names of the original's tensors with the tensors of the retrained source."""
+    """Names of the original's tensors with the tensors of the retrained source.
+
+    Raises:
+        LinkError: they have different numbers of operators.
+    """
     old, new = _of_subgraph(original, subgraph), _of_subgraph(retrained, subgraph)
     pairs = (
         (original.subgraphs or [])[subgraph].operators or (),
         (retrained.subgraphs or [])[subgraph].operators or (),
     )
+    if len(pairs[0]) != len(pairs[1]):
+        raise LinkError(
+            f"the retrained source has {len(pairs[1])} operators, the original one {len(pairs[0])}",
+            hint=RECOMPILE,
+        )
     for a, b in zip(*pairs, strict=True):
-        for x, y in zip(
-            (*ints(a.inputs), *ints(a.outputs)), (*ints(b.inputs), *ints(b.outputs)), strict=True
-        ):
-            if x >= 0 and y >= 0:
-                yield old[x].name or "", new[y]
+        # Operands that may be absent come last.
+        for before, after in ((a.inputs, b.inputs), (a.outputs, b.outputs)):
+            for x, y in zip(ints(before), ints(after), strict=False):
+                if x >= 0 and y >= 0:
+                    yield old[x].name or "", new[y]
 
 
 def _of_subgraph(model: tflite.Model, number: int) -> Sequence[tflite.Tensor]:
