@@ -13,10 +13,12 @@ from functools import cache
 import numpy as np
 
 import fitzroy
-from fitzroy.base.errors import UnsupportedError, UsageError
+from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array
-from fitzroy.driver.runtime.devices import Device, open_device
+from fitzroy.driver.device.boards import refuse_pcie
+from fitzroy.driver.runtime.devices import Device
 from fitzroy.driver.transports.usb import libusb
+from fitzroy.execution.devices import open_device
 from fitzroy.execution.interpreter import Interpreter
 
 DEVICE = "FITZROY_DEVICE"
@@ -99,7 +101,7 @@ def _spec(device: str | None) -> str:
     if device is None:
         return _ANY
     if device.startswith("pci"):
-        raise UnsupportedError("Edge TPUs on PCIe are not supported", hint="usb, or sim")
+        raise refuse_pcie(device)
     match = _NUMBERED.fullmatch(device)
     if match is None:
         return device
