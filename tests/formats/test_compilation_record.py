@@ -34,7 +34,10 @@ def test_records_are_read_as_they_were_written() -> None:
 
 def test_a_model_has_one_record() -> None:
     model = tflite.Model(
-        version=3, buffers=[tflite.Buffer()], metadata=[tflite.Metadata(name="other")]
+        version=3,
+        subgraphs=[tflite.SubGraph()],
+        buffers=[tflite.Buffer()],
+        metadata=[tflite.Metadata(name="other")],
     )
     assert read_record(model) is None
     once = attached(model, record())
