@@ -122,6 +122,7 @@ def compile_model(
     from fitzroy.compiler.passes.base import named_passes
     from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
     from fitzroy.compiler.passes.heads.rewriting import ListDetections
+    from fitzroy.compiler.targets.edgetpu.partition.rules import RealNumbersError
 
     terminal = Terminal(json=results.json, quiet=results.quiet)
     heads.check()
@@ -149,9 +150,12 @@ def compile_model(
         steps = named_passes(pass_names(choice.passes))
         if graph is None and heads.detections:
             steps = (ListDetections(**vars(heads)), ClassMaximum(), *steps)
-        compile_edgetpu.compile_models(
-            terminal, request, [source.passed(steps) for source in sources]
-        )
+        try:
+            compile_edgetpu.compile_models(
+                terminal, request, [source.passed(steps) for source in sources]
+            )
+        except RealNumbersError as error:
+            raise error.read_with(choice.arguments) from None
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
     _refuse("others", edgetpu, reports, heads, out_dir=results.out_dir, format=bare)
@@ -252,7 +256,7 @@ def _compile_program(terminal: Terminal, job: _Job) -> None:
     write_files(files)
     document = summarize(compilation, model, files)
     if terminal.json:
-        terminal.document(document)
+        terminal.document("compile-program", document)
         return
     _warn(terminal, compilation)
     if not terminal.quiet:
@@ -408,7 +412,7 @@ def _case(compilation: Compilation, path: str, cases: Cases) -> list[Array]:
     Raises:
         UsageError: the model has several inputs, or the file does not fit.
     """
-    from fitzroy.cli.arrays import load_array
+    from fitzroy.execution.arrays import load_array
 
     inputs = compilation.inputs
     if len(inputs) != 1:

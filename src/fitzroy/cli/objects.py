@@ -13,10 +13,10 @@ import numpy as np
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
-from fitzroy.cli.arrays import opened_image
 from fitzroy.cli.terminal import Column, Terminal
 from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.detections import DetectionsAttributes
+from fitzroy.execution.arrays import opened_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
