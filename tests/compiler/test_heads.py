@@ -367,7 +367,7 @@ def test_best_class_is_found_where_scores_are_images() -> None:
                 for graph in (before, after)
             )
             np.testing.assert_array_equal(first, second)
-            found += np.count_nonzero(first[:, 4])
+            found += int(np.count_nonzero(first[:, 4]))
     assert found > 20
 
 
