@@ -131,13 +131,123 @@ def _likely(head: Any) -> None:
             layer.weight.data.mul_(3.0)
 
 
-# --- written out ---------------------------------------------------------------------------------
+# --- torchvision, timm, effdet, and what is written out here --------------------------------------
+
+
+def _heads_of(name: str) -> Callable[[int], Any]:
+    """Boxes and logits of a detector of torchvision, whose anchors Python computes."""
+
+    def make(_: int) -> Any:
+        import torch
+
+        models: Any = importlib.import_module("torchvision.models.detection")
+        built = getattr(models, name)(weights=None, weights_backbone=None)
+
+        class Heads(torch.nn.Module):
+            """Without transforms and anchors."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.body, self.head = built.backbone, built.head
+
+            def forward(self, x: Any) -> Any:
+                found = self.head(list(self.body(x).values()))
+                return found["bbox_regression"], found["cls_logits"].sigmoid()
+
+        return Heads()
+
+    return make
+
+
+def _segmentation(name: str) -> Callable[[int], Any]:
+    """A segmentation model of torchvision."""
+
+    def make(_: int) -> Any:
+        import torch
+
+        models: Any = importlib.import_module("torchvision.models.segmentation")
+        built = getattr(models, name)(weights=None, weights_backbone=None)
+
+        class Only(torch.nn.Module):
+            """The one result of interest."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = built
+
+            def forward(self, x: Any) -> Any:
+                return self.model(x)["out"]
+
+        return Only()
+
+    return make
+
+
+def _timm(name: str) -> Callable[[int], Any]:
+    def make(size: int) -> Any:
+        more = {"img_size": size} if name.startswith("vit") else {}
+        timm: Any = importlib.import_module("timm")
+        layers: Any = importlib.import_module("timm.layers")
+        layers.set_fused_attn(False)
+        return timm.create_model(name, pretrained=False, **more)
+
+    return make
+
+
+def _effdet(name: str) -> Callable[[int], Any]:
+    def make(size: int) -> Any:
+        effdet: Any = importlib.import_module("effdet")
+        more = {"image_size": (size, size)}
+        return effdet.create_model(
+            name, bench_task="", pretrained=False, pretrained_backbone=False, **more
+        )
+
+    return make
+
+
+def _written(name: str, **more: Any) -> Callable[[int], Any]:
+    """A structure of `benchmarks.structures`."""
+
+    def make(_: int) -> Any:
+        structures: Any = importlib.import_module("benchmarks.structures")
+        kind = getattr(structures, name)
+        base = {key: getattr(structures, value) for key, value in more.items() if key == "base"}
+        return kind(**{**more, **base})
+
+    return make
+
+
 _YOLO = (
     "yolov5n", "yolov5s", "yolov8n", "yolov8s", "yolov8n-seg", "yolov8n-pose", "yolov9t",
     "yolov10n", "yolo11n", "yolo11s", "yolo12n", "yolo26n",
 )  # fmt: skip
 
+_LITE = (("lite0", 320), ("lite1", 384), ("lite2", 448), ("lite3", 512))
+
 
 def architectures() -> tuple[Architecture, ...]:
     """All of them."""
-    return (*(Architecture(n, ("ultralytics",), _ultralytics(n)) for n in _YOLO),)
+    return (
+        *(Architecture(n, ("ultralytics",), _ultralytics(n)) for n in _YOLO),
+        Architecture("yolox-nano", (), _written("Yolox", width=0.25, depth=0.33, deep=True)),
+        Architecture("yolox-tiny", (), _written("Yolox", width=0.375, depth=0.33, deep=False)),
+        Architecture("nanodet-plus", (), _written("NanoDet")),
+        Architecture("ssd-mobilenet-v1", (), _written("Ssd", base="mobilenet_v1")),
+        Architecture("ssd-mobilenet-v2", (), _written("Ssd", base="mobilenet_v2")),
+        Architecture("ssdlite-mobilenet-v2", (), _written("Ssd", base="mobilenet_v2", light=True)),
+        Architecture("ssd-mobilenet-v2-fpnlite", (), _written("FpnLite")),
+        Architecture(
+            "ssdlite-mobilenet-v3", ("torchvision",), _heads_of("ssdlite320_mobilenet_v3_large")
+        ),
+        *(
+            Architecture(
+                f"efficientdet-{n}", ("effdet", "timm"), _effdet(f"tf_efficientdet_{n}"), (size,)
+            )
+            for n, size in _LITE
+        ),
+        Architecture("mobilenet-v3", ("timm",), _timm("mobilenetv3_large_100"), (224, 320)),
+        Architecture("efficientnet-lite0", ("timm",), _timm("efficientnet_lite0"), (224, 320)),
+        Architecture("vit-tiny", ("timm",), _timm("vit_tiny_patch16_224"), (224,)),
+        Architecture("deeplab-v3", ("torchvision",), _segmentation("deeplabv3_mobilenet_v3_large")),
+        Architecture("unet", (), _written("UNet")),
+    )

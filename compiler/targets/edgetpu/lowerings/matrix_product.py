@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
@@ -31,7 +32,6 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import gather, gather_rows, linear_bytes
 from fitzroy.hw_models.isa.conversion import Transpose
-from fitzroy.hw_models.isa.fields import TileFlag
 from fitzroy.hw_models.isa.tensor import TensorOp
 
 MOST_SUMMANDS = 2048
@@ -179,9 +179,7 @@ class MatrixProduct(Layer):
             builder.emit(replace(moves(last, last, row, [], [pixel], stage), tiles=mask))
             builder.barrier()
 
-    def _multiply(
-        self, context: Context, second: _Second, tiles: list[int], first: int
-    ) -> None:
+    def _multiply(self, context: Context, second: _Second, tiles: list[int], first: int) -> None:
         """Pack blocks from `first` on, then compute their part of the result."""
         builder = context.builder
         blocks = range(first, min(first + second.at_once, second.blocks))
@@ -203,12 +201,8 @@ class MatrixProduct(Layer):
         for some in (whole, blocks[len(whole) :]):
             if some:
                 row = base + (some[0] - first) * second.groups
-                builder.on_tiles(
-                    lambda tile, some=some, row=row: self._operation(
-                        context, second, (some[0], len(some)), row, tile
-                    ),
-                    tiles,
-                )
+                make = partial(self._operation, context, second, (some[0], len(some)), row)
+                builder.on_tiles(make, tiles)
         builder.barrier()
 
     def _operation(
