@@ -149,11 +149,10 @@ class _ShuffleUnit(nn.Module):
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
         half, self.stride, act = after // 2, stride, nn.ReLU6
-        self.side = (
-            nn.Sequential(block(before, before, 3, 2, before, act=None), block(before, half, act=act))
-            if stride > 1
-            else nn.Identity()
-        )  # fmt: skip
+        side = nn.Sequential(
+            block(before, before, 3, 2, before, act=None), block(before, half, act=act)
+        )
+        self.side = side if stride > 1 else nn.Identity()
         self.body = nn.Sequential(
             block(before if stride > 1 else half, half, act=act),
             block(half, half, 3, stride, half, act=None),

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.compiler.edgetpu_models import Model, differences, findings, program, random_inputs
 
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Attributes, Graph, Node
@@ -20,7 +21,6 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.partition.divide import refusals
-from tests.compiler.edgetpu_models import Model, differences, findings, program, random_inputs
 
 
 def _product(
