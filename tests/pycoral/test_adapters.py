@@ -179,7 +179,8 @@ def test_objects(order: tuple[str, ...], signature: bool) -> None:
 
 def test_objects_of_a_model_that_lists_them() -> None:
     graph = with_detections(detectors.exponential(), HeadOptions(True, score_threshold=0.3))
-    interpreter = Interpreter(tflite.write_model(export_model(graph)))
+    interpreter = Interpreter(model_content=tflite.write_model(export_model(graph)))
+    interpreter.allocate_tensors()
     side = detectors.SIDE
     picture = np.random.default_rng(0).random((side, side, 3), np.float32)
     common.set_input(interpreter, picture)
