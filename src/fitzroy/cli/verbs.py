@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "doctor": "devices.doctor_command",
     "probe": "probe.probe_command",
     "usbip": "usbip.usbip_command",
+    "shim": "shim.shim_command",
 }
 """All verbs by name: a module of this package, and what declares the verb there."""
 
