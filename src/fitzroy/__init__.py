@@ -17,9 +17,9 @@ if TYPE_CHECKING:
         compile_segments,
         compile_together,
     )
-    from fitzroy.compilation.loading import load
     from fitzroy.compilation.patching import patch_weights
     from fitzroy.compilation.result import Compilation
+    from fitzroy.compiler.frontends.loading import load
     from fitzroy.compiler.quantization.pipeline import quantize
     from fitzroy.compiler.reference import evaluate, verify
     from fitzroy.execution.interpreter import Interpreter
@@ -40,7 +40,7 @@ _HOMES = {
     "compile_together": "fitzroy.compilation.edgetpu",
     "evaluate": "fitzroy.compiler.reference",
     "explain": "fitzroy.compilation.build",
-    "load": "fitzroy.compilation.loading",
+    "load": "fitzroy.compiler.frontends.loading",
     "patch_weights": "fitzroy.compilation.patching",
     "quantize": "fitzroy.compiler.quantization.pipeline",
     "simulate": "fitzroy.execution.programs",

@@ -24,8 +24,9 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
-from fitzroy.driver.runtime.devices import Device, open_device
+from fitzroy.driver.runtime.devices import Device
 from fitzroy.execution.details import tensor_details
+from fitzroy.execution.devices import open_device
 from fitzroy.execution.parts import DevicePart, Host, HostPart, Part, Values, host_of, parts_of
 from fitzroy.formats import tflite
 from fitzroy.formats.flat import ints

@@ -6,9 +6,9 @@
 | ``:N`` | the N-th that is there, counted from 0 |
 | ``usb``, ``usb:N`` | the first, or the N-th, on USB |
 | ``pci``, ``pci:N`` | none: there is no driver for PCIe |
-| ``sim``, ``usb:PATH``, ... | any other name of `driver.runtime.devices` |
+| ``sim``, ``usb:PATH``, ... | any other name of `execution.devices` |
 
-The environment variable FITZROY_DEVICE, one or more names of `driver.runtime.devices` separated by
+The environment variable FITZROY_DEVICE, one or more names of `execution.devices` separated by
 commas, puts these devices in the place of those on USB: programs find them and choose among them.
 
 Facts: the published delegate and device manager of the Edge TPU runtime.
@@ -27,11 +27,13 @@ from pathlib import PurePath
 from typing import Any
 
 from fitzroy.base.errors import DeviceError, FitzroyError
+from fitzroy.driver.device.boards import refuse_pcie
 from fitzroy.driver.device.bringup import Clocks
 from fitzroy.driver.runtime import litert
-from fitzroy.driver.runtime.devices import Device, DeviceOptions, open_device
+from fitzroy.driver.runtime.devices import Device, DeviceOptions
 from fitzroy.driver.runtime.edgetpu import EdgeTpu
 from fitzroy.driver.transports.usb import libusb
+from fitzroy.execution.devices import open_device
 from fitzroy.tflite_runtime.errors import DelegateError
 
 DEVICE = "FITZROY_DEVICE"
@@ -193,11 +195,8 @@ def _chosen(name: str) -> tuple[str, int]:
         return name, 0
     kind, digits = match.groups()
     if kind == "pci":
-        raise DelegateError(
-            f"there is no device {name!r}",
-            reason="Edge TPUs on PCIe have Google's driver, and none here",
-            hint="usb, or sim",
-        )
+        refusal = refuse_pcie(name)
+        raise DelegateError(refusal.what, hint=refusal.hint)
     found, number = found_devices(), int(digits or 0)
     if number >= len(found):
         raise DelegateError(
