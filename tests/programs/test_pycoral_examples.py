@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_small_object_detection() -> None:
     for left in (0, SIDE):
         tile = picture(image[:, left : left + SIDE])
         _, factors = common.set_resized_input(
-            interpreter, tile.size, lambda size, img=tile: img.resize(size, 0)
+            interpreter, tile.size, partial(tile.resize, resample=0)
         )
         interpreter.invoke()
         for item in detect.get_objects(interpreter, 0.4, factors):
@@ -246,7 +247,7 @@ def test_backprop_last_layer(tmp_path: Path) -> None:
         "data_train": outputs(str(path), 0), "labels_train": labels,
         "data_val": outputs(str(path), 1), "labels_val": labels,
     }  # fmt: skip
-    count = np.max(labels) + 1
+    count = int(np.max(labels)) + 1
     model = SoftmaxRegression(data["data_train"].shape[1], count, weight_scale=5e-2, reg=0.0)
     model.train_with_sgd(data, 100, 0.5, batch_size=20)
     output = tmp_path / "retrained_edgetpu.tflite"

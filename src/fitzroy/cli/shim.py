@@ -54,7 +54,7 @@ def shim(
         _make(path.parent)
     write_files(files)
     if terminal.json:
-        terminal.document({"folder": os.fspath(folder), "packages": names})
+        terminal.document("shim", {"folder": os.fspath(folder), "packages": names})
     elif not terminal.quiet:
         terminal.line(f"wrote {' and '.join(names)}, {count(len(files), 'file')}", style="green")
         terminal.note(f"programs take them with PYTHONPATH={folder}")
