@@ -189,7 +189,8 @@ def test_objects_of_a_model_that_lists_them() -> None:
     found = detect.get_objects(interpreter, 0.4, (0.5, 0.25))
     assert len(found) == np.count_nonzero(rows[:, 4] >= 0.4) > 2
     for item, row in zip(found, rows, strict=False):
-        assert (item.id, item.score) == (row[5], pytest.approx(row[4]))
+        assert item.id == row[5]
+        assert item.score == pytest.approx(row[4])
         np.testing.assert_allclose(item.bbox, row[:4] * [2, 4, 2, 4], atol=1.001)
 
 
