@@ -163,10 +163,10 @@ def test_results_of_foreign_types_are_refused_by_operator() -> None:
 
 
 def test_operators_that_call_subgraphs_are_not_exported_without_them() -> None:
-    options = tflite.WhileOptions(cond_subgraph_index=0, body_subgraph_index=0)
-    model = tiny(tflite.operator_code(tflite.BuiltinOperator.WHILE), builtin_options=options)
+    options = tflite.CallOptions(subgraph=0)
+    model = tiny(tflite.operator_code(tflite.BuiltinOperator.CALL), builtin_options=options)
     assert opaque(model).whole
-    with pytest.raises(UnsupportedError, match="what WHILE calls"):
+    with pytest.raises(UnsupportedError, match="what CALL calls"):
         export_model(import_model(model))
 
 
