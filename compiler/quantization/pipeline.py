@@ -35,6 +35,8 @@ from fitzroy.compiler.quantization.options import (
 from fitzroy.compiler.quantization.outputs import examine, with_split
 from fitzroy.compiler.quantization.parameters import Parameters, nearest
 from fitzroy.compiler.quantization.ranges import choose_range, headroom, readers_function
+from fitzroy.compiler.quantization.rest import computed, with_rest
+from fitzroy.compiler.quantization.rest import reasons as reasons_of_rest
 from fitzroy.compiler.quantization.rewrite import Borders, rewrite, with_filters
 from fitzroy.compiler.quantization.rules import (
     obstacles,
@@ -57,11 +59,13 @@ class Quantized:
 
     Attributes:
         graph: the quantized graph.
-        source: the float32 graph that it stands for: constants folded, channels scaled.
+        source: the float32 graph that it stands for: constants folded, channels scaled, without
+            what depends on operators that nobody here computes.
         scheme: how activations are quantized.
         parameters: filters and biases by the name of their node.
         floats: why nodes are left float32.
         notes: what was done about outputs, and why.
+        computed: the quantized graph without the rest; None if there is no rest.
     """
 
     graph: Graph
@@ -70,6 +74,12 @@ class Quantized:
     parameters: Mapping[str, Parameters]
     floats: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
+    computed: Graph | None = None
+
+    @property
+    def counterpart(self) -> Graph:
+        """The quantized graph of all that `source` has."""
+        return self.computed or self.graph
 
     def __repr__(self) -> str:
         return (
@@ -143,6 +153,16 @@ def quantize_model(
     """
     options.check()
     demand_float(graph)
+    part = computed(graph)
+    if part is not graph:
+        # What the rest reads stays float32.
+        kept = Mixed.KEEP if options.mixed_outputs is Mixed.SPLIT else options.mixed_outputs
+        real = replace(options, output_type=Border.FLOAT, mixed_outputs=kept)
+        result = quantize_model(part, samples, real, progress, known=known)
+        whole = with_rest(result.graph, graph)
+        verify(whole)
+        floats = (*result.floats, *reasons_of_rest(graph))
+        return replace(result, graph=whole, floats=floats, computed=result.graph)
     source = prepared(graph)
     floats, reasons = _floats(source, options)
     statistics = collect(source, samples, progress)

@@ -45,9 +45,7 @@ def einsum(op: Operation) -> Tensor:
     return _product(build, operands, terms, (result, extents))
 
 
-def _sum_alone(
-    build: Builder, operands: list[Tensor], terms: list[str], needed: set[str]
-) -> None:
+def _sum_alone(build: Builder, operands: list[Tensor], terms: list[str], needed: set[str]) -> None:
     """Sum what only one of the first two operands has, and nothing else needs."""
     for index, term in enumerate(terms[:2]):
         others = needed.union(*(t for i, t in enumerate(terms) if i != index))
