@@ -249,7 +249,7 @@ def _compile_program(terminal: Terminal, job: _Job) -> None:
     write_files(files)
     document = summarize(compilation, model, files)
     if terminal.json:
-        terminal.document(document)
+        terminal.document("compile-program", document)
         return
     _warn(terminal, compilation)
     if not terminal.quiet:
@@ -405,7 +405,7 @@ def _case(compilation: Compilation, path: str, cases: Cases) -> list[Array]:
     Raises:
         UsageError: the model has several inputs, or the file does not fit.
     """
-    from fitzroy.cli.arrays import load_array
+    from fitzroy.execution.arrays import load_array
 
     inputs = compilation.inputs
     if len(inputs) != 1:

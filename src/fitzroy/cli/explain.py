@@ -117,7 +117,7 @@ def explain(
         document["next"] = command or None
         if error is not None:
             document["error"] = error_document(error)
-        terminal.document(document)
+        terminal.document("explain", document)
     else:
         _show(terminal, rows, target)
         if command:

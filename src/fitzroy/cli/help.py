@@ -251,7 +251,7 @@ class Written(Printed):
         Raises:
             UsageError: the file cannot be read.
         """
-        from fitzroy.cli.arrays import load_labels
+        from fitzroy.execution.arrays import load_labels
 
         return None if self.labels is None else load_labels(self.labels)
 
@@ -262,8 +262,21 @@ DeviceName = Annotated[
         "--device",
         metavar="NAME",
         help="For compiled models: usb or usb:PATH, an accelerator; sim, a simulated one; "
-        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; auto, an "
+        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; "
+        "twin:MODEL, the model that the file was compiled from in the chip's arithmetic, fast and "
+        "without cycles; auto, an "
         "accelerator if there is one, else sim. [dim]default: auto[/dim]",
+        show_default=False,
+        rich_help_panel="Device",
+    ),
+]
+ProvenCount = Annotated[
+    int | None,
+    typer.Option(
+        "--prove",
+        metavar="N",
+        min=1,
+        help="Repeat the first N inferences on the simulated chip, and compare every byte.",
         show_default=False,
         rich_help_panel="Device",
     ),
@@ -275,6 +288,19 @@ FirmwareFile = Annotated[
         metavar="FILE",
         help="The accelerator's firmware, or a libedgetpu that holds it. "
         "[dim]default: FITZROY_FIRMWARE, or an installed libedgetpu[/dim]",
+        show_default=False,
+        rich_help_panel="Device",
+    ),
+]
+DeviceSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="S",
+        min=0.001,
+        max=86_400.0,
+        help="Most seconds of an inference on the device. [dim]default: 30, and as long as a "
+        "simulated chip computes[/dim]",
         show_default=False,
         rich_help_panel="Device",
     ),

@@ -118,7 +118,7 @@ def quantize(
         )
     document = _quantize(terminal, model, output, (importing.how, options, written.report))
     if terminal.json:
-        terminal.document(document)
+        terminal.document("quantize", document)
     elif not terminal.quiet:
         _show(terminal, document)
 
@@ -153,7 +153,7 @@ def _quantize(
         files = [(output, data)]
         if report is not None:
             document |= _costs(result, measured_on, comparison, progress)
-            files.append((report, report_bytes(report, document)))
+            files.append((report, report_bytes(report, "quantize", document)))
     write_files(files)
     document["files"] += [
         {"path": os.fspath(path), "bytes": len(content)} for path, content in files[1:]
