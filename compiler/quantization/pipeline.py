@@ -51,6 +51,7 @@ _CORRECTED = 16
 """Most samples that parameters are corrected on."""
 
 Progress = Callable[[str], None]
+Part = Callable[[QuantizeOptions], "Quantized"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,14 +156,11 @@ def quantize_model(
     demand_float(graph)
     part = computed(graph)
     if part is not graph:
-        # What the rest reads stays float32.
-        kept = Mixed.KEEP if options.mixed_outputs is Mixed.SPLIT else options.mixed_outputs
-        real = replace(options, output_type=Border.FLOAT, mixed_outputs=kept)
-        result = quantize_model(part, samples, real, progress, known=known)
-        whole = with_rest(result.graph, graph)
-        verify(whole)
-        floats = (*result.floats, *reasons_of_rest(graph))
-        return replace(result, graph=whole, floats=floats, computed=result.graph)
+        return _before_rest(
+            graph,
+            options,
+            lambda chosen: quantize_model(part, samples, chosen, progress, known=known),
+        )
     source = prepared(graph)
     floats, reasons = _floats(source, options)
     statistics = collect(source, samples, progress)
@@ -210,6 +208,24 @@ def quantize_model(
     result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
     verify(result)
     return Quantized(result, source, scheme, parameters, tuple(reasons), tuple(outputs.notes))
+
+
+def _before_rest(graph: Graph, options: QuantizeOptions, quantized: Part) -> Quantized:
+    """What comes before operators that nobody here computes quantized, and the rest as it is.
+
+    Args:
+        graph: the whole graph.
+        options: how.
+        quantized: quantizes what comes before, with other options: its outputs stay float32, for
+            the rest reads them.
+    """
+    split = options.mixed_outputs is Mixed.SPLIT
+    mixed = Mixed.KEEP if split else options.mixed_outputs
+    result = quantized(replace(options, output_type=Border.FLOAT, mixed_outputs=mixed))
+    whole = with_rest(result.graph, graph)
+    verify(whole)
+    reasons = (*result.floats, *reasons_of_rest(graph))
+    return replace(result, graph=whole, floats=reasons, computed=result.graph)
 
 
 def prepared(graph: Graph) -> Graph:
