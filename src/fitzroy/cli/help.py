@@ -6,12 +6,15 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from fitzroy.execution.arrays import Normalization
 
 REST = "Options"
 """Heading of options that belong to no panel."""
@@ -161,6 +164,17 @@ class Given:
     inputs: InputFiles = None
     mean: Mean = None
     std: Std = None
+
+    @property
+    def rule(self) -> Normalization | None:
+        """What pixels become; None for the usual.
+
+        Raises:
+            UsageError: a text that is no list of numbers, or a standard deviation of 0.
+        """
+        from fitzroy.execution.arrays import Normalization
+
+        return Normalization.parse(self.mean, self.std)
 
 
 OutputFile = Annotated[

@@ -221,7 +221,7 @@ def run(
         check_output(written.output, [file])
     elif written.raw_output:
         raise UsageError("--raw-output needs --output")
-    rule = arrays.Normalization.parse(given.mean, given.std)
+    rule = given.rule
     names = written.names
     with ExitStack() as stack:
         if kind is FileKind.ONNX:

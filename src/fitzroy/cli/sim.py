@@ -219,7 +219,7 @@ def sim(
     speed = timing.Speed.of(times.clock, times.usb, times.host, times.driver)
     freedom = chip.freedom()
     _check_targets(file, written.files | times.files, dumps)
-    rule = arrays.Normalization.parse(given.mean, given.std)
+    rule = given.rule
     program = EdgeTpuProgram.load(file, chip.package)
     if given.inputs and not program.inputs:
         raise UsageError("the program takes no inputs", where=file, hint="leave out --input")

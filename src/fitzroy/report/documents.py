@@ -21,6 +21,7 @@ VERSIONS: Mapping[str, int] = {
     "as": 1,
     "bench": 1,
     "calibrate-host": 1,
+    "compare": 1,
     "compile": 1,
     "compile-module": 1,
     "compile-program": 1,

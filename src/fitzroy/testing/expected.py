@@ -124,7 +124,7 @@ def _elements(name: str, found: Array, expected: Array, tolerance: float) -> Dev
         same = (found == expected) | (np.isnan(real[0]) & np.isnan(real[1])) | (off <= tolerance)
     if same.all():
         return None
-    largest = float(np.max(np.where(same, 0, np.nan_to_num(off, nan=np.inf))))
+    largest = float(np.max(np.where(same, 0, np.where(np.isnan(off), np.inf, off))))
     place = np.unravel_index(int(np.argmin(same)), same.shape)
     at = ",".join(str(int(index)) for index in place)
     count = int(same.size - np.count_nonzero(same))

@@ -204,7 +204,7 @@ def _rule(root: _Table) -> Normalization | None:
 def _case(table: _Table) -> Case:
     inputs = table.inputs("input")
     case = Case(
-        name=table.text("name", Path(inputs[0]).name),
+        name=table.text("name", Path(inputs[0].rpartition("=")[2]).name),
         inputs=inputs,
         top=table.label("top"),
         expect=table.text("expect", ""),
