@@ -7,8 +7,8 @@
 | ``usb`` | the accelerator, if there is one |
 | ``usb:PATH`` | the accelerator on a port, as in ``usb:2-1`` |
 | ``replay:FILE`` | what was recorded of a session |
-| ``twin``, ``twin:DEVICE`` | the accelerator, or a device, with the simulated chip beside it: their
-  answers have to be equal |
+| ``paired`` | the accelerator and the simulated chip, whose answers have to be equal |
+| ``paired:DEVICE`` | the same for another device |
 | ``auto`` | the accelerator if there is one, else the virtual one |
 """
 
@@ -29,6 +29,7 @@ from fitzroy.base.closing import Closing
 from fitzroy.base.errors import DeviceError, MismatchError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.device import firmware as firmware_sources
+from fitzroy.driver.device.boards import refuse_pcie
 from fitzroy.driver.device.bringup import Clocks
 from fitzroy.driver.device.connection import Connection
 from fitzroy.driver.device.discovery import choose
@@ -36,6 +37,7 @@ from fitzroy.driver.device.firmware import Firmware
 from fitzroy.driver.device.limits import Limits
 from fitzroy.driver.runtime.edgetpu import EdgeTpu
 from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.driver.transports.libusb import NoLibusbError
 from fitzroy.driver.transports.record import Recorder, RecordingBus
 from fitzroy.driver.transports.replay import ReplayBus
 from fitzroy.driver.transports.transport import Attached, Bus
@@ -177,7 +179,7 @@ class DirectSimulator(Closing):
             raise DeviceError("the device was closed", where=self.description)
 
 
-class Twin(Closing):
+class Paired(Closing):
     """A device whose every answer is compared with that of another one, byte by byte.
 
     An accelerator and the simulated chip beside it have to agree.
@@ -246,19 +248,19 @@ class _Both:
     """Two answers to come.
 
     Args:
-        twin: compares them.
+        pair: compares them.
         first: one of them.
         second: the other.
     """
 
-    def __init__(self, twin: Twin, first: Pending, second: Pending) -> None:
-        self._twin = twin
+    def __init__(self, pair: Paired, first: Pending, second: Pending) -> None:
+        self._pair = pair
         self._first = first
         self._second = second
 
     def result(self, timeout: float | None = None) -> Answer:
         """The answer, or the error that came instead."""
-        return self._twin.compared(self._first.result(timeout), self._second.result(timeout))
+        return self._pair.compared(self._first.result(timeout), self._second.result(timeout))
 
     def cancel(self) -> bool:
         """Do without it; False if one of them is there already."""
@@ -281,6 +283,7 @@ class DeviceOptions:
         record: file for what is said on USB.
         seed: for simulators: randomize the order of engines and what memories hold at first.
         speed: for the virtual device: speed of its port.
+        timeout: seconds of an inference whose caller says none; None for those of the limits.
     """
 
     firmware: str | os.PathLike[str] | None = None
@@ -290,6 +293,7 @@ class DeviceOptions:
     record: str | os.PathLike[str] | None = None
     seed: int | None = None
     speed: Speed = Speed.SUPER
+    timeout: float | None = None
 
 
 _FIRST = "1-1"
@@ -311,6 +315,7 @@ def open_device(spec: str = "auto", options: DeviceOptions | None = None) -> Dev
 
     Raises:
         UsageError: no such name, or options that it does not take.
+        UnsupportedError: a module on PCIe.
         DeviceError: there is no such device, or more than one.
     """
     options = options or DeviceOptions()
@@ -326,11 +331,13 @@ def open_device(spec: str = "auto", options: DeviceOptions | None = None) -> Dev
         return replayed_device(rest, options)
     if spec == "auto":
         return _automatic(options)
-    if kind == "twin":
-        return _twin(rest or "usb", options)
+    if kind == "paired":
+        return _paired(rest or "usb", options)
+    if kind in ("pci", "pcie", "apex"):
+        raise refuse_pcie(spec)
     raise UsageError(
         f"no device {spec[:80]!r}",
-        hint="known are auto, sim, sim:direct, usb, usb:PATH, replay:FILE, twin, twin:DEVICE; see "
+        hint="known are auto, sim, sim:direct, usb, usb:PATH, replay:FILE, paired; see "
         "fitzroy devices",
     )
 
@@ -400,22 +407,22 @@ def _automatic(options: DeviceOptions) -> Device:
     return usb_device(libusb(), present[0].path, options) if present else virtual_device(options)
 
 
-def _twin(spec: str, options: DeviceOptions) -> Device:
+def _paired(spec: str, options: DeviceOptions) -> Device:
     """A device and the simulated chip.
 
     Raises:
-        UsageError: the device is a twin, or the simulated chip itself.
+        UsageError: the device is a pair itself, or the simulated chip itself.
     """
-    if spec.startswith(("twin", "sim:direct")):
-        raise UsageError(f"twin compares with the simulated chip, not {spec[:80]!r}")
-    return Twin(open_device(spec, options), DirectSimulator(seed=options.seed))
+    if spec.startswith(("paired", "sim:direct")):
+        raise UsageError(f"{spec[:80]!r} cannot be paired with the simulated chip")
+    return Paired(open_device(spec, options), DirectSimulator(seed=options.seed))
 
 
 def _attached() -> Sequence[Attached]:
     """Accelerators on USB."""
     try:
         return libusb().attached()
-    except DeviceError:
+    except NoLibusbError:
         # Without libusb there is no accelerator either; `fitzroy doctor` says so.
         return ()
 
@@ -424,6 +431,10 @@ def _refuse_usb_options(options: DeviceOptions) -> None:
     if options.record is not None:
         raise UsageError(
             "there is nothing to record without USB", hint="use the device sim, or usb"
+        )
+    if options.timeout is not None:
+        raise UsageError(
+            "a simulated chip without USB has no time limit", hint="use the device sim, or usb"
         )
 
 
@@ -444,4 +455,4 @@ def _edgetpu(
         limits=options.limits or limits,
     )
     after = (lambda: None) if recorder is None else recorder.close
-    return EdgeTpu(connection, text, verify=options.verify, after=after)
+    return EdgeTpu(connection, text, verify=options.verify, timeout=options.timeout, after=after)

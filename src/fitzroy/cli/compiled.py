@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fitzroy.base.errors import UsageError
-from fitzroy.cli.help import DeviceName, FirmwareFile, RecordFile
+from fitzroy.cli.help import DeviceName, DeviceSeconds, FirmwareFile, RecordFile
 from fitzroy.cli.timing import Clock
 
 if TYPE_CHECKING:
@@ -33,12 +33,14 @@ class DeviceChoice:
         record: ``--record``.
         firmware: ``--firmware``.
         clock: ``--clock``.
+        timeout: ``--timeout``.
     """
 
     name: DeviceName = None
     record: RecordFile = None
     firmware: FirmwareFile = None
     clock: Clock = None
+    timeout: DeviceSeconds = None
 
     def refuse(self, path: str) -> None:
         """Refuse a device for a file that has no part for it.
@@ -51,6 +53,7 @@ class DeviceChoice:
             "--record": self.record,
             "--firmware": self.firmware,
             "--clock": self.clock,
+            "--timeout": self.timeout,
         }
         for option, value in given.items():
             if value is not None:
@@ -71,7 +74,9 @@ class DeviceChoice:
         from fitzroy.driver.runtime.devices import DeviceOptions
 
         clocks = Clocks[Speed.of(self.clock, None, None).clock.upper()]
-        return DeviceOptions(firmware=self.firmware, clocks=clocks, record=self.record)
+        return DeviceOptions(
+            firmware=self.firmware, clocks=clocks, record=self.record, timeout=self.timeout
+        )
 
     def open(self) -> Device:
         """The device.

@@ -276,9 +276,9 @@ DeviceName = Annotated[
         "--device",
         metavar="NAME",
         help="For compiled models: usb or usb:PATH, an accelerator; sim, a simulated one; "
-        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; twin, an "
-        "accelerator beside the simulated chip, which has to agree, or twin:NAME; auto, an "
-        "accelerator if there is one, else sim. [dim]default: auto[/dim]",
+        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; paired, an "
+        "accelerator beside the simulated chip, which has to agree; auto, an accelerator if there "
+        "is one, else sim. [dim]default: auto[/dim]",
         show_default=False,
         rich_help_panel="Device",
     ),
@@ -290,6 +290,19 @@ FirmwareFile = Annotated[
         metavar="FILE",
         help="The accelerator's firmware, or a libedgetpu that holds it. "
         "[dim]default: FITZROY_FIRMWARE, or an installed libedgetpu[/dim]",
+        show_default=False,
+        rich_help_panel="Device",
+    ),
+]
+DeviceSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="S",
+        min=0.001,
+        max=86_400.0,
+        help="Most seconds of an inference on the device. [dim]default: 30, and as long as a "
+        "simulated chip computes[/dim]",
         show_default=False,
         rich_help_panel="Device",
     ),

@@ -29,7 +29,8 @@ def check_models(
             "--device",
             metavar="NAME",
             help="Run on this device instead of that of the test file: usb, sim, sim:direct, "
-            "replay:FILE, or twin, which compares an accelerator with the simulated chip.",
+            "replay:FILE, paired, which compares an accelerator with the simulated chip, or twin, "
+            "which computes the model that the program was compiled from, and is quickest.",
             show_default=False,
         ),
     ] = None,
@@ -124,6 +125,6 @@ test_command = Verb(
         "fitzroy test digits.toml",
         "fitzroy test models/*.toml --junit results.xml",
         "fitzroy test digits.toml --device usb --json",
-        "fitzroy test digits.toml --device twin",
+        "fitzroy test digits.toml --device paired",
     ),
 )

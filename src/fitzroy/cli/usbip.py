@@ -253,14 +253,14 @@ def _factory(
 ) -> Callable[[int], UsbDevice]:
     """What makes the device of a position; every device has its own seed, and all faults."""
     from fitzroy.hw_models.chips.usb import Speed
-    from fitzroy.hw_models.usb_device.device import VirtualDevice
     from fitzroy.hw_models.usb_device.faults import read_script
+    from fitzroy.hw_models.usb_device.usbip.served import served_device
 
     script = () if faults is None else read_script(read_file(faults), str(faults))
     rate = Speed[speed.name]
 
     def make(position: int) -> UsbDevice:
-        return VirtualDevice(rate, None if seed is None else seed + position, booted, script)
+        return served_device(rate, None if seed is None else seed + position, booted, script)
 
     return make
 

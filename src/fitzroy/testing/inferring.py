@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fitzroy.base.errors import FitzroyError, UsageError
 from fitzroy.base.types import Array
-from fitzroy.driver.runtime.devices import is_accelerator, open_device
+from fitzroy.driver.runtime.devices import is_accelerator
 from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, Sample, samples
 from fitzroy.execution.interpreter import Interpreter
@@ -19,8 +19,7 @@ from fitzroy.measurement.bench import measure, random_inputs
 from fitzroy.testing.expected import deviation, read_expected
 from fitzroy.testing.results import Check, Kind, Status, failure, limited
 from fitzroy.testing.spec import Accuracy, Case, Spec
-
-Progress = Callable[[str], None]
+from fitzroy.testing.subject import Progress, Subject, opened
 
 _MOST_SAMPLES = 1 << 20
 _NAMED = 3
@@ -28,21 +27,21 @@ _NAMED = 3
 
 
 def inferences(
-    spec: Spec, model: bytes, device: str, progress: Progress = lambda _: None
+    spec: Spec, found: Subject, device: str, progress: Progress = lambda _: None
 ) -> tuple[str, list[Check]]:
     """What ran the checks of a test file that need inferences, and those checks.
 
     Args:
         spec: what the test file asks.
-        model: the compiled model.
+        found: the model.
         device: name of the device.
         progress: is told what is under way.
 
     Raises:
         FitzroyError: the device cannot be opened, or the model cannot be run on the host.
     """
-    with open_device(device) as opened:
-        interpreter = Interpreter(model, device=opened)
+    with opened(device, found.source) as chosen:
+        interpreter = Interpreter(found.data, device=chosen)
         runner = _Runner(spec, interpreter, spec.labels and spec.file(spec.labels))
         checks = []
         for case in spec.cases:
@@ -62,7 +61,7 @@ def inferences(
         if spec.measured:
             progress("measuring")
             checks += _measured(spec, interpreter, is_accelerator(device))
-        return opened.description, checks
+        return chosen.description, checks
 
 
 def _checked(kind: Kind, name: str, check: Callable[[], Check]) -> Check:

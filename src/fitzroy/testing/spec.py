@@ -88,6 +88,7 @@ class Spec:
     Attributes:
         path: the file.
         model: a compiled model, or one to compile for the Edge TPU first.
+        source: the model that a compiled one was compiled from; empty if it is not known.
         options: options of the compiler by name, for models that are not compiled.
         device: the device unless another one is asked for.
         labels: file with the names of classes; empty for none.
@@ -102,6 +103,7 @@ class Spec:
 
     path: str
     model: str
+    source: str
     options: Mapping[str, Any]
     device: str
     labels: str
@@ -164,6 +166,7 @@ def parse_spec(data: bytes, path: str) -> Spec:
     spec = Spec(
         path=path,
         model=root.text("model"),
+        source=root.text("source", ""),
         options=root.mapping("compile"),
         device=root.text("device", DEVICE),
         labels=root.text("labels", ""),

@@ -19,7 +19,6 @@ from tests.compiler.edgetpu_models import (
     random_inputs,
     random_model,
 )
-from tests.compiler.edgetpu_reference import evaluate_on_device, interpolated
 from tests.support import need_litert
 
 import fitzroy
@@ -47,6 +46,7 @@ from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings import pixel_softmax
 from fitzroy.compiler.targets.edgetpu.lowerings.reductions import as_image
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device, interpolated
 from fitzroy.formats import tflite
 from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.linker.packages.darwinn import link

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from tests.compiler.edgetpu_models import differing_bytes, findings, program
-from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus
 
 from fitzroy.base.errors import UnsupportedError
@@ -32,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.lowerings import recurrence
 from fitzroy.compiler.targets.edgetpu.lowerings.gates import MIDDLE, tanh_table
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.linker.packages.darwinn import link
 
 I8, I16, I32 = DType.INT8, DType.INT16, DType.INT32

@@ -14,7 +14,6 @@ from itertools import product
 import numpy as np
 import pytest
 from tests.compiler.edgetpu_models import Model, differences, examined, program, random_inputs
-from tests.compiler.edgetpu_reference import evaluate_on_device
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
@@ -38,6 +37,7 @@ from fitzroy.compiler.targets.edgetpu.lowerings.transposed_convolution import To
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Window
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import grid
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.hw_models.numerics import Arithmetic, Sampling
 from fitzroy.linker.packages.darwinn import link
 

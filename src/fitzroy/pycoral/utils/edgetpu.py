@@ -13,8 +13,9 @@ from functools import cache
 import numpy as np
 
 import fitzroy
-from fitzroy.base.errors import UnsupportedError, UsageError
+from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array
+from fitzroy.driver.device.boards import refuse_pcie
 from fitzroy.driver.runtime.devices import Device, open_device
 from fitzroy.driver.transports.usb import libusb
 from fitzroy.execution.interpreter import Interpreter
@@ -99,7 +100,7 @@ def _spec(device: str | None) -> str:
     if device is None:
         return _ANY
     if device.startswith("pci"):
-        raise UnsupportedError("Edge TPUs on PCIe are not supported", hint="usb, or sim")
+        raise refuse_pcie(device)
     match = _NUMBERED.fullmatch(device)
     if match is None:
         return device
