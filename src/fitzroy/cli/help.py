@@ -110,7 +110,8 @@ InputFiles = Annotated[
         "--input",
         "-i",
         metavar="[NAME=]X",
-        help="An image, a .npy file, or the tensor's raw bytes; once per input.",
+        help="An image, a .npy file, or the tensor's raw bytes; once per input. Several files for "
+        "an input, or a folder, make several inferences.",
         show_default=False,
         rich_help_panel="Inputs",
     ),
@@ -183,7 +184,8 @@ OutputFile = Annotated[
         "--output",
         "-o",
         metavar="Y.npy",
-        help="Write the outputs: one to Y.npy, several to Y_0.npy, Y_1.npy..., or all to Y.npz.",
+        help="Write the outputs: one to Y.npy, several to Y_0.npy, Y_1.npy..., or all to Y.npz; "
+        "those of several inferences to a folder.",
         show_default=False,
         rich_help_panel="Outputs",
     ),

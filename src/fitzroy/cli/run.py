@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -16,12 +17,14 @@ import typer
 from fitzroy.base.errors import DeviceError, FitzroyError, SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
+from fitzroy.cli.batches import check_folder, folder_files, write_folder
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Verb, Written
+from fitzroy.cli.judged import Judged, Judgement
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
 from fitzroy.execution import arrays
-from fitzroy.execution.inputs import Port, read_inputs
+from fitzroy.execution.inputs import Port, Sample, samples
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.npy import read_npy
 
@@ -67,6 +70,7 @@ class Runner:
         run: one array per input to one array per output.
         parts: after a run, what computed what and for how many seconds; empty if it is one part.
         graph: the model, None for programs.
+        simulated: whether a simulated device takes part, whose time is not that of a device.
     """
 
     how: str
@@ -75,6 +79,7 @@ class Runner:
     run: Callable[[Sequence[Array]], Sequence[Array]]
     parts: Callable[[], list[dict[str, Any]]] = list
     graph: Graph | None = None
+    simulated: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,11 +153,19 @@ class RunOutputs(Written):
         bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
     ] = False
 
-    def write(self, pairs: Sequence[tuple[Port, Array]]) -> list[str]:
-        """Write outputs, if that is wanted; the names of the files."""
+    def write(self, pairs: Sequence[tuple[Port, Array]], name: str | None = None) -> list[str]:
+        """Write outputs, if that is wanted; the names of the files.
+
+        Args:
+            pairs: the outputs.
+            name: which of several inferences they are of; None for the only one.
+        """
         if self.output is None:
             return []
         named = [(port.name, result) for port, result in pairs]
+        if name is not None:
+            files = folder_files(self.output, name, named, raw=self.raw_output)
+            return write_folder(self.output, files)
         files = arrays.output_files(self.output, named, raw=self.raw_output)
         write_files(files)
         return [os.fspath(path) for path, _ in files]
@@ -192,6 +205,7 @@ def run(
     written: RunOutputs,
     how: Execution,
     device: DeviceChoice,
+    judged: Judged,
 ) -> None:
     """Run a program or a model, or check the test cases of a bundled program.
 
@@ -205,6 +219,9 @@ def run(
     value of the type (uint8: 0, int8: -128), float inputs get pixel / 255, unless --mean and --std
     say otherwise. Arrays for ONNX models have the model's own order of dimensions, and may give
     extents that the model leaves open.
+
+    Several files for an input, or a folder, are several inferences, each with states of zero;
+    --max-us is for the median of their times.
     """
     terminal = written.terminal
     data = read_file(file)
@@ -213,52 +230,107 @@ def run(
     if kind in _BUNDLES and not given.inputs:
         others: dict[str, object] = {"--output": written.output, "--labels": written.labels}
         others |= {"--mean": given.mean, "--std": given.std, "--float": how.real or None}
+        others |= judged.given
         _refuse("checking a bundled program", others, file)
         device.refuse(file)
         _verify(terminal, data, file, options)
         return
-    if written.output is not None:
-        check_output(written.output, [file])
-    elif written.raw_output:
+    if written.output is None and written.raw_output:
         raise UsageError("--raw-output needs --output")
-    rule = given.rule
+    judged.check()
     names = written.names
     with ExitStack() as stack:
         if kind is FileKind.ONNX:
             options = replace(options, shapes=_shapes(given.inputs or []))
         runner = _runner(data, file, kind, options, stack)
-        wanted = [_real(port) for port in runner.inputs] if how.real else runner.inputs
-        values = read_inputs(wanted, given.inputs or [], rule, file)
-        if how.real:
-            values = [_stored(port, x, file) for port, x in zip(runner.inputs, values, strict=True)]
+        job = _Job(runner, given.rule, how.real, file)
+        chosen = samples(job.ports, given.inputs or [], file)
+        if len(chosen) > 1:
+            check_folder(written.output)
+        elif written.output is not None:
+            check_output(written.output, [file])
+        if judged.max_us is not None and runner.simulated:
+            raise UsageError(
+                f"--max-us has no meaning on {runner.how}",
+                reason="its time is that of the simulation",
+                hint="limit the predicted time: fitzroy sim --max-us",
+            )
+        document: dict[str, Any] = {"file": file, "kind": kind.value, "ran_on": runner.how}
+        inferences, deviations = [], []
+        for sample in chosen:
+            pairs, entry = job.run(terminal, sample, written)
+            entry["written"] = written.write(pairs, sample.name if len(chosen) > 1 else None)
+            outputs = [(port.name, array) for port, array in pairs]
+            deviations += judged.deviations(sample.name, outputs)
+            inferences.append({"name": sample.name, **entry})
+            if not written.json:
+                if len(chosen) > 1:
+                    terminal.heading(sample.name)
+                show_outputs(terminal, document | entry)
+    us = 1e6 * median(item["seconds"] for item in inferences)
+    judgement = Judgement(judged, len(chosen), deviations, us)
+    if written.json and len(chosen) > 1:
+        document |= {"inferences": inferences}
+        terminal.document("run-batch", document | judgement.document)
+    elif written.json:
+        del inferences[0]["name"]
+        terminal.document("run", document | inferences[0] | judgement.document)
+    if names is not None and "objects" not in inferences[0]:
+        _judge_labels(terminal, names, runner.outputs)
+    judgement.finish(terminal)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What runs, and how files become its inputs.
+
+    Attributes:
+        runner: what runs.
+        rule: what pixels become.
+        real: whether quantized inputs and outputs are given and written as real numbers.
+        path: the file of the model.
+    """
+
+    runner: Runner
+    rule: arrays.Normalization | None
+    real: bool
+    path: str
+
+    @property
+    def ports(self) -> Sequence[Port]:
+        """Inputs as they are given."""
+        inputs = self.runner.inputs
+        return [_real(port) for port in inputs] if self.real else inputs
+
+    def run(
+        self, terminal: Terminal, sample: Sample, written: RunOutputs
+    ) -> tuple[list[tuple[Port, Array]], dict[str, Any]]:
+        """Outputs of an inference, and what to say of it."""
+        runner, names = self.runner, written.names
+        values = sample.read(self.ports, self.rule)
+        if self.real:
+            stored = zip(runner.inputs, values, strict=True)
+            values = [_stored(port, x, self.path) for port, x in stored]
         with terminal.working(f"running on {runner.how}"):
             start = time.perf_counter()
             results = runner.run(values)
             elapsed = time.perf_counter() - start
-    pairs = list(zip(runner.outputs, results, strict=True))
-    if how.real:
-        pairs = [(_real(port), _meant(port, result)) for port, result in pairs]
-    document: dict[str, Any] = {
-        "file": file,
-        "kind": kind.value,
-        "ran_on": runner.how,
-        "seconds": elapsed,
-        "parts": runner.parts(),
-        "outputs": [describe_output(port, x, written.top, names) for port, x in pairs],
-        "written": written.write(pairs),
-    }
-    objects = None if runner.graph is None else _objects(runner.graph, results, names)
-    if objects is not None:
-        document["objects"] = objects
-        for report in document["outputs"]:
-            # Not a ranking of classes.
-            report.pop("top", None)
-    if written.json:
-        terminal.document("run", document)
-    else:
-        show_outputs(terminal, document)
-    if names is not None and objects is None:
-        _judge_labels(terminal, names, runner.outputs)
+        pairs = list(zip(runner.outputs, results, strict=True))
+        if self.real:
+            pairs = [(_real(port), _meant(port, result)) for port, result in pairs]
+        document: dict[str, Any] = {
+            "inputs": list(sample.files),
+            "seconds": elapsed,
+            "parts": runner.parts(),
+            "outputs": [describe_output(port, x, written.top, names) for port, x in pairs],
+        }
+        objects = None if runner.graph is None else _objects(runner.graph, results, names)
+        if objects is not None:
+            document["objects"] = objects
+            for report in document["outputs"]:
+                # Not a ranking of classes.
+                report.pop("top", None)
+        return pairs, document
 
 
 def _runner(data: bytes, file: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:
@@ -337,10 +409,10 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
     _refuse("a model", given, path)
     host = Host.LITERT if options.runtime is RuntimeChoice.LITERT else Host.REFERENCE
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
-    how, device = _LITERT, None
+    how, device, simulated = _LITERT, None, False
     if compiled:
         device = stack.enter_context(options.device.open())
-        how = device.description
+        how, simulated = device.description, options.device.simulated
     else:
         options.device.refuse(path)
         if host is Host.REFERENCE:
@@ -349,6 +421,7 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
     graph = interpreter.graph
 
     def run(values: Sequence[Array]) -> list[Array]:
+        interpreter.reset_all_variables()
         results = interpreter.run(dict(zip(graph.inputs, values, strict=True)))
         return [results[name] for name in graph.outputs]
 
@@ -362,6 +435,7 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
             for item in interpreter.timings
         ],
         graph,
+        simulated,
     )
 
 
@@ -376,25 +450,29 @@ def _module_runner(path: str, options: Options, stack: ExitStack) -> Runner:
         "--arithmetic": options.arithmetic,
     }
     _refuse("a module, which says itself what runs where", given, path)
-    how, device = "its virtual machine", None
+    how, device, simulated = "its virtual machine", None, False
     if uses_device(read_module(read_file(path), path)):
         device = stack.enter_context(options.device.open())
         how += f" and {device.description}"
+        simulated = options.device.simulated
     else:
         options.device.refuse(path)
     program = stack.enter_context(ModuleProgram(path, device=device))
     function = program.function(options.method)
+    unused = [program]
 
     def run(values: Sequence[Array]) -> list[Array]:
         names = [item.name for item in function.inputs]
-        results = program.run(dict(zip(names, values, strict=True)), function.name)
+        # What a module keeps from call to call begins anew with every inference.
+        with unused.pop() if unused else ModuleProgram(path, device=device) as fresh:
+            results = fresh.run(dict(zip(names, values, strict=True)), function.name)
         return [results[item.name] for item in function.outputs]
 
     inputs, outputs = (
         tuple(Port(item.name, item.type) for item in items)
         for items in (function.inputs, function.outputs)
     )
-    return Runner(how, inputs, outputs, run)
+    return Runner(how, inputs, outputs, run, simulated=simulated)
 
 
 _ROUNDING = {ArithmeticChoice.XNNPACK: "XNNPACK", ArithmeticChoice.TFLITE: "TFLite"}
@@ -752,5 +830,7 @@ run_command = Verb(
         "fitzroy run model.bpte",
         "fitzroy run model_edgetpu.tflite --device usb -i photo.png --top 3",
         "fitzroy run model_edgetpu.tflite --device sim -i x.npy --record s.jsonl",
+        "fitzroy run model_edgetpu.tflite --device usb -i images/ -o outputs/",
+        "fitzroy run model_edgetpu.tflite --device usb -i images/ --expect outputs/ --max-us 3000",
     ),
 )
