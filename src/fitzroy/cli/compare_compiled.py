@@ -145,7 +145,7 @@ def compare(
 
     Nothing that changed is an error unless a limit says so: then the exit code is 9.
     """
-    from fitzroy.testing.comparison import compared
+    from fitzroy.testing.comparison import OutputChange, compared
     from fitzroy.testing.reading import figures_of
     from fitzroy.testing.sidebyside import output_changes
 
@@ -155,7 +155,7 @@ def compare(
     conditions = timing.Speed.of(where.clock, where.usb, where.host, where.driver).conditions
     with terminal.working("estimating"):
         sides = [figures_of(path, conditions) for path in (old, new)]
-    samples, outputs = 0, ()
+    samples, outputs = 0, tuple[OutputChange, ...]()
     if given.inputs:
         with terminal.working("running") as progress:
             samples, outputs = output_changes(

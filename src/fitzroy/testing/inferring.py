@@ -19,7 +19,7 @@ from fitzroy.measurement.bench import measure, random_inputs
 from fitzroy.testing.expected import deviation, read_expected
 from fitzroy.testing.results import Check, Kind, Status, failure, limited
 from fitzroy.testing.spec import Accuracy, Case, Spec
-from fitzroy.testing.subject import Progress, Subject, opened
+from fitzroy.testing.subject import Opening, Progress, Subject
 
 _MOST_SAMPLES = 1 << 20
 _NAMED = 3
@@ -27,20 +27,21 @@ _NAMED = 3
 
 
 def inferences(
-    spec: Spec, found: Subject, device: str, progress: Progress = lambda _: None
+    spec: Spec, found: Subject, device: tuple[str, Opening], progress: Progress = lambda _: None
 ) -> tuple[str, list[Check]]:
     """What ran the checks of a test file that need inferences, and those checks.
 
     Args:
         spec: what the test file asks.
         found: the model.
-        device: name of the device.
+        device: name of the device, and what opens it.
         progress: is told what is under way.
 
     Raises:
         FitzroyError: the device cannot be opened, or the model cannot be run on the host.
     """
-    with opened(device, found.source) as chosen:
+    name, opening = device
+    with opening(name, found.source) as chosen:
         interpreter = Interpreter(found.data, device=chosen)
         runner = _Runner(spec, interpreter, spec.labels and spec.file(spec.labels))
         checks = []
@@ -49,18 +50,18 @@ def inferences(
             checks.append(_checked(Kind.CASE, case.name, partial(runner.case, case)))
         for item in spec.accuracies:
             for k, floor in item.floors.items():
-                name = f"{item.name} top-{k}"
-                progress(name)
+                title = f"{item.name} top-{k}"
+                progress(title)
                 checks.append(
                     _checked(
                         Kind.ACCURACY,
-                        name,
+                        title,
                         partial(runner.accuracy, item, k, floor),
                     )
                 )
         if spec.measured:
             progress("measuring")
-            checks += _measured(spec, interpreter, is_accelerator(device))
+            checks += _measured(spec, interpreter, is_accelerator(name))
         return chosen.description, checks
 
 

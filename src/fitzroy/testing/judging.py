@@ -10,12 +10,17 @@ from fitzroy.testing.figures import MEASURED, ModelFigures, model_figures
 from fitzroy.testing.inferring import inferences
 from fitzroy.testing.results import Check, Kind, Status, TestReport, failure, limited
 from fitzroy.testing.spec import OperatorRules, Spec
-from fitzroy.testing.subject import Progress, Subject, subject
+from fitzroy.testing.subject import Opening, Progress, Subject, opened, subject
 
 _NO_FIGURE = SimulationError.exit_code
 
 
-def judge(spec: Spec, device: str | None = None, progress: Progress = lambda _: None) -> TestReport:
+def judge(
+    spec: Spec,
+    device: str | None = None,
+    progress: Progress = lambda _: None,
+    opening: Opening = opened,
+) -> TestReport:
     """Check everything that a test file asks.
 
     What goes wrong, from the model to the device, is a check that ended in an error.
@@ -24,18 +29,20 @@ def judge(spec: Spec, device: str | None = None, progress: Progress = lambda _: 
         spec: what it asks.
         device: the device, None for that of the test file.
         progress: is told what is under way.
+        opening: opens a device by its name.
     """
     begin = time.perf_counter()
     checks: list[Check] = []
     figures, ran_on = None, ""
     try:
-        found = subject(spec, progress)
+        source = spec.source and spec.file(spec.source)
+        found = subject(spec.file(spec.model), source, spec.options, progress)
         progress("estimating")
         figures = model_figures(found.data, spec.model, spec.conditions)
         checks += _operators(spec.operators, found, figures)
         checks += _limits(spec.limits, figures)
         if spec.cases or spec.accuracies or spec.measured:
-            ran_on, more = inferences(spec, found, device or spec.device, progress)
+            ran_on, more = inferences(spec, found, (device or spec.device, opening), progress)
             checks += more
     except FitzroyError as error:
         checks.append(failure(Kind.MODEL, spec.model, error))

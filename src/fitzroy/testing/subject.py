@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from fitzroy.base.errors import UsageError
@@ -14,9 +15,11 @@ from fitzroy.driver.runtime.devices import Device, DeviceOptions, open_device
 from fitzroy.execution.twin import TwinDevice
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.detect import FileKind, detect
-from fitzroy.testing.spec import Spec
 
 Progress = Callable[[str], None]
+
+Opening = Callable[[str, Graph | None], AbstractContextManager[Device]]
+"""Opens a device by its name, for a model before it was compiled, if that is known."""
 
 TWIN = "twin"
 """The device that computes the model that a program was compiled from."""
@@ -42,27 +45,37 @@ class Subject:
         return frozenset(node.spelled.upper() for node in self.source.nodes())
 
 
-def subject(spec: Spec, progress: Progress = lambda _: None) -> Subject:
-    """The model of a test file, compiled if it is not yet.
+def subject(
+    path: str,
+    source: str = "",
+    options: Mapping[str, object] | None = None,
+    progress: Progress = lambda _: None,
+) -> Subject:
+    """A compiled model, compiled here if it is not yet.
+
+    Args:
+        path: its file.
+        source: the model that a compiled one was compiled from; empty if it is not known.
+        options: options of the compiler by name, for a model that is not compiled.
+        progress: is told what is under way.
 
     Raises:
-        FitzroyError: it cannot be read or compiled.
+        UsageError: a file cannot be read, or source or options contradict the model.
+        FormatError: a file is malformed.
+        UnsupportedError: the model cannot be compiled.
+        CapacityError: it does not fit the chip.
     """
-    path = spec.file(spec.model)
-    data = read_file(path)
+    data, options = read_file(path), dict(options or {})
     if detect(data, path) is FileKind.TFLITE:
         model = tflite.read_model(data, path)
         if custom_op.extract(model, path, data):
-            if spec.options:
-                raise UsageError(
-                    "options of the compiler for a model that is compiled", where=spec.path
-                )
-            return Subject(data, load(spec.file(spec.source)) if spec.source else None)
-    if spec.source:
-        raise UsageError("a source of a model that is not compiled", where=spec.path)
+            if options:
+                raise UsageError("options of the compiler for a model that is compiled", where=path)
+            return Subject(data, load(source) if source else None)
+    if source:
+        raise UsageError("a source for a model that is not compiled", where=path)
     progress("compiling")
-    compiled = compile(path, target="edgetpu", **dict(spec.options))
-    return Subject(compiled.data, load(path))
+    return Subject(compile(path, target="edgetpu", **options).data, load(path))
 
 
 def opened(device: str, source: Graph | None, options: DeviceOptions | None = None) -> Device:
