@@ -7,8 +7,6 @@
 | ``usb`` | the accelerator, if there is one |
 | ``usb:PATH`` | the accelerator on a port, as in ``usb:2-1`` |
 | ``replay:FILE`` | what was recorded of a session |
-| ``paired`` | the accelerator and the simulated chip, whose answers have to be equal |
-| ``paired:DEVICE`` | the same for another device |
 | ``auto`` | the accelerator if there is one, else the virtual one |
 """
 
@@ -22,11 +20,9 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
-import numpy as np
-
 from fitzroy.base.clock import SYSTEM_CLOCK, Clock
 from fitzroy.base.closing import Closing
-from fitzroy.base.errors import DeviceError, MismatchError, UsageError
+from fitzroy.base.errors import DeviceError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.device import firmware as firmware_sources
 from fitzroy.driver.device.boards import refuse_pcie
@@ -179,98 +175,6 @@ class DirectSimulator(Closing):
             raise DeviceError("the device was closed", where=self.description)
 
 
-class Paired(Closing):
-    """A device whose every answer is compared with that of another one, byte by byte.
-
-    An accelerator and the simulated chip beside it have to agree.
-
-    Args:
-        first: the device, whose answers are given.
-        second: what it is compared with.
-    """
-
-    def __init__(self, first: Device, second: Device) -> None:
-        self.description = f"{first.description}, compared with {second.description}"
-        self._first = first
-        self._second = second
-
-    def run(
-        self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
-    ) -> Answer:
-        """Execute a package on both.
-
-        Raises:
-            MismatchError: their outputs differ.
-            DeviceError: one of them fails.
-            SimulationError: the simulated program fails.
-        """
-        return self.compared(
-            self._first.run(package, inputs, timeout=timeout), self._second.run(package, inputs)
-        )
-
-    def submit(
-        self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
-    ) -> Pending:
-        """Execute a package on both in the background."""
-        first = self._first.submit(package, inputs, timeout=timeout)
-        return _Both(self, first, self._second.submit(package, inputs))
-
-    def close(self) -> None:
-        """Give both back."""
-        try:
-            self._first.close()
-        finally:
-            self._second.close()
-
-    def compared(self, answer: Answer, other: Answer) -> Answer:
-        """An answer that another device agrees with.
-
-        Raises:
-            MismatchError: names the first output that differs.
-        """
-        for name, found in answer.tensors.items():
-            wanted = other.tensors[name]
-            if np.array_equal(found, wanted):
-                continue
-            differ = np.flatnonzero(found != wanted)
-            place = int(differ[0])
-            raise MismatchError(
-                f"the devices differ in {differ.size} of {found.size} bytes of output {name!r}",
-                reason=f"byte {place} is {int(found.flat[place])} on the first, "
-                f"{int(wanted.flat[place])} on the second",
-                where=self.description,
-                hint="run fitzroy probe on the accelerator, and please report what it says",
-            )
-        return answer
-
-
-class _Both:
-    """Two answers to come.
-
-    Args:
-        pair: compares them.
-        first: one of them.
-        second: the other.
-    """
-
-    def __init__(self, pair: Paired, first: Pending, second: Pending) -> None:
-        self._pair = pair
-        self._first = first
-        self._second = second
-
-    def result(self, timeout: float | None = None) -> Answer:
-        """The answer, or the error that came instead."""
-        return self._pair.compared(self._first.result(timeout), self._second.result(timeout))
-
-    def cancel(self) -> bool:
-        """Do without it; False if one of them is there already."""
-        return all([self._first.cancel(), self._second.cancel()])
-
-    def done(self) -> bool:
-        """Whether it is there."""
-        return self._first.done() and self._second.done()
-
-
 @dataclass(frozen=True, slots=True)
 class DeviceOptions:
     """How to use a device.
@@ -331,14 +235,11 @@ def open_device(spec: str = "auto", options: DeviceOptions | None = None) -> Dev
         return replayed_device(rest, options)
     if spec == "auto":
         return _automatic(options)
-    if kind == "paired":
-        return _paired(rest or "usb", options)
     if kind in ("pci", "pcie", "apex"):
         raise refuse_pcie(spec)
     raise UsageError(
         f"no device {spec[:80]!r}",
-        hint="known are auto, sim, sim:direct, usb, usb:PATH, replay:FILE, paired; see "
-        "fitzroy devices",
+        hint="known are auto, sim, sim:direct, usb, usb:PATH, replay:FILE; see fitzroy devices",
     )
 
 
@@ -405,17 +306,6 @@ def replayed_device(path: str | os.PathLike[str], options: DeviceOptions | None 
 def _automatic(options: DeviceOptions) -> Device:
     present = _attached()
     return usb_device(libusb(), present[0].path, options) if present else virtual_device(options)
-
-
-def _paired(spec: str, options: DeviceOptions) -> Device:
-    """A device and the simulated chip.
-
-    Raises:
-        UsageError: the device is a pair itself, or the simulated chip itself.
-    """
-    if spec.startswith(("paired", "sim:direct")):
-        raise UsageError(f"{spec[:80]!r} cannot be paired with the simulated chip")
-    return Paired(open_device(spec, options), DirectSimulator(seed=options.seed))
 
 
 def _attached() -> Sequence[Attached]:

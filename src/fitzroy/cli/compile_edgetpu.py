@@ -18,6 +18,7 @@ from fitzroy.cli.files import check_directory, check_output, directories, write_
 from fitzroy.cli.help import Json, Quiet
 from fitzroy.cli.models import warn_of
 from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
+from fitzroy.cli.timing import estimated_time
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.hw_models.edgetpu.envelope import Risk
@@ -479,7 +480,7 @@ def _summary(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for number, part in enumerate(document["subgraphs"]):
         name = f", subgraph {number}" if len(document["subgraphs"]) > 1 else ""
         if part["estimate"] is not None:
-            yield f"Estimated time of an inference{name}", _time(part["estimate"])
+            yield f"Estimated time of an inference{name}", estimated_time(part["estimate"])
         outside = [item for item in part["envelope"] if Risk(item["risk"]).matters]
         if outside:
             yield f"Outside the envelope of published programs{name}", _outside(outside)
@@ -497,14 +498,6 @@ def _outside(items: Sequence[dict[str, Any]]) -> str:
     ]
     rest = len(items) - len(named)
     return "; ".join([*named, *([f"{rest} more"] if rest else [])])
-
-
-def _time(estimate: dict[str, Any]) -> str:
-    bound = ", ".join(f"{what} {share:.0%}" for what, share in estimate["bound"].items())
-    return (
-        f"{estimate['total_us'] / 1000:.3f} ms on {estimate['host']}: "
-        f"{estimate['cycles']:,.0f} cycles, bound by {bound}"
-    )
 
 
 _COLUMNS = (Column("Operator"), Column("Count", right=True), Column("Status"))

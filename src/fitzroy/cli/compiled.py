@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fitzroy.base.errors import UsageError
-from fitzroy.cli.help import DeviceName, DeviceSeconds, FirmwareFile, RecordFile
+from fitzroy.cli.help import DeviceName, DeviceSeconds, FirmwareFile, ProvenCount, RecordFile
 from fitzroy.cli.timing import Clock
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class DeviceChoice:
         firmware: ``--firmware``.
         clock: ``--clock``.
         timeout: ``--timeout``.
+        prove: ``--prove``.
     """
 
     name: DeviceName = None
@@ -41,6 +42,7 @@ class DeviceChoice:
     firmware: FirmwareFile = None
     clock: Clock = None
     timeout: DeviceSeconds = None
+    prove: ProvenCount = None
 
     def refuse(self, path: str) -> None:
         """Refuse a device for a file that has no part for it.
@@ -54,6 +56,7 @@ class DeviceChoice:
             "--firmware": self.firmware,
             "--clock": self.clock,
             "--timeout": self.timeout,
+            "--prove": self.prove,
         }
         for option, value in given.items():
             if value is not None:
@@ -92,6 +95,6 @@ class DeviceChoice:
             UsageError: there is no such name or clock, or it cannot be recorded.
             DeviceError: there is no such device, or more than one.
         """
-        from fitzroy.driver.runtime.devices import open_device
+        from fitzroy.execution.devices import open_device
 
-        return open_device(self.name or "auto", self.options())
+        return open_device(self.name or "auto", self.options(), prove=self.prove or 0)

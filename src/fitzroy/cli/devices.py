@@ -53,7 +53,8 @@ def devices(
         missing = None if problem is None else str(problem)
         listed = [asdict(row) for row in rows]
         boarded = [asdict(board) for board in others]
-        terminal.document("devices", {"devices": listed, "boards": boarded, "usb_problem": missing})
+        document = {"devices": listed, "boards": boarded, "usb_problem": missing}
+        terminal.document("devices", document)
         return
     terminal.table(
         [Column("device"), Column("mode"), Column("speed"), Column("firmware"), Column("")],

@@ -278,9 +278,21 @@ DeviceName = Annotated[
         "--device",
         metavar="NAME",
         help="For compiled models: usb or usb:PATH, an accelerator; sim, a simulated one; "
-        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; paired, an "
-        "accelerator beside the simulated chip, which has to agree; auto, an accelerator if there "
-        "is one, else sim. [dim]default: auto[/dim]",
+        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; "
+        "twin:MODEL, the model that the file was compiled from in the chip's arithmetic, fast and "
+        "without cycles; auto, an "
+        "accelerator if there is one, else sim. [dim]default: auto[/dim]",
+        show_default=False,
+        rich_help_panel="Device",
+    ),
+]
+ProvenCount = Annotated[
+    int | None,
+    typer.Option(
+        "--prove",
+        metavar="N",
+        min=1,
+        help="Repeat the first N inferences on the simulated chip, and compare every byte.",
         show_default=False,
         rich_help_panel="Device",
     ),

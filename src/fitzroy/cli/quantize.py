@@ -110,9 +110,11 @@ def quantize(
     output = written.output or Path(f"{Path(model).stem}_quant.tflite")
     check_output(output, [model])
     if not options.calibrate:
+        from fitzroy.compiler.targets.edgetpu.partition import rules
+
         raise UsageError(
             "quantization needs representative inputs",
-            hint=f"fitzroy quantize {model} --calibrate images/ -o {output}",
+            hint=rules.quantize_command(model, importing.arguments, os.fspath(output)),
         )
     document = _quantize(terminal, model, output, (importing.how, options, written.report))
     if terminal.json:

@@ -22,6 +22,7 @@ from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Verb, Written
 from fitzroy.cli.judged import Judged, Judgement
+from fitzroy.cli.models import given_value
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
 from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, Sample, samples
@@ -29,6 +30,7 @@ from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.npy import read_npy
 
 if TYPE_CHECKING:
+    from fitzroy.compiler.frontends.frontend import Given as GivenValue
     from fitzroy.compiler.ir import Graph
     from fitzroy.driver.runtime import Runtime, Session
     from fitzroy.formats.bundled import Case
@@ -182,6 +184,7 @@ class Options:
         method: method of a program, or function of a module.
         device: what the user said of devices.
         shapes: shapes of inputs that an ONNX model leaves open.
+        values: values that inputs of an ONNX model are fixed to.
     """
 
     runtime: RuntimeChoice
@@ -190,6 +193,7 @@ class Options:
     method: str | None
     device: DeviceChoice
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    values: Mapping[str, GivenValue] = field(default_factory=dict)
 
 
 def run(
@@ -239,12 +243,14 @@ def run(
         raise UsageError("--raw-output needs --output")
     judged.check()
     names = written.names
+    specs: Sequence[str] = given.inputs or []
     with ExitStack() as stack:
         if kind is FileKind.ONNX:
-            options = replace(options, shapes=_shapes(given.inputs or []))
+            fixed, specs = _fixed(specs)
+            options = replace(options, shapes=_shapes(specs), values=fixed)
         runner = _runner(data, file, kind, options, stack)
         job = _Job(runner, given.rule, how.real, file)
-        chosen = samples(job.ports, given.inputs or [], file)
+        chosen = samples(job.ports, specs, file)
         if len(chosen) > 1:
             check_folder(written.output)
         elif written.output is not None:
@@ -375,7 +381,8 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     options.device.refuse(path)
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     arithmetic = Arithmetic[choice.name]
-    graph = fitzroy.load(path, Reading(shapes=options.shapes, keep_layout=True))
+    how = Reading(shapes=options.shapes, values=options.values, keep_layout=True)
+    graph = fitzroy.load(path, how)
     if kind is FileKind.TFLITE and opaque_nodes(graph):
         return _interpreter_runner(path, options, False, stack)
 
@@ -537,6 +544,19 @@ def _runtime(options: Options, path: str, stack: ExitStack) -> tuple[str, Runtim
         return _EXECUTORCH, stack.enter_context(ExecuTorchRuntime(threads=options.threads))
     _refuse("the numpy oracle", {"--threads": options.threads}, path)
     return text, stack.enter_context(OracleRuntime())
+
+
+def _fixed(specs: Sequence[str]) -> tuple[dict[str, GivenValue], list[str]]:
+    """Inputs that are given as numbers, as in sr=16000, and what else is given."""
+    found, rest = {}, []
+    for spec in specs:
+        name, _, said = spec.partition("=")
+        value = given_value(said)
+        if name and value is not None and not os.path.exists(spec):
+            found[name] = value
+        else:
+            rest.append(spec)
+    return found, rest
 
 
 def _shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:

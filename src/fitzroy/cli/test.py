@@ -29,8 +29,8 @@ def check_models(
             "--device",
             metavar="NAME",
             help="Run on this device instead of that of the test file: usb, sim, sim:direct, "
-            "replay:FILE, paired, which compares an accelerator with the simulated chip, or twin, "
-            "which computes the model that the program was compiled from, and is quickest.",
+            "replay:FILE, or twin, the model that was compiled, in the chip's arithmetic: its source, "
+            "which the test file names, or twin:MODEL.",
             show_default=False,
         ),
     ] = None,
@@ -125,6 +125,6 @@ test_command = Verb(
         "fitzroy test digits.toml",
         "fitzroy test models/*.toml --junit results.xml",
         "fitzroy test digits.toml --device usb --json",
-        "fitzroy test digits.toml --device paired",
+        "fitzroy test digits.toml --device twin",
     ),
 )

@@ -46,7 +46,7 @@ class TwinDevice(Closing):
     """
 
     def __init__(self, source: Graph) -> None:
-        self.description = f"the twin, which computes {source.name}"
+        self.description = f"the twin of the chip, which computes {source.name}"
         self._source = source
         self._twins: dict[int, tuple[PackageFile, Twin]] = {}
         self._turn = threading.Lock()
@@ -77,10 +77,11 @@ class TwinDevice(Closing):
                 name: inputs[name].view(type.dtype.numpy).reshape(type.shape)
                 for name, type in ((name, graph.type(name)) for name in graph.inputs)
             }
-            found = twin.run(arrays)
-        return TwinOutputs(
-            {name: np.ascontiguousarray(x).reshape(-1).view(np.uint8) for name, x in found.items()}
-        )
+            found = {
+                name: np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+                for name, x in twin.run(arrays).items()
+            }
+        return TwinOutputs(found)
 
     def submit(
         self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None

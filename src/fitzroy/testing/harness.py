@@ -13,6 +13,7 @@ from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Graph
 from fitzroy.driver.runtime.devices import Device, DeviceOptions
 from fitzroy.execution.arrays import Normalization
+from fitzroy.execution.devices import TWIN
 from fitzroy.execution.estimate import Conditions
 from fitzroy.execution.inputs import Port, read_inputs
 from fitzroy.execution.interpreter import Interpreter
@@ -20,7 +21,7 @@ from fitzroy.testing.figures import ModelFigures, model_figures
 from fitzroy.testing.judging import judge
 from fitzroy.testing.results import Status, TestReport
 from fitzroy.testing.spec import DEVICE, read_spec
-from fitzroy.testing.subject import TWIN, Subject, opened, subject
+from fitzroy.testing.subject import Subject, opened, subject
 
 Model = str | os.PathLike[str]
 

@@ -11,7 +11,8 @@ from fitzroy.base.files import read_file
 from fitzroy.compilation.build import compile
 from fitzroy.compilation.loading import load
 from fitzroy.compiler.ir import Graph
-from fitzroy.driver.runtime.devices import Device, DeviceOptions, open_device
+from fitzroy.driver.runtime.devices import Device, DeviceOptions
+from fitzroy.execution.devices import TWIN, open_device
 from fitzroy.execution.twin import TwinDevice
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.detect import FileKind, detect
@@ -20,9 +21,6 @@ Progress = Callable[[str], None]
 
 Opening = Callable[[str, Graph | None], AbstractContextManager[Device]]
 """Opens a device by its name, for a model before it was compiled, if that is known."""
-
-TWIN = "twin"
-"""The device that computes the model that a program was compiled from."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ def opened(device: str, source: Graph | None, options: DeviceOptions | None = No
     """A device by its name, the twin among them.
 
     Args:
-        device: a name that `open_device` knows, or ``twin``.
+        device: a name that `open_device` knows, or ``twin`` for that of the source.
         source: the model before it was compiled; None if it is not known.
         options: how to use the device; they have no meaning for the twin.
 

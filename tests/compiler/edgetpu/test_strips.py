@@ -14,7 +14,7 @@ from tests.support import corpus
 
 from fitzroy.base.errors import CapacityError
 from fitzroy.base.types import DType
-from fitzroy.compilation.loading import load
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, LeakyReluAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes

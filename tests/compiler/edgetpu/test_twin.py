@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.compiler.edgetpu_models import random_inputs, random_model
-from tests.support import corpus_params
+from tests.support import corpus_params, corpus_path
 
 import fitzroy
-from fitzroy.base.errors import UsageError
+from fitzroy.base.errors import MismatchError, UnsupportedError, UsageError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Graph
@@ -19,6 +21,8 @@ from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.compiler.targets.edgetpu.twin.twin import Twin
+from fitzroy.driver.runtime.devices import DirectSimulator
+from fitzroy.driver.runtime.proof import ProvenDevice
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.twin import TwinDevice
 
@@ -95,6 +99,36 @@ def test_a_device_that_is_the_twin_of_the_chip() -> None:
             found, wanted = twin.run({name: data}), chip.run({name: data})
             for output, array in wanted.items():
                 np.testing.assert_array_equal(found[output], array)
+
+
+def test_a_proof_finds_other_weights() -> None:
+    source = Source.read(DIGITS)
+    compiled = fitzroy.compile_edgetpu(source).data
+    other = source.graph.copy()
+    changed = next(
+        value for value in other.values.values() if value.data is not None and value.type.rank == 4
+    )
+    assert changed.data is not None
+    other.set_value(replace(changed, data=-changed.data))
+    for graph, right in ((source.graph, True), (other, False)):
+        proven = ProvenDevice(TwinDevice(graph), DirectSimulator(), 1)
+        with Interpreter(compiled, device=proven) as twin:
+            (details,) = twin.get_input_details()
+            twin.set_tensor(details["index"], np.ones(details["shape"], details["dtype"]))
+            with nullcontext() if right else pytest.raises(MismatchError, match="differ"):
+                twin.invoke()
+
+
+def test_programs_with_states_are_refused() -> None:
+    path = corpus_path() / "coral/keras_lstm_mnist_ptq.tflite"
+    if not path.is_file():
+        pytest.skip(f"no corpus at {corpus_path()}")
+    compiled = path.with_name("keras_lstm_mnist_ptq_edgetpu.tflite")
+    with (
+        Interpreter(compiled, device=TwinDevice(Source.read(path).graph)) as twin,
+        pytest.raises(UnsupportedError, match="keeps states"),
+    ):
+        twin.invoke()
 
 
 def test_a_twin_of_another_model_is_refused() -> None:
