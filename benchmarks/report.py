@@ -52,7 +52,7 @@ def _renewed(name: str, figures: str, part: str = "figures") -> str:
     return f"{page[:begin]}{figures}{page[end:]}"
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [header, tuple("---" for _ in header), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
