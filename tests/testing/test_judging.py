@@ -190,8 +190,8 @@ def test_reports(folder: Path) -> None:
     assert (first.get("tests"), first.get("failures"), first.get("skipped")) == ("3", "1", "1")
     assert (second.get("errors"), second.get("time")) == ("1", "1.500")
     assert [case.get("name") for case in first.findall("testcase")] == [
-        "cycles",
         "latency_us",
+        "cycles",
         "measured_us",
     ]
     message = second.findall("testcase")[-1].find("error")

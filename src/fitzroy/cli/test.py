@@ -29,7 +29,7 @@ def check_models(
             "--device",
             metavar="NAME",
             help="Run on this device instead of that of the test file: usb, sim, sim:direct, "
-            "replay:FILE, or twin, the model that was compiled, in the chip's arithmetic: its source, "
+            "replay:FILE, or twin, the model that was compiled, in the chip's arithmetic: that "
             "which the test file names, or twin:MODEL.",
             show_default=False,
         ),

@@ -19,8 +19,7 @@ SUFFIX = ".edgetpu.toml"
 """How names of test files end that pytest collects."""
 
 _OPTIONS = {
-    "device": "where compiled models run: sim:direct, sim, usb, usb:PATH, twin or "
-    "replay:FILE",
+    "device": "where compiled models run: sim:direct, sim, usb, usb:PATH, twin or replay:FILE",
     "record": "file that takes down everything that is said on USB, for replay:FILE",
     "clock": "performance level of the chip: max, high, medium or low",
     "host": "host of predicted times: a name, or a file that fitzroy calibrate-host wrote",

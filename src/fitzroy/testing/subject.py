@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.compilation.build import compile
-from fitzroy.compilation.loading import load
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.driver.runtime.devices import Device, DeviceOptions
 from fitzroy.execution.devices import TWIN, open_device
