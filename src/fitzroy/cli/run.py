@@ -851,6 +851,6 @@ run_command = Verb(
         "fitzroy run model_edgetpu.tflite --device usb -i photo.png --top 3",
         "fitzroy run model_edgetpu.tflite --device sim -i x.npy --record s.jsonl",
         "fitzroy run model_edgetpu.tflite --device usb -i images/ -o outputs/",
-        "fitzroy run model_edgetpu.tflite --device usb -i images/ --expect outputs/ --max-us 3000",
+        "fitzroy run m_edgetpu.tflite --device usb -i in/ --expect out/ --max-us 3000",
     ),
 )

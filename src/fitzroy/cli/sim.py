@@ -584,7 +584,7 @@ sim_command = Verb(
         "fitzroy sim model_edgetpu.tflite -i left=a.npy -i right=b.npy --seed 7 --json",
         "fitzroy sim model_edgetpu.tflite -i x.npy --seed 1 --latitude published",
         "fitzroy sim model_edgetpu.tflite -i x.npy --stop-at 0:120 --dump wide=w.npy",
-        "fitzroy sim model_edgetpu.tflite -i images/ -o outputs/ --functional",
-        "fitzroy sim model_edgetpu.tflite -i images/ --expect outputs/ --max-us 400",
+        "fitzroy sim model_edgetpu.tflite -i in/ -o out/ --functional",
+        "fitzroy sim model_edgetpu.tflite -i in/ --expect out/ --max-us 400",
     ),
 )

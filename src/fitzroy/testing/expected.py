@@ -224,7 +224,8 @@ def _digests(
     """
     if document["schema"].endswith("-batch"):
         runs = document.get("inferences")
-        named = {str(item.get("name")): item for item in runs or () if isinstance(item, dict)}
+        listed = runs if isinstance(runs, list) else ()
+        named = {str(item.get("name")): item for item in listed if isinstance(item, dict)}
         if sample not in named:
             raise UsageError(
                 f"nothing is expected of {sample!r}",
