@@ -250,8 +250,8 @@ compare_command = Verb(
     compare,
     (
         "fitzroy compare old_edgetpu.tflite new_edgetpu.tflite",
-        "fitzroy compare old_edgetpu.tflite new_edgetpu.tflite -i in/ --max-difference 0",
-        "fitzroy compare old.json new.json --max-regression 5 --markdown > comment.md",
-        "fitzroy compare old.json new.json --max-regression 2 --figures cycles --csv",
+        "fitzroy compare old_edgetpu.tflite new_edgetpu.tflite -i in/",
+        "fitzroy compare old.json new.json --max-regression 5 --markdown",
+        "fitzroy compare a.json b.json --max-regression 2 --figures cycles --csv",
     ),
 )
