@@ -125,6 +125,7 @@ def quantize_model(
     progress: Progress = lambda step: None,
     *,
     known: Mapping[str, Range] = MappingProxyType({}),
+    limits: Mapping[str, Range] = MappingProxyType({}),
 ) -> Quantized:
     """Quantize a float32 graph, and say what became of it.
 
@@ -134,6 +135,8 @@ def quantize_model(
         options: how.
         progress: called with what is under way.
         known: ranges of inputs that are known beforehand, as those of pixels.
+        limits: of values whose small elements do not matter, as logits far below a threshold: the
+            least that does, and up to where elements matter whatever samples have.
 
     Raises:
         UsageError: no samples, samples that do not fit, results that are not finite, an option
@@ -164,12 +167,19 @@ def quantize_model(
     # What comes from outside is not cut off.
     ranges.update({name: statistics[name].extrema for name in source.inputs if name in ranges})
     ranges.update(known)
+    ranges.update(
+        {
+            name: (max(statistics[name].extrema[0], low), max(statistics[name].extrema[1], high))
+            for name, (low, high) in limits.items()
+            if name in ranges
+        }
+    )
     wider = {}
     if options.ranges is RangeMethod.MSE:
         wider = {
             name: headroom(source, name, found)
             for name, found in statistics.items()
-            if name in source.values and name not in source.inputs
+            if name in source.values and name not in source.inputs and name not in limits
         }
     scheme = choose(source, ranges, floats, wider)
     parameters = {
@@ -263,6 +273,10 @@ def _floats(graph: Graph, options: QuantizeOptions) -> tuple[set[str], list[Diag
     floats = _asked(graph, options.keep_float or [])
     nodes = [node for node in graph.nodes() if touches_reals(graph, node)]
     for node in nodes:
+        if OPS[node.op].reads_stored:
+            # It reads integers, and computes with real numbers.
+            floats.add(node.name)
+            continue
         found = list(obstacles(graph, node))
         if found:
             reasons += found

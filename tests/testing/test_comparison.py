@@ -73,7 +73,7 @@ def test_no_layer_is_lost(old: list[tuple[str, int]], new: list[tuple[str, int]]
     sides = [model("m", {}, *((name, float(n)) for name, n in side)) for side in (old, new)]
     if not old or not new:
         return
-    found = compared(*sides).layers
+    found = compared(sides[0], sides[1]).layers
     # What is gone, what came and what grew explains the difference of the sums.
     grown = sum((item.new or 0) - (item.old or 0) for item in found)
     assert grown == sum(n for _, n in new) - sum(n for _, n in old)

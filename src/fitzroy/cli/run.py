@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -17,13 +18,14 @@ import typer
 from fitzroy.base.errors import DeviceError, FitzroyError, SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
-from fitzroy.cli.batches import check_folder, folder_files, write_folder
+from fitzroy.cli.batches import check_folder, folder_files, refuse_for_many, write_folder
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Verb, Written
 from fitzroy.cli.judged import Judged, Judgement
 from fitzroy.cli.models import given_value
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
 from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, Sample, samples
 from fitzroy.formats.detect import FileKind, detect
@@ -147,6 +149,7 @@ class RunOutputs(Written):
 
     Attributes:
         raw_output: whether to write bare bytes.
+        draw: file for the picture with what a detector found.
     """
 
     panel: ClassVar[str] = "Outputs"
@@ -154,6 +157,15 @@ class RunOutputs(Written):
     raw_output: Annotated[
         bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
     ] = False
+    draw: Annotated[
+        Path | None,
+        typer.Option(
+            "--draw",
+            metavar="FILE",
+            help="For detectors: write the input picture with boxes, masks and keypoints in it.",
+            show_default=False,
+        ),
+    ] = None
 
     def write(self, pairs: Sequence[tuple[Port, Array]], name: str | None = None) -> list[str]:
         """Write outputs, if that is wanted; the names of the files.
@@ -184,6 +196,7 @@ class Options:
         method: method of a program, or function of a module.
         device: what the user said of devices.
         shapes: shapes of inputs that an ONNX model leaves open.
+        heads: what a detector is to give.
         values: values that inputs of an ONNX model are fixed to.
     """
 
@@ -193,6 +206,7 @@ class Options:
     method: str | None
     device: DeviceChoice
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    heads: HeadOptions = PLAIN_OUTPUTS
     values: Mapping[str, GivenValue] = field(default_factory=dict)
 
 
@@ -208,6 +222,7 @@ def run(
     given: Given,
     written: RunOutputs,
     how: Execution,
+    heads: HeadOptions,
     device: DeviceChoice,
     judged: Judged,
 ) -> None:
@@ -230,11 +245,13 @@ def run(
     terminal = written.terminal
     data = read_file(file)
     kind = detect(data, file)
-    options = Options(how.runtime, how.arithmetic, how.threads, how.method, device)
+    heads.check()
+    options = Options(how.runtime, how.arithmetic, how.threads, how.method, device, heads=heads)
     if kind in _BUNDLES and not given.inputs:
         others: dict[str, object] = {"--output": written.output, "--labels": written.labels}
         others |= {"--mean": given.mean, "--std": given.std, "--float": how.real or None}
         others |= judged.given
+        others |= {"--draw": written.draw, "--detections": heads.detections or None}
         _refuse("checking a bundled program", others, file)
         device.refuse(file)
         _verify(terminal, data, file, options)
@@ -251,21 +268,12 @@ def run(
         runner = _runner(data, file, kind, options, stack)
         job = _Job(runner, given.rule, how.real, file)
         chosen = samples(job.ports, specs, file)
-        if len(chosen) > 1:
-            check_folder(written.output)
-        elif written.output is not None:
-            check_output(written.output, [file])
-        if judged.max_us is not None and runner.simulated:
-            raise UsageError(
-                f"--max-us has no meaning on {runner.how}",
-                reason="its time is that of the simulation",
-                hint="limit the predicted time: fitzroy sim --max-us",
-            )
+        _check(job, chosen, written, judged)
         document: dict[str, Any] = {"file": file, "kind": kind.value, "ran_on": runner.how}
         inferences, deviations = [], []
         for sample in chosen:
             pairs, entry = job.run(terminal, sample, written)
-            entry["written"] = written.write(pairs, sample.name if len(chosen) > 1 else None)
+            entry["written"] += written.write(pairs, sample.name if len(chosen) > 1 else None)
             outputs = [(port.name, array) for port, array in pairs]
             deviations += judged.deviations(sample.name, outputs)
             inferences.append({"name": sample.name, **entry})
@@ -330,19 +338,83 @@ class _Job:
             "parts": runner.parts(),
             "outputs": [describe_output(port, x, written.top, names) for port, x in pairs],
         }
-        objects = None if runner.graph is None else _objects(runner.graph, results, names)
+        document["written"] = self._draw(sample, results, document, written)
+        return pairs, document
+
+    def _draw(
+        self,
+        sample: Sample,
+        results: Sequence[Array],
+        document: dict[str, Any],
+        written: RunOutputs,
+    ) -> list[str]:
+        """Say what a detector found, and draw it; the files of the picture.
+
+        Raises:
+            UsageError: a picture is wanted of a model that is no detector.
+        """
+        from fitzroy.cli.objects import drawn, objects_of
+
+        graph, names = self.runner.graph, written.names
+        objects = None if graph is None else objects_of(graph, results)
         if objects is not None:
-            document["objects"] = objects
+            document["objects"] = [item.document(names) for item in objects]
             for report in document["outputs"]:
                 # Not a ranking of classes.
                 report.pop("top", None)
-        return pairs, document
+        if written.draw is None:
+            return []
+        picture = _picture(sample.files, written.draw)
+        if objects is None:
+            raise UsageError("--draw is for detectors", where=self.path, hint=_HOW_TO_LIST)
+        write_files([(written.draw, drawn(picture, objects, names, written.draw))])
+        return [os.fspath(written.draw)]
+
+
+def _check(job: _Job, chosen: Sequence[Sample], written: RunOutputs, judged: Judged) -> None:
+    """Refuse results that cannot be written, and limits without meaning.
+
+    Raises:
+        UsageError: names the file or the option.
+    """
+    if len(chosen) > 1:
+        check_folder(written.output)
+        refuse_for_many(chosen, {"--draw": written.draw})
+    for target in (written.output, written.draw) if len(chosen) == 1 else ():
+        if target is not None:
+            check_output(target, [job.path])
+    if judged.max_us is not None and job.runner.simulated:
+        raise UsageError(
+            f"--max-us has no meaning on {job.runner.how}",
+            reason="its time is that of the simulation",
+            hint="limit the predicted time: fitzroy sim --max-us",
+        )
+
+
+_HOW_TO_LIST = "fitzroy compile MODEL --calibrate images/ --detections makes one of a YOLO model"
+
+
+def _picture(specs: Sequence[str], output: Path) -> str:
+    """The input that is a picture.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for spec in specs:
+        path = spec if os.path.exists(spec) else spec.partition("=")[2]
+        if Path(path).suffix.lower() in arrays.IMAGE_SUFFIXES:
+            return path
+    raise UsageError("--draw needs a picture as input", where=os.fspath(output))
 
 
 def _runner(data: bytes, file: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:
     """What runs a file."""
+    if kind not in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
+        _refuse("a program", {"--detections": options.heads.detections or None}, file)
     compiled = kind is FileKind.TFLITE and is_compiled(data, file)
     if compiled or (kind is FileKind.TFLITE and options.runtime is RuntimeChoice.LITERT):
+        what = "a compiled model" if compiled else "a model that LiteRT runs"
+        _refuse(what, {"--detections": options.heads.detections or None}, file)
         return _interpreter_runner(file, options, compiled, stack)
     if kind in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
         return _model_runner(file, kind, options, stack)
@@ -370,6 +442,7 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     import fitzroy
     from fitzroy.compiler.frontends.frontend import Reading
     from fitzroy.compiler.ops.opaque import opaque_nodes
+    from fitzroy.compiler.passes.heads.rewriting import with_detections
     from fitzroy.hw_models.numerics import Arithmetic
 
     given = {
@@ -385,6 +458,7 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     graph = fitzroy.load(path, how)
     if kind is FileKind.TFLITE and opaque_nodes(graph):
         return _interpreter_runner(path, options, False, stack)
+    graph = with_detections(graph, options.heads)
 
     def evaluate(values: Sequence[Array]) -> list[Array]:
         results = fitzroy.evaluate(graph, dict(zip(graph.inputs, values, strict=True)), arithmetic)
@@ -662,7 +736,9 @@ def show_outputs(terminal: Terminal, document: dict[str, Any]) -> None:
         if report.get("not_finite"):
             terminal.line(f"  {report['not_finite']} elements are not finite")
     if "objects" in document:
-        _show_objects(terminal, document["objects"])
+        from fitzroy.cli.objects import show_objects
+
+        show_objects(terminal, document["objects"])
     for path in document["written"]:
         terminal.note(f"wrote {path}")
 
@@ -674,54 +750,6 @@ def _show_top(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
         [str(entry["index"]), f"{entry['score']:.6g}", entry.get("label", "")] for entry in entries
     ]
     terminal.table(columns if labelled else columns[:2], [r if labelled else r[:2] for r in rows])
-
-
-def _objects(
-    graph: Graph, results: Sequence[Array], names: dict[int, str] | None
-) -> list[dict[str, Any]] | None:
-    """What a detector found, None if the model is none.
-
-    Boxes are (top, left, bottom, right) in parts of the image.
-    """
-    from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
-
-    given = dict(zip(graph.outputs, results, strict=True))
-    for node in graph.nodes():
-        if node.op == DetectionPostProcess.name and all(name in given for name in node.outputs):
-            boxes, classes, scores, number = (given[name] for name in node.outputs)
-            a = node.attributes
-            assert isinstance(a, DetectionAttributes)
-            rows = a.max_classes_per_detection * int(number[0])
-            break
-    else:
-        return None
-    return [
-        {
-            "class": int(index),
-            **({"label": names.get(int(index), "")} if names is not None else {}),
-            "score": float(score),
-            "box": box.tolist(),
-        }
-        for index, score, box in zip(classes[0, :rows], scores[0], boxes[0], strict=False)
-    ]
-
-
-def _show_objects(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
-    titles = ("class", "score", "top", "left", "bottom", "right")
-    columns = [*(Column(title, right=True) for title in titles), Column("label")]
-    rows = [
-        [
-            str(item["class"]),
-            f"{item['score']:.3f}",
-            *(f"{value:.3f}" for value in item["box"]),
-            item.get("label", ""),
-        ]
-        for item in objects
-    ]
-    if rows:
-        terminal.table(columns, rows)
-    else:
-        terminal.line("no objects")
 
 
 def _judge_labels(terminal: Terminal, names: dict[int, str], ports: Sequence[Port]) -> None:
@@ -849,6 +877,7 @@ run_command = Verb(
         "fitzroy run model_quant.tflite -i x.npy -o y.npy --float",
         "fitzroy run model.bpte",
         "fitzroy run model_edgetpu.tflite --device usb -i photo.png --top 3",
+        "fitzroy run yolo_edgetpu.tflite -i photo.jpg --labels coco.txt --draw found.png",
         "fitzroy run model_edgetpu.tflite --device sim -i x.npy --record s.jsonl",
         "fitzroy run model_edgetpu.tflite --device usb -i images/ -o outputs/",
         "fitzroy run m_edgetpu.tflite --device usb -i in/ --expect out/ --max-us 3000",

@@ -48,6 +48,7 @@ VERSIONS: Mapping[str, int] = {
     "run-batch": 1,
     "run-bundle": 1,
     "schemas": 1,
+    "shim": 1,
     "sim": 1,
     "sim-batch": 1,
     "test": 1,

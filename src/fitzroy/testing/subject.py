@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
@@ -46,7 +47,7 @@ class Subject:
 def subject(
     path: str,
     source: str = "",
-    options: Mapping[str, object] | None = None,
+    options: Mapping[str, Any] | None = None,
     progress: Progress = lambda _: None,
 ) -> Subject:
     """A compiled model, compiled here if it is not yet.
