@@ -268,7 +268,7 @@ def run(
         runner = _runner(data, file, kind, options, stack)
         job = _Job(runner, given.rule, how.real, file)
         chosen = samples(job.ports, specs, file)
-        _check(job, chosen, written, judged)
+        _check_targets(job, chosen, written, judged)
         document: dict[str, Any] = {"file": file, "kind": kind.value, "ran_on": runner.how}
         inferences, deviations = [], []
         for sample in chosen:
@@ -371,7 +371,9 @@ class _Job:
         return [os.fspath(written.draw)]
 
 
-def _check(job: _Job, chosen: Sequence[Sample], written: RunOutputs, judged: Judged) -> None:
+def _check_targets(
+    job: _Job, chosen: Sequence[Sample], written: RunOutputs, judged: Judged
+) -> None:
     """Refuse results that cannot be written, and limits without meaning.
 
     Raises:
