@@ -265,7 +265,7 @@ def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparis
 
     return compare(
         result.source,
-        result.graph,
+        result.counterpart,
         [sample for _, sample in samples],
         progress=lambda text: progress(f"measuring, {text}"),
     )
