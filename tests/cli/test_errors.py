@@ -47,7 +47,7 @@ def test_the_version_needs_neither_numpy_nor_any_verb() -> None:
     assert run.stdout.splitlines()[-1] == "False False"
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, "test", "compare", "schema"])
 def test_help_of_verbs_ends_with_examples(fitzroy: Run, verb: str) -> None:
     result = fitzroy(verb, "--help")
     assert result.code == 0

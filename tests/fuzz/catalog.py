@@ -7,6 +7,7 @@ from tests.fuzz import (
     chip,
     command_line,
     graphs,
+    model_tests,
     onnx_models,
     seeds,
     sessions,
@@ -147,6 +148,15 @@ SUBJECTS: dict[str, Subject] = {
         seeds.host_profiles,
         targets.host_profile_target,
         lambda data: hosts.parse(data, ""),
+        change=lambda rng, seed, _: document_mutant(rng, seed),
+    ),
+    "model_test": Subject(
+        model_tests.specs, model_tests.as_spec, model_tests.as_spec, change=listing_mutant
+    ),
+    "document": Subject(
+        model_tests.documents,
+        model_tests.document_target,
+        model_tests.read_document,
         change=lambda rng, seed, _: document_mutant(rng, seed),
     ),
     "usbip": Subject(seeds.usbip_files, targets.usbip_target, targets.usbip_messages),
