@@ -79,6 +79,7 @@ def test_inputs_and_outputs_of_a_compiled_model_are_described_as_by_litert() -> 
         assert repr(interpreter.get_tensor_details()) == repr(wanted.get_tensor_details())
         assert interpreter.num_subgraphs() == wanted.num_subgraphs()
         assert interpreter.get_signature_list() == wanted.get_signature_list()
+        assert repr(interpreter._get_ops_details()) == repr(wanted._get_ops_details())
 
 
 # --- calls ---------------------------------------------------------------------------------------

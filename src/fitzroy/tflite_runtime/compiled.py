@@ -70,6 +70,9 @@ class CompiledModel:
         self._outputs = tuple(dict.fromkeys(ints(main.outputs)))
         self.signatures: Signatures = execution.signature_tensors(self.model)
         self._ready = False
+        for number in range(self.num_subgraphs()):
+            # What is wrong with a tensor is said now, and not when it is asked for.
+            self.get_tensor_details(number)
         self._views: list[weakref.ref[Array]] = []
 
     # --- running ---------------------------------------------------------------------------------
@@ -299,6 +302,24 @@ class CompiledModel:
     def num_subgraphs(self) -> int:
         """How many subgraphs the model has."""
         return len(self.model.subgraphs or ())
+
+    def _get_ops_details(self) -> list[dict[str, Any]]:
+        """Index, name, and tensors of every operator, as LiteRT says them."""
+        operators = (self.model.subgraphs or [])[0].operators or []
+        return [
+            {
+                "index": number,
+                "op_name": tflite.operator_name(self.model, item),
+                "inputs": np.array(ints(item.inputs), np.int32),
+                "outputs": np.array(ints(item.outputs), np.int32),
+                "operand_types": self._types(item.inputs),
+                "result_types": self._types(item.outputs),
+            }
+            for number, item in enumerate(operators)
+        ]
+
+    def _types(self, indices: Array | None) -> list[type[np.generic]]:
+        return [self.details(index)["dtype"] for index in ints(indices) if index >= 0]
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """Names of the inputs and outputs of every signature, in order of the names."""

@@ -249,6 +249,11 @@ class Interpreter:
         found: dict[str, dict[str, dict[str, int]]] = self._runtime._get_full_signature_list()
         return found
 
+    def _get_ops_details(self) -> list[dict[str, Any]]:
+        """Index, name, and tensors of every operator."""
+        found: list[dict[str, Any]] = self._runtime._get_ops_details()
+        return found
+
     def _native_handle(self) -> int:
         """A number by which `interpreter_of` finds this; TFLite's is an address."""
         return self._handle
