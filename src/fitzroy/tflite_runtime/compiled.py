@@ -42,6 +42,7 @@ class CompiledModel:
         device: what runs its Edge TPU operators; without one, tensors cannot be allocated if there
             are any.
         arithmetic: how the host rounds, as `execution.interpreter.Interpreter` takes it.
+        threads: how many threads of LiteRT compute on the host.
 
     Attributes:
         model: the model as the file has it.
@@ -54,14 +55,19 @@ class CompiledModel:
     """
 
     def __init__(
-        self, data: bytes, path: str, device: Device | None, arithmetic: Arithmetic
+        self, data: bytes, path: str, device: Device | None, arithmetic: Arithmetic, threads: int
     ) -> None:
         self.path = path
         self.model = tflite.read_model(data, path)
         self._engine: execution.Interpreter | None = None
         if device is not None or not custom_op.extract(self.model, path):
             self._engine = execution.Interpreter(
-                data, device=device, host=Host.AUTO, arithmetic=arithmetic, name=path
+                data,
+                device=device,
+                host=Host.AUTO,
+                arithmetic=arithmetic,
+                name=path,
+                threads=threads,
             )
         main = (self.model.subgraphs or [])[0]
         self._tensors = main.tensors or []
