@@ -326,7 +326,7 @@ quantize_command = Verb(
         "fitzroy quantize model.tflite --calibrate images/ -o model_quant.tflite",
         "fitzroy quantize m.tflite --calibrate set/ --preprocess imagenet --effort best",
         "fitzroy quantize model.onnx --calibrate inputs.npz --output-type float32",
-        "fitzroy quantize m.tflite --calibrate set/ --keep-float SOFTMAX --report q.html",
+        "fitzroy quantize m.tflite --calibrate d/ --keep-float SOFTMAX --report q.html",
         "fitzroy quantize --compare float.onnx quantized.tflite --data images/",
         "fitzroy compile model.onnx --calibrate images/ -o model_edgetpu.tflite",
     ),
