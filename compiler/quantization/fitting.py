@@ -140,6 +140,59 @@ def _sums(graph: Graph, node: Node, arrays: Sequence[Floats]) -> _Sums | None:
     return _Sums(inputs, steps)
 
 
+def compensated(
+    graph: Graph, node: Node, given: Parameters, rows: Floats
+) -> Parameters:
+    """A filter of which each weight is rounded so that it makes up for those before.
+
+    Args:
+        graph: the float32 graph.
+        node: a matrix product or a convolution of one pixel.
+        given: its parameters, rounded to the nearest.
+        rows: [rows, taps], some of its inputs.
+    """
+    kernel = graph.value(str(node.inputs[1])).data
+    assert kernel is not None
+    weights = kernel.reshape(kernel.shape[0], -1).astype(np.float64)
+    scales = np.broadcast_to(np.asarray(given.quantization.scale, np.float64), len(weights))
+    inputs = rows.astype(np.float64)
+    inputs = inputs - inputs.mean(axis=0)
+    gram = inputs.T @ inputs
+    power = float(np.trace(gram)) / len(gram)
+    if power <= 0:
+        return given
+    gram[np.diag_indices_from(gram)] += _RIDGE2 * power
+    stored = _rounded_in_turn(weights, scales, gram)
+    return replace(given, filter=stored.reshape(kernel.shape).astype(np.int8))
+
+
+_RIDGE2 = 0.05
+
+
+def _rounded_in_turn(weights, scales, gram):
+    order = np.argsort(-np.diag(gram), kind="stable")
+    gram = gram[np.ix_(order, order)]
+    best = weights[:, order].copy()
+    factor = np.linalg.cholesky(np.linalg.inv(gram)).T
+    stored = np.empty_like(best)
+    taps = best.shape[1]
+    for first in range(0, taps, _BLOCK):
+        last = min(first + _BLOCK, taps)
+        errors = np.empty((len(best), last - first))
+        for tap in range(first, last):
+            exact = best[:, tap] / scales
+            stored[:, tap] = np.clip(np.rint(exact), -FILTER_LIMIT, FILTER_LIMIT)
+            error = (exact - stored[:, tap]) * scales / factor[tap, tap]
+            errors[:, tap - first] = error
+            best[:, tap + 1 : last] -= error[:, None] * factor[tap, tap + 1 : last]
+        best[:, last:] -= errors @ factor[first:last, last:]
+    result = np.empty_like(stored)
+    result[:, order] = stored
+    return result
+
+_BLOCK = 64
+
+
 def _fit(inputs: Doubles, targets: Floats, weights: Floats, scales: Doubles) -> Doubles:
     """Integers whose sums of products with inputs are closest to targets up to a constant.
 

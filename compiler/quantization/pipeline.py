@@ -25,6 +25,7 @@ from fitzroy.compiler.passes.canonicalize import (
 )
 from fitzroy.compiler.quantization.correction import corrected
 from fitzroy.compiler.quantization.equalization import equalize
+from fitzroy.compiler.quantization.fitting import compensated
 from fitzroy.compiler.quantization.options import (
     Border,
     Effort,
@@ -176,6 +177,12 @@ def quantize_model(
         node.name: nearest_parameters(source, node, scheme, per_channel=options.per_channel)
         for node in with_filters(source, scheme.floats)
     }
+    if options.effort is not Effort.FAST:
+        for node in with_filters(source, scheme.floats):
+            x = str(node.inputs[0]); k = source.type(str(node.inputs[1])).shape
+            if node.op == "fully_connected" or (node.op == "conv_2d" and k[1:3] == (1, 1)):
+                if x in statistics and statistics[x].rows.shape[1] == k[-1]:
+                    parameters[node.name] = compensated(source, node, parameters[node.name], statistics[x].rows)
     if options.effort is not Effort.FAST and options.correct_bias:
         step = -(-len(samples) // _CORRECTED)
         parameters = corrected(

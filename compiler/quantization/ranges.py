@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.types import DType, Quantization
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.ops.elementwise import ClampAttributes
+from fitzroy.compiler.ops.elementwise import ClampAttributes, LeakyReluAttributes
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.quantization.options import QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.statistics import Range, Statistics
@@ -92,6 +93,12 @@ _SHRINKING = np.concatenate([np.linspace(1.0, 0.5, 26), np.geomspace(0.48, 0.02,
 _ROUNDS = 2
 
 
+_COHERENT = 9.0
+"""How much more a square error of what is cut off counts than one of rounding. Readers add up
+neighbours: rounding errors of n elements give n times the square of one, while elements that are
+cut off lie together and miss in one direction, which gives n² times. A window has nine."""
+
+
 def _least_squares(statistics: Statistics, readers: Function | None) -> Range:
     """The range with the least mean square error of values, or of what readers compute of them.
 
@@ -114,7 +121,7 @@ def _least_squares(statistics: Statistics, readers: Function | None) -> Range:
     def error(low: float, high: float) -> float:
         step = (high - low) / _STEPS
         clipped = np.square(function(np.clip(centres, low, high)) - real)
-        return float(np.dot(weights, clipped)) + rounding * step * step
+        return _COHERENT * float(np.dot(weights, clipped)) + rounding * step * step
 
     found = (low, high)
     for _ in range(_ROUNDS):
@@ -159,6 +166,10 @@ def _elu(x: Doubles) -> Doubles:
     return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
 
 
+def _leaky(slope: float, x: Doubles) -> Doubles:
+    return np.where(x > 0, x, slope * x)
+
+
 _FUNCTIONS: dict[str, Function] = {
     "elu": _elu,
     "gelu": _gelu,
@@ -174,8 +185,17 @@ def readers_function(graph: Graph, name: str) -> Function | None:
     if name in graph.outputs or not readers:
         return None
     if len(readers) == 1:
-        return _FUNCTIONS.get(readers[0].op)
+        slope = _negative_slope(graph, readers[0])
+        return _FUNCTIONS.get(readers[0].op) if slope is None else partial(_leaky, slope)
     return _silu if _is_silu(graph, name, readers) else None
+
+
+def _negative_slope(graph: Graph, node: Node) -> float | None:
+    """What a node multiplies negative elements by, on average over channels; None for others."""
+    if isinstance(node.attributes, LeakyReluAttributes):
+        return node.attributes.alpha
+    data = graph.value(str(node.inputs[1])).data if node.op == "prelu" else None
+    return None if data is None else float(np.sqrt(np.square(data, dtype=np.float64).mean()))
 
 
 def _is_silu(graph: Graph, name: str, readers: list[Node]) -> bool:
