@@ -115,7 +115,7 @@ def _least_squares(statistics: Statistics, readers: Function | None) -> Range:
     weights = counts[kept] / values.size
     function = readers or _identity
     real = function(centres)
-    slopes = np.square(_slope(function, centres, (high - low) / _STEPS))
+    slopes = np.square(slope(function, centres, (high - low) / _STEPS))
     rounding = float(np.dot(weights, slopes)) / 12
 
     def error(low: float, high: float) -> float:
@@ -139,7 +139,7 @@ def _identity(x: Doubles) -> Doubles:
     return x
 
 
-def _slope(function: Function, x: Doubles, step: float) -> Doubles:
+def slope(function: Function, x: Doubles, step: float) -> Doubles:
     return (function(x + step / 2) - function(x - step / 2)) / step
 
 
@@ -166,11 +166,11 @@ def _elu(x: Doubles) -> Doubles:
     return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
 
 
-def _leaky(slope: float, x: Doubles) -> Doubles:
-    return np.where(x > 0, x, slope * x)
+def _leaky(leak: float, x: Doubles) -> Doubles:
+    return np.where(x > 0, x, leak * x)
 
 
-_FUNCTIONS: dict[str, Function] = {
+FUNCTIONS: dict[str, Function] = {
     "elu": _elu,
     "gelu": _gelu,
     "hardswish": _hardswish,
@@ -185,8 +185,8 @@ def readers_function(graph: Graph, name: str) -> Function | None:
     if name in graph.outputs or not readers:
         return None
     if len(readers) == 1:
-        slope = _negative_slope(graph, readers[0])
-        return _FUNCTIONS.get(readers[0].op) if slope is None else partial(_leaky, slope)
+        leak = _negative_slope(graph, readers[0])
+        return FUNCTIONS.get(readers[0].op) if leak is None else partial(_leaky, leak)
     return _silu if _is_silu(graph, name, readers) else None
 
 
