@@ -25,7 +25,7 @@ from fitzroy.compiler.passes.canonicalize import (
 )
 from fitzroy.compiler.quantization.correction import corrected
 from fitzroy.compiler.quantization.equalization import equalize
-from fitzroy.compiler.quantization.fitting import compensated
+from fitzroy.compiler.quantization.fitting import compensated, reads_rows
 from fitzroy.compiler.quantization.options import (
     Border,
     Effort,
@@ -43,7 +43,8 @@ from fitzroy.compiler.quantization.rules import (
     touches_reals,
 )
 from fitzroy.compiler.quantization.scheme import Scheme, choose
-from fitzroy.compiler.quantization.statistics import Range, Sample, collect
+from fitzroy.compiler.quantization.sensitivity import sensitivities
+from fitzroy.compiler.quantization.statistics import Range, Sample, Statistics, collect
 from fitzroy.compiler.reference import verify
 
 _CORRECTED = 16
@@ -157,8 +158,15 @@ def quantize_model(
             name: found.divided(equalized.scales[name]) if name in equalized.scales else found
             for name, found in statistics.items()
         }
+    counts = sensitivities(source, statistics)
     ranges = {
-        name: choose_range(found, options, readers_function(source, name))
+        name: choose_range(
+            found,
+            options,
+            readers_function(source, name),
+            counts.get(name),
+            last=name in source.outputs,
+        )
         for name, found in statistics.items()
         if name in source.values
     }
@@ -178,11 +186,7 @@ def quantize_model(
         for node in with_filters(source, scheme.floats)
     }
     if options.effort is not Effort.FAST:
-        for node in with_filters(source, scheme.floats):
-            x = str(node.inputs[0]); k = source.type(str(node.inputs[1])).shape
-            if node.op == "fully_connected" or (node.op == "conv_2d" and k[1:3] == (1, 1)):
-                if x in statistics and statistics[x].rows.shape[1] == k[-1]:
-                    parameters[node.name] = compensated(source, node, parameters[node.name], statistics[x].rows)
+        parameters.update(_compensated(source, scheme, parameters, statistics))
     if options.effort is not Effort.FAST and options.correct_bias:
         step = -(-len(samples) // _CORRECTED)
         parameters = corrected(
@@ -254,6 +258,24 @@ def nearest_parameters(
     axis = OPS[node.op].channel_axis if per_channel else None
     before, after = scheme.input(node), scheme.raw(node.outputs[0])
     return nearest(kernel, bias, axis, before.scale[0], after.scale[0])
+
+
+def _compensated(
+    graph: Graph,
+    scheme: Scheme,
+    parameters: Mapping[str, Parameters],
+    statistics: Mapping[str, Statistics],
+) -> dict[str, Parameters]:
+    """Parameters of matrix products whose weights are rounded for the inputs that were seen."""
+    return {
+        node.name: compensated(
+            graph, node, parameters[node.name], statistics[str(node.inputs[0])].rows
+        )
+        for node in with_filters(graph, scheme.floats)
+        if str(node.inputs[0]) in statistics
+        and reads_rows(graph, node)
+        and len(graph.consumers(str(node.inputs[1]))) == 1
+    }
 
 
 # --- what stays float32 --------------------------------------------------------------------------

@@ -42,7 +42,12 @@ def asymmetric(low: float, high: float, dtype: DType = DType.INT8) -> Quantizati
 
 
 def choose_range(
-    statistics: Statistics, options: QuantizeOptions, readers: Function | None = None
+    statistics: Statistics,
+    options: QuantizeOptions,
+    readers: Function | None = None,
+    sensitivity: Doubles | None = None,
+    *,
+    last: bool = False,
 ) -> Range:
     """The range of an activation.
 
@@ -51,6 +56,9 @@ def choose_range(
         options: which method.
         readers: what everything computes of it that reads it; None for what is read as it is.
             Only the method of least squares makes use of it.
+        sensitivity: how much an error counts in each channel; None if it does not matter in which.
+            The same method's.
+        last: whether it is an output, which nothing adds up.
     """
     low, high = statistics.extrema
     if options.ranges is RangeMethod.MINMAX or low == high:
@@ -59,7 +67,7 @@ def choose_range(
         share = (100.0 - options.percentile) / 100.0
         found = np.quantile(statistics.rows, [share, 1.0 - share])
         return max(low, float(found[0])), min(high, float(found[1]))
-    return _least_squares(statistics, readers)
+    return _least_squares(statistics, readers, sensitivity, 1.0 if last else _COHERENT)
 
 
 _RARE = 8.0
@@ -99,20 +107,29 @@ neighbours: rounding errors of n elements give n times the square of one, while 
 cut off lie together and miss in one direction, which gives n² times. A window has nine."""
 
 
-def _least_squares(statistics: Statistics, readers: Function | None) -> Range:
+def _least_squares(
+    statistics: Statistics,
+    readers: Function | None,
+    sensitivity: Doubles | None,
+    coherent: float,
+) -> Range:
     """The range with the least mean square error of values, or of what readers compute of them.
 
     Inside of the range, rounding gives a square error of step² / 12 times the squared slope of the
     readers' function; outside, an element is moved to the range's end. Zeros have no error.
     """
     low, high = (min(statistics.extrema[0], 0.0), max(statistics.extrema[1], 0.0))
-    values = statistics.rows[statistics.rows != 0]
+    present = statistics.rows != 0
+    values = statistics.rows[present]
     if not values.size:
         return low, high
-    counts, edges = np.histogram(values, _BINS, (low, high))
+    shares = None
+    if sensitivity is not None and sensitivity.any():
+        shares = np.broadcast_to(sensitivity, statistics.rows.shape)[present]
+    counts, edges = np.histogram(values, _BINS, (low, high), weights=shares)
     kept = counts > 0
     centres = ((edges[1:] + edges[:-1]) / 2)[kept].astype(np.float64)
-    weights = counts[kept] / values.size
+    weights = counts[kept] / counts.sum()
     function = readers or _identity
     real = function(centres)
     slopes = np.square(slope(function, centres, (high - low) / _STEPS))
@@ -121,7 +138,7 @@ def _least_squares(statistics: Statistics, readers: Function | None) -> Range:
     def error(low: float, high: float) -> float:
         step = (high - low) / _STEPS
         clipped = np.square(function(np.clip(centres, low, high)) - real)
-        return _COHERENT * float(np.dot(weights, clipped)) + rounding * step * step
+        return coherent * float(np.dot(weights, clipped)) + rounding * step * step
 
     found = (low, high)
     for _ in range(_ROUNDS):
