@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,8 +25,7 @@ import numpy as np
 from fitzroy.base.types import Array
 
 _PYTHON = (
-    ("skimage", "data", "astronaut chelsea coffee rocket motorcycle_left ihc retina "
-     "hubble_deep_field moon"),
+    ("skimage", "data", "astronaut chelsea coffee rocket motorcycle_left"),
     ("sklearn", "datasets/images", "china flower"),
     ("ultralytics", "assets", "bus zidane"),
     ("insightface", "data/images", "t1"),
@@ -274,7 +273,7 @@ class View:
         most: largest side.
         shift: by how many sides of the box the centre moves down, along the axis of the thing.
         upright: whether it is turned upright.
-        others: every which sample shows any part of a picture instead.
+        others: every which sample shows any part of the picture instead.
     """
 
     finder: Callable[[], Finder | None]
@@ -311,20 +310,21 @@ def samples(
     view = VIEWS[kind]
     rng = np.random.default_rng(seed)
     sources = [picture for picture in pictures() if picture.held_out == held_out]
-    things = [
-        (picture, one) for picture in sources for one in (_things(kind, picture) if view.others > 1 else ())
-    ]
+    searched = sources if view.others > 1 else []
+    things = [(picture, one) for picture in searched for one in _things(kind, picture)]
     if not sources or (view.others > 1 and not things):
         return []
     result = []
     for number in range(count):
-        if number % view.others == view.others - 1:
-            picture = sources[int(rng.integers(len(sources)))]
+        if not things:
+            picture = sources[number % len(sources)]
             region = _anywhere(picture, rng)
         else:
             picture, thing = things[number % len(things)]
             region = _around(thing, view, rng)
-            if not view.upright:
+            if number % view.others == view.others - 1:
+                region = _anywhere(picture, rng)
+            elif not view.upright:
                 region = _inside(picture, region)
         cut = cutting(picture, region, size)
         if rng.random() < 0.5:

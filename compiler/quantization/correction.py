@@ -1,9 +1,9 @@
 """Filters and biases fitted to what earlier layers really give.
 
 The graph runs on some samples twice, operator by operator: in float32, and on values that are
-rounded as the quantized graph rounds them. Where an operator has a filter, its bias takes up the
-mean difference between both; with more effort, its weights are fitted to the rounded inputs, and
-each is rounded so that it makes up for the rounding of those before.
+rounded as the quantized graph rounds them. Where an operator has a filter, its weights are rounded
+so that each makes up for the rounding of those before, and its bias takes up the mean difference
+between both; where it is asked for, weights are fitted to the rounded inputs first.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def corrected(
         scheme: how its activations are quantized.
         parameters: filters and biases, rounded to the nearest.
         samples: inputs to correct on; all values that are needed are held for all of them.
-        fits_weights: whether weights change, too, and not only biases.
+        fits_weights: whether weights are fitted to rounded inputs, and not only rounded for them.
         progress: called with what is under way.
 
     Raises:

@@ -1,10 +1,10 @@
-"""Channels of equal reach: scales that let every channel of an activation use all 8 bits.
+"""Scales of channels that let every channel of an activation use the 8 bits as it needs them.
 
 An activation has one scale, so that a channel whose values are small has few of the 256 levels.
-Where `channels` finds that it does no harm, each channel is divided by a share of its reach;
-filters that produce it pay nothing, as they have a scale per output channel, and filters that read
-it spread wider, which costs precision of weights. How much of the difference is evened out is what
-makes the sum of both errors least.
+Where `channels` finds that it does no harm, each channel is divided by a scale; filters that
+produce it pay nothing, as they have a scale per output channel, and filters that read it spread
+wider, which costs precision of weights. Scales are those with which both errors together disturb
+the outputs least: how far a channel goes counts beside how much depends on it.
 
 Channels that stay below the bound of a rectifier now saturate at what they reached on the samples.
 """
@@ -38,7 +38,11 @@ _WIDEST = 7.0
 """Largest logarithm of a scale."""
 
 _ROUNDS = 200
+"""Steps downhill (with momentum, each coordinate at its own pace: the method known as Adam)."""
+
 _PACE = 0.1
+"""Length of the first step of a logarithm; the last has none."""
+
 _SHARPNESS = 12.0
 """How close the mean of reaches, of this power, is to the largest."""
 
@@ -82,13 +86,13 @@ def equalize(
 
 
 class _Scales:
-    """The search for scales: the least expected noise of all activations and filters in the outputs.
+    """The search for scales with the least expected noise in the outputs.
 
     With scales s, an activation's step is proportional to the largest reach / s, and noise of a
     step counts as much in a channel as that is sensitive, times s². A filter's step is proportional
-    to its largest weight * s, and counts by the power / s² of what it multiplies. All of this are
-    products of sums of powers, whose logarithm is convex in the logarithms of the scales, so that
-    going downhill finds the least.
+    to its largest weight * s, and counts by the power / s² of what it multiplies. These are
+    products of sums of powers, whose logarithms are convex in the logarithms of the scales: going
+    downhill finds the least.
     """
 
     def __init__(
@@ -158,7 +162,9 @@ class _Scales:
         """Keep channels that reach the bound of a rectifier there, and others below."""
         (name, *_) = node.outputs
         fused: Activation = getattr(node.attributes, "activation", Activation.NONE)
-        high = node.attributes.max if isinstance(node.attributes, ClampAttributes) else fused.bounds[1]
+        high = (
+            node.attributes.max if isinstance(node.attributes, ClampAttributes) else fused.bounds[1]
+        )
         if not math.isfinite(high) or name not in self.labels or name not in self.statistics:
             return
         reach = np.clip(self.statistics[name].high / high, math.exp(-_WIDEST), 1.0)

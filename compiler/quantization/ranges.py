@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy.typing as npt
 
 from fitzroy.base.types import DType, Quantization
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.elementwise import ClampAttributes, LeakyReluAttributes
 from fitzroy.compiler.ops.windows import Activation
-from fitzroy.compiler.quantization.options import QuantizeOptions, RangeMethod
+from fitzroy.compiler.quantization.options import RangeMethod
 from fitzroy.compiler.quantization.statistics import Range, Statistics
 
 Doubles = npt.NDArray[np.float64]
@@ -41,33 +43,49 @@ def asymmetric(low: float, high: float, dtype: DType = DType.INT8) -> Quantizati
     return Quantization.per_tensor(float(scale), min(max(zero_point, smallest), largest))
 
 
+COHERENT = 9.0
+"""How much more a square error of what is cut off counts than one of rounding. Readers add up
+neighbours: rounding errors of n elements give n times the square of one, while elements that are
+cut off lie together and miss in one direction, which gives n² times. A window has nine."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """What becomes of an activation.
+
+    Attributes:
+        function: what everything computes of it that reads it; None for what is read as it is.
+        sensitivity: how much an error counts in each channel; None if it does not matter in which.
+        coherent: how much more the error of what is cut off counts than that of rounding.
+    """
+
+    function: Function | None = None
+    sensitivity: Doubles | None = None
+    coherent: float = COHERENT
+
+
+_ANY_USE = Use()
+
+
 def choose_range(
-    statistics: Statistics,
-    options: QuantizeOptions,
-    readers: Function | None = None,
-    sensitivity: Doubles | None = None,
-    *,
-    last: bool = False,
+    statistics: Statistics, method: RangeMethod, percentile: float = 100.0, use: Use = _ANY_USE
 ) -> Range:
     """The range of an activation.
 
     Args:
         statistics: what it is like.
-        options: which method.
-        readers: what everything computes of it that reads it; None for what is read as it is.
-            Only the method of least squares makes use of it.
-        sensitivity: how much an error counts in each channel; None if it does not matter in which.
-            The same method's.
-        last: whether it is an output, which nothing adds up.
+        method: how it is found.
+        percentile: percent of the elements inside, for that method.
+        use: what becomes of it, for that of least squares.
     """
     low, high = statistics.extrema
-    if options.ranges is RangeMethod.MINMAX or low == high:
+    if method is RangeMethod.MINMAX or low == high:
         return low, high
-    if options.ranges is RangeMethod.PERCENTILE:
-        share = (100.0 - options.percentile) / 100.0
+    if method is RangeMethod.PERCENTILE:
+        share = (100.0 - percentile) / 100.0
         found = np.quantile(statistics.rows, [share, 1.0 - share])
         return max(low, float(found[0])), min(high, float(found[1]))
-    return _least_squares(statistics, readers, sensitivity, 1.0 if last else _COHERENT)
+    return _least_squares(statistics, use)
 
 
 _RARE = 8.0
@@ -101,18 +119,7 @@ _SHRINKING = np.concatenate([np.linspace(1.0, 0.5, 26), np.geomspace(0.48, 0.02,
 _ROUNDS = 2
 
 
-_COHERENT = 9.0
-"""How much more a square error of what is cut off counts than one of rounding. Readers add up
-neighbours: rounding errors of n elements give n times the square of one, while elements that are
-cut off lie together and miss in one direction, which gives n² times. A window has nine."""
-
-
-def _least_squares(
-    statistics: Statistics,
-    readers: Function | None,
-    sensitivity: Doubles | None,
-    coherent: float,
-) -> Range:
+def _least_squares(statistics: Statistics, use: Use) -> Range:
     """The range with the least mean square error of values, or of what readers compute of them.
 
     Inside of the range, rounding gives a square error of step² / 12 times the squared slope of the
@@ -124,13 +131,13 @@ def _least_squares(
     if not values.size:
         return low, high
     shares = None
-    if sensitivity is not None and sensitivity.any():
-        shares = np.broadcast_to(sensitivity, statistics.rows.shape)[present]
+    if use.sensitivity is not None and use.sensitivity.any():
+        shares = np.broadcast_to(use.sensitivity, statistics.rows.shape)[present]
     counts, edges = np.histogram(values, _BINS, (low, high), weights=shares)
     kept = counts > 0
     centres = ((edges[1:] + edges[:-1]) / 2)[kept].astype(np.float64)
     weights = counts[kept] / counts.sum()
-    function = readers or _identity
+    function = use.function or _identity
     real = function(centres)
     slopes = np.square(slope(function, centres, (high - low) / _STEPS))
     rounding = float(np.dot(weights, slopes)) / 12
@@ -138,7 +145,7 @@ def _least_squares(
     def error(low: float, high: float) -> float:
         step = (high - low) / _STEPS
         clipped = np.square(function(np.clip(centres, low, high)) - real)
-        return coherent * float(np.dot(weights, clipped)) + rounding * step * step
+        return use.coherent * float(np.dot(weights, clipped)) + rounding * step * step
 
     found = (low, high)
     for _ in range(_ROUNDS):
@@ -157,6 +164,7 @@ def _identity(x: Doubles) -> Doubles:
 
 
 def slope(function: Function, x: Doubles, step: float) -> Doubles:
+    """The slope of a function, from elements that are a step apart."""
     return (function(x + step / 2) - function(x - step / 2)) / step
 
 
@@ -194,6 +202,17 @@ FUNCTIONS: dict[str, Function] = {
     "sigmoid": _sigmoid,
     "tanh": np.tanh,
 }
+
+
+def is_last(graph: Graph, name: str) -> bool:
+    """Whether a value becomes outputs, and nothing but, by operators that only move elements."""
+    readers = graph.consumers(name)
+    if not readers:
+        return name in graph.outputs
+    return all(
+        OPS[node.op].moves and all(is_last(graph, result) for result in node.outputs)
+        for node in readers
+    )
 
 
 def readers_function(graph: Graph, name: str) -> Function | None:

@@ -8,13 +8,13 @@ lets through, a product's the power of the other operand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.ops.convolution import ConvAttributes, TransposeConvAttributes
+from fitzroy.compiler.ops.convolution import TransposeConvAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (

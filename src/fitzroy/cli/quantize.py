@@ -27,8 +27,8 @@ from fitzroy.cli.terminal import Terminal, count, size
 if TYPE_CHECKING:
     from fitzroy.cli.samples import Named
     from fitzroy.compiler.frontends.frontend import Reading
+    from fitzroy.compiler.quantization.calibrated import Quantized
     from fitzroy.compiler.quantization.comparison import Comparison
-    from fitzroy.compiler.quantization.pipeline import Quantized
 
 _MEASURED = 16
 """Samples that the result is compared on."""
