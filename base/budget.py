@@ -12,12 +12,14 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from fitzroy.base.errors import CapacityError, UsageError
-from fitzroy.base.types import Array
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from fitzroy.base.types import Array
 
 VARIABLE = "FITZROY_MEMORY"
 """The environment variable that sets the budget, as in ``4GiB``."""
@@ -116,6 +118,8 @@ def zeros(shape: Sequence[int], dtype: npt.DTypeLike, what: str, *, where: str =
     Raises:
         CapacityError: it has more bytes than the budget.
     """
+    import numpy as np
+
     demand(math.prod(shape) * np.dtype(dtype).itemsize, what, where=where)
     return np.zeros(tuple(shape), dtype)
 

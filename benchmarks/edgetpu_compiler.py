@@ -27,7 +27,6 @@ from unittest.mock import patch
 
 import numpy as np
 from tests.compiler.edgetpu_models import Tally, check, random_inputs
-from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus_path
 
 from benchmarks.support import INT8_MODEL, ROOT, corpus_model, corpus_sources, write_results
@@ -36,6 +35,7 @@ from fitzroy.base.evidence import Evidence
 from fitzroy.base.types import Array
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, compile_edgetpu
 from fitzroy.compilation.source import Source
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.driver.runtime.devices import open_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice, Stage
 from fitzroy.execution.hosts import made, values

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import onnx
-from benchmarks.support import ROOT, read_results, results_path, write_results
+from benchmarks.support import ROOT, read_results, write_results
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.compiler.frontends.frontend import Reading
 from fitzroy.compiler.frontends.onnx.frontend import OnnxFrontend
 from fitzroy.compiler.frontends.onnx.reader import library, native
+from fitzroy.compiler.frontends.onnx.suppression import NOTHING
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import evaluate, verify
@@ -92,7 +93,7 @@ def judge(case: Any) -> Outcome:
         # Whatever else happens is a fault, and the other cases are judged all the same.
         return Outcome(case.name, operator, False, "", f"{type(error).__name__}: {error}")
     for index, (output, expected) in enumerate(zip(case.model.graph.output, wanted, strict=True)):
-        reason = _difference(found[output.name], expected, case)
+        reason = _difference(_selected(found[output.name], operator), expected, case)
         if reason:
             return Outcome(case.name, operator, False, "", f"output {index}: {reason}")
     return Outcome(case.name, operator, True)
@@ -157,13 +158,28 @@ def _difference(found: Array, expected: Any, case: Any) -> str:
     if found.dtype != expected.dtype:
         return f"{found.dtype}, not {expected.dtype}"
     if expected.dtype.kind == "f":
-        near = np.isclose(found, expected, rtol=case.rtol, atol=case.atol, equal_nan=True)
+        near = np.isclose(
+            found, expected, rtol=case.rtol, atol=_least(case, expected), equal_nan=True
+        )
     else:
         near = found == expected
     if near.all():
         return ""
     count = int(near.size - near.sum())
     return f"{count} of {near.size} elements differ"
+
+
+def _least(case: Any, expected: Array) -> float:
+    """The absolute tolerance of a case; waves that cancel leave rounding beside the largest sum."""
+    least = float(case.atol)
+    if case.model.graph.node[0].op_type == "DFT":
+        least = max(least, 1e-6 * float(np.abs(expected).max(initial=0)))
+    return least
+
+
+def _selected(found: Array, operator: str) -> Array:
+    """Rows of boxes that are selected; graphs have rows of -1 for the others."""
+    return found[(found != NOTHING).any(axis=1)] if operator == "NonMaxSuppression" else found
 
 
 def table(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
@@ -193,9 +209,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{passed} of {len(outcomes)} pass, {len(faults)} differ")
     if options.show is None:
         write_results("onnx_nodes", {"onnx": library().__version__, "operators": table(outcomes)})
-        if results_path("onnx_models").is_file():
-            path = ROOT / "docs" / "onnx.md"
-            path.write_text(onnx(read_results("onnx_nodes"), read_results("onnx_models")))
+        (ROOT / "docs" / "onnx.md").write_text(onnx(read_results("onnx_nodes")))
     return 1 if faults else 0
 
 

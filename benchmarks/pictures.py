@@ -94,10 +94,12 @@ def pictures() -> tuple[Picture, ...]:
     from PIL import Image
 
     found = []
-    sources = [(package_folder(name), *rest) for name, *rest in _PYTHON]
-    sources += [(node_folder(name), *rest) for name, *rest in _NODE]
+    sources = [(package_folder(name), inside, names) for name, inside, names in _PYTHON]
+    sources += [(node_folder(name), inside, names) for name, inside, names in _NODE]
     for folder, inside, names in sources:
-        for name in names.split() if folder is not None else ():
+        if folder is None:
+            continue
+        for name in names.split():
             file = next(iter(sorted((folder / inside).glob(f"{name}.*"))), None)
             if file is not None:
                 found.append(Picture(name, np.asarray(Image.open(file).convert("RGB"))))

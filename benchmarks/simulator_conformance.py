@@ -22,11 +22,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from tests.compiler.edgetpu_reference import (
-    device_scale,
-    evaluate_as_published,
-    published_logistic,
-)
 from tests.support import corpus_path
 
 import fitzroy
@@ -50,11 +45,15 @@ from fitzroy.compiler.ops.recurrent import (
     UnidirectionalSequenceLstm,
 )
 from fitzroy.compiler.reference import evaluate
+from fitzroy.compiler.targets.edgetpu.twin.published import (
+    evaluate_as_published,
+    published_logistic,
+)
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats import flat, tflite
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.submodel import submodel
-from fitzroy.hw_models.numerics import Arithmetic, convolution
+from fitzroy.hw_models.numerics import Arithmetic
 
 COMPILED = "**/*edgetpu*.tflite"
 
@@ -220,8 +219,7 @@ def requantized(graph: Graph, package: PackageFile, names: Sequence[str]) -> Gra
 
 def by_reciprocal(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Reference semantics with the requantization of compiled programs."""
-    with patch.object(convolution, "requantization_scale", device_scale):
-        return evaluate(graph, inputs)
+    return evaluate(graph, inputs, Arithmetic.EDGETPU)
 
 
 def by_tflite_pool(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from tests.compiler.edgetpu.test_convolution import chain, grow
 from tests.compiler.edgetpu_models import random_inputs, random_model
-from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus
 
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
@@ -29,6 +28,7 @@ from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.execution.estimate import Conditions, estimate
 from fitzroy.execution.programs import EdgeTpuProgram

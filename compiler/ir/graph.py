@@ -401,6 +401,25 @@ class Graph:
         other.prune()
         return other
 
+    def between(self, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
+        """The nodes that compute some values from others, as a graph.
+
+        Args:
+            inputs: values of this graph that are given; those that nothing reads are left out.
+            outputs: values of this graph.
+        """
+        given, wanted = {*inputs}, [*outputs]
+        found: dict[str, Node] = {}
+        while wanted:
+            name = wanted.pop()
+            node = None if name in given else self.producer(name)
+            if node is not None and node.name not in found:
+                found[node.name] = node
+                wanted += [value for value in node.inputs if value is not None]
+        other = self.part([node for node in self.nodes() if node.name in found])
+        other.outputs = [*outputs]
+        return other
+
     def part(self, nodes: Sequence[Node]) -> Graph:
         """Some nodes as a graph: what they read from others comes in, what others read goes out.
 

@@ -40,11 +40,13 @@ class Quantized:
 
     Attributes:
         graph: the quantized graph.
-        source: the float32 graph that it stands for: constants folded, channels scaled.
+        source: the float32 graph that it stands for: constants folded, channels scaled, without
+            what depends on operators that nobody here computes.
         scheme: how activations are quantized.
         parameters: filters and biases by the name of their node.
         floats: why nodes are left float32.
         notes: what was done about outputs, and why.
+        computed: the quantized graph without the rest; None if there is no rest.
     """
 
     graph: Graph
@@ -53,6 +55,12 @@ class Quantized:
     parameters: Mapping[str, Parameters]
     floats: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
+    computed: Graph | None = None
+
+    @property
+    def counterpart(self) -> Graph:
+        """The quantized graph of all that `source` has."""
+        return self.computed or self.graph
 
     def __repr__(self) -> str:
         return (
@@ -90,6 +98,8 @@ class Calibrated:
         statistics: of its activations.
         floats: names of the nodes that stay float32.
         known: ranges of inputs that are known beforehand.
+        limits: of values whose small elements do not matter: the least that does, and up to where
+            elements matter whatever samples have.
         options: how to quantize.
     """
 
@@ -97,6 +107,7 @@ class Calibrated:
     statistics: Mapping[str, Statistics]
     floats: frozenset[str]
     known: Mapping[str, Range]
+    limits: Mapping[str, Range]
     options: QuantizeOptions
 
     def quantized(
@@ -123,7 +134,7 @@ class Calibrated:
             source,
             self.ranges(recipe),
             self.floats,
-            _headroom(source, statistics) if recipe.ranges is RangeMethod.MSE else {},
+            self.headroom() if recipe.ranges is RangeMethod.MSE else {},
         )
         parameters = {
             node.name: _nearest(source, node, scheme, per_channel=options.per_channel)
@@ -161,15 +172,21 @@ class Calibrated:
         }
         # What comes from outside is not cut off.
         found.update({name: statistics[name].extrema for name in graph.inputs if name in found})
-        return {**found, **self.known}
+        found.update(self.known)
+        for name, (low, high) in self.limits.items():
+            if name in found:
+                extrema = statistics[name].extrema
+                found[name] = max(extrema[0], low), max(extrema[1], high)
+        return found
 
-
-def _headroom(graph: Graph, statistics: Mapping[str, Statistics]) -> dict[str, float]:
-    return {
-        name: headroom(graph, name, found)
-        for name, found in statistics.items()
-        if name in graph.values and name not in graph.inputs
-    }
+    def headroom(self) -> dict[str, float]:
+        """How many times wider to make ranges of which samples say little."""
+        kept = {*self.graph.inputs, *self.limits}
+        return {
+            name: headroom(self.graph, name, found)
+            for name, found in self.statistics.items()
+            if name in self.graph.values and name not in kept
+        }
 
 
 def _nearest(graph: Graph, node: Node, scheme: Scheme, *, per_channel: bool) -> Parameters:

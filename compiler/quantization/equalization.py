@@ -190,8 +190,10 @@ class _Scales:
         scale = np.exp(place)
         gradient = np.zeros(self.count)
         total = 0.0
-        for term in (*self.activations, *self.filters):
-            total += term.add(scale, gradient)
+        for step in self.activations:
+            total += step.add(scale, gradient)
+        for kernel in self.filters:
+            total += kernel.add(scale, gradient)
         return gradient / (total or 1.0)
 
 
@@ -221,7 +223,7 @@ class _Step:
         total = float(powers.sum())
         extent = largest * total ** (1 / _SHARPNESS)
         parts = self.weights * scale[self.rounded] ** 2
-        noise = extent**2 * float(parts.sum())
+        noise: float = extent**2 * float(parts.sum())
         np.add.at(gradient, self.labels, -2 * noise * powers / total)
         np.add.at(gradient, self.rounded, 2 * extent**2 * parts)
         return noise
@@ -278,14 +280,14 @@ def _groups(graph: Graph) -> tuple[list[list[str]], set[str]]:
         names = [
             name
             for name in (*node.inputs, *node.outputs)
-            if is_real(graph, name) and not graph.value(str(name)).is_constant
+            if name is not None and is_real(graph, name) and not graph.value(name).is_constant
         ]
         for name in names:
-            find(str(name))
+            find(name)
         if rule is None or not rule.shared:
             continue
         for name in names[1:]:
-            parent[find(str(name))] = find(str(names[0]))
+            parent[find(name)] = find(names[0])
         source = str(node.inputs[0])
         if rule.saturating and graph.consumers(source) == [node]:
             unread.add(source)

@@ -152,8 +152,8 @@ def _stored(
     groups, _, taps = inputs.shape
     depthwise = node.op == "depthwise_conv_2d"
     channels = kernel.shape[-1] if depthwise else kernel.shape[0]
-    weights = kernel.reshape(taps, channels).T if depthwise else kernel.reshape(channels, taps)
-    weights = weights.reshape(groups, -1, taps).astype(np.float64)
+    flat = kernel.reshape(taps, channels).T if depthwise else kernel.reshape(channels, taps)
+    weights = flat.reshape(groups, -1, taps).astype(np.float64)
     scales = np.broadcast_to(np.asarray(given.quantization.scale, np.float64), channels)
     scales = scales.reshape(groups, -1)
     centred = inputs.astype(np.float64)

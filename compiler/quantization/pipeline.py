@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -32,6 +32,8 @@ from fitzroy.compiler.quantization.calibrated import (
 from fitzroy.compiler.quantization.equalization import equalize
 from fitzroy.compiler.quantization.options import Border, Effort, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.outputs import examine, with_split
+from fitzroy.compiler.quantization.rest import computed, with_rest
+from fitzroy.compiler.quantization.rest import reasons as reasons_of_rest
 from fitzroy.compiler.quantization.rules import (
     obstacles,
     quantized_values,
@@ -39,6 +41,9 @@ from fitzroy.compiler.quantization.rules import (
 )
 from fitzroy.compiler.quantization.search import best_of
 from fitzroy.compiler.quantization.statistics import Range, Sample, collect
+from fitzroy.compiler.reference import verify
+
+Part = Callable[[QuantizeOptions], Quantized]
 
 
 def quantize(
@@ -88,6 +93,7 @@ def quantize_model(
     progress: Progress = lambda step: None,
     *,
     known: Mapping[str, Range] = MappingProxyType({}),
+    limits: Mapping[str, Range] = MappingProxyType({}),
 ) -> Quantized:
     """Quantize a float32 graph, and say what became of it.
 
@@ -97,6 +103,8 @@ def quantize_model(
         options: how.
         progress: called with what is under way.
         known: ranges of inputs that are known beforehand, as those of pixels.
+        limits: of values whose small elements do not matter, as logits far below a threshold: the
+            least that does, and up to where elements matter whatever samples have.
 
     Raises:
         UsageError: no samples, samples that do not fit, results that are not finite, an option
@@ -106,6 +114,13 @@ def quantize_model(
     """
     options.check()
     demand_float(graph)
+    part = computed(graph)
+    if part is not graph:
+        return _before_rest(
+            graph,
+            options,
+            lambda chosen: quantize_model(part, samples, chosen, progress, known=known),
+        )
     source = prepared(graph)
     floats, reasons = _floats(source, options)
     statistics = collect(source, samples, progress)
@@ -120,7 +135,7 @@ def quantize_model(
             name: found.divided(equalized.scales[name]) if name in equalized.scales else found
             for name, found in statistics.items()
         }
-    model = Calibrated(source, statistics, frozenset(floats), known, options)
+    model = Calibrated(source, statistics, frozenset(floats), known, limits, options)
     about = (tuple(reasons), tuple(outputs.notes))
     if options.effort is not Effort.BEST:
         step = -(-len(samples) // CORRECTED)
@@ -133,6 +148,24 @@ def quantize_model(
         return model.quantized(recipe, correcting, about, progress)
 
     return best_of(made, Recipe.of(options), judging, options.trials, progress)
+
+
+def _before_rest(graph: Graph, options: QuantizeOptions, quantized: Part) -> Quantized:
+    """What comes before operators that nobody here computes quantized, and the rest as it is.
+
+    Args:
+        graph: the whole graph.
+        options: how.
+        quantized: quantizes what comes before, with other options: its outputs stay float32, for
+            the rest reads them.
+    """
+    split = options.mixed_outputs is Mixed.SPLIT
+    mixed = Mixed.KEEP if split else options.mixed_outputs
+    result = quantized(replace(options, output_type=Border.FLOAT, mixed_outputs=mixed))
+    whole = with_rest(result.graph, graph)
+    verify(whole)
+    reasons = (*result.floats, *reasons_of_rest(graph))
+    return replace(result, graph=whole, floats=reasons, computed=result.graph)
 
 
 def prepared(graph: Graph) -> Graph:
@@ -193,6 +226,10 @@ def _floats(graph: Graph, options: QuantizeOptions) -> tuple[set[str], list[Diag
     floats = _asked(graph, options.keep_float or [])
     nodes = [node for node in graph.nodes() if touches_reals(graph, node)]
     for node in nodes:
+        if OPS[node.op].reads_stored:
+            # It reads integers, and computes with real numbers.
+            floats.add(node.name)
+            continue
         found = list(obstacles(graph, node))
         if found:
             reasons += found

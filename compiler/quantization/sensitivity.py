@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.convolution import TransposeConvAttributes
+from fitzroy.compiler.ops.elementwise import ClampAttributes, LeakyReluAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
@@ -88,7 +89,8 @@ class _Propagation:
         if result not in self.statistics or not (np.isfinite(low) or np.isfinite(high)):
             return 1.0
         rows = self.statistics[result].rows
-        return ((rows > low) & (rows < high)).mean(axis=0)
+        share: Doubles = ((rows > low) & (rows < high)).mean(axis=0)
+        return share
 
     # --- rules: of an operand by index, from what is known of a result by number ---
 
@@ -113,7 +115,8 @@ class _Propagation:
             return found
         if node.op == "fully_connected":
             taps = squares.reshape(len(squares), -1, depth).sum(axis=1)
-            return after @ taps
+            matrix: Doubles = after @ taps
+            return matrix
         taps = squares.sum(axis=(1, 2))
         if isinstance(node.attributes, TransposeConvAttributes):
             taps = taps / np.prod(node.attributes.stride)
@@ -137,20 +140,22 @@ class _Propagation:
         if index or name not in self.statistics:
             return None
         rows = self.statistics[name].rows
-        if node.op == "clamp":
-            inside = (rows > node.attributes.min) & (rows < node.attributes.max)  # type: ignore[attr-defined]
+        if isinstance(node.attributes, ClampAttributes):
+            inside = (rows > node.attributes.min) & (rows < node.attributes.max)
             found: Doubles = after * inside.mean(axis=0)
             return found
-        if node.op == "leaky_relu":
-            square = np.float64(node.attributes.alpha) ** 2  # type: ignore[attr-defined]
+        square: Doubles | float
+        if isinstance(node.attributes, LeakyReluAttributes):
+            square = node.attributes.alpha**2
         else:
             data = self.graph.value(str(node.inputs[1])).data
             if data is None:
                 return None
-            square = np.square(data, dtype=np.float64).reshape(-1, self.width(node.inputs[1]))
-            square = square.mean(axis=0)
-        positive = (rows > 0).mean(axis=0)
-        return after * (positive + (1 - positive) * square)
+            slopes = data.reshape(-1, self.width(node.inputs[1])).astype(np.float64)
+            square = np.square(slopes).mean(axis=0)
+        positive: Doubles = (rows > 0).mean(axis=0)
+        passed: Doubles = after * (positive + (1 - positive) * square)
+        return passed
 
     def unary(self, node: Node, index: int, number: int, after: Doubles) -> Doubles | None:
         name = str(node.inputs[0])

@@ -17,6 +17,7 @@ from fitzroy.driver.transports.transport import (
     Attached,
     Bus,
     LostError,
+    Reservation,
     Transport,
     lost,
 )
@@ -97,6 +98,7 @@ class Connection:
         self._registers: RegisterFile | None = None
         self._streams: Streams | None = None
         self._announced = Setup().events
+        self._reservation: Reservation | None = None
 
     # --- what is open ----------------------------------------------------------------------------
 
@@ -135,7 +137,7 @@ class Connection:
     # --- opening ---------------------------------------------------------------------------------
 
     def open(self, watch: Watch) -> None:
-        """Reset the device, load its firmware if it has none, and open the chip.
+        """Reserve and reset the device, load its firmware if it has none, and open the chip.
 
         Args:
             watch: ends the attempt.
@@ -144,7 +146,17 @@ class Connection:
             DeviceError: it is not there, does not answer, another process has it, or there is no
                 firmware for it.
         """
-        self.drop()
+        self._leave()
+        try:
+            if self._reservation is None:
+                self._reservation = self._bus.reserve(self.path)
+            self._open(watch)
+        except BaseException:
+            # Whoever wants a device that does not work here may have it.
+            self.drop()
+            raise
+
+    def _open(self, watch: Watch) -> None:
         transport = retried(lambda: self._first_look(watch), self.limits.control_tries)
         attached = self._restart(transport, watch)
         if in_boot_mode(attached):
@@ -289,6 +301,13 @@ class Connection:
 
     def drop(self) -> None:
         """Give the device back as it is."""
+        self._leave()
+        if self._reservation is not None:
+            self._reservation.release()
+            self._reservation = None
+
+    def _leave(self) -> None:
+        """Close the device, and keep others away from it."""
         if self._transport is not None:
             self._transport.close()
         self._transport = self._registers = self._streams = None

@@ -14,11 +14,13 @@ class Limits:
     """How long to wait, in seconds, and how often to try.
 
     Attributes:
-        request: a whole inference, with its recoveries.
+        request: a whole inference, with its recoveries, whose caller says no time; since the last
+            sign that it goes on, if the chip is simulated.
+        simulation: the same in all, if the chip is simulated.
         slice: one bulk transfer; then the driver looks for errors of the chip, for its deadline
             and for cancellation, and goes on waiting.
         silence: without a byte on the endpoint that is waited for; then the request fails, and is
-            tried again. No program computes for as long.
+            tried again. No program computes for as long; a simulated chip may, and is asked.
         idle: the same, with a device that says that it computes nothing and waits for the host.
         control: one control transfer.
         poll: a register that has to reach a value.
@@ -34,6 +36,7 @@ class Limits:
     """
 
     request: float = 30.0
+    simulation: float = 3600.0
     slice: float = 0.25
     silence: float = 6.0
     idle: float = 0.75
@@ -52,6 +55,17 @@ class Limits:
     def watch(self, seconds: float) -> Watch:
         """A watch for so many seconds from now."""
         return Watch(seconds, self.clock)
+
+    def of_request(self, timeout: float | None) -> Watch:
+        """The watch of an inference.
+
+        Args:
+            timeout: seconds that its caller gives it; None for the limits here, which a simulated
+                chip may prolong.
+        """
+        if timeout is not None:
+            return Watch(timeout, self.clock)
+        return Watch(self.request, self.clock, most=self.simulation)
 
 
 class DeadlineError(DeviceError):
@@ -72,6 +86,7 @@ class Watch:
     Args:
         seconds: time from now.
         clock: whose seconds these are.
+        most: time from now that it may be prolonged to.
 
     Attributes:
         seconds: as given.
@@ -79,22 +94,32 @@ class Watch:
         cancelled: whether its owner has ended it.
     """
 
-    __slots__ = ("_clock", "cancelled", "deadline", "seconds")
+    __slots__ = ("_clock", "_last", "cancelled", "deadline", "seconds")
 
-    def __init__(self, seconds: float, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, seconds: float, clock: Clock = SYSTEM_CLOCK, most: float = 0.0) -> None:
         self.seconds = seconds
         self.deadline = clock.now() + seconds
         self.cancelled = False
         self._clock = clock
+        self._last = clock.now() + max(seconds, most)
 
     def cancel(self) -> None:
         """End the wait."""
         self.cancelled = True
 
+    def prolong(self) -> None:
+        """Count its seconds from now, as far as it may be prolonged."""
+        self.deadline = max(self.deadline, min(self._clock.now() + self.seconds, self._last))
+
     @property
     def left(self) -> float:
         """Seconds to the deadline, negative after it."""
         return self.deadline - self._clock.now()
+
+    @property
+    def most_left(self) -> float:
+        """Seconds to the deadline, if it is prolonged as far as it may be."""
+        return self._last - self._clock.now()
 
     def check(self, what: str) -> None:
         """Go on only if there is time.

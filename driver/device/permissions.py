@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from fitzroy.driver.transports.transport import AccessError, BusyError, TransferError
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -37,6 +38,32 @@ def udev_rules(group: str = GROUP) -> str:
     return "\n".join(lines) + "\n"
 
 
+_RULE_FOLDERS = ("etc/udev/rules.d", "run/udev/rules.d", "usr/lib/udev/rules.d", "lib/udev/rules.d")
+
+
+def installed_rules(root: Path) -> tuple[Path, ...]:
+    """Files of rules that name the device, for both of its modes between them.
+
+    Args:
+        root: where the folders of udev are.
+    """
+    wanted = {f"{mode.product:04x}" for mode, _ in _MODES}
+    found: list[Path] = []
+    missing = set(wanted)
+    for file in (
+        path for folder in _RULE_FOLDERS for path in sorted((root / folder).glob("*.rules"))
+    ):
+        try:
+            text = file.read_text(errors="replace").lower()
+        except OSError:
+            continue
+        named = {product for product in wanted if f'"{product}"' in text}
+        if named:
+            found.append(file)
+            missing -= named
+    return () if missing else tuple(found)
+
+
 _ADVICE: dict[str, str] = {
     "linux": (
         f"write the output of `fitzroy devices --udev-rules` to {RULES_FILE}, run `udevadm control "
@@ -51,7 +78,7 @@ _ADVICE: dict[str, str] = {
 def advice(error: TransferError) -> str:
     """What to do about an error at opening; empty for errors of another kind."""
     if isinstance(error, BusyError):
-        return "end the process that uses the device (on Linux: lsof /dev/bus/usb/*/*)"
+        return error.hint or "end the process that uses the device"
     if isinstance(error, AccessError):
         return _ADVICE.get(sys.platform, "give this user access to USB devices")
     return ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fitzroy.base.errors import DeviceError, FormatError
 from fitzroy.driver.device.limits import Limits, Watch
+from fitzroy.driver.device.simulation import Simulation
 from fitzroy.driver.transports.transport import (
     IdleTimeoutError,
     Payload,
@@ -125,6 +126,7 @@ class Streams:
         self._limits = limits
         self._multiple = multiple
         self._inspect = inspect
+        self._simulation = Simulation(transport, limits)
         self._held = b""
 
     # --- towards the device ----------------------------------------------------------------------
@@ -189,7 +191,10 @@ class Streams:
         quiet = _Quiet()
         while count < size:
             # Bytes that trickle in must not keep a request beyond its deadline.
-            watch.check(f"outputs, {count} of {size} bytes are there")
+            what = f"outputs, {count} of {size} bytes are there"
+            if watch.left <= 0 and self._simulation.present:
+                watch.prolong()
+            watch.check(what)
             wanted = min(-(-(size + more - count) // packet) * packet, _LARGEST_READ)
             idle = False
             try:
@@ -202,7 +207,6 @@ class Streams:
             if part:
                 quiet = _Quiet()
             else:
-                what = f"outputs, {count} of {size} bytes are there"
                 self._wait(watch, what, quiet, idle=idle)
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         self._held = data[size:]
@@ -327,10 +331,14 @@ class Streams:
             DeviceError: the chip has failed, the watch ends the wait, or it was too long.
         """
         self._inspect()
-        watch.check(what)
         # Counted and not measured, so that recorded sessions take the same course.
         quiet.seconds += self._limits.slice
         quiet.idle = quiet.idle + self._limits.slice if idle else 0.0
+        late = watch.left <= 0 or quiet.seconds >= self._limits.silence
+        if late and not watch.cancelled and self._simulation.computing():
+            watch.prolong()
+            quiet.seconds = 0.0
+        watch.check(what)
         if quiet.seconds >= self._limits.silence:
             raise TransferTimeoutError(
                 f"nothing moves for {self._limits.silence:g} s",

@@ -25,6 +25,7 @@ from fitzroy.base.closing import Closing
 from fitzroy.base.errors import DeviceError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.device import firmware as firmware_sources
+from fitzroy.driver.device.boards import refuse_pcie
 from fitzroy.driver.device.bringup import Clocks
 from fitzroy.driver.device.connection import Connection
 from fitzroy.driver.device.discovery import choose
@@ -32,9 +33,10 @@ from fitzroy.driver.device.firmware import Firmware
 from fitzroy.driver.device.limits import Limits
 from fitzroy.driver.runtime.edgetpu import EdgeTpu
 from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.driver.transports.libusb import NoLibusbError
 from fitzroy.driver.transports.record import Recorder, RecordingBus
 from fitzroy.driver.transports.replay import ReplayBus
-from fitzroy.driver.transports.transport import Bus
+from fitzroy.driver.transports.transport import Attached, Bus
 from fitzroy.driver.transports.usb import UsbBus, libusb
 from fitzroy.driver.transports.virtual import VirtualBackend
 from fitzroy.formats.darwinn import PackageFile
@@ -185,6 +187,7 @@ class DeviceOptions:
         record: file for what is said on USB.
         seed: for simulators: randomize the order of engines and what memories hold at first.
         speed: for the virtual device: speed of its port.
+        timeout: seconds of an inference whose caller says none; None for those of the limits.
     """
 
     firmware: str | os.PathLike[str] | None = None
@@ -194,6 +197,7 @@ class DeviceOptions:
     record: str | os.PathLike[str] | None = None
     seed: int | None = None
     speed: Speed = Speed.SUPER
+    timeout: float | None = None
 
 
 _FIRST = "1-1"
@@ -215,6 +219,7 @@ def open_device(spec: str = "auto", options: DeviceOptions | None = None) -> Dev
 
     Raises:
         UsageError: no such name, or options that it does not take.
+        UnsupportedError: a module on PCIe.
         DeviceError: there is no such device, or more than one.
     """
     options = options or DeviceOptions()
@@ -230,10 +235,23 @@ def open_device(spec: str = "auto", options: DeviceOptions | None = None) -> Dev
         return replayed_device(rest, options)
     if spec == "auto":
         return _automatic(options)
+    if kind in ("pci", "pcie", "apex"):
+        raise refuse_pcie(spec)
     raise UsageError(
         f"no device {spec[:80]!r}",
         hint="known are auto, sim, sim:direct, usb, usb:PATH, replay:FILE; see fitzroy devices",
     )
+
+
+def is_accelerator(spec: str) -> bool:
+    """Whether a device of this name is real, so that its times mean something.
+
+    Raises:
+        DeviceError: it is the one that is attached, and USB cannot be asked.
+    """
+    if spec == "auto":
+        return bool(_attached())
+    return spec.partition(":")[0] == "usb"
 
 
 def virtual_device(
@@ -286,19 +304,27 @@ def replayed_device(path: str | os.PathLike[str], options: DeviceOptions | None 
 
 
 def _automatic(options: DeviceOptions) -> Device:
-    bus = libusb()
+    present = _attached()
+    return usb_device(libusb(), present[0].path, options) if present else virtual_device(options)
+
+
+def _attached() -> Sequence[Attached]:
+    """Accelerators on USB."""
     try:
-        present = bus.attached()
-    except DeviceError:
+        return libusb().attached()
+    except NoLibusbError:
         # Without libusb there is no accelerator either; `fitzroy doctor` says so.
-        present = ()
-    return usb_device(bus, present[0].path, options) if present else virtual_device(options)
+        return ()
 
 
 def _refuse_usb_options(options: DeviceOptions) -> None:
     if options.record is not None:
         raise UsageError(
             "there is nothing to record without USB", hint="use the device sim, or usb"
+        )
+    if options.timeout is not None:
+        raise UsageError(
+            "a simulated chip without USB has no time limit", hint="use the device sim, or usb"
         )
 
 
@@ -319,4 +345,4 @@ def _edgetpu(
         limits=options.limits or limits,
     )
     after = (lambda: None) if recorder is None else recorder.close
-    return EdgeTpu(connection, text, verify=options.verify, after=after)
+    return EdgeTpu(connection, text, verify=options.verify, timeout=options.timeout, after=after)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 
 from fitzroy.base.errors import FitzroyError, UsageError
+from fitzroy.driver.device import boards
 from fitzroy.driver.device import firmware as firmware_sources
 from fitzroy.driver.device.discovery import Found, found
-from fitzroy.driver.device.permissions import advice
+from fitzroy.driver.device.permissions import RULES_FILE, advice, installed_rules
 from fitzroy.driver.runtime import selftest
 from fitzroy.driver.runtime.devices import DeviceOptions, usb_device, virtual_device
 from fitzroy.driver.runtime.edgetpu import EdgeTpu
-from fitzroy.driver.transports.transport import Bus, TransferError
+from fitzroy.driver.transports.ownership import Ownership
+from fitzroy.driver.transports.transport import Bus, BusyError, TransferError
 from fitzroy.driver.transports.usb import library, libusb
 
 
@@ -65,22 +68,27 @@ def examine(name: str = "", options: DeviceOptions | None = None) -> Iterator[Ch
 
 
 def _checks(name: str, options: DeviceOptions) -> Iterator[Check]:
+    devices: list[Found] = []
     if name != "sim":
-        yield _library()
-        bus = libusb()
-        devices: list[Found] = []
-        try:
-            devices = [one for one in found(bus) if name in ("", "usb", one.name)]
-        except FitzroyError as error:
-            yield _bad("devices", error)
-        else:
-            if not devices:
-                yield _none_attached(name)
-        for one in devices:
-            yield from _device(bus, one, options)
-        if devices or name:
-            return
-    yield _self_test("sim", lambda: virtual_device(options))
+        usable = _library()
+        yield usable
+        if sys.platform == "linux":
+            yield from _system()
+        if usable.verdict is Verdict.GOOD:
+            bus = libusb()
+            try:
+                devices = [one for one in found(bus) if name in ("", "usb", one.name)]
+            except FitzroyError as error:
+                yield _bad("devices", error)
+            else:
+                if not devices:
+                    yield _none_attached(name)
+            for one in devices:
+                yield from _device(bus, one, options)
+        if not name:
+            yield from _boards()
+    if name == "sim" or not (devices or name):
+        yield _self_test("sim", lambda: virtual_device(options))
 
 
 def _none_attached(name: str) -> Check:
@@ -93,15 +101,46 @@ def _none_attached(name: str) -> Check:
 
 
 def _library() -> Check:
-    text = library()
-    if text:
-        return Check("libusb", Verdict.GOOD, text)
-    return Check(
-        "libusb",
-        Verdict.BAD,
-        "there is no libusb 1.0",
-        "install libusb-1.0-0 with the system's packages, or pip install 'fitzroy[usb]'",
-    )
+    try:
+        return Check("libusb", Verdict.GOOD, library())
+    except FitzroyError as error:
+        return _bad("libusb", error)
+
+
+def _system() -> Iterator[Check]:
+    """What Linux has for accelerators: buses, rules for permissions, a place for locks."""
+    root = boards.ROOT
+    if (root / "dev/bus/usb").is_dir():
+        yield Check("usb", Verdict.GOOD, "/dev/bus/usb is there")
+    else:
+        yield Check(
+            "usb",
+            Verdict.NOTE,
+            "there is no /dev/bus/usb: no USB port, or a container without them",
+            "docker: --device-cgroup-rule='c 189:* rmw' -v /dev/bus/usb:/dev/bus/usb",
+        )
+    rules = installed_rules(root)
+    if rules:
+        yield Check("udev rules", Verdict.GOOD, ", ".join(map(str, rules)))
+    else:
+        hint = f"fitzroy devices --udev-rules | sudo tee {RULES_FILE}"
+        yield Check("udev rules", Verdict.NOTE, "none names both modes of the device", hint)
+    folder = Ownership(root).folder()
+    if folder is not None:
+        yield Check("locks", Verdict.GOOD, f"kept in {folder}")
+    else:
+        yield Check(
+            "locks",
+            Verdict.NOTE,
+            "no folder that everybody may write to, so no process can say that it has a device",
+            "mount /run/lock or /tmp; without it, the claim of the interface keeps others out",
+        )
+
+
+def _boards() -> Iterator[Check]:
+    for board in boards.boards():
+        verdict = Verdict.NOTE if board.ready else Verdict.BAD
+        yield Check(board.kind, verdict, board.text, board.hint, board.place)
 
 
 def _device(bus: Bus, one: Found, options: DeviceOptions) -> Iterator[Check]:
@@ -128,12 +167,21 @@ def _speed(one: Found) -> Check:
 
 
 def _access(bus: Bus, one: Found) -> Check:
+    """Whether the device can be opened, without a word to it that would disturb its owner."""
     try:
-        with closing(bus.open(one.port)) as transport:
-            transport.claim()
+        reservation = bus.reserve(one.port)
+        try:
+            with closing(bus.open(one.port)) as transport:
+                transport.claim()
+        finally:
+            reservation.release()
+    except BusyError as error:
+        name = "kernel driver" if error.driver else "owner"
+        return _bad(name, error, one.name)
     except TransferError as error:
         return Check("access", Verdict.BAD, str(error), advice(error) or error.hint, one.name)
-    return Check("access", Verdict.GOOD, "this user may open the device", device=one.name)
+    text = "this user may open the device; no other process and no driver of the kernel has it"
+    return Check("access", Verdict.GOOD, text, device=one.name)
 
 
 def _firmware(one: Found, options: DeviceOptions) -> Check:

@@ -31,6 +31,7 @@ class EdgeTpu:
         description: what it is, for people.
         verify: repeat every inference until two results agree. The device sends no checksums:
             this is the only way to notice outputs that were damaged where USB does not look.
+        timeout: seconds of requests that say none; None for those of the limits.
         after: called when the device has been closed.
 
     Attributes:
@@ -44,6 +45,7 @@ class EdgeTpu:
         description: str = "",
         *,
         verify: bool = False,
+        timeout: float | None = None,
         after: Callable[[], None] = lambda: None,
     ) -> None:
         self.connection = connection
@@ -53,6 +55,7 @@ class EdgeTpu:
         self._lock = threading.Lock()
         self._closed = False
         self._after = after
+        self._timeout = timeout
 
     @property
     def recoveries(self) -> int:
@@ -86,7 +89,9 @@ class EdgeTpu:
             package: the package.
             inputs: elements of every input tensor as bytes, by layer name; of a batch, one after
                 the other.
-            timeout: seconds, None for those of the limits.
+            timeout: seconds, None for those of the device, else for those of the limits: these
+                start anew with the request's turn, and as long as a chip that is simulated says
+                that it computes.
 
         Raises:
             UsageError: an input is missing or unknown.
@@ -97,6 +102,7 @@ class EdgeTpu:
         self._engine.take_turn(job.watch)
         try:
             self._check_open()
+            job.watch.prolong()
             return self._engine.settle(job)
         finally:
             self._engine.end_turn()
@@ -186,8 +192,7 @@ class EdgeTpu:
 
     def _job(self, package: PackageFile, inputs: Mapping[str, Array], timeout: float | None) -> Job:
         program = self._engine.program(package)
-        limits = self.connection.limits
-        watch = limits.watch(limits.request if timeout is None else timeout)
+        watch = self.connection.limits.of_request(self._timeout if timeout is None else timeout)
         return Job(program, program.prepared.encoded(inputs), watch)
 
     def _check_open(self) -> None:

@@ -99,7 +99,8 @@ class Engine:
         """Have the device for oneself from now on; see `turn`."""
         if self._turn.acquire(blocking=False):
             return
-        if not self._turn.acquire(timeout=-1 if watch is None else max(watch.left, 0.0)):
+        # Those before it are held to limits of their own.
+        if not self._turn.acquire(timeout=-1 if watch is None else max(watch.most_left, 0.0)):
             raise DeadlineError(
                 f"no result within {watch.seconds if watch else 0:g} s",
                 reason="other requests have the device",

@@ -207,7 +207,7 @@ class ExecuTorchRuntime(Closing):
             command, {"command": command, **fields}, arrays, timeout or self.timeout
         )
         if not answer.fields["ok"]:
-            text = answer.fields["error"]
+            text = answer.fields["reason"]
             meaning = explain(text)
             raise DeviceError(
                 f"ExecuTorch could not {command} the program",

@@ -152,5 +152,6 @@ def _asked(
         told = {"command": what, "forget": forget, **fields}
         answer = child.exchange(what, told, inputs, _RUN_SECONDS)
     if not answer.fields["ok"]:
-        raise DeviceError(answer.fields["what"], reason=answer.fields["reason"])
+        what = answer.fields["what"] or "LiteRT fails"
+        raise DeviceError(what, reason=answer.fields["reason"])
     return list(answer.arrays)

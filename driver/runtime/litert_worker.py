@@ -1,23 +1,14 @@
-"""Worker process that holds LiteRT; run by `fitzroy.driver.runtime.litert`.
-
-It answers messages from standard input on standard output until either is closed. A fault that
-Python sees becomes an answer; one that it does not see ends the process, which the client explains.
-"""
+"""Worker process that holds LiteRT; run by `fitzroy.driver.runtime.litert`."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Sequence
-from typing import BinaryIO
+from functools import partial
 
-from fitzroy.base.errors import DeviceError
-from fitzroy.base.types import Array
 from fitzroy.driver.runtime.litert import LiteRtModel
-from fitzroy.driver.runtime.wire import Message, receive, send
+from fitzroy.driver.runtime.wire import Answer, Message, serve
 
 
-def handle(models: dict[int, LiteRtModel], message: Message) -> Sequence[Array]:
+def handle(models: dict[int, LiteRtModel], message: Message) -> Answer:
     """Do what a message asks for.
 
     Args:
@@ -33,36 +24,9 @@ def handle(models: dict[int, LiteRtModel], message: Message) -> Sequence[Array]:
     if fields["command"] == "load":
         data = message.arrays[0].tobytes()
         models[number] = LiteRtModel(data, xnnpack=fields["xnnpack"])
-        return ()
-    return models[number].run(message.arrays)
-
-
-def serve(source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer messages until the source ends."""
-    models: dict[int, LiteRtModel] = {}
-    send(sink, {"ready": True})
-    while True:
-        try:
-            message = receive(source)
-        except EOFError:
-            return
-        try:
-            results = handle(models, message)
-            send(sink, {"ok": True}, results)
-        except DeviceError as error:
-            send(sink, {"ok": False, "what": error.what, "reason": error.reason})
-        except (RuntimeError, ValueError, TypeError, MemoryError, KeyError) as error:
-            reason = f"{type(error).__name__}: {error}"
-            send(sink, {"ok": False, "what": "LiteRT fails", "reason": reason})
-
-
-def main() -> None:
-    """Serve on the standard streams."""
-    sink = os.fdopen(os.dup(1), "wb")
-    # Nothing but messages may go to the real standard output.
-    os.dup2(2, 1)
-    serve(sys.stdin.buffer, sink)
+        return {}, ()
+    return {}, models[number].run(message.arrays)
 
 
 if __name__ == "__main__":
-    main()
+    serve(lambda: partial(handle, {}))

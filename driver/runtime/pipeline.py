@@ -81,6 +81,7 @@ class Pipeline:
         if engine.verify:
             job.resolve(partial(engine.settle, job))
             return None
+        job.watch.prolong()
         if job.exchange is None:
             try:
                 job.watch.check("its turn")

@@ -7,19 +7,26 @@ A message is a JSON header and the raw bytes of its arrays::
          bytes of every array, C order, native byte order, one after another
 
 Bytes travel as arrays of uint8. Nothing is ever executed or unpickled on arrival.
+
+A worker process says ``{"ready": true}`` once, then answers every message in turn: ``{"ok": true,
+...}`` with results, or ``{"ok": false, "what": ..., "reason": ...}``, where ``what`` is empty for
+faults that the runtime itself raised.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import struct
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from fitzroy.base.errors import DeviceError
 from fitzroy.base.types import Array, DType
 
 _LENGTH = struct.Struct("<I")
@@ -71,6 +78,39 @@ def receive(stream: BinaryIO) -> Message:
         array = np.frombuffer(data, dtype) if data else np.empty(0, dtype)
         arrays.append(array.reshape(shape))
     return Message(header["fields"], tuple(arrays))
+
+
+Answer = tuple[Mapping[str, Any], Sequence[Array]]
+"""Fields and arrays of the answer to a message."""
+
+
+def serve(start: Callable[[], Callable[[Message], Answer]]) -> None:
+    """Answer messages from standard input on standard output until either is closed.
+
+    A fault that Python sees becomes an answer; one that it does not see ends the process, which
+    the client explains.
+
+    Args:
+        start: loads the runtime, and gives what answers a message.
+    """
+    sink = os.fdopen(os.dup(1), "wb")
+    # Nothing but messages may go to the real standard output.
+    os.dup2(2, 1)
+    handle = start()
+    send(sink, {"ready": True})
+    while True:
+        try:
+            message = receive(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            fields, arrays = handle(message)
+            send(sink, {"ok": True, **fields}, arrays)
+        except DeviceError as error:
+            send(sink, {"ok": False, "what": error.what, "reason": error.reason})
+        except (RuntimeError, ValueError, TypeError, MemoryError, KeyError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            send(sink, {"ok": False, "what": "", "reason": reason})
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytearray:

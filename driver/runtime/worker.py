@@ -1,24 +1,19 @@
 """Worker process that holds ExecuTorch's runtime; run by `fitzroy.driver.runtime.executorch`.
 
-It answers messages from standard input on standard output until either is closed. A fault of
-the runtime that Python sees becomes an answer; one that it does not see ends the process, which
-the client explains. Whatever libraries print goes to standard error.
+Whatever libraries print goes to standard error.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, BinaryIO, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from fitzroy.base.types import Array
-from fitzroy.driver.runtime.wire import Message, receive, send
-
-Answer = tuple[Mapping[str, Any], Sequence[Array]]
+from fitzroy.driver.runtime.wire import Answer, Message, serve
 
 
 class _Method(Protocol):
@@ -122,30 +117,5 @@ class _Worker:
         return np.asarray(output)
 
 
-def serve(source: BinaryIO, sink: BinaryIO, threads: int | None) -> None:
-    """Answer messages until the source ends."""
-    worker = _Worker(threads)
-    send(sink, {"ready": True})
-    while True:
-        try:
-            message = receive(source)
-        except EOFError:
-            return
-        try:
-            fields, arrays = worker.handle(message)
-            send(sink, {"ok": True, **fields}, arrays)
-        except (RuntimeError, ValueError, TypeError, MemoryError, KeyError) as error:
-            send(sink, {"ok": False, "error": f"{type(error).__name__}: {error}"})
-
-
-def main() -> None:
-    """Serve on the standard streams."""
-    sink = os.fdopen(os.dup(1), "wb")
-    # Nothing but messages may go to the real standard output.
-    os.dup2(2, 1)
-    threads = int(sys.argv[1]) if len(sys.argv) > 1 else None
-    serve(sys.stdin.buffer, sink, threads)
-
-
 if __name__ == "__main__":
-    main()
+    serve(lambda: _Worker(int(sys.argv[1]) if len(sys.argv) > 1 else None).handle)

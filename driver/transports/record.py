@@ -22,6 +22,7 @@ from fitzroy.driver.transports.transport import (
     Attached,
     Bus,
     Payload,
+    Reservation,
     TransferError,
     Transport,
 )
@@ -253,6 +254,10 @@ class RecordingBus:
 
         transport = self._recorder.done(entry, opened, lambda found: listing((found.attached,)))
         return RecordingTransport(transport, self._recorder)
+
+    def reserve(self, path: str) -> Reservation:
+        """Keep other processes away; that is not said on the bus, and not recorded."""
+        return self._bus.reserve(path)
 
     def renew(self) -> None:
         """Forget what enumeration has found so far."""

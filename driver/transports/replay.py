@@ -21,6 +21,8 @@ from fitzroy.driver.transports.transport import (
     Attached,
     Payload,
     ReplayError,
+    Reservation,
+    Unreserved,
 )
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.usb import DfuRequest, RequestType, SetupPacket, Speed
@@ -76,6 +78,10 @@ class ReplayBus:
         if len(devices) != 1:
             raise FormatError(f"{len(devices)} devices were opened", path=self.description)
         return ReplayTransport(self, devices[0])
+
+    def reserve(self, path: str) -> Reservation:
+        """Nobody else has the recorded device."""
+        return Unreserved()
 
     def renew(self) -> None:
         """Nothing is kept."""

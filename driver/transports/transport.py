@@ -76,9 +76,16 @@ class AccessError(TransferError):
 
 
 class BusyError(TransferError):
-    """Another process, or another handle, has the device."""
+    """Another process, or another handle, has the device.
+
+    Attributes:
+        owner: pid of the process, 0 if it is not known.
+        driver: the kernel's driver that has it, empty if it is a process.
+    """
 
     code = "busy"
+    owner: int = 0
+    driver: str = ""
 
 
 class ReplayError(DeviceError):
@@ -190,6 +197,21 @@ class Transport(Protocol):
         ...
 
 
+class Reservation(Protocol):
+    """A device that others keep away from."""
+
+    def release(self) -> None:
+        """Let others have it; a second time does nothing."""
+        ...
+
+
+class Unreserved:
+    """A device that no other process can reach, or that cannot be locked."""
+
+    def release(self) -> None:
+        """There is nothing to give back."""
+
+
 class Bus(Protocol):
     """Where devices are.
 
@@ -214,6 +236,14 @@ class Bus(Protocol):
 
         Raises:
             TransferError: it is not there, belongs to somebody else, or does not answer.
+        """
+        ...
+
+    def reserve(self, path: str) -> Reservation:
+        """Keep other processes away from a device, also while it comes back from a reset.
+
+        Raises:
+            BusyError: another one keeps this one away.
         """
         ...
 

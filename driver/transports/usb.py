@@ -1,10 +1,8 @@
-"""Devices behind pyusb: libusb of the system or of a wheel, or a backend in this process."""
+"""Devices behind pyusb: those of libusb, or of a backend in this process."""
 
 from __future__ import annotations
 
 import errno
-import importlib
-import importlib.util
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,9 +10,9 @@ from typing import Any
 
 import usb.core
 import usb.util
-from usb.backend import libusb1
 
-from fitzroy.base.errors import DeviceError
+from fitzroy.driver.transports import libusb as system_usb
+from fitzroy.driver.transports.ownership import Ownership
 from fitzroy.driver.transports.transport import (
     INWARD,
     AccessError,
@@ -24,17 +22,16 @@ from fitzroy.driver.transports.transport import (
     IdleTimeoutError,
     LostError,
     Payload,
+    Reservation,
     StallError,
     TransactionError,
     TransferError,
     TransferTimeoutError,
+    Unreserved,
     lost,
 )
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.usb import SetupPacket, Speed
-
-WHEEL = "libusb_package"
-"""Module of the wheel that brings libusb."""
 
 _IDENTITIES = tuple((mode.vendor, mode.product) for mode in (BEAGLE.usb.boot, BEAGLE.usb.runtime))
 _SPEEDS = {usb.util.SPEED_HIGH: Speed.HIGH, usb.util.SPEED_SUPER: Speed.SUPER}
@@ -61,14 +58,16 @@ class UsbTransport:
     Args:
         device: the device.
         attached: what it is.
+        ownership: tells who else has it, None if nobody can.
 
     Raises:
         TransferError: it cannot be opened.
     """
 
-    def __init__(self, device: Any, attached: Attached) -> None:
+    def __init__(self, device: Any, attached: Attached, ownership: Ownership | None = None) -> None:
         self._device = device
         self._backend = device.backend
+        self._ownership = ownership
         self.attached = attached
         with self._errors("opening the device"):
             # Bulk transfers go to the backend: what `Device.write` looks up every time, and costs
@@ -77,8 +76,13 @@ class UsbTransport:
 
     def claim(self) -> None:
         """Take interface 0 for this transport alone."""
-        with self._errors("claiming the interface"):
-            usb.util.claim_interface(self._device, _INTERFACE)
+        try:
+            with self._errors("claiming the interface"):
+                usb.util.claim_interface(self._device, _INTERFACE)
+        except BusyError:
+            if self._ownership is None:
+                raise
+            raise self._ownership.holder(self.attached).error(self.attached.path) from None
 
     def control(self, setup: SetupPacket, data: bytes = b"", timeout: float = 1.0) -> bytes:
         """A control transfer; see `Transport.control`."""
@@ -163,11 +167,19 @@ class UsbBus:
         backend: makes the backend; called again after `renew`.
         name: name in paths of devices.
         description: what it is, for people.
+        ownership: locks and owners of its devices, None if no other process can reach them.
     """
 
-    def __init__(self, backend: Callable[[], Any], name: str, description: str) -> None:
+    def __init__(
+        self,
+        backend: Callable[[], Any],
+        name: str,
+        description: str,
+        ownership: Ownership | None = None,
+    ) -> None:
         self.name = name
         self.description = description
+        self.ownership = ownership
         self._make = backend
         self._backend: Any = None
 
@@ -179,8 +191,12 @@ class UsbBus:
         """Open a device."""
         for found, device in self._devices():
             if found.path == path:
-                return UsbTransport(device, found)
+                return UsbTransport(device, found, self.ownership)
         raise lost(path)
+
+    def reserve(self, path: str) -> Reservation:
+        """Keep other processes away from a device; see `Bus.reserve`."""
+        return Unreserved() if self.ownership is None else self.ownership.reserve(path)
 
     def renew(self) -> None:
         """Forget the context of libusb: without udev, an old one does not see new devices."""
@@ -233,40 +249,13 @@ _HINTS: dict[type[TransferError], str] = {
 
 def libusb() -> UsbBus:
     """All devices that libusb finds."""
-    return UsbBus(_libusb_backend, "usb", "libusb")
+    return UsbBus(system_usb.open_backend, "usb", "libusb", Ownership())
 
 
 def library() -> str:
-    """Which libusb is used, for people; empty if there is none."""
-    try:
-        backend = _libusb_backend()
-    except DeviceError:
-        return ""
-    path = getattr(backend.lib, "_name", "libusb-1.0")
-    origin = f"from the wheel {WHEEL}" if WHEEL in path else "of the system"
-    return f"{path} {origin}"
-
-
-def _libusb_backend() -> Any:
-    """A backend with a context of its own.
+    """Which libusb is used, for people.
 
     Raises:
-        DeviceError: there is no libusb.
+        LibusbError: none, and why.
     """
-    # pyusb keeps one context for the whole process, and has no function to renew it.
-    libusb1._lib_object = None
-    backend = libusb1.get_backend() or libusb1.get_backend(find_library=_in_wheel)
-    if backend is None:
-        raise DeviceError(
-            "there is no libusb 1.0",
-            reason="pyusb found none in the system, and no wheel brings one",
-            hint="install libusb-1.0-0 with the system's packages, or pip install 'fitzroy[usb]'",
-        )
-    return backend
-
-
-def _in_wheel(name: str) -> str | None:
-    if importlib.util.find_spec(WHEEL) is None:
-        return None
-    path = importlib.import_module(WHEEL).find_library(name)
-    return None if path is None else str(path)
+    return system_usb.name_of(system_usb.open_backend())

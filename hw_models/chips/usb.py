@@ -449,6 +449,36 @@ class SuperSpeedCapability(Record):
     u2_exit: int = bits(64, Unsigned(16), "wU2DevExitLat", unit="us")
 
 
+SIMULATION = 0x5E01_9A20_77F1_D8A1_524C_5A3B_0E7C_1F6D
+"""Names the capability `SimulationCapability` among those that anybody may define."""
+
+SIMULATION_REQUEST = 0x46
+"""The request of vendors by which a simulated device says whether it computes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationCapability(Record):
+    """Capability of a platform (USB 3.2, section 9.6.2.4): the chip is simulated, and slow.
+
+    A host that knows the capability may ask, by `request`, for a byte that is 1 while the chip
+    computes. Others pass over it; chips do not have it.
+    """
+
+    width = 22 * 8
+
+    length: int = bits(0, Unsigned(8), "bLength", default=22, unit="byte")
+    type: DescriptorType = bits(
+        8, Choice(DescriptorType, 8), "bDescriptorType", default=DescriptorType.CAPABILITY
+    )
+    capability: int = bits(16, Unsigned(8), "bDevCapabilityType: platform", default=5)
+    reserved: int = bits(24, Unsigned(8), "bReserved")
+    uuid: int = bits(
+        32, Unsigned(128, hexadecimal=True), "PlatformCapabilityUUID", default=SIMULATION
+    )
+    version: int = bits(160, Unsigned(8), "version of this capability", default=1)
+    request: int = bits(168, Unsigned(8), "bRequest of the question", default=SIMULATION_REQUEST)
+
+
 @dataclass(frozen=True, slots=True)
 class DfuDescriptor(Record):
     """Functional descriptor of the boot ROM's interface."""
@@ -631,9 +661,32 @@ def parts(data: bytes) -> list[bytes]:
     return found
 
 
-def object_store() -> bytes:
-    """Binary object store descriptor of the run-time mode."""
-    parts = (Usb2Capability(), SuperSpeedCapability())
+def object_store(*, simulated: bool = False) -> bytes:
+    """Binary object store descriptor of the run-time mode.
+
+    Args:
+        simulated: whether the device says that it is.
+    """
+    parts: tuple[Record, ...] = (Usb2Capability(), SuperSpeedCapability())
+    if simulated:
+        parts = (*parts, SimulationCapability())
     size = BosDescriptor.width // 8 + sum(part.width // 8 for part in parts)
     head = BosDescriptor(total_length=size, capabilities=len(parts))
     return b"".join(map(to_bytes, (head, *parts)))
+
+
+def simulation_request(store: bytes) -> int | None:
+    """The request by which a device says whether it computes; None if it is not simulated.
+
+    Args:
+        store: binary object store descriptor, whatever it holds.
+
+    Raises:
+        FormatError: a length that leads nowhere.
+    """
+    size = SimulationCapability.width // 8
+    uuid = SIMULATION.to_bytes(16, "little")
+    for part in parts(store):
+        if len(part) == size and part[1] == DescriptorType.CAPABILITY and part[4:20] == uuid:
+            return SimulationCapability.unpack(int.from_bytes(part, "little")).request
+    return None

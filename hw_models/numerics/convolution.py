@@ -22,6 +22,7 @@ from fitzroy.hw_models.numerics.requantization import (
     requantize,
     round_half_away,
 )
+from fitzroy.hw_models.parameters import effective_scale
 
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]
@@ -387,10 +388,14 @@ def requantization_scale(
         x: quantization of the activations.
         w: quantization of the filters.
         out: quantization of the output.
-        arithmetic: XNNPACK calculates in float32, TFLite in float64.
+        arithmetic: XNNPACK calculates in float32, TFLite in float64; the Edge TPU has factors in
+            float32 that multiply by the reciprocal of the output's scale.
         rounds_product: whether TFLite rounds ``x * w`` to float32 first, as its uint8
             convolutions do.
     """
+    if arithmetic is Arithmetic.EDGETPU:
+        factors = effective_scale(x.scale[0], np.asarray(w.scale), out.scale[0])
+        return factors[0] if w.axis is None else factors
     kind = "float32" if arithmetic is Arithmetic.XNNPACK else "float64"
     inputs, filters, outputs = (np.asarray(q.scale).astype(kind) for q in (x, w, out))
     product = inputs * filters

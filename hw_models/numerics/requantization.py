@@ -17,10 +17,15 @@ from fitzroy.base.types import Array, DType, Quantization
 
 
 class Arithmetic(Enum):
-    """Whose integer arithmetic: they differ in how they round."""
+    """Whose integer arithmetic: they differ in how they round.
+
+    That of the Edge TPU is XNNPACK's but for the factors of filters. What else its programs do in
+    another way depends on how they are made.
+    """
 
     XNNPACK = "xnnpack"
     TFLITE = "tflite"
+    EDGETPU = "edgetpu"
 
 
 def requantize(

@@ -21,6 +21,7 @@ from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.usb import (
     ENDPOINT_HALT,
     INTERRUPT_PACKET,
+    SIMULATION_REQUEST,
     CsrRequest,
     DescriptorType,
     DeviceFeature,
@@ -88,6 +89,9 @@ class VirtualDevice:
         executor: runs programs; by default they run in the thread that brings their last byte.
         budget: most steps of the scalar core in a program.
         clock: tells when a device is plugged in again.
+        ahead: bytes that an endpoint takes beyond what the chip has asked for while the chip
+            computes. A chip has room for `FIFO_BYTES`, and is done in milliseconds; hosts whose
+            time limits are made for that give up a simulation.
 
     Attributes:
         mode: boot ROM or run time.
@@ -107,8 +111,10 @@ class VirtualDevice:
         executor: Executor | None = None,
         budget: int = STEP_BUDGET,
         clock: Clock = SYSTEM_CLOCK,
+        ahead: int = FIFO_BYTES,
     ) -> None:
         self._clock = clock
+        self._ahead = ahead
         self._speed = speed
         self._seed = seed
         self._budget = budget
@@ -356,7 +362,9 @@ class VirtualDevice:
     def _advance(self) -> None:
         """Move bytes as far as they go."""
         core, multiple = self._core, self.registers.multiple
+        computes = self._pumping or self._can_step()
         for intake in self._intakes.values():
+            intake.capacity = self._ahead if computes else FIFO_BYTES
             intake.advance(core, multiple=multiple)
             if not multiple:
                 break
@@ -472,7 +480,7 @@ class VirtualDevice:
 
     def credit(self) -> int:
         """Value of `ep_status_credit`: called by `registers`."""
-        rooms = [intake.room // CREDIT_BYTES for intake in self._intakes.values()]
+        rooms = [intake.credit // CREDIT_BYTES for intake in self._intakes.values()]
         return EndpointCredit(*rooms).pack()
 
     # --- control transfers -----------------------------------------------------------------------
@@ -513,6 +521,8 @@ class VirtualDevice:
         return None if handler is None else handler(self, setup)
 
     def _vendor(self, setup: SetupPacket, data: bytes) -> bytes | None:
+        if (setup.request_type, setup.request) == (RequestType.VENDOR_IN, SIMULATION_REQUEST):
+            return bytes([self._pumping or self._can_step()])
         width = _WIDTHS.get(setup.request)
         if width is None or self.mode is not Mode.RUN:
             return None
@@ -549,7 +559,7 @@ class VirtualDevice:
             case DescriptorType.CONFIGURATION:
                 return config
             case DescriptorType.BOS:
-                return object_store()
+                return object_store(simulated=True)
             case DescriptorType.STRING:
                 return to_bytes(LanguagesDescriptor())
             case DescriptorType.DEVICE_QUALIFIER if high:

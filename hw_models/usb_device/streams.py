@@ -104,10 +104,14 @@ class Intake(Endpoint):
     Args:
         end: ends a transfer.
         tag: what it carries with multiple endpoints.
+
+    Attributes:
+        capacity: bytes that fit into the FIFO; what is in it stays when that becomes less.
     """
 
     def __init__(self, end: End, tag: Tag) -> None:
         super().__init__(end)
+        self.capacity = FIFO_BYTES
         self._own = tag
         self._fifo = bytearray()
         self._tag: Tag | None = None
@@ -115,8 +119,13 @@ class Intake(Endpoint):
 
     @property
     def room(self) -> int:
-        """Bytes that fit into the FIFO."""
-        return FIFO_BYTES - len(self._fifo)
+        """Bytes that still fit into the FIFO."""
+        return max(self.capacity - len(self._fifo), 0)
+
+    @property
+    def credit(self) -> int:
+        """Bytes that would still fit into that of a chip."""
+        return max(FIFO_BYTES - len(self._fifo), 0)
 
     def clear(self) -> None:
         """Drop bytes on their way."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fitzroy.base.version import VERSION
+
 if TYPE_CHECKING:
     from fitzroy.compilation.build import bundle, compile, explain
     from fitzroy.compilation.edgetpu import (
@@ -17,16 +19,16 @@ if TYPE_CHECKING:
         compile_segments,
         compile_together,
     )
-    from fitzroy.compilation.loading import load
     from fitzroy.compilation.patching import patch_weights
     from fitzroy.compilation.result import Compilation
+    from fitzroy.compiler.frontends.loading import load
     from fitzroy.compiler.quantization.pipeline import quantize
     from fitzroy.compiler.reference import evaluate, verify
     from fitzroy.execution.interpreter import Interpreter
     from fitzroy.execution.modules import ModuleProgram
     from fitzroy.execution.programs import simulate
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOMES = {
     "Compilation": "fitzroy.compilation.result",
@@ -40,7 +42,7 @@ _HOMES = {
     "compile_together": "fitzroy.compilation.edgetpu",
     "evaluate": "fitzroy.compiler.reference",
     "explain": "fitzroy.compilation.build",
-    "load": "fitzroy.compilation.loading",
+    "load": "fitzroy.compiler.frontends.loading",
     "patch_weights": "fitzroy.compilation.patching",
     "quantize": "fitzroy.compiler.quantization.pipeline",
     "simulate": "fitzroy.execution.programs",

@@ -26,9 +26,9 @@ from fitzroy.compilation.edgetpu import (
     compile_segments,
     compile_together,
 )
-from fitzroy.compilation.loading import Model, load
 from fitzroy.compilation.patching import patch_weights
 from fitzroy.compilation.result import Compilation
+from fitzroy.compiler.frontends.loading import Model, load
 from fitzroy.compiler.quantization.pipeline import quantize
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.execution.interpreter import Interpreter

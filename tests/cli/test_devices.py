@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from usb.backend import libusb1
+import usb.libloader
 
 from fitzroy.cli.main import main
 
 
 @pytest.fixture(autouse=True)
 def without_usb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libusb1, "get_backend", lambda find_library=None: None)
+    monkeypatch.setattr(usb.libloader, "locate_library", lambda names, finder: None)
 
 
 def test_devices(capsys: pytest.CaptureFixture[str]) -> None:

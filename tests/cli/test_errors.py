@@ -24,6 +24,8 @@ from fitzroy.base.errors import (
     UsageError,
 )
 from fitzroy.cli import main as program
+from fitzroy.cli import verbs
+from fitzroy.cli.help import Verb
 
 VERBS = ("compile", "run", "inspect", "explain", "opt", "dis", "sim", "bench", "debug")
 
@@ -34,6 +36,15 @@ def test_version_and_help(fitzroy: Run) -> None:
     assert bare.code == 0
     assert all(verb in bare.out for verb in VERBS)
     assert "Examples" in bare.out
+
+
+def test_the_version_needs_neither_numpy_nor_any_verb() -> None:
+    code = (
+        "import sys; from fitzroy.cli.main import main; main(['--version']);"
+        " print('numpy' in sys.modules, 'fitzroy.cli.run' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "False False"
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -273,7 +284,7 @@ def test_interrupting_a_process(tmp_path: Path) -> None:
     assert b"Traceback" not in err
 
 
-@pytest.mark.parametrize("verb", [*program.VERBS])
+@pytest.mark.parametrize("verb", [*verbs.VERBS])
 def test_no_name_is_cut_in_help_texts(
     fitzroy: Run, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,5 +301,7 @@ def test_options_of_compile_stand_in_panels(fitzroy: Run) -> None:
     panels = ["Target", "Results", "Edge TPU", "XNNPACK", "Options", "Examples"]
     places = [text.index(f"\n{title}\n") for title in panels]
     assert places == sorted(places)
-    function = program.VERBS["compile"].function
+    verb = verbs.declared("compile")
+    assert isinstance(verb, Verb)
+    function = verb.function
     assert len(inspect.signature(function).parameters) <= 7

@@ -136,3 +136,17 @@ def test_litert_does_not_run_programs(fitzroy: Run, program: Path, wanted: Array
     result = fitzroy("run", program, "-i", "x.npy", "--runtime", "litert")
     assert result.code == 2
     assert "--runtime has no meaning for a program" in result.err
+
+
+def test_time_limits(fitzroy: Run, compiled: Path, wanted: Array, digits: Path) -> None:
+    given = ("run", compiled, "-i", "x.npy")
+    assert fitzroy(*given, "--device", "sim", "--timeout", 60).code == 0
+    late = fitzroy(*given, "--device", "sim", "--timeout", 0.001)
+    assert late.code == 7
+    assert "no result within 0.001 s" in late.err
+    assert fitzroy(*given, "--device", "sim", "--timeout", 0).code == 2
+    # Where it would have no effect, it is refused.
+    assert fitzroy(*given, "--device", "sim:direct", "--timeout", 60).code == 2
+    host = fitzroy("run", digits, "-i", "x.npy", "--timeout", 60)
+    assert host.code == 2
+    assert "--timeout is for models that are compiled" in host.err

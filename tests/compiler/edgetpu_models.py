@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.sharing import shared
 
 from fitzroy.base.errors import CapacityError, FitzroyError
@@ -54,6 +53,8 @@ from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
+from fitzroy.compiler.targets.edgetpu.twin.twin import Twin
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.edgetpu.latitude import ANY, NONE
@@ -847,7 +848,7 @@ def differing_bytes(
 
 
 def differences(graph: Graph, package: PackageFile, seed: int) -> str:
-    """How outputs of the simulator differ from the reference; empty if they do not.
+    """How outputs of the simulator, or of the twin, differ from the reference; empty if not.
 
     Args:
         graph: a graph.
@@ -860,9 +861,11 @@ def differences(graph: Graph, package: PackageFile, seed: int) -> str:
     inputs = random_inputs(graph, seed)
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
     outputs = SimulatedDevice(seed=seed, latitude=ANY).run(package, raw)
-    wanted, found = evaluate_on_device(graph, inputs), list[str]()
+    wanted, twin, found = evaluate_on_device(graph, inputs), Twin(graph).run(inputs), list[str]()
     for name in graph.outputs:
         want = wanted[name]
+        if not np.array_equal(twin[name], want):
+            found.append(f"{name}: the twin differs from the meaning of the operators")
         have = outputs.tensors[name].view(want.dtype).reshape(want.shape)
         gap = np.abs(have.astype(np.int64) - want)
         if gap.any():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+import shutil
+import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import usb.core
+import usb.libloader
 from usb.backend import libusb1
 
 from fitzroy.base.errors import DeviceError, UsageError
@@ -16,9 +19,11 @@ from fitzroy.driver.device import firmware
 from fitzroy.driver.device.discovery import SIMULATORS, choose, found
 from fitzroy.driver.device.permissions import advice, udev_rules
 from fitzroy.driver.runtime import doctor
-from fitzroy.driver.runtime.devices import usb_device, virtual_bus
+from fitzroy.driver.runtime.devices import open_device, usb_device, virtual_bus
 from fitzroy.driver.runtime.doctor import Verdict, examine
+from fitzroy.driver.transports import libusb
 from fitzroy.driver.transports import usb as transport
+from fitzroy.driver.transports.libusb import LibusbInitError, LibusbSymbolsError, NoLibusbError
 from fitzroy.driver.transports.transport import (
     ERRORS,
     AccessError,
@@ -107,31 +112,111 @@ def test_a_context_that_has_grown_old_is_renewed() -> None:
     assert len(made) == 2
 
 
+def libraries(monkeypatch: pytest.MonkeyPatch, system: str | None, wheel: str | None) -> None:
+    """Let there be these libraries, or none."""
+    found = {None: system, libusb._in_wheel: wheel}
+    monkeypatch.setattr(usb.libloader, "locate_library", lambda names, finder: found[finder])
+
+
 def test_without_libusb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libusb1, "get_backend", lambda find_library=None: None)
-    with pytest.raises(DeviceError, match=r"fitzroy\[usb\]"):
+    libraries(monkeypatch, None, None)
+    with pytest.raises(NoLibusbError, match=r"fitzroy\[usb\]"):
         transport.libusb().attached()
-    assert transport.library() == ""
+    with pytest.raises(NoLibusbError, match="there is no libusb"):
+        transport.library()
     checks = {check.name: check for check in examine()}
     assert checks["libusb"].verdict is Verdict.BAD
     assert checks["self-test"].verdict is Verdict.GOOD
+    assert "virtual accelerator" in open_device("auto").description
 
 
-def test_libusb_of_a_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    path = f"/site-packages/{transport.WHEEL}/libusb-1.0.so"
-    wheel = SimpleNamespace(lib=SimpleNamespace(_name=path))
+def shared_library(folder: Path, name: str, source: str) -> str:
+    """A library of C functions."""
+    compiler = shutil.which("cc") or pytest.skip("there is no C compiler")
+    (folder / f"{name}.c").write_text(source)
+    path = folder / f"{name}.so"
+    command = [compiler, "-shared", "-fPIC", "-o", str(path), str(folder / f"{name}.c")]
+    subprocess.run(command, check=True)
+    return str(path)
 
-    def get_backend(find_library: Callable[[str], str | None] | None = None) -> Any:
-        return None if find_library is None else wheel
 
-    monkeypatch.setattr(libusb1, "get_backend", get_backend)
-    assert transport.library() == f"{path} from the wheel {transport.WHEEL}"
+@pytest.fixture
+def old_library(tmp_path: Path) -> str:
+    """A library as libusb 0.1 is: without any function of libusb 1.0."""
+    return shared_library(tmp_path, "usb01", "int usb_init(void) { return 0; }")
+
+
+@pytest.fixture
+def failing_library(tmp_path: Path) -> str:
+    """A library with all functions of libusb 1.0, whose `libusb_init` fails."""
+    probe = FunctionNames()
+    libusb1._setup_prototypes(probe)
+    others = (name for name in probe.names if name not in ("libusb_init", "libusb_strerror"))
+    lines = [f"int {name}(void) {{ return 0; }}" for name in sorted(others)]
+    lines.append("int libusb_init(void **context) { return -99; }")
+    lines.append('const char *libusb_strerror(int code) { return "Other error"; }')
+    return shared_library(tmp_path, "usb10", "\n".join(lines))
+
+
+class FunctionNames:
+    """Stands for a library, and notes the functions that are asked for."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def __getattr__(self, name: str) -> SimpleNamespace:
+        self.names.add(name)
+        return SimpleNamespace()
+
+
+def test_a_library_that_is_not_libusb(
+    monkeypatch: pytest.MonkeyPatch, old_library: str, failing_library: str, tmp_path: Path
+) -> None:
+    libraries(monkeypatch, old_library, None)
+    with pytest.raises(LibusbSymbolsError, match=r"lacks a function.*libusb_") as caught:
+        transport.libusb().attached()
+    assert caught.value.where == old_library
+    broken = tmp_path / "broken.so"
+    broken.write_bytes(b"no library")
+    libraries(monkeypatch, str(broken), None)
+    with pytest.raises(LibusbSymbolsError, match="cannot be loaded"):
+        transport.library()
+    text = next(check.text for check in examine() if check.name == "libusb")
+    assert text.startswith("libusb cannot be loaded")
+    # A wheel beside it is used instead, and its own trouble is told.
+    libraries(monkeypatch, old_library, failing_library)
+    with pytest.raises(LibusbInitError):
+        transport.library()
+
+
+def test_a_context_that_cannot_be_opened(
+    monkeypatch: pytest.MonkeyPatch, failing_library: str
+) -> None:
+    libraries(monkeypatch, failing_library, None)
+    with pytest.raises(LibusbInitError, match=r"libusb_init says -99: Other error") as caught:
+        transport.libusb().attached()
+    assert "no libusb" not in str(caught.value)
+    # No simulator takes the place of an accelerator that may well be there.
+    with pytest.raises(LibusbInitError, match="--device sim"):
+        open_device("auto")
+    checks = {check.name: check for check in examine()}
+    assert checks["libusb"].verdict is Verdict.BAD
+    assert "-99" in checks["libusb"].text
+
+
+def test_libusb_of_a_wheel() -> None:
+    path = f"/site-packages/{libusb.WHEEL}/libusb-1.0.so"
+    backend = SimpleNamespace(lib=SimpleNamespace(_name=path))
+    assert libusb.name_of(backend) == f"{path} from the wheel {libusb.WHEEL}"
+    backend.lib._name = "libusb-1.0.so.0"
+    assert libusb.name_of(backend) == "libusb-1.0.so.0 of the system"
 
 
 def patched_bus(monkeypatch: pytest.MonkeyPatch, *devices: VirtualDevice) -> None:
     bus = virtual_bus(devices)
     bus.name = "usb"
     monkeypatch.setattr(doctor, "libusb", lambda: bus)
+    monkeypatch.setattr(doctor, "library", lambda: "libusb")
 
 
 def test_a_healthy_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.simulator_conformance import requantized, source_part, source_path
-from tests.compiler.edgetpu_reference import (
-    evaluate_as_published,
-    evaluate_on_device,
-    published_logistic,
-)
 from tests.support import corpus_path
 
 from fitzroy.base.types import Array
+from fitzroy.compiler.targets.edgetpu.twin.published import (
+    evaluate_as_published,
+    published_logistic,
+)
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.driver.runtime.simulator import PackageOutputs, SimulatedDevice
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import PackageFile

@@ -20,13 +20,16 @@ from benchmarks.simulator_conformance import (
 )
 from benchmarks.simulator_conformance import explanation as explained
 from benchmarks.support import read_results
-from tests.compiler.edgetpu_reference import evaluate_as_published, published_logistic
 from tests.support import corpus, corpus_params, corpus_path
 
 import fitzroy
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import evaluate
+from fitzroy.compiler.targets.edgetpu.twin.published import (
+    evaluate_as_published,
+    published_logistic,
+)
 from fitzroy.driver.runtime.simulator import PackageOutputs, SimulatedDevice
 from fitzroy.formats import custom_op, darwinn, tflite
 from fitzroy.formats.darwinn import Layer, PackageFile

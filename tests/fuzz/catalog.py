@@ -26,6 +26,7 @@ from fitzroy.execution import hosts
 from fitzroy.formats import (
     bundled,
     bytecode_module,
+    compilation_record,
     custom_op,
     darwinn,
     executorch,
@@ -134,6 +135,12 @@ SUBJECTS: dict[str, Subject] = {
         seeds.probe_reports,
         targets.probe_report_target,
         read_report,
+        change=lambda rng, seed, _: document_mutant(rng, seed),
+    ),
+    "compilation_record": Subject(
+        seeds.compilation_records,
+        targets.compilation_record_target,
+        compilation_record.decoded,
         change=lambda rng, seed, _: document_mutant(rng, seed),
     ),
     "host_profile": Subject(

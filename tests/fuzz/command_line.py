@@ -27,7 +27,8 @@ from tests.fuzz.subject import Misbehaviour
 
 from fitzroy.api import compile
 from fitzroy.base.errors import FormatError
-from fitzroy.cli.main import VERBS, app
+from fitzroy.cli.main import app
+from fitzroy.cli.verbs import VERBS
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.formats import darwinn, tflite
@@ -278,6 +279,7 @@ def command_lines() -> list[bytes]:
             "doctor --device sim --json",
             "probe --list",
             "calibrate-host -o out.json --help",
+            "shim folder --only pycoral --json",
         )
     ]
 

@@ -21,6 +21,7 @@ from fitzroy.execution import hosts
 from fitzroy.formats import (
     bundled,
     bytecode_module,
+    compilation_record,
     custom_op,
     darwinn,
     executorch,
@@ -389,6 +390,14 @@ def probe_report_target(data: bytes) -> None:
     for text in report.confirmed:
         if not text.isascii() or not text.isprintable():
             raise AssertionError(f"{text!r} is confirmed")
+
+
+def compilation_record_target(data: bytes) -> None:
+    record = compilation_record.decoded(data, "fuzz.tflite")
+    if record is None:
+        return
+    if compilation_record.decoded(compilation_record.encoded(record)) != record:
+        raise AssertionError("a record changes when written and read")
 
 
 def host_profile_target(data: bytes) -> None:

@@ -30,6 +30,8 @@ from fitzroy.hw_models.chips.usb import (
     boot_configuration,
     configuration,
     device_descriptor,
+    object_store,
+    simulation_request,
     to_bytes,
 )
 from fitzroy.hw_models.csr import beagle as csr
@@ -199,8 +201,13 @@ def test_descriptors(speed: Speed, booted: bool) -> None:
     assert port.descriptor(1, 8) == device[:8]
     assert port.descriptor(2, 9) == config[:9]
     assert port.descriptor(2, 521) == config
-    assert port.descriptor(15, 5) == bytes.fromhex("050f160002")
-    assert len(port.descriptor(15, 22)) == 22
+    store = port.descriptor(15, 44)
+    assert store[:5] == bytes.fromhex("050f2c0003")
+    assert len(store) == 44
+    # A capability of a platform, which hosts that do not know it pass over.
+    assert store[22:26] == bytes.fromhex("16100500")
+    assert simulation_request(store) == store[43]
+    assert simulation_request(object_store()) is None
     assert port.descriptor(3) == bytes.fromhex("04030904")
     assert port.descriptor(3, number=1) is None
     assert port.descriptor(4) is None

@@ -14,7 +14,10 @@ from fitzroy.compiler.frontends.onnx import (
     recurrent,
     reduction,
     resize,
+    sampling,
     shape,
+    spectral,
+    suppression,
 )
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
 
@@ -33,5 +36,8 @@ __all__ = [
     "recurrent",
     "reduction",
     "resize",
+    "sampling",
     "shape",
+    "spectral",
+    "suppression",
 ]

@@ -28,8 +28,8 @@ from fitzroy.compiler.targets.edgetpu.partition.divide import (
 )
 from fitzroy.compiler.targets.edgetpu.partition.rules import (
     NAME,
+    RealNumbersError,
     has_quantized_activations,
-    quantize_command,
 )
 from fitzroy.compiler.targets.edgetpu.program.confirmation import UnconfirmedError
 from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows
@@ -51,11 +51,13 @@ class Part:
         segment: its graph and nodes.
         object: its program before linking.
         forms: the forms that its program took, in order.
+        options: how its program was generated.
     """
 
     segment: Segment
     object: ObjectFile
     forms: tuple[Form, ...]
+    options: Options
 
 
 @dataclass(frozen=True)
@@ -182,10 +184,8 @@ def demand_parts(model: Divided) -> None:
         return
     known = [node for node in model.graph.nodes() if node.op != Opaque.name]
     if known and not has_quantized_activations(model.graph):
-        what = "the model computes with real numbers, and the Edge TPU with integers of 8 bits"
         files = (node.origin.file for node in model.graph.nodes() if node.origin is not None)
-        hint = quantize_command(next(files, model.path))
-        raise UnsupportedError(what, where=model.path, hint=hint)
+        raise RealNumbersError(model.path, next(files, model.path))
     rejects = [reject for placement in model.placements for reject in placement.rejects]
     what = "no operator can be mapped to the Edge TPU"
     raise UnsupportedError(what, rejects=rejects, where=model.path)
@@ -234,7 +234,7 @@ class _Chip:
         forms: list[Form] = []
         found = lower(segment.graph, options, forms.append)
         self._take(found)
-        return Part(segment, found, tuple(forms))
+        return Part(segment, found, tuple(forms), options)
 
     def _take(self, item: ObjectFile) -> None:
         """Rows that a program has are not for the parameters of others."""

@@ -284,24 +284,14 @@ class SyncWalk:
         where = f"scalar_fence at bundle {bundle} of chunk {chunk}"
         if missing:
             raise _DeadlockError(f"the scalar core waits for {' and '.join(missing)}", where)
-        unheard = fence.clear & self._done & ~(fence.tiles if fence.wait_tiles else 0)
-        if unheard:
-            late = [tile for tile in _ALL if unheard >> tile & 1]
-            self._find(
-                "signal-pairing",
-                where,
-                f"it clears signals of {tiles_text(late)} that it does not wait for",
-                key=(chunk, bundle),
-            )
-        kept = fence.tiles & ~fence.clear if fence.wait_tiles else 0
-        if kept:
-            late = [tile for tile in _ALL if kept >> tile & 1]
-            self._find(
-                "signal-pairing",
-                where,
-                f"it waits for {tiles_text(late)} and does not clear the signals",
-                key=(chunk, bundle),
-            )
+        awaited = fence.tiles if fence.wait_tiles else 0
+        for wrong, text in (
+            (fence.clear & self._done & ~awaited, "it clears signals of {}, not awaited"),
+            (awaited & ~fence.clear, "it waits for {} and does not clear the signals"),
+        ):
+            if wrong:
+                tiles = tiles_text([tile for tile in _ALL if wrong >> tile & 1])
+                self._find("signal-pairing", where, text.format(tiles), key=(chunk, bundle))
         self._learn(fence)
         self._done &= ~fence.clear
         for flag in ScalarFlag:

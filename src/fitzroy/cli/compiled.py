@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fitzroy.base.errors import UsageError
-from fitzroy.cli.help import DeviceName, FirmwareFile, RecordFile
+from fitzroy.cli.help import DeviceName, DeviceSeconds, FirmwareFile, ProvenCount, RecordFile
 from fitzroy.cli.timing import Clock
 
 if TYPE_CHECKING:
@@ -33,12 +33,16 @@ class DeviceChoice:
         record: ``--record``.
         firmware: ``--firmware``.
         clock: ``--clock``.
+        timeout: ``--timeout``.
+        prove: ``--prove``.
     """
 
     name: DeviceName = None
     record: RecordFile = None
     firmware: FirmwareFile = None
     clock: Clock = None
+    timeout: DeviceSeconds = None
+    prove: ProvenCount = None
 
     def refuse(self, path: str) -> None:
         """Refuse a device for a file that has no part for it.
@@ -51,6 +55,8 @@ class DeviceChoice:
             "--record": self.record,
             "--firmware": self.firmware,
             "--clock": self.clock,
+            "--timeout": self.timeout,
+            "--prove": self.prove,
         }
         for option, value in given.items():
             if value is not None:
@@ -71,7 +77,9 @@ class DeviceChoice:
         from fitzroy.driver.runtime.devices import DeviceOptions
 
         clocks = Clocks[Speed.of(self.clock, None, None).clock.upper()]
-        return DeviceOptions(firmware=self.firmware, clocks=clocks, record=self.record)
+        return DeviceOptions(
+            firmware=self.firmware, clocks=clocks, record=self.record, timeout=self.timeout
+        )
 
     def open(self) -> Device:
         """The device.
@@ -80,6 +88,6 @@ class DeviceChoice:
             UsageError: there is no such name or clock, or it cannot be recorded.
             DeviceError: there is no such device, or more than one.
         """
-        from fitzroy.driver.runtime.devices import open_device
+        from fitzroy.execution.devices import open_device
 
-        return open_device(self.name or "auto", self.options())
+        return open_device(self.name or "auto", self.options(), prove=self.prove or 0)

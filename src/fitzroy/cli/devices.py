@@ -26,8 +26,10 @@ def devices(
 
     The name of a device is what --device takes: "usb:2-1" is the accelerator on port 1 of bus 2,
     whatever mode it is in. Accelerators have no serial numbers. One that "needs firmware" gets it
-    when it is first used. Simulators are always there.
+    when it is first used. Simulators are always there. Modules on PCIe and Dev Boards, which run
+    the same models with Google's runtime, are named below.
     """
+    from fitzroy.driver.device.boards import boards
     from fitzroy.driver.device.discovery import SIMULATORS, Found, found
     from fitzroy.driver.device.permissions import udev_rules
     from fitzroy.driver.transports.usb import libusb
@@ -35,7 +37,7 @@ def devices(
     terminal = Terminal(json=json, quiet=quiet)
     if rules:
         if json:
-            terminal.document({"udev_rules": udev_rules()})
+            terminal.document("udev-rules", {"udev_rules": udev_rules()})
         else:
             terminal.raw(udev_rules())
         return
@@ -46,9 +48,13 @@ def devices(
     except DeviceError as error:
         problem = error
     rows = (*attached, *SIMULATORS)
+    others = boards()
     if json:
         missing = None if problem is None else str(problem)
-        terminal.document({"devices": [asdict(row) for row in rows], "usb_problem": missing})
+        listed = [asdict(row) for row in rows]
+        boarded = [asdict(board) for board in others]
+        document = {"devices": listed, "boards": boarded, "usb_problem": missing}
+        terminal.document("devices", document)
         return
     terminal.table(
         [Column("device"), Column("mode"), Column("speed"), Column("firmware"), Column("")],
@@ -57,6 +63,8 @@ def devices(
             for row in rows
         ],
     )
+    for board in others:
+        terminal.note(f"{board.text}: {board.hint}")
     if problem is not None:
         terminal.warn(f"no access to USB: {problem}")
     elif not attached:
@@ -79,9 +87,10 @@ def doctor(
 ) -> None:
     """Check what an accelerator needs, and run a small program on it.
 
-    Looks for libusb, devices, permissions, firmware and speed, says what to do about what is
-    missing, and compares answers of the device with what they should be. Without an accelerator,
-    the virtual one is tried. The exit code is 7 if a check failed.
+    Looks for libusb, rules of udev, devices, who has them, firmware and speed, and for Edge TPUs on
+    PCIe and on Dev Boards; says what to do about what is missing, and compares answers of the
+    device with what they should be. A device that another process uses is left alone. Without an
+    accelerator, the virtual one is tried. The exit code is 7 if a check failed.
     """
     from fitzroy.driver.runtime.devices import DeviceOptions
     from fitzroy.driver.runtime.doctor import Check, Verdict, examine
@@ -95,7 +104,7 @@ def doctor(
         listed: list[dict[str, Any]] = [
             asdict(check) | {"verdict": check.verdict.value} for check in checks
         ]
-        terminal.document({"checks": listed, "failed": failed})
+        terminal.document("doctor", {"checks": listed, "failed": failed})
     else:
         for check in checks:
             where = f"{check.device} " if check.device else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +35,21 @@ class Verb:
         """The help text, one line per paragraph, because terminals differ in width."""
         paragraphs = inspect.cleandoc(self.function.__doc__ or "").split("\n\n")
         return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+
+
+@dataclass(frozen=True, slots=True)
+class VerbGroup:
+    """Several verbs of the command line under one name.
+
+    Attributes:
+        text: what they are for.
+        verbs: them, by name.
+        examples: command lines for the end of the help text.
+    """
+
+    text: str
+    verbs: Mapping[str, Verb]
+    examples: tuple[str, ...]
 
 
 Json = Annotated[
@@ -236,7 +251,7 @@ class Written(Printed):
         Raises:
             UsageError: the file cannot be read.
         """
-        from fitzroy.cli.arrays import load_labels
+        from fitzroy.execution.arrays import load_labels
 
         return None if self.labels is None else load_labels(self.labels)
 
@@ -247,8 +262,21 @@ DeviceName = Annotated[
         "--device",
         metavar="NAME",
         help="For compiled models: usb or usb:PATH, an accelerator; sim, a simulated one; "
-        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; auto, an "
+        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; "
+        "twin:MODEL, the model that the file was compiled from in the chip's arithmetic, fast and "
+        "without cycles; auto, an "
         "accelerator if there is one, else sim. [dim]default: auto[/dim]",
+        show_default=False,
+        rich_help_panel="Device",
+    ),
+]
+ProvenCount = Annotated[
+    int | None,
+    typer.Option(
+        "--prove",
+        metavar="N",
+        min=1,
+        help="Repeat the first N inferences on the simulated chip, and compare every byte.",
         show_default=False,
         rich_help_panel="Device",
     ),
@@ -260,6 +288,19 @@ FirmwareFile = Annotated[
         metavar="FILE",
         help="The accelerator's firmware, or a libedgetpu that holds it. "
         "[dim]default: FITZROY_FIRMWARE, or an installed libedgetpu[/dim]",
+        show_default=False,
+        rich_help_panel="Device",
+    ),
+]
+DeviceSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="S",
+        min=0.001,
+        max=86_400.0,
+        help="Most seconds of an inference on the device. [dim]default: 30, and as long as a "
+        "simulated chip computes[/dim]",
         show_default=False,
         rich_help_panel="Device",
     ),

@@ -1,7 +1,7 @@
 """The command line: parses arguments, runs a verb, turns every error into text and a code.
 
 Exit codes: 0 success, 2 usage, 3 format, 4 unsupported, 5 capacity, 6 link, 7 device or runtime,
-8 simulation, 9 a probe that is not as predicted, 70 a fault of FitzRoy, 130 interrupted, 141 the
+8 simulation, 9 something is not as expected, 70 a fault of FitzRoy, 130 interrupted, 141 the
 reader of the output went away.
 """
 
@@ -23,28 +23,9 @@ import fitzroy
 from fitzroy.base import budget
 from fitzroy.base.errors import CapacityError, FitzroyError, InternalError, UsageError
 from fitzroy.cli.argv import BUDGET, asks_for_json, budget_first, spread
-from fitzroy.cli.assemble import assemble_command
-from fitzroy.cli.bench import bench_command
-from fitzroy.cli.calibrate import calibrate_command
-from fitzroy.cli.compile import compile_command
-from fitzroy.cli.convert import convert_command
-from fitzroy.cli.debug import debug_command
-from fitzroy.cli.devices import devices_command, doctor_command
-from fitzroy.cli.disassemble import disassemble_command
-from fitzroy.cli.explain import explain_command
-from fitzroy.cli.groups import grouped
-from fitzroy.cli.help import Verb
-from fitzroy.cli.inspect import inspect_command
-from fitzroy.cli.link import link_command
-from fitzroy.cli.opt import opt_command
-from fitzroy.cli.patch import patch_command
-from fitzroy.cli.probe import probe_command
-from fitzroy.cli.quantize import quantize_command
-from fitzroy.cli.run import run_command
-from fitzroy.cli.sim import sim_command
 from fitzroy.cli.terminal import Terminal, error_document
-from fitzroy.cli.usage import Command, Group
-from fitzroy.cli.usbip import usbip_commands, usbip_text
+from fitzroy.cli.usage import Group
+from fitzroy.cli.verbs import Commands
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -60,33 +41,6 @@ _USAGE_ERRORS: tuple[type[Exception], ...] = tuple(
     if kind.__name__ == "ClickException"
 )
 
-VERBS: dict[str, Verb] = {
-    "compile": compile_command,
-    "quantize": quantize_command,
-    "convert": convert_command,
-    "run": run_command,
-    "inspect": inspect_command,
-    "explain": explain_command,
-    "opt": opt_command,
-    "dis": disassemble_command,
-    "as": assemble_command,
-    "link": link_command,
-    "patch-weights": patch_command,
-    "sim": sim_command,
-    "bench": bench_command,
-    "calibrate-host": calibrate_command,
-    "debug": debug_command,
-    "devices": devices_command,
-    "doctor": doctor_command,
-    "probe": probe_command,
-}
-"""All verbs by name."""
-
-GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
-    "usbip": (usbip_text, usbip_commands),
-}
-"""Verbs that consist of several: what they are for, and the verbs by name."""
-
 _FIRST_STEPS = (
     "fitzroy explain model.tflite",
     "fitzroy compile model.tflite -o model.pte",
@@ -99,6 +53,10 @@ class _Program(Group):
     """The program."""
 
     examples = _FIRST_STEPS
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = Commands()
 
 
 app = typer.Typer(
@@ -138,26 +96,6 @@ def _root(
         context.with_resource(budget.limited(budget.parse(memory, BUDGET)))
     if context.invoked_subcommand is None:
         Terminal().raw(context.get_help())
-
-
-def _overview(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        Terminal().raw(context.get_help())
-
-
-def _command(path: str, verb: Verb) -> type[Command]:
-    """The class of a verb's command."""
-    return type(path, (Command,), {"examples": verb.examples})
-
-
-for _name, _verb in VERBS.items():
-    app.command(_name, cls=_command(_name, _verb), help=_verb.text)(grouped(_verb.function))
-for _group, (_text, _verbs) in GROUPS.items():
-    _typer = typer.Typer(cls=Group)
-    _typer.callback(invoke_without_command=True, help=_text)(_overview)
-    for _name, _verb in _verbs.items():
-        _typer.command(_name, cls=_command(_name, _verb), help=_verb.text)(grouped(_verb.function))
-    app.add_typer(_typer, name=_group)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -229,7 +167,7 @@ def _fail(error: BaseException, arguments: Sequence[str]) -> int:
         else _fault(error)
     )
     if asks_for_json(arguments):
-        Terminal().document({"error": error_document(report)})
+        Terminal().document("error", {"error": error_document(report)})
         sys.stdout.flush()
     else:
         terminal = Terminal()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -15,16 +16,20 @@ import typer
 
 from fitzroy.base.errors import DeviceError, FitzroyError, SimulationError, UsageError
 from fitzroy.base.files import read_file
-from fitzroy.base.types import Array, TensorType
-from fitzroy.cli import arrays
+from fitzroy.base.types import Array
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Verb, Written
+from fitzroy.cli.models import given_value
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
+from fitzroy.execution import arrays
+from fitzroy.execution.inputs import Port, read_inputs
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.npy import read_npy
 
 if TYPE_CHECKING:
+    from fitzroy.compiler.frontends.frontend import Given as GivenValue
     from fitzroy.compiler.ir import Graph
     from fitzroy.driver.runtime import Runtime, Session
     from fitzroy.formats.bundled import Case
@@ -53,14 +58,6 @@ class ArithmeticChoice(StrEnum):
 
     XNNPACK = "xnnpack"
     TFLITE = "tflite"
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """An input or output: a name, which may be empty, and a type."""
-
-    name: str
-    type: TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +144,7 @@ class RunOutputs(Written):
 
     Attributes:
         raw_output: whether to write bare bytes.
+        draw: file for the picture with what a detector found.
     """
 
     panel: ClassVar[str] = "Outputs"
@@ -154,6 +152,15 @@ class RunOutputs(Written):
     raw_output: Annotated[
         bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
     ] = False
+    draw: Annotated[
+        Path | None,
+        typer.Option(
+            "--draw",
+            metavar="FILE",
+            help="For detectors: write the input picture with boxes, masks and keypoints in it.",
+            show_default=False,
+        ),
+    ] = None
 
     def write(self, pairs: Sequence[tuple[Port, Array]]) -> list[str]:
         """Write outputs, if that is wanted; the names of the files."""
@@ -176,6 +183,8 @@ class Options:
         method: method of a program, or function of a module.
         device: what the user said of devices.
         shapes: shapes of inputs that an ONNX model leaves open.
+        heads: what a detector is to give.
+        values: values that inputs of an ONNX model are fixed to.
     """
 
     runtime: RuntimeChoice
@@ -184,6 +193,8 @@ class Options:
     method: str | None
     device: DeviceChoice
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    heads: HeadOptions = PLAIN_OUTPUTS
+    values: Mapping[str, GivenValue] = field(default_factory=dict)
 
 
 def run(
@@ -198,6 +209,7 @@ def run(
     given: Given,
     written: RunOutputs,
     how: Execution,
+    heads: HeadOptions,
     device: DeviceChoice,
 ) -> None:
     """Run a program or a model, or check the test cases of a bundled program.
@@ -216,10 +228,12 @@ def run(
     terminal = written.terminal
     data = read_file(file)
     kind = detect(data, file)
-    options = Options(how.runtime, how.arithmetic, how.threads, how.method, device)
+    heads.check()
+    options = Options(how.runtime, how.arithmetic, how.threads, how.method, device, heads=heads)
     if kind in _BUNDLES and not given.inputs:
         others: dict[str, object] = {"--output": written.output, "--labels": written.labels}
         others |= {"--mean": given.mean, "--std": given.std, "--float": how.real or None}
+        others |= {"--draw": written.draw, "--detections": heads.detections or None}
         _refuse("checking a bundled program", others, file)
         device.refuse(file)
         _verify(terminal, data, file, options)
@@ -228,14 +242,18 @@ def run(
         check_output(written.output, [file])
     elif written.raw_output:
         raise UsageError("--raw-output needs --output")
+    if written.draw is not None:
+        check_output(written.draw, [file])
     rule = arrays.Normalization.parse(given.mean, given.std)
     names = written.names
+    specs: Sequence[str] = given.inputs or []
     with ExitStack() as stack:
         if kind is FileKind.ONNX:
-            options = replace(options, shapes=_shapes(given.inputs or []))
+            fixed, specs = _fixed(specs)
+            options = replace(options, shapes=_shapes(specs), values=fixed)
         runner = _runner(data, file, kind, options, stack)
         wanted = [_real(port) for port in runner.inputs] if how.real else runner.inputs
-        values = read_inputs(wanted, given.inputs or [], rule, file)
+        values = read_inputs(wanted, specs, rule, file)
         if how.real:
             values = [_stored(port, x, file) for port, x in zip(runner.inputs, values, strict=True)]
         with terminal.working(f"running on {runner.how}"):
@@ -254,24 +272,52 @@ def run(
         "outputs": [describe_output(port, x, written.top, names) for port, x in pairs],
         "written": written.write(pairs),
     }
-    objects = None if runner.graph is None else _objects(runner.graph, results, names)
+    from fitzroy.cli.objects import drawn, objects_of
+
+    objects = None if runner.graph is None else objects_of(runner.graph, results)
     if objects is not None:
-        document["objects"] = objects
+        document["objects"] = [item.document(names) for item in objects]
         for report in document["outputs"]:
             # Not a ranking of classes.
             report.pop("top", None)
+    if written.draw is not None:
+        picture = _picture(given.inputs or [], written.draw)
+        if objects is None:
+            raise UsageError("--draw is for detectors", where=file, hint=_HOW_TO_LIST)
+        write_files([(written.draw, drawn(picture, objects, names, written.draw))])
+        document["written"] = [*document["written"], os.fspath(written.draw)]
     if written.json:
-        terminal.document(document)
+        terminal.document("run", document)
     else:
         show_outputs(terminal, document)
     if names is not None and objects is None:
         _judge_labels(terminal, names, runner.outputs)
 
 
+_HOW_TO_LIST = "fitzroy compile MODEL --calibrate images/ --detections makes one of a YOLO model"
+
+
+def _picture(specs: Sequence[str], output: Path) -> str:
+    """The input that is a picture.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for spec in specs:
+        path = spec if os.path.exists(spec) else spec.partition("=")[2]
+        if Path(path).suffix.lower() in arrays.IMAGE_SUFFIXES:
+            return path
+    raise UsageError("--draw needs a picture as input", where=os.fspath(output))
+
+
 def _runner(data: bytes, file: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:
     """What runs a file."""
+    if kind not in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
+        _refuse("a program", {"--detections": options.heads.detections or None}, file)
     compiled = kind is FileKind.TFLITE and is_compiled(data, file)
     if compiled or (kind is FileKind.TFLITE and options.runtime is RuntimeChoice.LITERT):
+        what = "a compiled model" if compiled else "a model that LiteRT runs"
+        _refuse(what, {"--detections": options.heads.detections or None}, file)
         return _interpreter_runner(file, options, compiled, stack)
     if kind in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
         return _model_runner(file, kind, options, stack)
@@ -299,6 +345,7 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     import fitzroy
     from fitzroy.compiler.frontends.frontend import Reading
     from fitzroy.compiler.ops.opaque import opaque_nodes
+    from fitzroy.compiler.passes.heads.rewriting import with_detections
     from fitzroy.hw_models.numerics import Arithmetic
 
     given = {
@@ -310,9 +357,11 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     options.device.refuse(path)
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     arithmetic = Arithmetic[choice.name]
-    graph = fitzroy.load(path, Reading(shapes=options.shapes, keep_layout=True))
+    how = Reading(shapes=options.shapes, values=options.values, keep_layout=True)
+    graph = fitzroy.load(path, how)
     if kind is FileKind.TFLITE and opaque_nodes(graph):
         return _interpreter_runner(path, options, False, stack)
+    graph = with_detections(graph, options.heads)
 
     def evaluate(values: Sequence[Array]) -> list[Array]:
         results = fitzroy.evaluate(graph, dict(zip(graph.inputs, values, strict=True)), arithmetic)
@@ -468,6 +517,19 @@ def _runtime(options: Options, path: str, stack: ExitStack) -> tuple[str, Runtim
     return text, stack.enter_context(OracleRuntime())
 
 
+def _fixed(specs: Sequence[str]) -> tuple[dict[str, GivenValue], list[str]]:
+    """Inputs that are given as numbers, as in sr=16000, and what else is given."""
+    found, rest = {}, []
+    for spec in specs:
+        name, _, said = spec.partition("=")
+        value = given_value(said)
+        if name and value is not None and not os.path.exists(spec):
+            found[name] = value
+        else:
+            rest.append(spec)
+    return found, rest
+
+
 def _shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Shapes of arrays that are given, by the name or the number of the input.
 
@@ -518,72 +580,6 @@ def _meant(port: Port, stored: Array) -> Array:
 # --- inputs and outputs --------------------------------------------------------------------------
 
 
-def read_inputs(
-    ports: Sequence[Port], specs: Sequence[str], rule: arrays.Normalization | None, path: str
-) -> list[Array]:
-    """Arrays for the inputs, from ``X`` and ``NAME=X``.
-
-    Raises:
-        UsageError: an input is missing, given twice, or unknown.
-    """
-    chosen: dict[int, str] = {}
-    unnamed = []
-    for spec in specs:
-        index, value = _named(ports, spec)
-        if index is None:
-            if "=" in spec and not os.path.exists(spec):
-                name = spec.partition("=")[0]
-                raise _needed(f"no input named {name!r}", ports, path)
-            unnamed.append(spec)
-        elif index in chosen:
-            raise UsageError(f"input {_label(ports, index)} is given twice", where=path)
-        else:
-            chosen[index] = value
-    free = [index for index in range(len(ports)) if index not in chosen]
-    if len(unnamed) > len(free):
-        raise _needed(f"{count(len(specs), 'input')} given, {len(ports)} wanted", ports, path)
-    chosen |= dict(zip(free, unnamed, strict=False))
-    if len(chosen) < len(ports):
-        missing = next(index for index in range(len(ports)) if index not in chosen)
-        raise _needed(f"input {_label(ports, missing)} is missing", ports, path)
-    return [arrays.load_array(chosen[i], port.type, rule) for i, port in enumerate(ports)]
-
-
-def _named(ports: Sequence[Port], spec: str) -> tuple[int | None, str]:
-    """The input that ``NAME=X`` names, None if it names none, and X.
-
-    Names and files may contain the sign themselves: the longest name that there is counts.
-    """
-    for at in reversed([at for at, character in enumerate(spec) if character == "="]):
-        index = _index(ports, spec[:at])
-        if index is not None:
-            return index, spec[at + 1 :]
-    return None, spec
-
-
-def _index(ports: Sequence[Port], name: str) -> int | None:
-    """The input of that name, or of that number."""
-    names = [port.name for port in ports]
-    numbers = [str(index) for index in range(len(ports))]
-    return next((known.index(name) for known in (names, numbers) if name in known), None)
-
-
-def _label(ports: Sequence[Port], index: int) -> str:
-    return repr(ports[index].name) if ports[index].name else str(index)
-
-
-def _needed(what: str, ports: Sequence[Port], path: str) -> UsageError:
-    lines = [f"{_label(ports, index)}: {port.type}" for index, port in enumerate(ports)]
-    several = len(ports) > 1
-    example = f"--input {ports[0].name or 0}=X ..." if several else "--input X"
-    return UsageError(
-        what,
-        reason="the inputs are\n" + "\n".join(lines) if lines else "there are no inputs",
-        where=path,
-        hint=f"give files with {example}" if lines else "",
-    )
-
-
 def describe_output(
     port: Port, result: Array, top: int, names: dict[int, str] | None
 ) -> dict[str, Any]:
@@ -592,7 +588,11 @@ def describe_output(
 
     real = arrays.real_values(result, port.type)
     type = port.type.with_shape(result.shape)
-    report: dict[str, Any] = {**tensor(port.name, type), "type": str(type)}
+    report: dict[str, Any] = {
+        **tensor(port.name, type),
+        "type": str(type),
+        "sha256": arrays.digest(result),
+    }
     if arrays.is_vector(result.shape):
         report["top"] = [
             {
@@ -633,7 +633,9 @@ def show_outputs(terminal: Terminal, document: dict[str, Any]) -> None:
         if report.get("not_finite"):
             terminal.line(f"  {report['not_finite']} elements are not finite")
     if "objects" in document:
-        _show_objects(terminal, document["objects"])
+        from fitzroy.cli.objects import show_objects
+
+        show_objects(terminal, document["objects"])
     for path in document["written"]:
         terminal.note(f"wrote {path}")
 
@@ -645,54 +647,6 @@ def _show_top(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
         [str(entry["index"]), f"{entry['score']:.6g}", entry.get("label", "")] for entry in entries
     ]
     terminal.table(columns if labelled else columns[:2], [r if labelled else r[:2] for r in rows])
-
-
-def _objects(
-    graph: Graph, results: Sequence[Array], names: dict[int, str] | None
-) -> list[dict[str, Any]] | None:
-    """What a detector found, None if the model is none.
-
-    Boxes are (top, left, bottom, right) in parts of the image.
-    """
-    from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
-
-    given = dict(zip(graph.outputs, results, strict=True))
-    for node in graph.nodes():
-        if node.op == DetectionPostProcess.name and all(name in given for name in node.outputs):
-            boxes, classes, scores, number = (given[name] for name in node.outputs)
-            a = node.attributes
-            assert isinstance(a, DetectionAttributes)
-            rows = a.max_classes_per_detection * int(number[0])
-            break
-    else:
-        return None
-    return [
-        {
-            "class": int(index),
-            **({"label": names.get(int(index), "")} if names is not None else {}),
-            "score": float(score),
-            "box": box.tolist(),
-        }
-        for index, score, box in zip(classes[0, :rows], scores[0], boxes[0], strict=False)
-    ]
-
-
-def _show_objects(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
-    titles = ("class", "score", "top", "left", "bottom", "right")
-    columns = [*(Column(title, right=True) for title in titles), Column("label")]
-    rows = [
-        [
-            str(item["class"]),
-            f"{item['score']:.3f}",
-            *(f"{value:.3f}" for value in item["box"]),
-            item.get("label", ""),
-        ]
-        for item in objects
-    ]
-    if rows:
-        terminal.table(columns, rows)
-    else:
-        terminal.line("no objects")
 
 
 def _judge_labels(terminal: Terminal, names: dict[int, str], ports: Sequence[Port]) -> None:
@@ -751,7 +705,9 @@ def _verify(terminal: Terminal, data: bytes, path: str, options: Options) -> Non
     )
     if terminal.json:
         document: dict[str, Any] = {"file": path, "ran_on": how, "cases": cases}
-        terminal.document(document | ({"error": error_document(error)} if failed else {}))
+        terminal.document(
+            "run-bundle", document | ({"error": error_document(error)} if failed else {})
+        )
     else:
         terminal.note(f"ran on {how}")
         columns = (Column("method"), Column("case", right=True), Column("result"))
@@ -818,6 +774,7 @@ run_command = Verb(
         "fitzroy run model_quant.tflite -i x.npy -o y.npy --float",
         "fitzroy run model.bpte",
         "fitzroy run model_edgetpu.tflite --device usb -i photo.png --top 3",
+        "fitzroy run yolo_edgetpu.tflite -i photo.jpg --labels coco.txt --draw found.png",
         "fitzroy run model_edgetpu.tflite --device sim -i x.npy --record s.jsonl",
     ),
 )

@@ -38,6 +38,10 @@ class Group(TyperGroup):
 
     examples: tuple[str, ...] = ()
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the verbs; asking for them makes none."""
+        return [*self.commands]
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help text."""
         page = _Page()

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fitzroy.base.files import read_file
-from fitzroy.cli.help import Json, Quiet, Seed, Verb
+from fitzroy.cli.help import Json, Quiet, Seed, Verb, VerbGroup
 from fitzroy.cli.terminal import Column, Terminal, plain
+from fitzroy.report.documents import headed
 
 if TYPE_CHECKING:
     from fitzroy.hw_models.usb_device.transfer import UsbDevice
@@ -28,13 +29,6 @@ if TYPE_CHECKING:
 
 _MOST_DEVICES = 16
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
-
-usbip_text = (
-    "Serve virtual Edge TPUs over USB/IP, for drivers on any Linux host.\n\n"
-    "A host that attaches one finds a Coral USB Accelerator on a port. Its driver, its "
-    "applications and its containers run unchanged; the chip is simulated here."
-)
-"""What the verbs of this group are for."""
 
 
 class UsbSpeed(StrEnum):
@@ -209,7 +203,7 @@ def _tell(terminal: Terminal, event: Occurrence) -> None:
 
 
 def _line(terminal: Terminal, document: dict[str, Any]) -> None:
-    terminal.raw(json_text.dumps(plain(document), ensure_ascii=False) + "\n")
+    terminal.raw(json_text.dumps(plain(headed("usbip-event", document)), ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
@@ -247,7 +241,7 @@ def list_command(
     found = [entry for entry, _ in list_devices(host, port)]
     if json:
         devices = [_described(entry) for entry in found]
-        terminal.document({"host": host, "port": port, "devices": devices})
+        terminal.document("usbip-list", {"host": host, "port": port, "devices": devices})
     elif found:
         _table(terminal, found)
     else:
@@ -259,26 +253,35 @@ def _factory(
 ) -> Callable[[int], UsbDevice]:
     """What makes the device of a position; every device has its own seed, and all faults."""
     from fitzroy.hw_models.chips.usb import Speed
-    from fitzroy.hw_models.usb_device.device import VirtualDevice
     from fitzroy.hw_models.usb_device.faults import read_script
+    from fitzroy.hw_models.usb_device.usbip.served import served_device
 
     script = () if faults is None else read_script(read_file(faults), str(faults))
     rate = Speed[speed.name]
 
     def make(position: int) -> UsbDevice:
-        return VirtualDevice(rate, None if seed is None else seed + position, booted, script)
+        return served_device(rate, None if seed is None else seed + position, booted, script)
 
     return make
 
 
-usbip_commands = {
-    "serve": Verb(
-        serve,
-        (
-            "fitzroy usbip serve",
-            "fitzroy usbip serve --devices 2 --speed high --booted",
-            "fitzroy usbip serve --port 0 --json --faults faults.json",
+usbip_command = VerbGroup(
+    "Serve virtual Edge TPUs over USB/IP, for drivers on any Linux host.\n\n"
+    "A host that attaches one finds a Coral USB Accelerator on a port. Its driver, its "
+    "applications and its containers run unchanged; the chip is simulated here.",
+    {
+        "serve": Verb(
+            serve,
+            (
+                "fitzroy usbip serve",
+                "fitzroy usbip serve --devices 2 --speed high --booted",
+                "fitzroy usbip serve --port 0 --json --faults faults.json",
+            ),
         ),
+        "list": Verb(list_command, ("fitzroy usbip list", "fitzroy usbip list 192.168.1.7 --json")),
+    },
+    (
+        "fitzroy usbip serve",
+        "fitzroy usbip list",
     ),
-    "list": Verb(list_command, ("fitzroy usbip list", "fitzroy usbip list 192.168.1.7 --json")),
-}
+)

@@ -12,10 +12,10 @@ from typing import Any
 from fitzroy.base.errors import FitzroyError, UnsupportedError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.compilation.linking import LoweredModel, linked
-from fitzroy.compilation.loading import Model, load
 from fitzroy.compilation.log import Log
 from fitzroy.compilation.result import Compilation
 from fitzroy.compilation.source import Source, demand_uncompiled
+from fitzroy.compiler.frontends.loading import Model, load
 from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.base import Pass, named_passes, run_passes

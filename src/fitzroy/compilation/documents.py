@@ -15,21 +15,16 @@ from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
 from fitzroy.compiler.targets.edgetpu.program.stages import Parameters, text
 from fitzroy.execution.estimate import steps
-from fitzroy.formats.darwinn import Executable
+from fitzroy.formats.darwinn import Executable, token_text
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.program import positions
 from fitzroy.linker.objects.assembly import executable_chunks, package_listing
 from fitzroy.linker.schedule.derive import derive_executable
 from fitzroy.report import summary
-from fitzroy.report.phases import phases
 from fitzroy.report.run import Run
 
 MAPPED = "Mapped to Edge TPU"
 """Status of operators on the chip."""
-
-_BOUNDS = 3
-"""Resources that are named as those which bound a program."""
-
 
 # --- documents -----------------------------------------------------------------------------------
 
@@ -86,8 +81,8 @@ def _part(part: MappedSegment, run: Run | None, full: bool) -> dict[str, Any]:
         "cached_bytes": 0 if caching is None else _parameter_bytes(caching),
         "streamed_bytes": _parameter_bytes(main),
         "narrow_bytes": main.used_narrow_memory_bytes_per_tile,
-        "token": main.parameter_caching_token,
-        "estimate": None if run is None else _estimate(run),
+        "token": token_text(main.parameter_caching_token),
+        "estimate": None if run is None else summary.brief(run),
         "envelope": [_exit(item) for item in exits(form(part, Emitted))],
     }
     if full:
@@ -134,24 +129,6 @@ def _layers(part: MappedSegment, run: Run) -> list[dict[str, Any]]:
 
 def _parameter_bytes(executable: Executable) -> int:
     return 0 if executable.parameters is None else len(executable.parameters)
-
-
-def _estimate(run: Run) -> dict[str, Any]:
-    """Time of an inference, and the resources that most of its critical path goes through."""
-    critical: dict[str, float] = defaultdict(float)
-    for figures in phases(run):
-        for what, cycles in figures.critical.items():
-            critical[what] += cycles
-    total = sum(critical.values()) or 1.0
-    most = sorted(critical.items(), key=lambda item: (-item[1], item[0]))[:_BOUNDS]
-    return {
-        "total_us": run.timeline.total,
-        "chip_us": run.chip_time,
-        "cycles": run.timeline.cycles,
-        "clock": run.timeline.clock,
-        "host": run.timeline.host,
-        "bound": {what: cycles / total for what, cycles in most},
-    }
 
 
 def _operations(result: EdgeTpuCompilation) -> list[dict[str, Any]]:

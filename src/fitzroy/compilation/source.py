@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.files import read_file
-from fitzroy.compilation.loading import load
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading, frontend_for
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.frontends.tflite import export_model, import_model, is_faithful
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import Pass, run_passes

@@ -19,7 +19,8 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
 from fitzroy.compiler.targets.edgetpu.parameters.operands import STATE_SUFFIX
 from fitzroy.compiler.targets.vm.program import ALLOCATE, CLONE, Executor
-from fitzroy.driver.runtime.devices import Device, open_device
+from fitzroy.driver.runtime.devices import Device
+from fitzroy.execution.devices import open_device
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.formats import reflection
 from fitzroy.formats.bytecode_module import BytecodeModule, read_module

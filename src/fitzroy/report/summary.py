@@ -13,6 +13,8 @@ from fitzroy.report.run import Run
 
 _TOP = 10
 _CAUSES = 5
+_BOUNDS = 3
+"""Resources that are named as those which bound a program."""
 
 
 def document(run: Run) -> dict[str, Any]:
@@ -65,6 +67,24 @@ def document(run: Run) -> dict[str, Any]:
             "wide": _memory(run.occupancy.wide) | {"cached": run.occupancy.resident.tolist()},
         },
         "notes": list(run.notes),
+    }
+
+
+def brief(run: Run) -> dict[str, Any]:
+    """Time of an inference, and the resources that most of its critical path goes through."""
+    critical: dict[str, float] = defaultdict(float)
+    for figures in phases(run):
+        for what, cycles in figures.critical.items():
+            critical[what] += cycles
+    total = sum(critical.values()) or 1.0
+    most = sorted(critical.items(), key=lambda item: (-item[1], item[0]))[:_BOUNDS]
+    return {
+        "total_us": run.timeline.total,
+        "chip_us": run.chip_time,
+        "cycles": run.timeline.cycles,
+        "clock": run.timeline.clock,
+        "host": run.timeline.host,
+        "bound": {what: cycles / total for what, cycles in most},
     }
 
 

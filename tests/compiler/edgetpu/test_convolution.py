@@ -10,12 +10,11 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from tests.compiler.edgetpu_models import ORDERS, program, random_inputs, random_model
-from tests.compiler.edgetpu_reference import device_scale
 from tests.support import corpus
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, Quantization, TensorType
-from fitzroy.compilation.loading import load
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme, Pair, output_extent
@@ -42,7 +41,7 @@ from fitzroy.hw_models.isa.partial_sums import (
     revisit_distance,
 )
 from fitzroy.hw_models.isa.tensor import TensorOp
-from fitzroy.hw_models.numerics import convolution
+from fitzroy.hw_models.numerics import Arithmetic
 from fitzroy.linker.packages.darwinn import link
 from fitzroy.report.forms import instructions
 
@@ -53,8 +52,7 @@ def compare(graph: Graph, seeds: Sequence[int | None] = ORDERS) -> None:
     """Demand that the chip gives what the reference gives, and that its program keeps the rules."""
     package = program(graph)
     inputs = random_inputs(graph, 5)
-    with patch.object(convolution, "requantization_scale", device_scale):
-        wanted = evaluate(graph, inputs)
+    wanted = evaluate(graph, inputs, Arithmetic.EDGETPU)
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
     for seed in seeds:
         found = SimulatedDevice(seed=seed).start(package, raw, record=seed is None).finish()

@@ -11,7 +11,7 @@ from tests.support import corpus
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
-from fitzroy.compilation.loading import load
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node
 from fitzroy.compiler.ops import elementwise as e
 from fitzroy.compiler.ops import shape as s

@@ -14,7 +14,7 @@ from tests.compiler.edgetpu_models import differing_bytes, findings, program
 from tests.support import corpus
 
 from fitzroy.base.types import DType, Quantization, TensorType
-from fitzroy.compilation.loading import load
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call

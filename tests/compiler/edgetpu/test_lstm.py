@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from tests.compiler.edgetpu_models import differing_bytes, findings, program
-from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, Quantization, TensorType
-from fitzroy.compilation.loading import load
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.recurrent import (
@@ -32,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.lowerings import recurrence
 from fitzroy.compiler.targets.edgetpu.lowerings.gates import MIDDLE, tanh_table
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.linker.packages.darwinn import link
 
 I8, I16, I32 = DType.INT8, DType.INT16, DType.INT32

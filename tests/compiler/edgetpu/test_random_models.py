@@ -17,7 +17,6 @@ from tests.compiler.edgetpu_models import (
     random_inputs,
     random_model,
 )
-from tests.compiler.edgetpu_reference import evaluate_on_device
 
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, print_graph
@@ -38,6 +37,7 @@ from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 
 Step = tuple[str, tuple[int, ...], Attributes, tuple[tuple[int, ...], ...]]
 """Operator, shape of its result, attributes, and shapes of its constants."""

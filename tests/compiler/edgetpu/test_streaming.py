@@ -8,11 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from tests.compiler.edgetpu_models import differences, findings, program, random_inputs
-from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus
 
 from fitzroy.base.types import Array, DType, Quantization, TensorType
-from fitzroy.compilation.loading import load
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
@@ -21,6 +20,7 @@ from fitzroy.compiler.targets.edgetpu.fitting.residency import _knapsack
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.driver.runtime.devices import virtual_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.execution.estimate import Conditions, timed

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from tests.compiler.edgetpu.test_convolution import chain, grow, image
 from tests.compiler.edgetpu_models import differences, findings, program, random_inputs
-from tests.compiler.edgetpu_reference import evaluate_on_device
 from tests.support import corpus
 
 from fitzroy.base.errors import CapacityError
 from fitzroy.base.types import DType
-from fitzroy.compilation.loading import load
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, LeakyReluAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
@@ -39,6 +38,7 @@ from fitzroy.compiler.targets.edgetpu.memory.allocation import (
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, TiledAxis, hull
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.object_file import write_object
 from fitzroy.hw_models.edgetpu.verifier import record, verify

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import TensorType
@@ -100,8 +101,11 @@ class Legalizer:
                 self.types[tall] = replace(type, shape=rows_of_images(type))
                 self.rows[name], self.views[name] = tall, (tall,)
 
-    def run(self) -> None:
+    def run(self, origins: Mapping[str, str] = MappingProxyType({})) -> None:
         """Legalize all nodes.
+
+        Args:
+            origins: nodes of the model that nodes stand for, by their names, where these differ.
 
         Raises:
             UnsupportedError: a node has no rule, or its rule refuses it.
@@ -111,7 +115,7 @@ class Legalizer:
                 raise UnsupportedError(
                     f"{node.spelled} {node.name!r} has no lowering for the Edge TPU"
                 )
-            self.legalize(node)
+            self.legalize_as(node, origins.get(node.name, node.name))
 
     def legalize(self, node: Node) -> None:
         """Add the layers of a node whose operator has a rule.
@@ -126,7 +130,7 @@ class Legalizer:
 
         Args:
             node: the node.
-            origin: name of the node of the model.
+            origin: name of the node of the model; empty if that is being legalized already.
 
         Raises:
             UnsupportedError: the rule refuses it.
@@ -190,6 +194,15 @@ class Legalizer:
             margins=dict(self.margins),
             views=dict(self.views),
         )
+
+    def adopt(self, tried: Legalizer) -> None:
+        """Go on as a copy did, which has added to what there was."""
+        self.graph = tried.graph
+        self.layers[:] = tried.layers
+        self.aliases |= tried.aliases
+        self.types |= tried.types
+        self.margins |= tried.margins
+        self.views |= tried.views
 
     def padding_of(self, name: str) -> tuple[int, int]:
         """Rows and columns of padding that lie in front of a value and its place does not have."""

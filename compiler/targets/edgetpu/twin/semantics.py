@@ -1,12 +1,12 @@
-"""Reference semantics of graphs in the arithmetic of the chip, so that outputs can be equal.
+"""What operators give in the arithmetic of the chip, to the byte.
 
-The reference semantics of the compiler are those of XNNPACK, which differs in how sums are scaled:
+The reference semantics of operators are those of XNNPACK, which differs in how sums are scaled:
 it divides by the scale of a result, where the chip multiplies by the reciprocal, and sums of two
 tensors are in its own fixed point. Here every operator that is a sum of products is one: exact
 integers, one float32 factor from `output_stage`, a clamp, rounding to even. What only moves values,
 and functions of one value, whose tables are fitted to the reference, are the same in both.
 
-Programs of Google's compiler compute three operators in another way, see `evaluate_as_published`.
+Programs of Google's compiler compute some operators in another way, see `published`.
 """
 
 from __future__ import annotations
@@ -15,22 +15,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
 
-from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.elementwise import ActivationAttributes, reals, stored
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.recurrent import (
     BIASES,
     CELL_STATE,
-    GATES,
     INPUT,
     INPUT_WEIGHTS,
     RECURRENT_WEIGHTS,
@@ -53,18 +51,20 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     sum_weights,
     unsigned_zero_point,
 )
-from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.edgetpu.rounding import rounded
-from fitzroy.hw_models.isa.program import disassemble
-from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
-from fitzroy.hw_models.numerics import Arithmetic, Sampling, convolution
+from fitzroy.hw_models.isa.tensor import NluTable
+from fitzroy.hw_models.numerics import Arithmetic, Sampling
 from fitzroy.hw_models.parameters import effective_scale
 
-_LSTM = "unidirectional_sequence_lstm"
-
 Integers = npt.NDArray[np.int64]
-Operands = Sequence[Array]
-Operator = Callable[[Call, Any], list[Array]]
+
+_ANY = (-math.inf, math.inf)
+"""Bounds that let every number pass."""
+
+Operands = Sequence[Any]
+"""Stored elements of every operand; None where an optional one is absent."""
+Operator = Callable[[Call, Operands], list[Array]]
+"""What a call gives."""
 
 
 def evaluate_on_device(
@@ -77,142 +77,28 @@ def evaluate_on_device(
         inputs: one array per graph input.
         keep: give every value, not only the outputs.
     """
-    return _evaluate(graph, inputs, _OPERATORS | {_LSTM: _lstm}, keep)
+    return evaluated(graph, inputs, OPERATORS, keep)
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A function of the non-linear unit, and the range in which programs use it."""
-
-    table: NluTable
-    minimum: float
-    maximum: float
-
-    def __call__(self, x: Array) -> Array:
-        """The function of float32 numbers, by Horner's rule in float32."""
-        x = np.clip(x.astype(np.float32), np.float32(self.minimum), np.float32(self.maximum))
-        bounds = np.array(self.table.breakpoints, np.float32)
-        factors = np.array(self.table.coefficients, np.float32)
-        factors = factors[np.searchsorted(bounds, x, side="right")]
-        value = factors[..., 4]
-        for degree in (3, 2, 1, 0):
-            value = value * x + factors[..., degree]
-        return np.asarray(value)
-
-
-def published_logistic(package: PackageFile) -> Curve | None:
-    """The function that a program computes LOGISTIC by: 256 times the sigmoid, nearly.
-
-    None if the program has none.
-
-    Args:
-        package: a package, of any compiler.
-    """
-    table: NluTable | None = None
-    for bitstream in package.main.instruction_bitstreams or ():
-        for instruction in disassemble(np.asarray(bitstream.bitstream).tobytes()):
-            if isinstance(instruction, NluTable):
-                table = instruction
-            elif isinstance(instruction, TensorOp) and instruction.nlu and table is not None:
-                curve = Curve(table, instruction.minimum, instruction.maximum)
-                x = np.linspace(-4, 4, 33, dtype=np.float32)
-                if np.abs(curve(x) - 256 / (1 + np.exp(-x))).max() < _LARGEST_MISS:
-                    return curve
-    return None
-
-
-_LARGEST_MISS = 1 / 64
-"""How far a table may be from 256 times the sigmoid; the published one misses by 0.0076."""
-
-
-def evaluate_as_published(
-    graph: Graph, inputs: Mapping[str, Array], logistic: Curve | None, *, keep: bool = False
+def evaluated(
+    graph: Graph, inputs: Mapping[str, Array], operators: Mapping[str, Operator], keep: bool
 ) -> dict[str, Array]:
-    """Run a graph in the arithmetic of programs of Google's compiler.
-
-    They compute LOGISTIC by polynomials that are not fitted to the quantization of the layer, which
-    changes codes next to a tie by one; both halves of an LSTM gate's sum, and its states, are
-    stored in 8 bits; and a bilinear resize by two rounds exact halves as the output stage does.
+    """Run a graph by what operators give.
 
     Args:
         graph: a verified graph, quantized to 8 bits.
         inputs: one array per graph input.
-        logistic: the function of the program, None if it has none.
+        operators: what operators give, if not what their declarations say.
         keep: give every value, not only the outputs.
     """
-    operators = _OPERATORS | {
-        _LSTM: _stored_gates,
-        "resize_bilinear": _doubled,
-        "add": lambda call, arrays: _shifted(call, arrays, 1),
-        "sub": lambda call, arrays: _shifted(call, arrays, -1),
-    }
-    if logistic is not None:
-        operators["sigmoid"] = lambda call, arrays: _by_curve(call, arrays, logistic)
-    return _evaluate(graph, inputs, operators, keep)
-
-
-def _by_curve(call: Call, arrays: Operands, curve: Curve) -> list[Array]:
-    before, after = call.type(), call.result.type
-    assert before.quantization is not None
-    x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
-    real = x.astype(np.float32) * np.float32(before.quantization.scale[0])
-    codes = rounded(curve(real)).clip(0, LARGEST).astype(np.int64)
-    codes -= SIGNED_OFFSET if after.dtype is DType.INT8 else 0
-    return [codes.astype(after.dtype.numpy)]
-
-
-def _shifted(call: Call, arrays: Operands, sign: int) -> list[Array]:
-    """A sum; a constant is a bias, a whole number of steps of the other operand."""
-    before, other, after = call.type(0), call.type(1), call.result.type
-    if call.inputs[1] is None or call.inputs[1].data is None:
-        return _sum(call, arrays, sign)
-    assert before.quantization is not None
-    assert other.quantization is not None
-    ratio = np.float64(other.quantization.scale[0]) / before.quantization.scale[0]
-    steps = (stored_unsigned(arrays[1], other) - unsigned_zero_point(other)) * ratio
-    bias = sign * rounded(steps.astype(np.float32)).astype(np.int64)
-    x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
-    return [finished(x + bias, copy_stage(before, after), after)]
-
-
-def _doubled(call: Call, arrays: Operands) -> list[Array]:
-    """A bilinear resize by two in both directions, with one rounding; others as in our programs."""
-    attributes, before, after = call.attributes(ResizeAttributes), call.type(), call.result.type
-    doubles = attributes.size == (2 * before.shape[1], 2 * before.shape[2])
-    if not doubles or attributes.sampling is not Sampling.HALF_PIXEL:
-        return _resize_bilinear(call, arrays)
-    x = stored_unsigned(arrays[0], before)
-    for axis in (1, 2):
-        # Neighbours at a quarter and at three quarters of a pixel; edges repeat.
-        lower, weight, whole = _neighbours(before.shape[axis], attributes.size[axis - 1],
-                                           attributes.sampling)  # fmt: skip
-        upper = np.minimum(lower + 1, before.shape[axis] - 1)
-        share = weight.reshape([-1 if k == axis else 1 for k in range(4)])
-        x = x.take(lower, axis) * (whole - share) + x.take(upper, axis) * share
-    found = finished(x, OutputStage(scale=1 / whole**2), before)
-    return [converted(found, before, after)]
-
-
-def _evaluate(
-    graph: Graph, inputs: Mapping[str, Array], operators: Mapping[str, Operator], keep: bool
-) -> dict[str, Array]:
     values: dict[str, Array] = dict(inputs)
-    with patch.object(convolution, "requantization_scale", device_scale):
-        for node in graph.nodes():
-            call = Call.of(graph, node)
-            arrays = [
-                None if value is None else values[value.name] if value.data is None else value.data
-                for value in call.inputs
-            ]
-            if node.op == _LSTM:
-                results = operators[_LSTM](call, arrays)
-            elif node.op in operators:
-                results = operators[node.op](call, [x for x in arrays if x is not None])
-            elif OPS[node.op].moves:
-                results = _moved(call, arrays)
-            else:
-                results = list(OPS[node.op].evaluate(call, arrays, Arithmetic.XNNPACK))
-            values.update(zip(node.outputs, results, strict=True))
+    for node in graph.nodes():
+        call = Call.of(graph, node)
+        arrays = [
+            None if value is None else values[value.name] if value.data is None else value.data
+            for value in call.inputs
+        ]
+        values.update(zip(node.outputs, results(call, arrays, operators), strict=True))
     for name in graph.outputs:
         data = graph.value(name).data
         if data is not None:
@@ -220,18 +106,23 @@ def _evaluate(
     return values if keep else {name: values[name] for name in graph.outputs}
 
 
-def device_scale(
-    x: Quantization,
-    w: Quantization,
-    out: Quantization,
-    arithmetic: Arithmetic = Arithmetic.XNNPACK,
-    *,
-    rounds_product: bool = False,
-) -> Array:
-    """Factors of the accumulators of convolutions and matrix products, as programs hold them."""
-    del arithmetic, rounds_product
-    scale = effective_scale(x.scale[0], np.asarray(w.scale), out.scale[0])
-    return np.asarray(scale[0] if w.axis is None else scale)
+def results(
+    call: Call, arrays: Operands, operators: Mapping[str, Operator] | None = None
+) -> list[Array]:
+    """What an operator gives on the chip.
+
+    Args:
+        call: an operator.
+        arrays: stored elements of its operands; None where one is absent.
+        operators: what operators give, if not what their declarations say; by default that of
+            programs of this compiler.
+    """
+    operators = OPERATORS if operators is None else operators
+    if call.node.op in operators:
+        return operators[call.node.op](call, arrays)
+    if OPS[call.node.op].moves:
+        return _moved(call, arrays)
+    return list(OPS[call.node.op].evaluate(call, arrays, Arithmetic.EDGETPU))
 
 
 def stored_unsigned(x: Array, type: TensorType) -> Integers:
@@ -243,7 +134,7 @@ def finished(sums: Integers, stage: OutputStage, type: TensorType) -> Array:
     """What the output stage makes of exact sums, zero points and constant included."""
     real = sums.astype(np.float32) * np.float32(stage.scale)
     real = np.clip(real, np.float32(stage.minimum), np.float32(stage.maximum))
-    found = np.clip(np.rint(real).astype(np.int64) + stage.output_zero_point, 0, LARGEST)
+    found = np.clip(rounded(real).astype(np.int64) + stage.output_zero_point, 0, LARGEST)
     found -= SIGNED_OFFSET if type.dtype is DType.INT8 else 0
     return np.asarray(found.astype(type.dtype.numpy))
 
@@ -262,9 +153,11 @@ def converted(
     x: Array,
     before: TensorType,
     after: TensorType,
-    bounds: tuple[float, float] = (-math.inf, math.inf),
+    bounds: tuple[float, float] = _ANY,
 ) -> Array:
     """A copy from one quantization to another, which may clamp."""
+    if before.dtype is after.dtype and keeps_bytes(before, after) and bounds == _ANY:
+        return x
     stage = copy_stage(before, after, bounds)
     sums = stored_unsigned(x, before) - stage.a_zero_point
     if keeps_bytes(before, after):
@@ -277,7 +170,7 @@ def converted(
 # --- operators -----------------------------------------------------------------------------------
 
 
-def _moved(call: Call, arrays: Sequence[Array | None]) -> list[Array]:
+def _moved(call: Call, arrays: Operands) -> list[Array]:
     """Elements of operands somewhere else, in the quantization of the results."""
     operator, after = OPS[call.node.op], [value.type for value in call.outputs]
     if call.node.op in ("concatenation", "pack"):
@@ -296,11 +189,12 @@ def _moved(call: Call, arrays: Sequence[Array | None]) -> list[Array]:
             replace(value, type=replace(before, shape=value.type.shape)) for value in call.outputs
         ),
     )
-    results = operator.evaluate(plain, arrays, Arithmetic.XNNPACK)
+    results = operator.evaluate(plain, arrays, Arithmetic.EDGETPU)
     return [converted(x, before, type) for x, type in zip(results, after, strict=True)]
 
 
-def _sum(call: Call, arrays: Operands, sign: int) -> list[Array]:
+def summed(call: Call, arrays: Operands, sign: int) -> list[Array]:
+    """A sum of two operands, or a difference if the sign is -1."""
     stage = output_stage(call)
     types = call.type(0), call.type(1)
     scales = [float(np.float32(t.quantization.scale[0])) for t in types if t.quantization]
@@ -313,7 +207,7 @@ def _mul(call: Call, arrays: Operands) -> list[Array]:
     first, second = call.type(0), call.type(1)
     if call.node.inputs[0] == call.node.inputs[1]:
         # A function of one value.
-        return list(OPS["mul"].evaluate(call, arrays, Arithmetic.XNNPACK))
+        return list(OPS["mul"].evaluate(call, arrays, Arithmetic.EDGETPU))
     bounds = call.attributes(ActivationAttributes).activation.bounds
     stage = product_stage(first, second, call.result.type, bounds)
     sums = (stored_unsigned(arrays[0], first) - stage.a_zero_point) * (
@@ -376,23 +270,16 @@ def _prelu(call: Call, arrays: Operands) -> list[Array]:
     return [np.where(np.broadcast_to(x < 0, negative.shape), negative, positive)]
 
 
-def _resize_bilinear(call: Call, arrays: Operands) -> list[Array]:
-    """Interpolated with weights that are exact if they fit bytes; the reference has 11 bits.
-
-    The factor of the sums is larger than the reciprocal of their weights, so that ties go up.
-    """
+def resized(call: Call, arrays: Operands) -> list[Array]:
+    """Interpolated with weights that are exact if they fit bytes; the reference has 11 bits."""
     attributes, before, after = call.attributes(ResizeAttributes), call.type(), call.result.type
-    x, unit = stored_unsigned(arrays[0], before), 1
-    for axis in (1, 2):
-        size, inner = attributes.size[axis - 1], before.shape[axis]
-        lower, weight, whole = _neighbours(inner, size, attributes.sampling)
-        upper = np.minimum(lower + 1, inner - 1)
-        shape = [1, 1, 1, 1]
-        shape[axis] = size
-        share = weight.reshape(shape)
-        x = x.take(lower, axis) * (whole - share) + x.take(upper, axis) * share
-        unit *= whole
-    found = finished(x, OutputStage(scale=(1 + 2.0**-22) / unit), before)
+    rows, columns = (
+        neighbours(before.shape[axis], attributes.size[axis - 1], attributes.sampling)
+        for axis in (1, 2)
+    )
+    sums = interpolated_sums(stored_unsigned(arrays[0], before), rows, 1)
+    sums = interpolated_sums(sums, columns, 2)
+    found = finished(sums, OutputStage(scale=interpolation_scale(rows, columns)), before)
     return [converted(found, before, after)]
 
 
@@ -450,7 +337,7 @@ def _softmax(call: Call, arrays: Operands) -> list[Array]:
     """One row is exact; several go through tables of exponentials and of reciprocals."""
     before = call.type()
     if before.size == before.shape[-1]:
-        return list(OPS["softmax"].evaluate(call, arrays, Arithmetic.XNNPACK))
+        return list(OPS["softmax"].evaluate(call, arrays, Arithmetic.EDGETPU))
     stages = pixel_softmax.Stages.of(call)
     x = stored_unsigned(arrays[0], before)
     distances = (x - x.max(axis=-1, keepdims=True)).astype(np.float32)
@@ -466,8 +353,31 @@ def _softmax(call: Call, arrays: Operands) -> list[Array]:
     return [finished(exponentials * reciprocals, stages.product, call.result.type)]
 
 
-def _neighbours(before: int, after: int, sampling: Sampling) -> tuple[Integers, Integers, int]:
-    """Lower neighbours, the weights of the upper ones, and the unit of the weights."""
+@dataclass(frozen=True)
+class Neighbours:
+    """What every element of a resized axis is interpolated from.
+
+    Attributes:
+        lower: indices of the lower neighbours.
+        upper: of the upper ones.
+        weights: integer weights of the upper ones.
+        whole: the sum of both weights.
+    """
+
+    lower: Integers
+    upper: Integers
+    weights: Integers
+    whole: int
+
+
+def neighbours(before: int, after: int, sampling: Sampling) -> Neighbours:
+    """The neighbours of the elements of an axis that is resized.
+
+    Args:
+        before: its extent.
+        after: the extent that it gets.
+        sampling: which place an element stands for.
+    """
     places = np.arange(after)
     if sampling is Sampling.HALF_PIXEL:
         unit = 2 * after
@@ -484,7 +394,20 @@ def _neighbours(before: int, after: int, sampling: Sampling) -> tuple[Integers, 
     if whole > LARGEST:
         # Weights are bytes.
         weights, whole = (2 * LARGEST * weights + whole) // (2 * whole), LARGEST
-    return place // unit, weights, whole
+    lower = place // unit
+    return Neighbours(lower, np.minimum(lower + 1, before - 1), weights, whole)
+
+
+def interpolation_scale(rows: Neighbours, columns: Neighbours) -> float:
+    """The factor of interpolated sums, larger than the reciprocal of weights so that ties go up."""
+    return (1 + 2.0**-22) / (rows.whole * columns.whole)
+
+
+def interpolated_sums(x: Integers, neighbours: Neighbours, axis: int) -> Integers:
+    """Sums of neighbours along an axis, times their weights."""
+    share = neighbours.weights.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
+    lower, upper = x.take(neighbours.lower, axis), x.take(neighbours.upper, axis)
+    return np.asarray(lower * (neighbours.whole - share) + upper * share)
 
 
 # --- long short-term memory ----------------------------------------------------------------------
@@ -493,7 +416,7 @@ _MIDDLE = 1 << 15
 """Zero of numbers of 16 bits; all others are as in `gates.py`."""
 
 
-def _lstm(call: Call, arrays: Sequence[Array | None]) -> list[Array]:
+def _lstm(call: Call, arrays: Operands) -> list[Array]:
     """Sums of gates in units of 2^-12, gates in 16 bits, the state in its own; rounded each."""
     before, after = call.type(INPUT), call.result.type
     attributes = call.attributes(LstmAttributes)
@@ -535,37 +458,6 @@ def _lstm(call: Call, arrays: Sequence[Array | None]) -> list[Array]:
     return [np.stack(outputs).astype(np.int8).reshape(after.shape)]
 
 
-def _stored_gates(call: Call, arrays: Sequence[Array | None]) -> list[Array]:
-    """An LSTM with both halves of a gate's sum, and the states, stored as quantized numbers."""
-    state, cells = call.result.type, call.type(CELL_STATE)
-
-    def operand(index: int) -> Array:
-        array = arrays[index]
-        assert array is not None
-        return reals(array, call.type(index))
-
-    def kept(values: Array, type: TensorType) -> Array:
-        return reals(stored(values, type), type)
-
-    steps = operand(INPUT)
-    time_major = call.attributes(LstmAttributes).time_major
-    if not time_major:
-        steps = steps.swapaxes(0, 1)
-    cell = hidden = np.zeros((steps.shape[1], call.type(INPUT_WEIGHTS).shape[0]), np.float32)
-    outputs = []
-    for step in steps:
-        sums = [
-            kept(step @ operand(INPUT_WEIGHTS + gate).T + operand(BIASES + gate), state)
-            + kept(hidden @ operand(RECURRENT_WEIGHTS + gate).T, state)
-            for gate in range(len(GATES))
-        ]
-        i, f, o = (1 / (1 + np.exp(-sums[gate])) for gate in (0, 1, 3))
-        cell = kept(f * cell + i * np.tanh(sums[2]), cells)
-        hidden = kept(o * np.tanh(cell), state)
-        outputs.append(hidden)
-    return [stored(np.stack(outputs, axis=0 if time_major else 1), state)]
-
-
 def _unit(type: TensorType) -> float:
     assert type.quantization is not None
     return type.quantization.scale[0]
@@ -590,9 +482,9 @@ def _tanh(numbers: Integers, unit: float) -> Integers:
     return np.asarray(np.rint(np.where(x < 0, -value, value)).astype(np.int64))
 
 
-_OPERATORS: dict[str, Operator] = {
-    "add": lambda call, arrays: _sum(call, arrays, 1),
-    "sub": lambda call, arrays: _sum(call, arrays, -1),
+OPERATORS: dict[str, Operator] = {
+    "add": lambda call, arrays: summed(call, arrays, 1),
+    "sub": lambda call, arrays: summed(call, arrays, -1),
     "mul": _mul,
     "average_pool_2d": _average_pool,
     "mean": _reduced,
@@ -602,9 +494,10 @@ _OPERATORS: dict[str, Operator] = {
     "maximum": _extremum,
     "minimum": _extremum,
     "prelu": _prelu,
-    "resize_bilinear": _resize_bilinear,
+    "resize_bilinear": resized,
     "batch_matmul": _batch_matmul,
     "l2_normalization": _l2_normalization,
     "softmax": _softmax,
+    "unidirectional_sequence_lstm": _lstm,
 }
 """Operators whose results are rounded in another way than the reference semantics do."""

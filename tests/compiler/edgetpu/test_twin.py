@@ -1,0 +1,140 @@
+"""The twin: its fast kernels give what operators mean on the chip, and programs give."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.compiler.edgetpu_models import random_inputs, random_model
+from tests.support import corpus_params, corpus_path
+
+import fitzroy
+from fitzroy.base.errors import MismatchError, UnsupportedError, UsageError
+from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.compilation.source import Source
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
+from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
+from fitzroy.compiler.targets.edgetpu.twin.twin import Twin
+from fitzroy.driver.runtime.devices import DirectSimulator
+from fitzroy.driver.runtime.proof import ProvenDevice
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.twin import TwinDevice
+
+SEEDS = 60
+DIGITS = "examples/models/digits.tflite"
+
+
+def demand_equal(graph: Graph, seed: int, runs: int = 2) -> None:
+    """Demand that the twin gives what the operators of a graph mean, again and again."""
+    twin = Twin(graph)
+    for run in range(runs):
+        inputs = random_inputs(graph, seed + run)
+        found, wanted = twin.run(inputs), evaluate_on_device(graph, inputs)
+        for name in graph.outputs:
+            assert found[name].dtype == wanted[name].dtype
+            np.testing.assert_array_equal(found[name], wanted[name], err_msg=f"{seed}: {name}")
+
+
+@pytest.mark.parametrize("axes", [False, True])
+def test_random_models(axes: bool) -> None:
+    for seed in range(SEEDS):
+        for segment in divide(random_model(seed, axes=axes))[0]:
+            demand_equal(segment.graph, seed)
+
+
+def dense(depth: int, weight: int) -> Graph:
+    """A fully connected layer with weights of one value."""
+    graph = Graph("dense")
+    x = graph.add_input("x", TensorType((1, depth), DType.UINT8, Quantization.per_tensor(0.5, 0)))
+    filter = np.full((3, depth), weight, np.int8)
+    filter[1, ::2] = -weight
+    w = graph.add_constant("w", filter, Quantization((0.01, 0.02, 0.03), (0, 0, 0), 0))
+    scale = 0.02 * depth * abs(weight) / 100
+    out = TensorType((1, 3), DType.UINT8, Quantization.per_tensor(scale, 3))
+    graph.outputs = [graph.emit("fully_connected", [x, w, None], out, FullyConnectedAttributes())]
+    return graph
+
+
+@pytest.mark.parametrize(("depth", "weight"), [(512, 127), (4096, 127), (4097, -127), (60000, 3)])
+def test_sums_beyond_float32(depth: int, weight: int) -> None:
+    demand_equal(dense(depth, weight), 1)
+
+
+def test_convolutions_of_sums_beyond_float32() -> None:
+    graph = Graph("wide")
+    quantization = Quantization.per_tensor(0.1, -128)
+    x = graph.add_input("x", TensorType((1, 5, 6, 300), DType.INT8, quantization))
+    rng = np.random.default_rng(0)
+    data = rng.choice(np.array([-127, 127], np.int8), (4, 3, 3, 300))
+    w = graph.add_constant("w", data, Quantization.per_tensor(0.01, 0))
+    out = TensorType((1, 3, 4, 4), DType.INT8, Quantization.per_tensor(9.0, 4))
+    graph.outputs = [graph.emit("conv_2d", [x, w, None], out, ConvAttributes())]
+    demand_equal(graph, 2)
+
+
+@pytest.mark.parametrize("path", corpus_params("coral/*_quant.tflite", quick=2))
+def test_models_of_the_corpus(path: Path) -> None:
+    (segment, *_), _ = divide(Source.read(path).graph)
+    demand_equal(segment.graph, 3, runs=1)
+
+
+def test_a_device_that_is_the_twin_of_the_chip() -> None:
+    source = Source.read(DIGITS)
+    compiled = fitzroy.compile_edgetpu(source).data
+    rng = np.random.default_rng(0)
+    (name,) = source.graph.inputs
+    type = source.graph.type(name)
+    with (
+        Interpreter(compiled, device="sim:direct") as chip,
+        Interpreter(compiled, device=TwinDevice(source.graph)) as twin,
+    ):
+        for _ in range(3):
+            data = rng.integers(0, 256, type.shape, np.uint8).view(type.dtype.numpy)
+            found, wanted = twin.run({name: data}), chip.run({name: data})
+            for output, array in wanted.items():
+                np.testing.assert_array_equal(found[output], array)
+
+
+def test_a_proof_finds_other_weights() -> None:
+    source = Source.read(DIGITS)
+    compiled = fitzroy.compile_edgetpu(source).data
+    other = source.graph.copy()
+    changed = next(
+        value for value in other.values.values() if value.data is not None and value.type.rank == 4
+    )
+    assert changed.data is not None
+    other.set_value(replace(changed, data=-changed.data))
+    for graph, right in ((source.graph, True), (other, False)):
+        proven = ProvenDevice(TwinDevice(graph), DirectSimulator(), 1)
+        with Interpreter(compiled, device=proven) as twin:
+            (details,) = twin.get_input_details()
+            twin.set_tensor(details["index"], np.ones(details["shape"], details["dtype"]))
+            with nullcontext() if right else pytest.raises(MismatchError, match="differ"):
+                twin.invoke()
+
+
+def test_programs_with_states_are_refused() -> None:
+    path = corpus_path() / "coral/keras_lstm_mnist_ptq.tflite"
+    if not path.is_file():
+        pytest.skip(f"no corpus at {corpus_path()}")
+    compiled = path.with_name("keras_lstm_mnist_ptq_edgetpu.tflite")
+    with (
+        Interpreter(compiled, device=TwinDevice(Source.read(path).graph)) as twin,
+        pytest.raises(UnsupportedError, match="keeps states"),
+    ):
+        twin.invoke()
+
+
+def test_a_twin_of_another_model_is_refused() -> None:
+    compiled = fitzroy.compile_edgetpu(Source.read(DIGITS)).data
+    with Interpreter(compiled, device=TwinDevice(dense(8, 1))) as twin:
+        (details,) = twin.get_input_details()
+        twin.set_tensor(details["index"], np.zeros(details["shape"], details["dtype"]))
+        with pytest.raises(UsageError, match="the model has no tensor"):
+            twin.invoke()
