@@ -289,8 +289,8 @@ def test_no_name_is_cut_in_help_texts(
     fitzroy: Run, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    text, examples, _ = fitzroy(verb, "--help").out.partition("\nExamples\n")
-    assert examples
+    text = fitzroy(verb, "--help").out
+    assert "\nExamples\n" in text
     assert max(map(len, text.splitlines())) <= 80
     for cut in ("…", "<bool>", "For the Edge TPU:"):
         assert cut not in text

@@ -879,7 +879,7 @@ run_command = Verb(
         "fitzroy run model_quant.tflite -i x.npy -o y.npy --float",
         "fitzroy run model.bpte",
         "fitzroy run model_edgetpu.tflite --device usb -i photo.png --top 3",
-        "fitzroy run yolo_edgetpu.tflite -i photo.jpg --labels coco.txt --draw found.png",
+        "fitzroy run yolo_edgetpu.tflite -i a.jpg --labels coco.txt --draw out.png",
         "fitzroy run model_edgetpu.tflite --device sim -i x.npy --record s.jsonl",
         "fitzroy run model_edgetpu.tflite --device usb -i images/ -o outputs/",
         "fitzroy run m_edgetpu.tflite --device usb -i in/ --expect out/ --max-us 3000",
