@@ -8,6 +8,7 @@ from tests.fuzz import (
     command_line,
     graphs,
     interfaces,
+    model_tests,
     onnx_models,
     seeds,
     sessions,
@@ -164,6 +165,15 @@ SUBJECTS: dict[str, Subject] = {
         seeds.host_profiles,
         targets.host_profile_target,
         lambda data: hosts.parse(data, ""),
+        change=lambda rng, seed, _: document_mutant(rng, seed),
+    ),
+    "model_test": Subject(
+        model_tests.specs, model_tests.as_spec, model_tests.as_spec, change=listing_mutant
+    ),
+    "document": Subject(
+        model_tests.documents,
+        model_tests.document_target,
+        model_tests.read_document,
         change=lambda rng, seed, _: document_mutant(rng, seed),
     ),
     "usbip": Subject(seeds.usbip_files, targets.usbip_target, targets.usbip_messages),
