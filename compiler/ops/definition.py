@@ -151,12 +151,16 @@ class Exported:
         operands: operands of the node by index, and constants to make tensors of; None stands
             for all operands of the node.
         version: version of the operator, None for the first that has the types.
+        states: operands, by their place in the file, whose tensors last from run to run.
+        intermediates: types of tensors that kernels use while they run.
     """
 
     builtin: str
     options: Any = None
     operands: tuple[int | Array, ...] | None = None
     version: int | None = None
+    states: tuple[int, ...] = ()
+    intermediates: tuple[TensorType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,7 +265,7 @@ def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparis
 
     return compare(
         result.source,
-        result.graph,
+        result.counterpart,
         [sample for _, sample in samples],
         progress=lambda text: progress(f"measuring, {text}"),
     )
@@ -324,9 +324,9 @@ quantize_command = Verb(
     quantize,
     (
         "fitzroy quantize model.tflite --calibrate images/ -o model_quant.tflite",
-        "fitzroy quantize model.tflite --calibrate images/ --preprocess imagenet --effort best",
+        "fitzroy quantize m.tflite --calibrate set/ --preprocess imagenet --effort best",
         "fitzroy quantize model.onnx --calibrate inputs.npz --output-type float32",
-        "fitzroy quantize model.tflite --calibrate images/ --keep-float SOFTMAX --report q.html",
+        "fitzroy quantize m.tflite --calibrate d/ --keep-float SOFTMAX --report q.html",
         "fitzroy quantize --compare float.onnx quantized.tflite --data images/",
         "fitzroy compile model.onnx --calibrate images/ -o model_edgetpu.tflite",
     ),
