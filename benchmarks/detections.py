@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +29,11 @@ from fitzroy.compiler.ops.detections import DetectionsAttributes
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
 from fitzroy.compiler.passes.heads.options import HeadOptions
-from fitzroy.compiler.passes.heads.rewriting import limits, with_detections
+from fitzroy.compiler.passes.heads.rewriting import (
+    limits,
+    with_detections,
+    with_lower_threshold,
+)
 from fitzroy.compiler.quantization.agreement import mean_average_precision
 from fitzroy.compiler.quantization.comparison import real_output, stored_input
 from fitzroy.compiler.quantization.options import Effort, Mixed, QuantizeOptions, RangeMethod
@@ -200,35 +203,25 @@ def _results(graph: Graph, picture: Floats) -> Floats:
 def _listed(graph: Graph, picture: Floats) -> Floats:
     """Objects of a model that lists them; of a quantized one, also those below the threshold."""
     quantized = graph.type(graph.inputs[0]).is_quantized
-    return _results(_with_threshold(graph, KNOWN if quantized else LEAST), picture)
-
-
-def _with_threshold(graph: Graph, score: float) -> Graph:
-    """The graph with another threshold of its operator."""
-    result = graph.copy()
-    for node in result.nodes():
-        if isinstance(node.attributes, DetectionsAttributes):
-            a = replace(node.attributes, score_threshold=score)
-            result.update(replace(node, attributes=a))
-    return result
+    return _results(with_lower_threshold(graph) if quantized else graph, picture)
 
 
 def _decoded(graph: Graph, picture: Floats) -> Floats:
     """Objects of a model that gives decoded rows [1,4+c,n]."""
     rows = _results(graph, picture).transpose(0, 2, 1)
-    lister = _lister(rows.shape[1])
+    lister = _lister(rows.shape[1], KNOWN)
     parts = {"boxes": rows[:, :, :4], "scores": rows[:, :, 4:]}
     given = {name: np.ascontiguousarray(part, np.float32) for name, part in parts.items()}
     found: Floats = fitzroy.evaluate(lister, given)["objects"]
     return found
 
 
-def _lister(count: int) -> Graph:
+def _lister(count: int, score: float) -> Graph:
     """The operator alone, for decoded boxes and probabilities."""
     graph = Graph("lister")
     for name, width in (("boxes", 4), ("scores", CLASSES)):
         graph.add_input(name, TensorType((1, count, width), DType.FLOAT32))
-    a = DetectionsAttributes(SIDE, SIDE, BoxCoding.CENTRES, score_threshold=KNOWN)
+    a = DetectionsAttributes(SIDE, SIDE, BoxCoding.CENTRES, score_threshold=score)
     node = Node("list", "detections", ("boxes", "scores"), ("objects",), a)
     graph.add_node(node, [TensorType((a.most, 6), DType.FLOAT32)])
     graph.outputs = ["objects"]
@@ -266,7 +259,7 @@ def _by_onnxruntime(picture: Floats) -> Floats:
     session = onnxruntime.InferenceSession(_file("nudenet", "320n.onnx"))
     (rows,) = session.run(None, {"images": picture.transpose(0, 3, 1, 2)})
     parts = np.asarray(rows).transpose(0, 2, 1)
-    lister = _with_threshold(_lister(parts.shape[1]), LEAST)
+    lister = _lister(parts.shape[1], LEAST)
     found: Floats = fitzroy.evaluate(
         lister,
         {
