@@ -43,8 +43,8 @@ from fitzroy.execution.twin import TwinDevice
 
 Floats = npt.NDArray[np.float32]
 
-CALIBRATING, JUDGING, SIMULATED = 8, 6, 1
-"""Cuttings of each picture to calibrate and to judge on, and how many are simulated."""
+CALIBRATING, JUDGING = 8, 12
+"""Cuttings of each picture to calibrate and to judge on."""
 
 SIDE, CLASSES, LEAST, KNOWN = 320, 18, 0.25, 0.11
 """Of the model: pixels, classes; least score of an object, and of one that is looked for."""
