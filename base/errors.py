@@ -129,6 +129,12 @@ class SimulationError(FitzroyError):
     exit_code = 8
 
 
+class MismatchError(FitzroyError):
+    """Something is not as expected: outputs, the answer of a probe, a figure beyond its limit."""
+
+    exit_code = 9
+
+
 class InternalError(FitzroyError):
     """A fault of FitzRoy itself: an invariant that a pass or a library broke."""
 

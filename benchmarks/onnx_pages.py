@@ -15,27 +15,6 @@ def rules_table() -> str:
     return "".join(f"| `{rule}` | {meaning} |\n" for rule, meaning in RULES.items())
 
 
-def models_table(results: Json) -> str:
-    """Whole models beside ONNX Runtime."""
-    lines = [
-        "| package | model | operators | transpositions | reference | LiteRT | nodes for XNNPACK "
-        "| compile | from TFLite |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in results["models"]:
-        start = f"| {row['package']} | {row['model']} |"
-        if "refused" in row:
-            lines.append(f"{start} refused: {row['refused'].replace('|', '/')} | | | | | | |")
-            continue
-        placed = ", ".join(f"{count} on {target}" for target, count in row["placed"].items())
-        lines.append(
-            f"{start} {row['operators']} | {row['transpositions']} | {row['reference']:.1e} "
-            f"| {row['litert']:.1e} | {placed} | {row['seconds']:.2f} s "
-            f"| {row['seconds_tflite']:.2f} s |"
-        )
-    return "\n".join(lines) + "\n"
-
-
 def nodes_table(results: Json) -> str:
     """What becomes of the node cases of every ONNX operator."""
     rows = results["operators"]

@@ -153,7 +153,7 @@ def _folder(package: str) -> Path | None:
 
 
 def _subjects(judging: int, progress: Callable[[str], None]) -> Iterator[Subject]:
-    pictures = _pictures()
+    pictures = pictures_of_packages()
     for package, path, (low, high), faces in _MODELS:
         folder = _folder(package)
         if folder is None or not (folder / path).is_file() or not pictures:
@@ -166,7 +166,7 @@ def _subjects(judging: int, progress: Callable[[str], None]) -> Iterator[Subject
         calibrating, others = (
             [
                 {name: (cut * (high - low) + low)[None]}
-                for cut in _cuttings(pictures, (shape[2], shape[1]), count, seed, faces)
+                for cut in cuttings(pictures, (shape[2], shape[1]), count, seed, faces)
             ]
             for count, seed in ((CALIBRATING, 1), (judging, 2))
         )
@@ -174,7 +174,7 @@ def _subjects(judging: int, progress: Callable[[str], None]) -> Iterator[Subject
     yield from _trained(progress)
 
 
-def _pictures() -> list[Path]:
+def pictures_of_packages() -> list[Path]:
     """Photographs of scikit-image, the portrait first, and of scikit-learn."""
     found = []
     names = "astronaut chelsea coffee rocket motorcycle_left ihc retina hubble_deep_field moon"
@@ -187,7 +187,7 @@ def _pictures() -> list[Path]:
     return found
 
 
-def _cuttings(
+def cuttings(
     pictures: Sequence[Path], size: tuple[int, int], count: int, seed: int, faces: bool
 ) -> list[Array]:
     """Cuttings of pictures as [H,W,3], 0 to 1; every second one is of the portrait."""

@@ -9,7 +9,8 @@ from typing import Any
 from tests.driver.fault_campaign import tables
 
 from benchmarks.conformance import OPERATORS, explanation
-from benchmarks.onnx_pages import models_table, nodes_table, rules_table
+from benchmarks.model_pages import models_tables
+from benchmarks.onnx_pages import nodes_table, rules_table
 from benchmarks.quantization_pages import accuracy_table, cost_text, score_table
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
@@ -876,11 +877,16 @@ def _mebibytes(count: int) -> str:
     return f"{count / 2**20:.1f} MiB"
 
 
-def onnx(nodes: Json, models: Json) -> str:
+def models(results: Json) -> str:
+    """The page of real models on every target."""
+    tables = "\n".join(_table(*table) for table in models_tables(results))
+    return _renewed("models.md", f"\n{tables}\n{_machine(results)}\n\n")
+
+
+def onnx(nodes: Json) -> str:
     """The page of the ONNX frontend with its tables."""
     path = _DOCS / "onnx.md"
     path.write_text(_renewed("onnx.md", rules_table(), "rules"))
-    path.write_text(_renewed("onnx.md", models_table(models), "models"))
     return _renewed("onnx.md", nodes_table(nodes), "nodes")
 
 
@@ -901,7 +907,8 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "driver.md": (driver, ("driver",)),
     "fault_campaign.md": (fault_campaign, ("faults",)),
     "modules.md": (modules, ("modules",)),
-    "onnx.md": (onnx, ("onnx_nodes", "onnx_models")),
+    "models.md": (models, ("models",)),
+    "onnx.md": (onnx, ("onnx_nodes",)),
     "quantization.md": (quantization, ("quantization",)),
     "robustness.md": (robustness, ("fuzz",)),
 }

@@ -860,6 +860,14 @@ def _coordinates(layout: OutputLayout, name: str, place: _Place, below: str) -> 
     return np.asarray(values, np.int64)
 
 
+def token_text(token: int) -> str | None:
+    """A caching token in hexadecimal, None if nothing is cached.
+
+    A string, because many readers of JSON have no exact numbers of 64 bits.
+    """
+    return f"{token:#018x}" if token else None
+
+
 def caching_token(blobs: Iterable[bytes | memoryview | Array]) -> int:
     """Token of packages that share the chip: equal blobs in equal order give equal tokens.
 

@@ -43,6 +43,9 @@ _PREPEND = {
     "f4": "PrependFloat32Slot", "f8": "PrependFloat64Slot",
 }  # fmt: skip
 
+_WIDE = ("i8", "u8")
+"""Integers that many readers of JSON have no exact numbers for."""
+
 # Upper bounds on the memory, in bytes, of what is built while decoding, for the object budget.
 _TABLE_COST = 72
 _FIELD_COST = 8
@@ -251,20 +254,29 @@ def ints(values: Array | Sequence[int] | None) -> tuple[int, ...]:
     return tuple(values.tolist()) if isinstance(values, np.ndarray) else tuple(values)
 
 
-def as_dict(value: object) -> object:
-    """A table as plain dicts and lists for JSON; byte vectors are given by their length."""
+def as_dict(value: object, *, exact: bool = False) -> object:
+    """A table as plain dicts and lists for JSON; byte vectors are given by their length.
+
+    Args:
+        value: the table, or a field of one.
+        exact: whether integers of 64 bits become strings, because many readers of JSON have
+            53 bits for a number.
+    """
     if isinstance(value, Table):
         result: dict[str, object] = {}
         for _, name, _kind in value.declared().fields:
             item = getattr(value, name)
             if item is not None:
-                result[name] = as_dict(item)
+                wide = exact and isinstance(_kind, _Scalar) and _kind.code in _WIDE
+                result[name] = str(item) if wide else as_dict(item, exact=exact)
                 if isinstance(item, Table) and isinstance(_kind, _Union):
                     result[name + "_type"] = type(item).__name__
         return result
     if isinstance(value, list):
-        return [as_dict(item) for item in value]
+        return [as_dict(item, exact=exact) for item in value]
     if isinstance(value, np.ndarray):
+        if exact and value.dtype.str[1:] in _WIDE:
+            return value.astype(str).tolist()
         return {"bytes": value.nbytes} if value.dtype == np.uint8 else value.tolist()
     return value
 

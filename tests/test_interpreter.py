@@ -18,7 +18,7 @@ from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.driver.runtime.devices import DirectSimulator
 from fitzroy.driver.runtime.simulator import PackageOutputs, SimulatedDevice
-from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.interpreter import Interpreter, signature_tensors
 from fitzroy.execution.parts import DevicePart, Host, HostPart
 from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.formats import tflite
@@ -285,7 +285,7 @@ def test_signatures() -> None:
     assert interpreter.get_signature_list() == {
         "serving_default": {"inputs": ["x"], "outputs": ["output_0"]}
     }
-    assert interpreter.signature_tensors()["serving_default"]["outputs"] == {"output_0": target}
+    assert signature_tensors(model)["serving_default"]["outputs"] == {"output_0": target}
 
 
 # --- the corpus ----------------------------------------------------------------------------------

@@ -114,6 +114,7 @@ def test_pycoral(source: Path) -> None:
     need_litert()
     data = fitzroy.compile_edgetpu(source).data
     interpreter = make_interpreter(data, device=DIRECT)
+    interpreter.allocate_tensors()
     [given], [taken] = interpreter.get_input_details(), interpreter.get_output_details()
     interpreter.set_tensor(given["index"], image())
     interpreter.invoke()

@@ -15,6 +15,8 @@ from typing import Any
 import networkx
 import pytest
 
+from fitzroy.report.documents import VERSIONS
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -51,6 +53,9 @@ def test_data_files_are_packaged() -> None:
             parts = file.relative_to(ROOT / folder).parts[:-1]
             if file.is_file() and file.suffix not in {".py", ".pyc", ".typed"}:
                 found.add((".".join((package, *parts)), file.name))
+    # Schemas are found by their names, see `fitzroy.report.documents`.
+    declared.remove(("fitzroy.report.schemas", "*.json"))
+    found -= {("fitzroy.report.schemas", f"{name}.json") for name in VERSIONS}
     assert found == declared
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -11,6 +11,9 @@ from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.registry import Registry
 from fitzroy.compiler.ir import Graph
 from fitzroy.formats.detect import FileKind, detect
+
+Given = bool | int | float | Sequence["Given"]
+"""A value of an input: a number, or a list for each dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +23,16 @@ class Reading:
     Attributes:
         subgraph: which of the graphs of a file with several; 0 is the main one.
         shapes: shapes of inputs by name, for extents that the file leaves open.
+        values: values that inputs are fixed to by name, as numbers or lists; the model is read as
+            if they were constants. Of an input that has a shape here, too, the value counts if it
+            has no dimensions.
         keep_layout: whether images keep the file's order of dimensions, where it has channels
             before rows and columns; otherwise inputs that convolutions read get channels last.
     """
 
     subgraph: int = 0
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    values: Mapping[str, Given] = field(default_factory=dict)
     keep_layout: bool = False
 
 

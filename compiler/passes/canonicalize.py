@@ -146,6 +146,9 @@ class FuseActivations(Pass):
         return free and same and name not in graph.outputs and len(graph.consumers(name)) == 1
 
 
+_NO_BOUND = {"maximum": -math.inf, "minimum": math.inf}
+
+
 @dataclass(frozen=True)
 class Simplify(Pass):
     """Remove nodes without effect and merge consecutive reshapes."""
@@ -157,6 +160,8 @@ class Simplify(Pass):
         for node in graph.nodes():
             if node.op == "reshape":
                 self._merge_reshape(graph, node)
+            elif self._bounds_nothing(graph, node, 0):
+                graph.update(replace(node, inputs=node.inputs[::-1]))
             current = graph.node(node.name)
             if self._is_identity(graph, current):
                 source, result = str(current.inputs[0]), current.outputs[0]
@@ -188,6 +193,13 @@ class Simplify(Pass):
             graph.update(replace(node, inputs=source.inputs))
 
     @staticmethod
+    def _bounds_nothing(graph: Graph, node: Node, index: int) -> bool:
+        """Whether an operand is an infinite bound, as exported softmax has."""
+        bound = _NO_BOUND.get(node.op)
+        data = None if bound is None else graph.value(str(node.inputs[index])).data
+        return data is not None and data.dtype.kind == "f" and bool((data == bound).all())
+
+    @staticmethod
     def _is_identity(graph: Graph, node: Node) -> bool:
         if (
             node.op not in OPS
@@ -199,6 +211,8 @@ class Simplify(Pass):
         before, after = graph.type(node.inputs[0]), graph.type(node.outputs[0])
         if before != after:
             return False
+        if Simplify._bounds_nothing(graph, node, 1):
+            return True
         a = node.attributes
         if isinstance(a, ReshapeAttributes) or node.op in ("quantize", "cast", "copy"):
             return True

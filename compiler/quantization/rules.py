@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.types import DType, Quantization
 from fitzroy.compiler.ir import Graph, Node
@@ -142,6 +144,13 @@ def obstacles(graph: Graph, node: Node) -> Iterator[Diagnostic]:
         what = getattr(node.attributes, "code", node.op)
         yield obstacle(node, "it has no 8-bit form", f"TFLite has no 8-bit kernel for {what}")
         return
+    for name in (name for name in node.inputs if is_real(graph, name)):
+        data = graph.value(str(name)).data
+        if data is not None and not np.isfinite(data).all():
+            count = int(data.size - np.isfinite(data).sum())
+            what = f"the constant {name!r} holds {count} numbers that are not finite"
+            yield obstacle(node, what, "8 bits stand for finite numbers only")
+            return
     if OPS[node.op].channel_axis is None:
         return
     for index, what in ((1, "filter"), (2, "bias")):

@@ -36,7 +36,7 @@ from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.driver.transports.libusb import NoLibusbError
 from fitzroy.driver.transports.record import Recorder, RecordingBus
 from fitzroy.driver.transports.replay import ReplayBus
-from fitzroy.driver.transports.transport import Bus
+from fitzroy.driver.transports.transport import Attached, Bus
 from fitzroy.driver.transports.usb import UsbBus, libusb
 from fitzroy.driver.transports.virtual import VirtualBackend
 from fitzroy.formats.darwinn import PackageFile
@@ -243,6 +243,17 @@ def open_device(spec: str = "auto", options: DeviceOptions | None = None) -> Dev
     )
 
 
+def is_accelerator(spec: str) -> bool:
+    """Whether a device of this name is real, so that its times mean something.
+
+    Raises:
+        DeviceError: it is the one that is attached, and USB cannot be asked.
+    """
+    if spec == "auto":
+        return bool(_attached())
+    return spec.partition(":")[0] == "usb"
+
+
 def virtual_device(
     options: DeviceOptions | None = None, device: VirtualDevice | None = None
 ) -> EdgeTpu:
@@ -293,13 +304,17 @@ def replayed_device(path: str | os.PathLike[str], options: DeviceOptions | None 
 
 
 def _automatic(options: DeviceOptions) -> Device:
-    bus = libusb()
+    present = _attached()
+    return usb_device(libusb(), present[0].path, options) if present else virtual_device(options)
+
+
+def _attached() -> Sequence[Attached]:
+    """Accelerators on USB."""
     try:
-        present = bus.attached()
+        return libusb().attached()
     except NoLibusbError:
         # Without libusb there is no accelerator either; `fitzroy doctor` says so.
-        present = ()
-    return usb_device(bus, present[0].path, options) if present else virtual_device(options)
+        return ()
 
 
 def _refuse_usb_options(options: DeviceOptions) -> None:

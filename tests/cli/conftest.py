@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from tests.cli.support import Result, Run
+from tests.schemas import hold
 
 from fitzroy.cli.main import main
 
@@ -14,7 +16,10 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 def fitzroy(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Run:
-    """The command line in an empty directory, with what it printed and its exit code."""
+    """The command line in an empty directory, with what it printed and its exit code.
+
+    JSON documents are held to their schemas.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FITZROY_DEBUG", raising=False)
 
@@ -22,6 +27,11 @@ def fitzroy(
         capsys.readouterr()
         code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
+        if captured.out.startswith("{"):
+            document = json.loads(captured.out)
+            # A schema itself follows none of ours.
+            if "$schema" not in document:
+                hold(document)
         return Result(code, captured.out, captured.err)
 
     return run

@@ -17,9 +17,9 @@ from tests.work import calls_at_most
 from fitzroy.base import budget, files
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.cli.argv import budget_first
-from fitzroy.cli.arrays import load_labels
 from fitzroy.cli.files import check_output, write_file, write_files
 from fitzroy.cli.terminal import Terminal
+from fitzroy.execution.arrays import load_labels
 
 GRAPH = """graph "g" {{
   input {x} : int8[1,4] quant(0.5 : 0)
@@ -171,11 +171,11 @@ def test_characters_that_steer_terminals(
 
     terminal = Terminal()
     value = {f"a{character}b": f"x{character}", "plain": "Müßig €"}
-    terminal.document(value)
+    terminal.document("opt", value)
     text = capsys.readouterr().out
     assert character not in text
     assert "Müßig €" in text
-    assert json.loads(text) == value
+    assert json.loads(text) == {"schema": "fitzroy-opt", "schema_version": 1, **value}
     terminal.line(f"x{character}")
     terminal.fields([(f"a{character}", f"b{character}")])
     assert character not in capsys.readouterr().out

@@ -26,7 +26,7 @@ def test_a_profile_is_written_and_can_be_used(fitzroy: Run, compiled: Path, tmp_
     assert result.code == 0
     document = json.loads(result.out)
     written = json.loads(path.read_text())
-    assert document == written | {"written": [str(path)]}
+    assert document.items() >= (written | {"written": [str(path)]}).items()
     assert written["driver"] == "fitzroy"
     assert written["ran_on"] == "the virtual accelerator with a simulated chip"
     assert len(written["samples"]) == 10

@@ -83,7 +83,7 @@ def test_linking_together(fitzroy: Run, obj: Path, tmp_path: Path) -> None:
     assert len({row["token"] for row in rows}) == 1
     assert all(row["cached_bytes"] == 512 for row in rows)
     result = fitzroy("link", obj, other, "-d", "out", "--token", "0x77", "--json")
-    assert {row["token"] for row in json.loads(result.out)["results"]} == {"0x77"}
+    assert {row["token"] for row in json.loads(result.out)["results"]} == {"0x0000000000000077"}
 
 
 @pytest.mark.long

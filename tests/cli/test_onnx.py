@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.cli.support import Run
-from tests.compiler.onnx.models import expected
+from tests.compiler.onnx.models import Port, expected, helper, model
 from tests.compiler.onnx.test_layout import network
 from tests.support import need
 
@@ -96,6 +97,54 @@ def test_shapes_of_inputs(fitzroy: Run, onnx_model: Path) -> None:
     result = fitzroy("explain", onnx_model, "--input", "x")
     assert result.code == 2
     assert "NAME=AxBxC" in result.err
+
+
+@pytest.mark.long
+def test_the_next_command_for_the_edge_tpu_runs_as_printed(
+    fitzroy: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need("onnx", "onnx")
+    node, rng = helper().make_node, np.random.default_rng(0)
+    nodes = [node("Conv", ["my x", "w"], ["c"]), node("Relu", ["c"], ["y"])]
+    weights = {"w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32)}
+    (tmp_path / "net.onnx").write_bytes(model(nodes, [("my x", [1, 3, "h", "w"])], ["y"], weights))
+    given = ("--input", "my x=1x3x12x12", "--keep-layout")
+    (tmp_path / "DIR").mkdir()
+    np.save(tmp_path / "DIR" / "one.npy", rng.random((3, 12, 12), np.float32))
+    monkeypatch.chdir(tmp_path)
+    refused = fitzroy("compile", "net.onnx", "--target", "edgetpu", *given)
+    assert refused.code == 4
+    explained = fitzroy("explain", "net.onnx", "--target", "edgetpu", *given, "--json")
+    command = explained.json["next"]
+    assert command in " ".join(refused.err.split())
+    missing = fitzroy("quantize", "net.onnx", *given)
+    assert command in " ".join(missing.err.split())
+    verb, *arguments = shlex.split(command)[1:]
+    result = fitzroy(verb, *arguments)
+    assert result.code == 0, result.err
+    assert fitzroy("compile", "net_quant.tflite").code == 0
+    assert (tmp_path / "net_quant_edgetpu.tflite").is_file()
+
+
+def test_inputs_that_are_fixed(fitzroy: Run, tmp_path: Path) -> None:
+    need("onnx", "onnx")
+    node = helper().make_node
+    nodes = [node("Mul", ["x", "factor"], ["a"]), node("Add", ["a", "offsets"], ["y"])]
+    inputs: list[Port] = [("x", ["n", 2]), ("factor", []), ("offsets", [2])]
+    (tmp_path / "net.onnx").write_bytes(model(nodes, inputs, ["y"]))
+    np.save(tmp_path / "x.npy", np.array([[1, 2]], np.float32))
+    fixed = ("--input", "factor=3", "--input", "offsets=[0.5,-1]")
+    told = fitzroy("convert", "net.onnx", "--input", "x=1x2", *fixed, "--json")
+    assert [port["name"] for port in told.json["inputs"]] == ["x"]
+    result = fitzroy("run", "net.onnx", "--input", "x=x.npy", *fixed, "--output", "y.npy")
+    assert result.code == 0, result.err
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), [[3.5, 5.0]])
+    # A number is the extent of an input that has dimensions.
+    result = fitzroy("explain", "net.onnx", "--input", "offsets=3")
+    assert "has shape 2, not 3" in result.err
+    assert "--input offsets=[3]" in result.err
+    for text in ("factor=three", "factor=", 'factor={"a":1}', "factor=[[[[[[[[[[1]]]]]]]]]]"):
+        assert fitzroy("explain", "net.onnx", "--input", text).code == 2
 
 
 def test_graph_may_be_loaded_with_its_own_layout(onnx_model: Path) -> None:

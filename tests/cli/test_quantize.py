@@ -166,7 +166,7 @@ def test_samples_of_another_size_are_named(fitzroy: Run, model: str, tmp_path: P
 def test_without_samples_the_next_command_is_given(fitzroy: Run, model: str) -> None:
     result = fitzroy("quantize", model)
     assert result.code == 2
-    assert "--calibrate images/" in result.err
+    assert "--calibrate DIR -o float_quant.tflite" in result.err
 
 
 def test_operators_kept_float_run_between_conversions(

@@ -115,8 +115,8 @@ def test_several_inputs_and_outputs(fitzroy: Run, pair: Path, tmp_path: Path) ->
     [
         ([], "input 'left' is missing"),
         (["a.npy"], "input 'right' is missing"),
-        (["left=a.npy", "left=b.npy"], "given twice"),
-        (["a.npy", "b.npy", "a.npy"], "3 inputs given, 2 wanted"),
+        (["left=a.npy", "left=b.npy"], "input 'right' is missing"),
+        (["a.npy", "b.npy", "a.npy"], "input 'left' is given 2 times, and 'right' once"),
         (["middle=a.npy"], "no input named 'middle'"),
     ],
 )

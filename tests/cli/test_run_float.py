@@ -10,9 +10,9 @@ from tests.cli.support import Run
 
 import fitzroy as library
 from fitzroy.base.types import Array, DType, Quantization, TensorType
-from fitzroy.cli.arrays import image_array, real_values
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
+from fitzroy.execution.arrays import image_array, real_values
 from fitzroy.formats import tflite
 
 

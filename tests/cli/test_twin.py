@@ -31,7 +31,6 @@ def test_a_run_is_proven_on_the_simulated_chip(
     ("options", "text"),
     [
         (("--device", "twin"), "--device twin:MODEL.tflite"),
-        (("--device", "sim", "--prove", "1"), "--prove is for a twin"),
         (("--device", "twin:nowhere.tflite"), "nowhere.tflite"),
     ],
 )

@@ -15,7 +15,7 @@ from tests.fuzz.mutate import mutant
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
-from fitzroy.cli import arrays
+from fitzroy.execution import arrays
 from fitzroy.formats import npz
 
 _QUANTIZED = Quantization.per_tensor(0.05, 3)

@@ -286,8 +286,8 @@ def test_numbers_beyond_float32_become_infinite() -> None:
 
 
 def test_documents_of_ascii_escape_delete(capsys: pytest.CaptureFixture[str]) -> None:
-    Terminal().document({"name": "\x7f"})
-    assert capsys.readouterr().out == '{\n  "name": "\\u007f"\n}\n'
+    Terminal().document("as", {"name": "\x7f"})
+    assert capsys.readouterr().out.endswith('  "name": "\\u007f"\n}\n')
 
 
 def test_images_with_a_text_for_an_offset_are_refused() -> None:

@@ -14,7 +14,9 @@ from fitzroy.compiler.frontends.onnx import (
     recurrent,
     reduction,
     resize,
+    sampling,
     shape,
+    suppression,
 )
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
 
@@ -33,5 +35,7 @@ __all__ = [
     "recurrent",
     "reduction",
     "resize",
+    "sampling",
     "shape",
+    "suppression",
 ]

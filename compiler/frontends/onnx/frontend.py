@@ -39,7 +39,7 @@ class OnnxFrontend(Frontend):
         # Importing operators takes the package, too.
         from fitzroy.compiler.frontends.onnx.model import import_model
 
-        graph = import_model(proto, path=path, shapes=how.shapes)
+        graph = import_model(proto, path=path, how=how)
         steps = [*CLEANING] if how.keep_layout else [*CLEANING, ChannelsLastInputs()]
         for step in steps:
             graph = step.run(graph)

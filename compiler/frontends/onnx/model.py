@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.frontends.onnx import catalog as catalog
 from fitzroy.compiler.frontends.onnx import reader
 from fitzroy.compiler.frontends.onnx.builder import Builder, graph_type
@@ -21,36 +22,36 @@ from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.patterns import recognized
 from fitzroy.compiler.frontends.onnx.preference import image_inputs
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
-from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor, channels_last, identity
+from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor, channels_last, identity
 from fitzroy.compiler.ir import Graph, Origin
 
 if TYPE_CHECKING:
-    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
+    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-DEEPEST = 16
-"""Most functions and branches inside one another."""
+T = TypeVar("T")
+
+DEEPEST = 24
+"""Most functions and graphs of operators inside one another; one with constants counts two."""
 
 LARGEST = 200_000
 """Most nodes that a model may become; a recurrent operator has some for every step."""
 
 
-def import_model(
-    model: ModelProto, *, path: str = "", shapes: Mapping[str, Shape] | None = None
-) -> Graph:
+def import_model(model: ModelProto, *, path: str = "", how: Reading = PLAINLY) -> Graph:
     """The graph of a model, whose inputs and outputs have ONNX's order of dimensions.
 
     Args:
         model: a model as `reader.decode` gives it.
         path: name of the file, for errors and external data.
-        shapes: shapes of inputs by name, for those that the model leaves open.
+        how: shapes of inputs by name, for those that the model leaves open, and values of inputs.
 
     Raises:
         FormatError: the nodes or constants do not fit together.
         UnsupportedError: with one diagnostic for every operator that has no counterpart.
-        UsageError: a shape for an input that does not exist or has another one.
+        UsageError: a shape or a value for an input that does not exist or has another one.
         CapacityError: constants take more memory than the budget has.
     """
-    return _Importer(model, path, dict(shapes or {})).graph()
+    return _Importer(model, path, how).graph()
 
 
 @dataclass(slots=True)
@@ -117,31 +118,51 @@ class Scope:
             )
         return Scope(self.importer, opsets, self if sees else None, self.depth + 1)
 
-    def branch(self, body: GraphProto) -> list[Tensor]:
-        """The results of a graph inside an operator.
+    def body(self, body: GraphProto) -> Callable[[Sequence[Tensor]], list[Tensor]]:
+        """What gives the results of a graph inside an operator, each time anew, of its inputs.
 
         Raises:
-            Refusal: it has operators without counterpart.
+            Refusal: it has constants without counterpart, or when it is called, operators.
         """
-        scope = self.inner(self.opsets, sees=True)
-        importer, names = self.importer, [info.name for info in body.output]
-        before = len(importer.rejects)
-        importer.constants(body, scope)
-        importer.nodes(body.node, scope, names)
-        importer.demand_imported(before, "a branch")
-        found = [scope.find(name) for name in names]
-        return [tensor for tensor in found if tensor is not None]
+        outer, importer = self.inner(self.opsets, sees=True), self.importer
+        names = [info.name for info in body.output]
+        # Bodies of loops inside loops are asked for again and again.
+        if id(body) not in importer.bodies:
+            before = len(importer.rejects)
+            importer.constants(body, outer)
+            importer.demand_imported(before, "a branch")
+            importer.bodies[id(body)] = (body, outer.values)
+        outer.values = importer.bodies[id(body)][1]
+
+        def results(inputs: Sequence[Tensor]) -> list[Tensor]:
+            importer.demand_room()
+            scope, before = outer.inner(self.opsets, sees=True), len(importer.rejects)
+            if len(inputs) != len(body.input):
+                what = f"{len(inputs)} values for a body of {len(body.input)} inputs"
+                raise Refusal("onnx-type-rule", what)
+            for info, tensor in zip(body.input, inputs, strict=True):
+                scope.define(info.name, tensor)
+            importer.nodes(body.node, scope, names)
+            importer.demand_imported(before, "a branch")
+            found = [scope.find(name) for name in names]
+            return [tensor for tensor in found if tensor is not None]
+
+        return results
 
 
 class _Importer:
-    def __init__(self, model: ModelProto, path: str, shapes: dict[str, Shape]) -> None:
-        self.model, self.path, self.shapes = model, path, shapes
+    def __init__(self, model: ModelProto, path: str, how: Reading) -> None:
+        self.model, self.path = model, path
+        self.shapes, self.fixed = dict(how.shapes), dict(how.values)
         self.opsets = reader.operator_sets(model, path)
         self.result = Graph(model.graph.name or path.rpartition("/")[2] or "main")
         self.build = Builder(self.result)
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.rejects: list[Diagnostic] = []
         self.count = 0
+        # By identity, with what has it, so that nothing else gets it.
+        self.bodies: dict[int, tuple[GraphProto, dict[str, Tensor | None]]] = {}
+        self.arrays: dict[int, tuple[TensorProto, Array]] = {}
 
     def graph(self) -> Graph:
         proto = self.model.graph
@@ -187,26 +208,27 @@ class _Importer:
     def inputs(self, proto: GraphProto, scope: Scope) -> None:
         """Define the inputs of the model; older models list constants among them."""
         infos = [info for info in proto.input if info.name not in scope.values]
-        self.shapes = self.named(self.shapes, [info.name for info in infos])
+        names = [info.name for info in infos]
+        self.shapes, self.fixed = self.named(self.shapes, names), self.named(self.fixed, names)
         images = image_inputs(proto)
         for info in infos:
             self.input(info, scope, info.name in images)
 
-    def named(self, shapes: Mapping[str, Shape], names: Sequence[str]) -> dict[str, Shape]:
-        """Shapes by the name of the input, which may be given by its number.
+    def named(self, given: Mapping[str, T], names: Sequence[str]) -> dict[str, T]:
+        """What is given of inputs by the name of the input, which may be given by its number.
 
         Raises:
             UsageError: there is no such input.
         """
         found = {}
-        for key, shape in shapes.items():
+        for key, one in given.items():
             name = key
             if key not in names and key.isdecimal() and int(key) < len(names):
                 name = names[int(key)]
             if name not in names:
                 known = ", ".join(names)
                 raise UsageError(f"no input {key!r}", where=self.path, hint=f"inputs: {known}")
-            found[name] = shape
+            found[name] = one
         return found
 
     def input(self, info: Any, scope: Scope, image: bool) -> None:
@@ -219,6 +241,10 @@ class _Importer:
         except Refusal as refusal:
             self.reject(refusal, where)
             scope.define(info.name, None)
+            return
+        fixed = reader.fixed_input(info, (self.shapes, self.fixed), dtype, self.path)
+        if fixed is not None:
+            scope.define(info.name, self.build.constant(fixed, info.name))
             return
         shape = reader.input_shape(info, self.shapes, self.path)
         type = TensorType(shape, dtype)
@@ -297,6 +323,18 @@ class _Importer:
                 self.reject(refusal, _place(number, node))
                 self.define(node, scope, [None] * len(node.output))
 
+    def demand_room(self) -> None:
+        """Count an operator, or a body, and refuse models that become too many.
+
+        Raises:
+            UnsupportedError: this one does.
+        """
+        self.count += 1
+        if self.count > LARGEST or len(self.result.values) > 4 * LARGEST:
+            raise UnsupportedError(
+                f"the model becomes more than {LARGEST} operators", where=self.path
+            )
+
     def define(self, node: NodeProto, scope: Scope, results: Sequence[Tensor | None]) -> None:
         """Give results of a node their names."""
         for name, tensor in zip(node.output, results, strict=False):
@@ -315,11 +353,7 @@ class _Importer:
         build = self.build
         build.stem = next(filter(None, node.output), node.op_type)
         build.origin = Origin(self.path, 0, number)
-        self.count += 1
-        if self.count > LARGEST or len(self.result.values) > 4 * LARGEST:
-            raise UnsupportedError(
-                f"the model becomes more than {LARGEST} operators", where=self.path
-            )
+        self.demand_room()
         opset = scope.opsets.get(domain, 1)
         importer = IMPORTERS.get((domain, node.op_type))
         function = self.functions.get((node.domain, node.op_type))
@@ -343,7 +377,7 @@ class _Importer:
             tuple(node.output),
             build,
             self.fields(node),
-            scope.branch,
+            scope.body,
         )
         constant = folded(operation) if domain == "" else None
         if constant is not None:
@@ -369,7 +403,10 @@ class _Importer:
     def field(self, attribute: AttributeProto) -> Any:
         """One attribute as a Python value."""
         if attribute.type == attribute.TENSOR:
-            return reader.array(attribute.t, self.path)
+            tensor = attribute.t
+            if id(tensor) not in self.arrays:
+                self.arrays[id(tensor)] = (tensor, reader.array(tensor, self.path))
+            return self.arrays[id(tensor)][1]
         if attribute.type == attribute.GRAPH:
             return attribute.g
         try:

@@ -28,7 +28,7 @@ class Operation:
         outputs: names of the results; empty for those that are left out.
         build: makes nodes of the graph.
         fields: attributes as Python values: numbers, bytes, lists, arrays.
-        branch: gives the results of a graph inside the operator.
+        body: makes of a graph inside the operator what gives its results of its inputs.
     """
 
     name: str
@@ -37,7 +37,9 @@ class Operation:
     outputs: Sequence[str]
     build: Builder
     fields: Mapping[str, Any] = field(default_factory=dict)
-    branch: Callable[[GraphProto], list[Tensor]] = field(default=list)
+    body: Callable[[GraphProto], Callable[[Sequence[Tensor]], list[Tensor]]] = field(
+        default=lambda body: lambda inputs: []
+    )
 
     # --- operands -------------------------------------------------------------------------------
 

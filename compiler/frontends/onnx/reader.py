@@ -17,6 +17,7 @@ import numpy as np
 from fitzroy.base import budget
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType
+from fitzroy.compiler.frontends.frontend import Given
 from fitzroy.compiler.frontends.onnx.values import Refusal, Shape
 
 if TYPE_CHECKING:
@@ -266,7 +267,12 @@ def input_shape(info: ValueInfoProto, shapes: Mapping[str, Shape], path: str) ->
         )
         if not fits:
             shown = "x".join(map(str, given))
-            raise UsageError(f"input {name!r} has shape {text}, not {shown}", where=path)
+            hint = f"a value of it is --input {name}=[{shown}]" if len(given) == 1 else ""
+            raise UsageError(
+                f"input {name!r} has shape {text or 'scalar'}, not {shown or 'scalar'}",
+                where=path,
+                hint=hint,
+            )
         return given
     if extents and extents[0] is None:
         extents[0] = 1
@@ -274,6 +280,43 @@ def input_shape(info: ValueInfoProto, shapes: Mapping[str, Shape], path: str) ->
     if len(known) < len(extents):
         raise _open(name, f"shape {text}", f"{name}={text.replace('?', '1', 1)}", path)
     return known
+
+
+def fixed_input(
+    info: ValueInfoProto,
+    given: tuple[Mapping[str, Shape], Mapping[str, Given]],
+    dtype: DType,
+    path: str,
+) -> Array | None:
+    """The value that an input is fixed to; None if it stays an input.
+
+    Of an input that is given both a shape and a value, the value counts if it has no dimensions.
+
+    Args:
+        info: the input.
+        given: shapes and values by name.
+        dtype: its element type.
+        path: name of the file, for errors.
+
+    Raises:
+        UsageError: the value does not fit the input.
+    """
+    (shapes, values), name = given, info.name
+    type = info.type.tensor_type
+    value = values.get(name)
+    if value is None or (name in shapes and type.shape.dim):
+        return None
+    try:
+        wide = np.asarray(value)
+        with np.errstate(all="ignore"):
+            array = wide.astype(dtype.numpy)
+        fits = wide.dtype.kind in "biuf" and (array.dtype.kind == "f" or (array == wide).all())
+    except (ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise UsageError(f"input {name!r} is {dtype.value}, and {value} is none", where=path)
+    input_shape(info, {name: array.shape}, path)
+    return array
 
 
 def _open(name: str, what: str, example: str, path: str) -> UnsupportedError:

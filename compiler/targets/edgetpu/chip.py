@@ -28,8 +28,8 @@ from fitzroy.compiler.targets.edgetpu.partition.divide import (
 )
 from fitzroy.compiler.targets.edgetpu.partition.rules import (
     NAME,
+    RealNumbersError,
     has_quantized_activations,
-    quantize_command,
 )
 from fitzroy.compiler.targets.edgetpu.program.confirmation import UnconfirmedError
 from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows
@@ -184,10 +184,8 @@ def demand_parts(model: Divided) -> None:
         return
     known = [node for node in model.graph.nodes() if node.op != Opaque.name]
     if known and not has_quantized_activations(model.graph):
-        what = "the model computes with real numbers, and the Edge TPU with integers of 8 bits"
         files = (node.origin.file for node in model.graph.nodes() if node.origin is not None)
-        hint = quantize_command(next(files, model.path))
-        raise UnsupportedError(what, where=model.path, hint=hint)
+        raise RealNumbersError(model.path, next(files, model.path))
     rejects = [reject for placement in model.placements for reject in placement.rejects]
     what = "no operator can be mapped to the Edge TPU"
     raise UnsupportedError(what, rejects=rejects, where=model.path)

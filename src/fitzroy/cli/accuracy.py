@@ -15,6 +15,7 @@ from fitzroy.base.files import text_bytes
 from fitzroy.cli.help import Printed
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Column, Terminal, count, plain
+from fitzroy.report.documents import headed
 
 if TYPE_CHECKING:
     from fitzroy.cli.samples import Named
@@ -57,10 +58,16 @@ class Quantified(Printed):
     ] = None
 
 
-def report_bytes(path: Path, document: dict[str, Any]) -> bytes:
-    """A report in the format that its name says."""
+def report_bytes(path: Path, schema: str, document: dict[str, Any]) -> bytes:
+    """A report in the format that its name says.
+
+    Args:
+        path: its file.
+        schema: what it is as JSON, see `fitzroy.report.documents`.
+        document: its content.
+    """
     if path.suffix == ".json":
-        text = json_text.dumps(plain(document), indent=2) + "\n"
+        text = json_text.dumps(plain(headed(schema, document)), indent=2) + "\n"
     else:
         from fitzroy.report.quantization import page
 

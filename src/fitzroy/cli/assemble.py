@@ -79,7 +79,7 @@ def assemble(
         changed = result != container.data
     write_file(output, result)
     if json:
-        terminal.document({"output": str(output), "bytes": len(result), "changed": changed})
+        terminal.document("as", {"output": str(output), "bytes": len(result), "changed": changed})
     else:
         same = "" if changed else f", the same as {like}"
         terminal.note(f"{len(result)} bytes written to {output}{same}")

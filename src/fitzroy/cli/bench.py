@@ -10,11 +10,13 @@ import typer
 
 from fitzroy.base.errors import SimulationError, UsageError
 from fitzroy.base.files import read_file
-from fitzroy.cli import arrays, timing
+from fitzroy.cli import timing
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.help import Given, Json, Quiet, Verb
-from fitzroy.cli.run import ports, read_inputs
+from fitzroy.cli.run import ports
 from fitzroy.cli.terminal import Column, Terminal, count, size
+from fitzroy.execution import arrays
+from fitzroy.execution.inputs import read_inputs
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.report import units
 
@@ -108,7 +110,7 @@ def bench(
         "predicted": predicted,
     }
     if json:
-        terminal.document(document)
+        terminal.document("bench", document)
     else:
         _show(terminal, document)
 

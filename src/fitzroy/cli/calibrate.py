@@ -97,7 +97,7 @@ def calibrate_host(
     document = {"clock": conditions.clock, "ran_on": ran_on, "runs": runs} | _document(found)
     write_file(output, (encoding.dumps(document, indent=2) + "\n").encode())
     if printed.json:
-        terminal.document(document | {"written": [os.fspath(output)]})
+        terminal.document("calibrate-host", document | {"written": [os.fspath(output)]})
         return
     _show(terminal, document, found)
     terminal.note(f"wrote {output}")

@@ -12,8 +12,8 @@ import numpy as np
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array
-from fitzroy.cli.arrays import npy_bytes
 from fitzroy.cli.terminal import Column, Terminal
+from fitzroy.execution.arrays import npy_bytes
 
 if TYPE_CHECKING:
     from fitzroy.driver.runtime.debugger import Debugger

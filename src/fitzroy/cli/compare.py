@@ -58,11 +58,11 @@ def compare_models(
     with terminal.working("comparing") as progress:
         document = _compared(models, how, options, data, progress)
     if written.report is not None:
-        content = report_bytes(written.report, document)
+        content = report_bytes(written.report, "quantize-compare", document)
         write_file(written.report, content)
         document["files"] = [{"path": os.fspath(written.report), "bytes": len(content)}]
     if terminal.json:
-        terminal.document(document)
+        terminal.document("quantize-compare", document)
     elif not terminal.quiet:
         _show(terminal, document)
 

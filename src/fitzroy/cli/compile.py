@@ -118,6 +118,7 @@ def compile_model(
     from fitzroy.cli import compile_edgetpu, compile_module
     from fitzroy.cli.models import check_model
     from fitzroy.compiler.passes.base import named_passes
+    from fitzroy.compiler.targets.edgetpu.partition.rules import RealNumbersError
 
     terminal = Terminal(json=results.json, quiet=results.quiet)
     for name in models:
@@ -142,9 +143,12 @@ def compile_model(
         sources = [_source(graph, models[0])] if target == _EDGETPU else None
     if sources is not None:
         steps = named_passes(pass_names(choice.passes))
-        compile_edgetpu.compile_models(
-            terminal, request, [source.passed(steps) for source in sources]
-        )
+        try:
+            compile_edgetpu.compile_models(
+                terminal, request, [source.passed(steps) for source in sources]
+            )
+        except RealNumbersError as error:
+            raise error.read_with(choice.arguments) from None
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
     _refuse("others", edgetpu, reports, out_dir=results.out_dir, format=bare)
@@ -245,7 +249,7 @@ def _compile_program(terminal: Terminal, job: _Job) -> None:
     write_files(files)
     document = summarize(compilation, model, files)
     if terminal.json:
-        terminal.document(document)
+        terminal.document("compile-program", document)
         return
     _warn(terminal, compilation)
     if not terminal.quiet:
@@ -401,7 +405,7 @@ def _case(compilation: Compilation, path: str, cases: Cases) -> list[Array]:
     Raises:
         UsageError: the model has several inputs, or the file does not fit.
     """
-    from fitzroy.cli.arrays import load_array
+    from fitzroy.execution.arrays import load_array
 
     inputs = compilation.inputs
     if len(inputs) != 1:

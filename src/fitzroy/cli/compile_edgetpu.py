@@ -22,6 +22,7 @@ from fitzroy.cli.timing import estimated_time
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.hw_models.edgetpu.envelope import Risk
+from fitzroy.report.documents import headed
 
 if TYPE_CHECKING:
     from fitzroy.compilation.edgetpu import EdgeTpuCompilation
@@ -312,7 +313,7 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
     documents = _documents(request, results, contents, runs)
     _write(request, results, documents, contents, runs)
     if terminal.json:
-        terminal.document(_joined(documents))
+        terminal.document("compile", _joined(documents))
         return
     for source in sources:
         warn_of(terminal, source.graph)
@@ -443,7 +444,9 @@ def _report(
     path: Path, documents: Sequence[dict[str, Any]], runs: Sequence[Sequence[Run]]
 ) -> bytes:
     if path.suffix == ".json":
-        text = json_text.dumps(plain(_joined(documents)), indent=2, allow_nan=False)
+        text = json_text.dumps(
+            plain(headed("compile", _joined(documents))), indent=2, allow_nan=False
+        )
         return text_bytes(f"{text}\n")
     from fitzroy.report.compilation import page
 

@@ -77,7 +77,7 @@ def _finish(terminal: Terminal, request: Request, contents: Sequence[bytes]) -> 
         for path, data in files.items()
     ]
     if terminal.json:
-        terminal.document({"models": request.models, "files": modules})
+        terminal.document("compile-module", {"models": request.models, "files": modules})
     elif not terminal.quiet:
         for item in modules:
             exported = ", ".join(entry["name"] for entry in item["exports"])

@@ -75,7 +75,7 @@ def convert(
         "operators": len(graph.nodes()),
     }
     if terminal.json:
-        terminal.document(document)
+        terminal.document("convert", document)
     elif not terminal.quiet:
         _show(terminal, graph, target, len(data))
 

@@ -18,7 +18,7 @@ import typer
 from fitzroy.base.bits import integer
 from fitzroy.base.errors import FitzroyError, FormatError, SimulationError, UsageError
 from fitzroy.base.files import read_file
-from fitzroy.cli import arrays, chip_state
+from fitzroy.cli import chip_state
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import (
     CompiledFile,
@@ -28,9 +28,10 @@ from fitzroy.cli.help import (
     Seed,
     Verb,
 )
-from fitzroy.cli.run import Port, read_inputs
 from fitzroy.cli.sim import readable
 from fitzroy.cli.terminal import Terminal, count, error_document
+from fitzroy.execution import arrays
+from fitzroy.execution.inputs import Port, read_inputs
 
 if TYPE_CHECKING:
     from fitzroy.driver.runtime.debugger import Debugger
@@ -215,7 +216,7 @@ class Console:
                     reply.show(terminal)
             replies.append(entry)
         if terminal.json:
-            terminal.document({"file": self.path, "commands": replies})
+            terminal.document("debug", {"file": self.path, "commands": replies})
         return code
 
     def converse(self) -> int:

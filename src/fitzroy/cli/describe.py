@@ -64,8 +64,10 @@ def no_reader(kind: FileKind, path: str) -> UnsupportedError:
     return UnsupportedError(f"this is {kind.noun}, which is not supported here", where=path)
 
 
-def raw_tables(data: bytes, path: str) -> object:
+def raw_tables(data: bytes, path: str) -> Document:
     """Every table of a file as the schema has it; byte vectors by their length.
+
+    Integers of 64 bits are strings.
 
     Raises:
         FormatError: the file is malformed, of no known format, or has no tables.
@@ -73,21 +75,21 @@ def raw_tables(data: bytes, path: str) -> object:
     """
     kind = detect(data, path)
     if kind is FileKind.TFLITE:
-        return flat.as_dict(tflite.read_model(data, path))
+        return _tables(tflite.read_model(data, path))
     if kind is FileKind.XNNPACK:
-        return flat.as_dict(xnnpack.read_blob(data, path=path).graph)
+        return _tables(xnnpack.read_blob(data, path=path).graph)
     if kind is FileKind.PROGRAM:
         return _program_tables(et.read_program(data, path=path))
     if kind is FileKind.DARWINN:
         package = darwinn.read_package(data, path)
-        tables = [flat.as_dict(executable) for executable in package.executables]
-        return {"package": flat.as_dict(package.package), "executables": tables}
+        tables = [_tables(executable) for executable in package.executables]
+        return {"package": _tables(package.package), "executables": tables}
     if kind is FileKind.EXECUTABLE:
-        return flat.as_dict(darwinn.read_executable(data, path))
+        return _tables(darwinn.read_executable(data, path))
     if kind is FileKind.OBJECT:
-        return flat.as_dict(object_file.read_object(data, path))
+        return _tables(object_file.read_object(data, path))
     if kind is FileKind.MODULE:
-        return flat.as_dict(bytecode_module.read_module(data, path))
+        return _tables(bytecode_module.read_module(data, path))
     if kind is FileKind.BUNDLED_PROGRAM:
         root: flat.Table = flat.decode(bundled.BundledProgram, data, path=path)
     elif kind is FileKind.BUNDLED_PROGRAM_BP04:
@@ -98,19 +100,25 @@ def raw_tables(data: bytes, path: str) -> object:
         raise no_reader(kind, path)
     program = bundled.read_bundle(data, path=path).program
     return {
-        "bundle": flat.as_dict(root),
+        "bundle": _tables(root),
         **_program_tables(et.read_program(program, path=path)),
     }
 
 
 def _program_tables(file: et.ProgramFile) -> Document:
     graphs = [
-        flat.as_dict(xnnpack.read_blob(file.delegate_data(delegate), path=file.path).graph)
+        _tables(xnnpack.read_blob(file.delegate_data(delegate), path=file.path).graph)
         for plan in file.program.execution_plan or ()
         for delegate in plan.delegates or ()
         if delegate.id == et.XNNPACK_BACKEND
     ]
-    return {"program": flat.as_dict(file.program), "xnnpack": graphs}
+    return {"program": _tables(file.program), "xnnpack": graphs}
+
+
+def _tables(value: flat.Table) -> Document:
+    found = flat.as_dict(value, exact=True)
+    assert isinstance(found, dict)
+    return found
 
 
 # --- common --------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from fitzroy.formats.darwinn import (
     OutputLayout,
     OutputShapeInfo,
     PackageFile,
+    token_text,
 )
 from fitzroy.formats.flat import ints
 from fitzroy.formats.object_file import (
@@ -157,9 +158,7 @@ def _length(values: Array | None) -> int:
 
 
 def _token(executable: Executable) -> str | None:
-    """The token in hexadecimal: JSON has no exact numbers of 64 bits everywhere."""
-    token = executable.parameter_caching_token
-    return f"{token:#018x}" if token else None
+    return token_text(executable.parameter_caching_token)
 
 
 # --- programs ------------------------------------------------------------------------------------

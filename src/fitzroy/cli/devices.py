@@ -37,7 +37,7 @@ def devices(
     terminal = Terminal(json=json, quiet=quiet)
     if rules:
         if json:
-            terminal.document({"udev_rules": udev_rules()})
+            terminal.document("udev-rules", {"udev_rules": udev_rules()})
         else:
             terminal.raw(udev_rules())
         return
@@ -53,7 +53,8 @@ def devices(
         missing = None if problem is None else str(problem)
         listed = [asdict(row) for row in rows]
         boarded = [asdict(board) for board in others]
-        terminal.document({"devices": listed, "boards": boarded, "usb_problem": missing})
+        document = {"devices": listed, "boards": boarded, "usb_problem": missing}
+        terminal.document("devices", document)
         return
     terminal.table(
         [Column("device"), Column("mode"), Column("speed"), Column("firmware"), Column("")],
@@ -103,7 +104,7 @@ def doctor(
         listed: list[dict[str, Any]] = [
             asdict(check) | {"verdict": check.verdict.value} for check in checks
         ]
-        terminal.document({"checks": listed, "failed": failed})
+        terminal.document("doctor", {"checks": listed, "failed": failed})
     else:
         for check in checks:
             where = f"{check.device} " if check.device else ""

@@ -99,8 +99,9 @@ def disassemble(
         write_file(output, text.encode())
     if json:
         terminal.document(
+            "dis",
             {"file": file, "output": output and str(output), "lines": len(lines)}
-            | ({} if output else {"text": text})
+            | ({} if output else {"text": text}),
         )
     elif output is None:
         terminal.raw(text)

@@ -110,14 +110,14 @@ def explain(
     rows = explain_rows(graph, legalized, placements, layers)
     error = _refusal(rows, model)
     real = target == EdgeTpu.name and not has_quantized_activations(graph)
-    command = quantize_command(model) if real else ""
+    command = quantize_command(model, importing.arguments) if real else ""
     if json:
         entries = [_entry(row) for row in rows]
         document: dict[str, Any] = {"model": model, "target": target, "operators": entries}
         document["next"] = command or None
         if error is not None:
             document["error"] = error_document(error)
-        terminal.document(document)
+        terminal.document("explain", document)
     else:
         _show(terminal, rows, target)
         if command:

@@ -251,7 +251,7 @@ class Written(Printed):
         Raises:
             UsageError: the file cannot be read.
         """
-        from fitzroy.cli.arrays import load_labels
+        from fitzroy.execution.arrays import load_labels
 
         return None if self.labels is None else load_labels(self.labels)
 
@@ -276,8 +276,7 @@ ProvenCount = Annotated[
         "--prove",
         metavar="N",
         min=1,
-        help="With --device twin:MODEL, repeat the first N inferences on the simulated chip, too, "
-        "and compare every byte.",
+        help="Repeat the first N inferences on the simulated chip, and compare every byte.",
         show_default=False,
         rich_help_panel="Device",
     ),

@@ -65,7 +65,7 @@ def inspect(
 
     terminal, data = Terminal(json=json), read_file(file)
     if tables:
-        terminal.document(raw_tables(data, file))
+        terminal.document("inspect-tables", raw_tables(data, file))
         return
     if forms:
         show_forms(terminal, data, file)
@@ -75,7 +75,7 @@ def inspect(
         return
     document = describe(data, file)
     if json:
-        terminal.document(document)
+        terminal.document("inspect", document)
         return
     terminal.fields(
         [

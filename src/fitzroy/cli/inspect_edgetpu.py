@@ -98,7 +98,7 @@ def show_forms(terminal: Terminal, data: bytes, path: str) -> None:
     """
     report = forms_of(read_container(data, path).packages)
     if terminal.json:
-        terminal.document(document(report))
+        terminal.document("inspect-forms", document(report))
         return
     terminal.fields(
         [
@@ -156,7 +156,7 @@ def show_envelope(terminal: Terminal, data: bytes, path: str) -> None:
     """
     report = envelope_of(read_container(data, path).packages)
     if terminal.json:
-        terminal.document(envelope_document(report))
+        terminal.document("inspect-envelope", envelope_document(report))
         return
     terminal.fields(
         [

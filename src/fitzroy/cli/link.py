@@ -229,6 +229,8 @@ def _report(
     outputs: Iterable[Path],
     linked: list[list[PackageFile]] | None,
 ) -> None:
+    from fitzroy.formats.darwinn import token_text
+
     rows = []
     for index, (file, path) in enumerate(zip(files, outputs, strict=True)):
         row: dict[str, object] = {"file": file, "output": str(path)}
@@ -241,11 +243,11 @@ def _report(
                     len(e.parameters) for e in cached if e and e.parameters is not None
                 ),
                 "streamed_bytes": sum(len(e.parameters) for e in main if e.parameters is not None),
-                "token": hex(main[0].parameter_caching_token),
+                "token": token_text(main[0].parameter_caching_token),
             }
         rows.append(row)
     if terminal.json:
-        terminal.document({"results": rows})
+        terminal.document("link", {"results": rows})
         return
     if terminal.quiet:
         return
@@ -263,7 +265,8 @@ def _report(
         ),
     ]
     keys = ("output", "chunks", "cached_bytes", "streamed_bytes", "token")
-    terminal.table(columns, [[str(row[key]) for key in keys if key in row] for row in rows])
+    cells = [[row[key] for key in keys if key in row] for row in rows]
+    terminal.table(columns, [["none" if x is None else str(x) for x in row] for row in cells])
 
 
 link_command = Verb(

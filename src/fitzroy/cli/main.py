@@ -1,7 +1,7 @@
 """The command line: parses arguments, runs a verb, turns every error into text and a code.
 
 Exit codes: 0 success, 2 usage, 3 format, 4 unsupported, 5 capacity, 6 link, 7 device or runtime,
-8 simulation, 9 a probe that is not as predicted, 70 a fault of FitzRoy, 130 interrupted, 141 the
+8 simulation, 9 something is not as expected, 70 a fault of FitzRoy, 130 interrupted, 141 the
 reader of the output went away.
 """
 
@@ -167,7 +167,7 @@ def _fail(error: BaseException, arguments: Sequence[str]) -> int:
         else _fault(error)
     )
     if asks_for_json(arguments):
-        Terminal().document({"error": error_document(report)})
+        Terminal().document("error", {"error": error_document(report)})
         sys.stdout.flush()
     else:
         terminal = Terminal()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +14,11 @@ import typer
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli.terminal import Terminal
-from fitzroy.compiler.frontends.frontend import Reading, frontend_for
+from fitzroy.compiler.frontends.frontend import Given, Reading, frontend_for
 from fitzroy.compiler.ir import Graph
+
+_DEEPEST = 8
+"""Most lists inside one another in a value."""
 
 _SHAPE = re.compile(r"[1-9]\d{0,9}(x\d{1,10})*|0|scalar", re.ASCII)
 
@@ -24,7 +28,8 @@ class Importing:
     """How ONNX models are read.
 
     Attributes:
-        input: shapes of inputs whose extents a model leaves open, as ``NAME=AxBxC``.
+        input: shapes of inputs whose extents a model leaves open, as ``NAME=AxBxC``, and values
+            that inputs are fixed to, as ``NAME=VALUE``.
         keep_layout: whether image inputs stay [N,C,H,W].
     """
 
@@ -34,7 +39,8 @@ class Importing:
             "--input",
             metavar="NAME=AxBxC",
             help="Shape of an input that the model leaves open, in the model's own order, as in "
-            "images=1x3x320x320; once per input.",
+            "images=1x3x320x320; or the value that it is to have always, as in sr=16000 for a "
+            "single number, or sizes=\\[640,480]. Once per input.",
             show_default=False,
             rich_help_panel="ONNX models",
         ),
@@ -51,24 +57,57 @@ class Importing:
     ] = False
 
     @property
+    def arguments(self) -> list[str]:
+        """The options, as they were given on the command line."""
+        given = [word for text in self.input or () for word in ("--input", text)]
+        return [*given, *(["--keep-layout"] if self.keep_layout else [])]
+
+    @property
     def how(self) -> Reading:
         """What to read of a model.
 
         Raises:
-            UsageError: a shape is none.
+            UsageError: a text is no shape and no value.
         """
-        shapes = {}
+        shapes: dict[str, tuple[int, ...]] = {}
+        values: dict[str, Given] = {}
         for text in self.input or ():
-            name, _, shape = text.rpartition("=")
-            if not name or not _SHAPE.fullmatch(shape):
+            name, _, said = text.rpartition("=")
+            shape, value = _shape(said), given_value(said)
+            if not name or (shape is None and value is None):
                 raise UsageError(
                     f"--input {text}",
-                    reason="it is no shape of an input",
-                    hint="write NAME=AxBxC, as in --input images=1x3x320x320",
+                    reason="it is no shape and no value of an input",
+                    hint="write NAME=AxBxC, as in --input images=1x3x320x320, or a number, as in "
+                    "sr=16000",
                 )
-            extents = () if shape == "scalar" else tuple(map(int, shape.split("x")))
-            shapes[name] = extents
-        return Reading(shapes=shapes, keep_layout=self.keep_layout)
+            # One whole number alone is both; the input's dimensions say which is meant.
+            if shape is not None:
+                shapes[name] = shape
+            if value is not None:
+                values[name] = value
+        return Reading(shapes=shapes, values=values, keep_layout=self.keep_layout)
+
+
+def _shape(text: str) -> tuple[int, ...] | None:
+    if not _SHAPE.fullmatch(text):
+        return None
+    return () if text == "scalar" else tuple(map(int, text.split("x")))
+
+
+def given_value(text: str) -> Given | None:
+    """A number, or lists of numbers, as JSON writes them; None if the text is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if _is_given(value) else None
+
+
+def _is_given(value: object, depth: int = 0) -> bool:
+    if isinstance(value, list):
+        return depth < _DEEPEST and all(_is_given(item, depth + 1) for item in value)
+    return isinstance(value, bool | int | float)
 
 
 def check_model(path: str) -> None:

@@ -86,7 +86,7 @@ def opt(
             for s in stages
         ]
         where = None if output is None else str(output)
-        terminal.document({"passes": done, "graph": text, "output": where})
+        terminal.document("opt", {"passes": done, "graph": text, "output": where})
     elif output is None:
         terminal.raw(text)
 
@@ -99,7 +99,9 @@ def _list(terminal: Terminal) -> None:
         doc = type(PASSES.get(name)).__doc__ or ""
         rows.append([name, doc.strip().partition("\n")[0]])
     if terminal.json:
-        terminal.document({"passes": [{"name": name, "does": does} for name, does in rows]})
+        terminal.document(
+            "passes", {"passes": [{"name": name, "does": does} for name, does in rows]}
+        )
         return
     terminal.table((Column("pass", style="cyan", keep=True), Column("what it does")), rows)
 

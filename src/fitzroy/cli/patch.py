@@ -62,7 +62,9 @@ def patch_weights(
     data, report = fitzroy.patch_weights(compiled, retrained, original=original)
     write_file(output, data)
     if json:
-        terminal.document({"output": str(output), "bytes": len(data)} | _document(report))
+        terminal.document(
+            "patch-weights", {"output": str(output), "bytes": len(data)} | _document(report)
+        )
         return
     for note in report.diagnostics:
         terminal.note(str(note))
@@ -72,6 +74,8 @@ def patch_weights(
 
 
 def _document(report: ModelReport) -> dict[str, object]:
+    from fitzroy.formats.darwinn import token_text
+
     return {
         "packages": [
             {
@@ -90,7 +94,10 @@ def _document(report: ModelReport) -> dict[str, object]:
                     }
                     for operand in package.operands
                 ],
-                "token": {"before": package.token[0], "after": package.token[1]},
+                "token": {
+                    "before": token_text(package.token[0]),
+                    "after": token_text(package.token[1]),
+                },
                 "checked": list(package.checked),
             }
             for package in report.packages

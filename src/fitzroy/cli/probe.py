@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fitzroy
-from fitzroy.base.errors import DeviceError, FitzroyError, UsageError
+from fitzroy.base.errors import DeviceError, FitzroyError, MismatchError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import FirmwareFile, Printed, RecordFile, Seed, Verb
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fitzroy.driver.probe.run import Runner
     from fitzroy.formats.probe_report import Report, Result
 
-UNPREDICTED = 9
+UNPREDICTED = MismatchError.exit_code
 """Exit code if a device did something else than predicted."""
 
 _SECONDS = 5.0
@@ -220,6 +220,7 @@ def _chosen(probes: Sequence[Probe], wanted: Sequence[str]) -> list[Probe]:
 def _list(terminal: Terminal, probes: Sequence[Probe]) -> None:
     if terminal.json:
         terminal.document(
+            "probes",
             {
                 "probes": [
                     {
@@ -232,7 +233,7 @@ def _list(terminal: Terminal, probes: Sequence[Probe]) -> None:
                     }
                     for one in probes
                 ]
-            }
+            },
         )
         return
     terminal.table(

@@ -110,13 +110,15 @@ def quantize(
     output = written.output or Path(f"{Path(model).stem}_quant.tflite")
     check_output(output, [model])
     if not options.calibrate:
+        from fitzroy.compiler.targets.edgetpu.partition import rules
+
         raise UsageError(
             "quantization needs representative inputs",
-            hint=f"fitzroy quantize {model} --calibrate images/ -o {output}",
+            hint=rules.quantize_command(model, importing.arguments, os.fspath(output)),
         )
     document = _quantize(terminal, model, output, (importing.how, options, written.report))
     if terminal.json:
-        terminal.document(document)
+        terminal.document("quantize", document)
     elif not terminal.quiet:
         _show(terminal, document)
 
@@ -151,7 +153,7 @@ def _quantize(
         files = [(output, data)]
         if report is not None:
             document |= _costs(result, measured_on, comparison, progress)
-            files.append((report, report_bytes(report, document)))
+            files.append((report, report_bytes(report, "quantize", document)))
     write_files(files)
     document["files"] += [
         {"path": os.fspath(path), "bytes": len(content)} for path, content in files[1:]

@@ -15,16 +15,19 @@ import typer
 
 from fitzroy.base.errors import DeviceError, FitzroyError, SimulationError, UsageError
 from fitzroy.base.files import read_file
-from fitzroy.base.types import Array, TensorType
-from fitzroy.cli import arrays
+from fitzroy.base.types import Array
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Verb, Written
+from fitzroy.cli.models import given_value
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
+from fitzroy.execution import arrays
+from fitzroy.execution.inputs import Port, read_inputs
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.npy import read_npy
 
 if TYPE_CHECKING:
+    from fitzroy.compiler.frontends.frontend import Given as GivenValue
     from fitzroy.compiler.ir import Graph
     from fitzroy.driver.runtime import Runtime, Session
     from fitzroy.formats.bundled import Case
@@ -53,14 +56,6 @@ class ArithmeticChoice(StrEnum):
 
     XNNPACK = "xnnpack"
     TFLITE = "tflite"
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """An input or output: a name, which may be empty, and a type."""
-
-    name: str
-    type: TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +171,7 @@ class Options:
         method: method of a program, or function of a module.
         device: what the user said of devices.
         shapes: shapes of inputs that an ONNX model leaves open.
+        values: values that inputs of an ONNX model are fixed to.
     """
 
     runtime: RuntimeChoice
@@ -184,6 +180,7 @@ class Options:
     method: str | None
     device: DeviceChoice
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    values: Mapping[str, GivenValue] = field(default_factory=dict)
 
 
 def run(
@@ -230,12 +227,14 @@ def run(
         raise UsageError("--raw-output needs --output")
     rule = arrays.Normalization.parse(given.mean, given.std)
     names = written.names
+    specs: Sequence[str] = given.inputs or []
     with ExitStack() as stack:
         if kind is FileKind.ONNX:
-            options = replace(options, shapes=_shapes(given.inputs or []))
+            fixed, specs = _fixed(specs)
+            options = replace(options, shapes=_shapes(specs), values=fixed)
         runner = _runner(data, file, kind, options, stack)
         wanted = [_real(port) for port in runner.inputs] if how.real else runner.inputs
-        values = read_inputs(wanted, given.inputs or [], rule, file)
+        values = read_inputs(wanted, specs, rule, file)
         if how.real:
             values = [_stored(port, x, file) for port, x in zip(runner.inputs, values, strict=True)]
         with terminal.working(f"running on {runner.how}"):
@@ -261,7 +260,7 @@ def run(
             # Not a ranking of classes.
             report.pop("top", None)
     if written.json:
-        terminal.document(document)
+        terminal.document("run", document)
     else:
         show_outputs(terminal, document)
     if names is not None and objects is None:
@@ -310,7 +309,8 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     options.device.refuse(path)
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
     arithmetic = Arithmetic[choice.name]
-    graph = fitzroy.load(path, Reading(shapes=options.shapes, keep_layout=True))
+    how = Reading(shapes=options.shapes, values=options.values, keep_layout=True)
+    graph = fitzroy.load(path, how)
     if kind is FileKind.TFLITE and opaque_nodes(graph):
         return _interpreter_runner(path, options, False, stack)
 
@@ -468,6 +468,19 @@ def _runtime(options: Options, path: str, stack: ExitStack) -> tuple[str, Runtim
     return text, stack.enter_context(OracleRuntime())
 
 
+def _fixed(specs: Sequence[str]) -> tuple[dict[str, GivenValue], list[str]]:
+    """Inputs that are given as numbers, as in sr=16000, and what else is given."""
+    found, rest = {}, []
+    for spec in specs:
+        name, _, said = spec.partition("=")
+        value = given_value(said)
+        if name and value is not None and not os.path.exists(spec):
+            found[name] = value
+        else:
+            rest.append(spec)
+    return found, rest
+
+
 def _shapes(specs: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Shapes of arrays that are given, by the name or the number of the input.
 
@@ -518,72 +531,6 @@ def _meant(port: Port, stored: Array) -> Array:
 # --- inputs and outputs --------------------------------------------------------------------------
 
 
-def read_inputs(
-    ports: Sequence[Port], specs: Sequence[str], rule: arrays.Normalization | None, path: str
-) -> list[Array]:
-    """Arrays for the inputs, from ``X`` and ``NAME=X``.
-
-    Raises:
-        UsageError: an input is missing, given twice, or unknown.
-    """
-    chosen: dict[int, str] = {}
-    unnamed = []
-    for spec in specs:
-        index, value = _named(ports, spec)
-        if index is None:
-            if "=" in spec and not os.path.exists(spec):
-                name = spec.partition("=")[0]
-                raise _needed(f"no input named {name!r}", ports, path)
-            unnamed.append(spec)
-        elif index in chosen:
-            raise UsageError(f"input {_label(ports, index)} is given twice", where=path)
-        else:
-            chosen[index] = value
-    free = [index for index in range(len(ports)) if index not in chosen]
-    if len(unnamed) > len(free):
-        raise _needed(f"{count(len(specs), 'input')} given, {len(ports)} wanted", ports, path)
-    chosen |= dict(zip(free, unnamed, strict=False))
-    if len(chosen) < len(ports):
-        missing = next(index for index in range(len(ports)) if index not in chosen)
-        raise _needed(f"input {_label(ports, missing)} is missing", ports, path)
-    return [arrays.load_array(chosen[i], port.type, rule) for i, port in enumerate(ports)]
-
-
-def _named(ports: Sequence[Port], spec: str) -> tuple[int | None, str]:
-    """The input that ``NAME=X`` names, None if it names none, and X.
-
-    Names and files may contain the sign themselves: the longest name that there is counts.
-    """
-    for at in reversed([at for at, character in enumerate(spec) if character == "="]):
-        index = _index(ports, spec[:at])
-        if index is not None:
-            return index, spec[at + 1 :]
-    return None, spec
-
-
-def _index(ports: Sequence[Port], name: str) -> int | None:
-    """The input of that name, or of that number."""
-    names = [port.name for port in ports]
-    numbers = [str(index) for index in range(len(ports))]
-    return next((known.index(name) for known in (names, numbers) if name in known), None)
-
-
-def _label(ports: Sequence[Port], index: int) -> str:
-    return repr(ports[index].name) if ports[index].name else str(index)
-
-
-def _needed(what: str, ports: Sequence[Port], path: str) -> UsageError:
-    lines = [f"{_label(ports, index)}: {port.type}" for index, port in enumerate(ports)]
-    several = len(ports) > 1
-    example = f"--input {ports[0].name or 0}=X ..." if several else "--input X"
-    return UsageError(
-        what,
-        reason="the inputs are\n" + "\n".join(lines) if lines else "there are no inputs",
-        where=path,
-        hint=f"give files with {example}" if lines else "",
-    )
-
-
 def describe_output(
     port: Port, result: Array, top: int, names: dict[int, str] | None
 ) -> dict[str, Any]:
@@ -592,7 +539,11 @@ def describe_output(
 
     real = arrays.real_values(result, port.type)
     type = port.type.with_shape(result.shape)
-    report: dict[str, Any] = {**tensor(port.name, type), "type": str(type)}
+    report: dict[str, Any] = {
+        **tensor(port.name, type),
+        "type": str(type),
+        "sha256": arrays.digest(result),
+    }
     if arrays.is_vector(result.shape):
         report["top"] = [
             {
@@ -751,7 +702,9 @@ def _verify(terminal: Terminal, data: bytes, path: str, options: Options) -> Non
     )
     if terminal.json:
         document: dict[str, Any] = {"file": path, "ran_on": how, "cases": cases}
-        terminal.document(document | ({"error": error_document(error)} if failed else {}))
+        terminal.document(
+            "run-bundle", document | ({"error": error_document(error)} if failed else {})
+        )
     else:
         terminal.note(f"ran on {how}")
         columns = (Column("method"), Column("case", right=True), Column("result"))

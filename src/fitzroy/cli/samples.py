@@ -16,9 +16,9 @@ from fitzroy.base import budget
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, DType, TensorType
-from fitzroy.cli.arrays import IMAGE_SUFFIXES, Normalization, load_array, normalized_pixels
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.quantization.options import QuantizeOptions
+from fitzroy.execution.arrays import IMAGE_SUFFIXES, Normalization, load_array, normalized_pixels
 from fitzroy.formats import npy, npz
 
 Sample = dict[str, Array]

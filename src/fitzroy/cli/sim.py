@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from fitzroy.base.errors import FitzroyError, SimulationError, UsageError
-from fitzroy.cli import arrays, chip_state, timing
+from fitzroy.cli import chip_state, timing
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import (
     CompiledFile,
@@ -23,8 +23,10 @@ from fitzroy.cli.help import (
     Verb,
     Written,
 )
-from fitzroy.cli.run import Port, describe_output, read_inputs, show_outputs
+from fitzroy.cli.run import describe_output, show_outputs
 from fitzroy.cli.terminal import Column, Terminal, count
+from fitzroy.execution import arrays
+from fitzroy.execution.inputs import Port, read_inputs
 
 if TYPE_CHECKING:
     from fitzroy.driver.runtime.debugger import Debugger
@@ -248,7 +250,7 @@ def sim(
     write_files(files)
     document["written"] = [os.fspath(path) for path, _ in files]
     if written.json:
-        terminal.document(document | {"timing": timing.document(inference)})
+        terminal.document("sim", document | {"timing": timing.document(inference)})
     else:
         _tell(terminal, document, inference)
 

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError
 from fitzroy.base.files import text_bytes
+from fitzroy.report.documents import headed
 
 _UNWRAPPED = 100_000
 
@@ -65,9 +66,15 @@ class Terminal:
 
     # --- results ---------------------------------------------------------------------------------
 
-    def document(self, value: object) -> None:
-        """Print a JSON document; numbers that JSON lacks become strings."""
-        text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    def document(self, schema: str, value: Mapping[str, object]) -> None:
+        """Print a JSON document; numbers that JSON lacks become strings.
+
+        Args:
+            schema: what it is, see `fitzroy.report.documents`.
+            value: its content.
+        """
+        content = plain(headed(schema, value))
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
         # Names may have controls and marks of direction that JSON does not have to escape.
         safe = text.isascii() and "\x7f" not in text
         self.raw(text if safe else "".join(map(_json_safe, text)))

@@ -20,6 +20,7 @@ import typer
 from fitzroy.base.files import read_file
 from fitzroy.cli.help import Json, Quiet, Seed, Verb, VerbGroup
 from fitzroy.cli.terminal import Column, Terminal, plain
+from fitzroy.report.documents import headed
 
 if TYPE_CHECKING:
     from fitzroy.hw_models.usb_device.transfer import UsbDevice
@@ -202,7 +203,7 @@ def _tell(terminal: Terminal, event: Occurrence) -> None:
 
 
 def _line(terminal: Terminal, document: dict[str, Any]) -> None:
-    terminal.raw(json_text.dumps(plain(document), ensure_ascii=False) + "\n")
+    terminal.raw(json_text.dumps(plain(headed("usbip-event", document)), ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
@@ -240,7 +241,7 @@ def list_command(
     found = [entry for entry, _ in list_devices(host, port)]
     if json:
         devices = [_described(entry) for entry in found]
-        terminal.document({"host": host, "port": port, "devices": devices})
+        terminal.document("usbip-list", {"host": host, "port": port, "devices": devices})
     elif found:
         _table(terminal, found)
     else:

@@ -26,12 +26,14 @@ VERBS: dict[str, str] = {
     "link": "link.link_command",
     "patch-weights": "patch.patch_command",
     "sim": "sim.sim_command",
+    "test": "test.test_command",
     "bench": "bench.bench_command",
     "calibrate-host": "calibrate.calibrate_command",
     "debug": "debug.debug_command",
     "devices": "devices.devices_command",
     "doctor": "devices.doctor_command",
     "probe": "probe.probe_command",
+    "schema": "schema.schema_command",
     "usbip": "usbip.usbip_command",
 }
 """All verbs by name: a module of this package, and what declares the verb there."""

@@ -15,7 +15,7 @@ from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
 from fitzroy.compiler.targets.edgetpu.program.stages import Parameters, text
 from fitzroy.execution.estimate import steps
-from fitzroy.formats.darwinn import Executable
+from fitzroy.formats.darwinn import Executable, token_text
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.program import positions
 from fitzroy.linker.objects.assembly import executable_chunks, package_listing
@@ -81,7 +81,7 @@ def _part(part: MappedSegment, run: Run | None, full: bool) -> dict[str, Any]:
         "cached_bytes": 0 if caching is None else _parameter_bytes(caching),
         "streamed_bytes": _parameter_bytes(main),
         "narrow_bytes": main.used_narrow_memory_bytes_per_tile,
-        "token": main.parameter_caching_token,
+        "token": token_text(main.parameter_caching_token),
         "estimate": None if run is None else summary.brief(run),
         "envelope": [_exit(item) for item in exits(form(part, Emitted))],
     }

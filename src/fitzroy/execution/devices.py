@@ -12,6 +12,7 @@ from fitzroy.base.errors import UsageError
 from fitzroy.compiler.frontends.loading import load
 from fitzroy.driver.runtime import devices
 from fitzroy.driver.runtime.devices import Device, DeviceOptions
+from fitzroy.driver.runtime.proof import ProvenDevice
 from fitzroy.execution.twin import TwinDevice
 
 TWIN = "twin"
@@ -25,7 +26,7 @@ def open_device(
     Args:
         spec: see the table above.
         options: how to use it.
-        prove: of a twin, how many inferences of every package to repeat on the simulated chip.
+        prove: how many inferences to repeat on the simulated chip, which has to agree.
 
     Raises:
         UsageError: no such name, or options that it does not take.
@@ -33,13 +34,10 @@ def open_device(
         FormatError: the model of a twin is malformed.
         UnsupportedError: it has operators without counterpart.
     """
+    if prove:
+        return ProvenDevice(open_device(spec, options), devices.DirectSimulator(), prove)
     kind, _, rest = spec.partition(":")
     if kind != TWIN:
-        if prove:
-            raise UsageError(
-                f"--prove is for a twin, and the device is {spec}",
-                hint="name one: --device twin:MODEL.tflite",
-            )
         return devices.open_device(spec, options)
     if not rest:
         raise UsageError(
@@ -48,4 +46,4 @@ def open_device(
         )
     if options is not None and options.record is not None:
         raise UsageError("a twin has no USB to record", hint="use the device sim, or usb")
-    return TwinDevice(load(rest), prove=prove)
+    return TwinDevice(load(rest))

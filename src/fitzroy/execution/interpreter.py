@@ -25,6 +25,7 @@ from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.driver.runtime.devices import Device
+from fitzroy.execution.details import tensor_details
 from fitzroy.execution.devices import open_device
 from fitzroy.execution.parts import DevicePart, Host, HostPart, Part, Values, host_of, parts_of
 from fitzroy.formats import tflite
@@ -60,6 +61,15 @@ class Interpreter(Closing):
             operators need none.
         host: what computes the other operators; ``auto`` takes LiteRT if it is installed.
         arithmetic: rounding of the reference semantics; of LiteRT, whether it uses XNNPACK.
+        name: name of the file in errors, where its bytes are given.
+
+    Attributes:
+        path: name of the file, empty if only its bytes are known.
+        model: the model as the file has it.
+        graph: the model as a graph.
+        parts: what runs where, in order.
+        timings: how long every part of the last inference took.
+        device: the device; None if there is nothing for it.
 
     Raises:
         UsageError: the file cannot be read or is no TFLite model, or LiteRT is not installed, which
@@ -78,17 +88,18 @@ class Interpreter(Closing):
         device: str | Device | None = None,
         host: Host | str = Host.REFERENCE,
         arithmetic: Arithmetic = Arithmetic.XNNPACK,
+        name: str = "",
     ) -> None:
-        self.path = "" if isinstance(model, bytes) else os.fspath(model)
+        self.path = name if isinstance(model, bytes) else os.fspath(model)
         data = model if isinstance(model, bytes) else read_file(model)
-        self._model = tflite.read_model(data, self.path)
-        self.graph = import_model(self._model, path=self.path)
-        self.parts = parts_of(self._model, self.graph, data, self.path, host_of(host), arithmetic)
+        self.model = tflite.read_model(data, self.path)
+        self.graph = import_model(self.model, path=self.path)
+        self.parts = parts_of(self.model, self.graph, data, self.path, host_of(host), arithmetic)
         self.timings: tuple[Timing, ...] = ()
         self.device: Device | None = None
         self._states: dict[int, Values] = {}
-        self._inputs = _ports(self._model, self.graph, self.graph.inputs, "inputs")
-        self._outputs = _ports(self._model, self.graph, self.graph.outputs, "outputs")
+        self._inputs = _ports(self.model, self.graph, self.graph.inputs, "inputs")
+        self._outputs = _ports(self.model, self.graph, self.graph.outputs, "outputs")
         self._buffers = {port.index: port.zeros() for port in (*self._inputs, *self._outputs)}
         self._own = ExitStack()
         if any(isinstance(part, DevicePart) for part in self.parts):
@@ -158,7 +169,7 @@ class Interpreter(Closing):
                 self._buffers[port.index][...] = results[port.name]
             else:
                 # Of a shape that only an inference shows.
-                self._buffers[port.index] = results[port.name]
+                self._buffers[port.index] = np.array(results[port.name], order="C")
 
     def reset_all_variables(self) -> None:
         """Begin the next inference with states of zero."""
@@ -171,11 +182,11 @@ class Interpreter(Closing):
 
     def get_input_details(self) -> list[dict[str, Any]]:
         """What TFLite says of the input tensors: names, indices, types and quantization."""
-        return [port.details() for port in self._inputs]
+        return [port.details(self._buffers[port.index]) for port in self._inputs]
 
     def get_output_details(self) -> list[dict[str, Any]]:
         """What TFLite says of the output tensors."""
-        return [port.details() for port in self._outputs]
+        return [port.details(self._buffers[port.index]) for port in self._outputs]
 
     def set_tensor(self, index: int, value: Array) -> None:
         """Copy elements into an input.
@@ -224,61 +235,58 @@ class Interpreter(Closing):
         """Names of the inputs and outputs of every signature of the model."""
         return {
             key: {kind: list(tensors) for kind, tensors in sides.items()}
-            for key, sides in self.signature_tensors().items()
+            for key, sides in signature_tensors(self.model).items()
         }
 
-    def signature_tensors(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Numbers of the tensors behind the names of every signature."""
-        return {
-            item.signature_key or "": {
-                "inputs": {entry.name or "": entry.tensor_index for entry in item.inputs or ()},
-                "outputs": {entry.name or "": entry.tensor_index for entry in item.outputs or ()},
-            }
-            for item in self._model.signature_defs or ()
+
+def signature_tensors(model: tflite.Model) -> dict[str, dict[str, dict[str, int]]]:
+    """Numbers of the tensors behind the names of every signature, ``inputs`` and ``outputs``.
+
+    Names of a side are in alphabetical order, as LiteRT gives them.
+    """
+    return {
+        item.signature_key or "": {
+            "inputs": _numbers(item.inputs),
+            "outputs": _numbers(item.outputs),
         }
+        for item in model.signature_defs or ()
+    }
+
+
+def _numbers(entries: Sequence[tflite.TensorMap] | None) -> dict[str, int]:
+    return dict(sorted((entry.name or "", entry.tensor_index) for entry in entries or ()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Port:
-    """An input or output: its name in the graph, its name and index in the file, its type."""
+    """An input or output: its name in the graph, its index and entry in the file, its type."""
 
     name: str
-    tensor: str
     index: int
+    tensor: tflite.Tensor
     type: TensorType
 
+    @property
+    def title(self) -> str:
+        return self.tensor.name or self.name
+
     def zeros(self) -> Array:
-        what = f"{self.tensor!r}, which is {self.type},"
+        what = f"{self.title!r}, which is {self.type},"
         return budget.zeros(self.type.shape, self.type.dtype.numpy, what)
 
     def checked(self, array: Array, where: str) -> Array:
         if array.shape != self.type.shape or array.dtype != self.type.dtype.numpy:
             raise UsageError(
-                f"{self.tensor!r} is {self.type}",
+                f"{self.title!r} is {self.type}",
                 reason=f"the array is {array.dtype}{list(array.shape)}",
                 where=where,
             )
         return array
 
-    def details(self) -> dict[str, Any]:
-        shape, quantization = np.array(self.type.shape, np.int32), self.type.quantization
-        scales = np.array(() if quantization is None else quantization.scale, np.float32)
-        points = np.array(() if quantization is None else quantization.zero_point, np.int32)
-        single = len(scales) == 1
-        return {
-            "name": self.tensor,
-            "index": self.index,
-            "shape": shape,
-            "shape_signature": shape.copy(),
-            "dtype": self.type.dtype.numpy.type,
-            "quantization": (float(scales[0]), int(points[0])) if single else (0.0, 0),
-            "quantization_parameters": {
-                "scales": scales,
-                "zero_points": points,
-                "quantized_dimension": 0 if quantization is None else quantization.axis or 0,
-            },
-            "sparsity_parameters": {},
-        }
+    def details(self, buffer: Array) -> dict[str, Any]:
+        found = tensor_details(self.tensor, self.index)
+        assert found is not None, "every element type of graphs has one in numpy"
+        return found | {"name": self.title, "shape": np.array(buffer.shape, np.int32)}
 
 
 def _ports(model: tflite.Model, graph: Graph, names: Sequence[str], side: str) -> list[_Port]:
@@ -287,7 +295,7 @@ def _ports(model: tflite.Model, graph: Graph, names: Sequence[str], side: str) -
     # An input that is listed twice is one input of the graph.
     indices = dict.fromkeys(ints(getattr(subgraph, side)))
     return [
-        _Port(name, tensors[index].name or name, index, graph.type(name))
+        _Port(name, index, tensors[index], graph.type(name))
         for name, index in zip(dict.fromkeys(names), indices, strict=True)
     ]
 

@@ -23,7 +23,6 @@ from fitzroy.compiler.targets.edgetpu.twin.published import operators, published
 from fitzroy.compiler.targets.edgetpu.twin.semantics import OPERATORS
 from fitzroy.compiler.targets.edgetpu.twin.twin import Twin
 from fitzroy.driver.runtime.devices import Answer, Pending
-from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.linker.packages.darwinn import PRODUCER
 
@@ -44,15 +43,12 @@ class TwinDevice(Closing):
 
     Args:
         source: the model that the packages were compiled from, quantized to 8 bits.
-        prove: how many inferences of every package to repeat on the simulated chip.
     """
 
-    def __init__(self, source: Graph, *, prove: int = 0) -> None:
+    def __init__(self, source: Graph) -> None:
         self.description = f"the twin of the chip, which computes {source.name}"
         self._source = source
-        self._prove = prove
         self._twins: dict[int, tuple[PackageFile, Twin]] = {}
-        self._proven: dict[int, int] = {}
         self._turn = threading.Lock()
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="twin")
@@ -70,7 +66,7 @@ class TwinDevice(Closing):
         Raises:
             UsageError: the package was not compiled from the source.
             UnsupportedError: the package keeps states from inference to inference.
-            DeviceError: the device was closed, or the simulated chip gives something else.
+            DeviceError: the device was closed.
         """
         with self._turn:
             if self._closed:
@@ -85,9 +81,6 @@ class TwinDevice(Closing):
                 name: np.ascontiguousarray(x).reshape(-1).view(np.uint8)
                 for name, x in twin.run(arrays).items()
             }
-            if self._proven.setdefault(id(package), 0) < self._prove:
-                self._proven[id(package)] += 1
-                _demand_equal(found, SimulatedDevice().run(package, inputs).tensors, package)
         return TwinOutputs(found)
 
     def submit(
@@ -108,25 +101,6 @@ class TwinDevice(Closing):
             known = package, _twin_of(self._source, package)
             self._twins[id(package)] = known
         return known[1]
-
-
-def _demand_equal(
-    found: Mapping[str, Array], wanted: Mapping[str, Array], package: PackageFile
-) -> None:
-    """Compare outputs of a twin with those of the simulated chip.
-
-    Raises:
-        DeviceError: they differ.
-    """
-    for name, data in found.items():
-        wrong = int(np.count_nonzero(data != wanted[name]))
-        if wrong:
-            raise DeviceError(
-                "the twin and the simulated chip differ",
-                reason=f"in {wrong:,} of {data.size:,} bytes of {name!r}",
-                where=package.path,
-                hint="is it the model that the file was compiled from, with the same weights?",
-            )
 
 
 def _twin_of(source: Graph, package: PackageFile) -> Twin:

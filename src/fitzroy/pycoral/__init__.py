@@ -1,7 +1,9 @@
 """PyCoral's interface on FitzRoy: scripts run after changing ``pycoral`` to ``fitzroy.pycoral``.
 
-Covered are the interpreter, and the adapters for classification, detection and segmentation; not
-covered are pipelines over several devices and learning on the device.
+See docs/programs.md for what was tried.
 
-Facts: PyCoral's published API documentation.
+Facts: PyCoral's published interface, version 2.0.0, and what its functions do.
 """
+
+__version__ = "2.0.0"
+"""The version of PyCoral whose interface this is."""

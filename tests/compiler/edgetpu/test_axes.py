@@ -450,6 +450,45 @@ def test_softmax_of_pixels_runs_in_strips() -> None:
     assert differences(graph, package, 1) == ""
 
 
+@pytest.mark.parametrize(("channels", "first"), [(22, 13), (24, 16), (9, 4)])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_channels_of_joined_images_are_cut_image_by_image(
+    channels: int, first: int, dtype: DType
+) -> None:
+    """As at the end of detectors, whose joined scales are too large for one tile."""
+    graph, quantization, parts = Graph("scales"), Quantization.per_tensor(0.05, 3), []
+    for number, (height, width) in enumerate([(12, 10), (6, 5), (3, 4)]):
+        type = TensorType((1, height, width, channels), dtype, quantization)
+        x = graph.add_input(f"x{number}", type)
+        rows = type.with_shape((1, height * width, channels))
+        parts.append(graph.emit("reshape", [x], rows, ReshapeAttributes(rows.shape)))
+    count = sum(graph.type(part).shape[1] for part in parts)
+    joined = TensorType((1, count, channels), dtype, quantization)
+    whole = graph.emit("concatenation", parts, joined, ConcatenationAttributes(1))
+    sizes = (first, channels - first)
+    boxes, scores = (graph.fresh(name) for name in ("boxes", "scores"))
+    results = [joined.with_shape((1, count, size)) for size in sizes]
+    node = Node(boxes, "split", (whole,), (boxes, scores), SplitAttributes(2, sizes))
+    graph.add_node(node, results)
+    likely = TensorType(
+        results[1].shape, dtype, Quantization.per_tensor(1 / 256, min(dtype.limits))
+    )
+    middle = StridedSliceAttributes((0, 0, 1), (1, count, first - 1), (1, 1, 1))
+    cut = joined.with_shape(middle.size)
+    graph.outputs = [
+        boxes,
+        graph.emit("sigmoid", [scores], likely),
+        graph.emit("strided_slice", [whole], cut, middle),
+    ]
+    verify(graph)
+    copies = count * (2 * channels if channels % 4 else channels)
+    tight = Options(narrow_bytes=min(copies, 5000))
+    kinds = [layer.kind for layer in legalized(graph, tight).layers]
+    assert "to vector" not in kinds
+    assert kinds.count("assembly") == 9
+    assert differences(graph, program(graph, tight), 1) == ""
+
+
 # --- meaning -------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from tests.compiler.edgetpu_models import random_inputs, random_model
 from tests.support import corpus_params, corpus_path
 
 import fitzroy
-from fitzroy.base.errors import DeviceError, UnsupportedError, UsageError
+from fitzroy.base.errors import MismatchError, UnsupportedError, UsageError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Graph
@@ -21,6 +21,8 @@ from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.compiler.targets.edgetpu.twin.twin import Twin
+from fitzroy.driver.runtime.devices import DirectSimulator
+from fitzroy.driver.runtime.proof import ProvenDevice
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.twin import TwinDevice
 
@@ -109,10 +111,11 @@ def test_a_proof_finds_other_weights() -> None:
     assert changed.data is not None
     other.set_value(replace(changed, data=-changed.data))
     for graph, right in ((source.graph, True), (other, False)):
-        with Interpreter(compiled, device=TwinDevice(graph, prove=1)) as twin:
+        proven = ProvenDevice(TwinDevice(graph), DirectSimulator(), 1)
+        with Interpreter(compiled, device=proven) as twin:
             (details,) = twin.get_input_details()
             twin.set_tensor(details["index"], np.ones(details["shape"], details["dtype"]))
-            with nullcontext() if right else pytest.raises(DeviceError, match="differ"):
+            with nullcontext() if right else pytest.raises(MismatchError, match="differ"):
                 twin.invoke()
 
 

@@ -126,7 +126,7 @@ class Legalizer:
 
         Args:
             node: the node.
-            origin: name of the node of the model.
+            origin: name of the node of the model; empty if that is being legalized already.
 
         Raises:
             UnsupportedError: the rule refuses it.
@@ -190,6 +190,15 @@ class Legalizer:
             margins=dict(self.margins),
             views=dict(self.views),
         )
+
+    def adopt(self, tried: Legalizer) -> None:
+        """Go on as a copy did, which has added to what there was."""
+        self.graph = tried.graph
+        self.layers[:] = tried.layers
+        self.aliases |= tried.aliases
+        self.types |= tried.types
+        self.margins |= tried.margins
+        self.views |= tried.views
 
     def padding_of(self, name: str) -> tuple[int, int]:
         """Rows and columns of padding that lie in front of a value and its place does not have."""

@@ -91,7 +91,8 @@ class Rewriting:
         """
         legalizer.graph = self.graph
         for name in self.nodes:
-            legalizer.legalize_as(self.graph.node(name), self.call.node.name)
+            # The call may stand for another itself: its layers get their origin with all others.
+            legalizer.legalize_as(self.graph.node(name), "")
 
 
 def ones(shape: Sequence[int], type: TensorType) -> Array:

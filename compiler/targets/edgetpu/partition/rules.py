@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
+from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call, Reject
@@ -21,6 +22,7 @@ __all__ = [
     "NAME",
     "TYPE",
     "WEIGHTS",
+    "RealNumbersError",
     "has_quantized_activations",
     "hint",
     "lowerings",
@@ -43,14 +45,40 @@ def has_quantized_activations(graph: Graph) -> bool:
     )
 
 
-def quantize_command(path: str) -> str:
+def quantize_command(path: str, options: Sequence[str] = (), output: str = "") -> str:
     """What makes a model of real numbers one that the Edge TPU can compute, as a command line.
 
     Args:
         path: the model's file.
+        options: with which the model is read.
+        output: where the quantized model goes; by default a name is made of the model's.
     """
-    output = f"{os.path.splitext(os.path.basename(path))[0]}_quant.tflite"
-    return f"fitzroy quantize {shlex.quote(path)} --calibrate DIR -o {shlex.quote(output)}"
+    output = output or f"{os.path.splitext(os.path.basename(path))[0]}_quant.tflite"
+    # Representative inputs take all that follows, up to the next option.
+    words = ["fitzroy", "quantize", path, *options, "--calibrate", "DIR", "-o", output]
+    return shlex.join(words)
+
+
+class RealNumbersError(UnsupportedError):
+    """A model computes with real numbers, and would have to be quantized first.
+
+    Args:
+        where: the model.
+        file: the file that it was read from.
+        options: with which the model is read, as the command line takes them.
+    """
+
+    def __init__(self, where: str, file: str, options: Sequence[str] = ()) -> None:
+        super().__init__(
+            "the model computes with real numbers, and the Edge TPU with integers of 8 bits",
+            where=where,
+            hint=quantize_command(file, options),
+        )
+        self.file = file
+
+    def read_with(self, options: Sequence[str]) -> RealNumbersError:
+        """The same error, whose command has the options with which the model was read."""
+        return RealNumbersError(self.where, self.file, options)
 
 
 @cache

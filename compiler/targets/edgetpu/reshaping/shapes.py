@@ -23,7 +23,7 @@ from fitzroy.compiler.ops.shape import (
     StridedSliceAttributes,
 )
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
-from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     Pointwise,
     VectorPointwise,
@@ -354,18 +354,73 @@ def _single(
     )
 
 
+def _channels_of_parts(
+    legalizer: Legalizer, call: Call, index: int, begin: int, parts: Sequence[str]
+) -> None:
+    """Some channels of every pixel of several images become the parts of a result."""
+    value, places = call.outputs[index], []
+    channels = value.type.shape[-1]
+    for number, part in enumerate(parts):
+        height, width, _ = image_shape(legalizer, part)
+        type = replace(value.type, shape=(1, height, width, channels))
+        own = temporary(legalizer, f"{value.name}.{number}", type)
+        section = Section(Run(height), Run(width), channels, source=begin)
+        assemble(legalizer, own, own, type, [(part, section)])
+        places.append(own)
+    legalizer.views[value.name] = tuple(places)
+
+
+def _images_of(legalizer: Legalizer, call: Call) -> tuple[str, ...]:
+    """The images whose pixels, one after the other, are an operand; none if it lies otherwise."""
+    name, channels = call.node.inputs[0] or "", call.type().shape[-1]
+    parts = () if name in legalizer.aliases else legalizer.views.get(name, ())
+    images = all(
+        len(legalizer.type(part).shape) == IMAGE_RANK
+        and not is_vector(legalizer, part)
+        and legalizer.type(part).shape[-1] == channels
+        for part in parts
+    )
+    return parts if images else ()
+
+
+def _boxes(
+    legalizer: Legalizer, call: Call, begins: Sequence[Sequence[int]], stride: Sequence[int]
+) -> None:
+    """A result for each box of the operand.
+
+    An operand of several images that is too large to lie in one place is cut image by image.
+
+    Raises:
+        UnsupportedError: neither can be.
+    """
+    parts, rows = _images_of(legalizer, call), call.type().shape[:-1]
+    apart = set(stride) == {1} and all(value.type.shape[:-1] == rows for value in call.outputs)
+    whole = legalizer.split() if parts and apart else legalizer
+    try:
+        for index, begin in enumerate(begins):
+            _box(whole, call, index, begin, stride)
+    except UnsupportedError:
+        if whole is legalizer:
+            raise
+        for index, begin in enumerate(begins):
+            _channels_of_parts(legalizer, call, index, begin[-1], parts)
+    else:
+        legalizer.adopt(whole)
+
+
 @legalizes("split")
 def _split(legalizer: Legalizer, call: Call) -> None:
-    attributes, begin = call.attributes(SplitAttributes), [0] * len(call.type().shape)
-    for index, size in enumerate(attributes.sizes):
-        _box(legalizer, call, index, begin, [1] * len(begin))
-        begin[attributes.axis] += size
+    attributes, begins = call.attributes(SplitAttributes), [[0] * len(call.type().shape)]
+    for size in attributes.sizes[:-1]:
+        begins.append([*begins[-1]])
+        begins[-1][attributes.axis] += size
+    _boxes(legalizer, call, begins, [1] * len(begins[0]))
 
 
 @legalizes("strided_slice")
 def _strided_slice(legalizer: Legalizer, call: Call) -> None:
     attributes = call.attributes(StridedSliceAttributes)
-    _box(legalizer, call, 0, attributes.begin, attributes.stride)
+    _boxes(legalizer, call, [attributes.begin], attributes.stride)
 
 
 @legalizes("resize_nearest_neighbor")

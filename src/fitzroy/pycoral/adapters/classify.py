@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fitzroy.base.types import Array
-from fitzroy.execution.interpreter import Interpreter
-from fitzroy.pycoral.adapters.common import dequantize
+from fitzroy.pycoral.adapters.common import Tensors, dequantize
+
+__all__ = ["Class", "get_classes", "get_classes_from_scores", "get_scores", "num_classes"]
 
 
 class Class(NamedTuple):
@@ -19,12 +20,12 @@ class Class(NamedTuple):
     score: float
 
 
-def num_classes(interpreter: Interpreter) -> int:
+def num_classes(interpreter: Tensors) -> int:
     """How many classes the model tells apart."""
     return math.prod(int(extent) for extent in interpreter.get_output_details()[0]["shape"])
 
 
-def get_scores(interpreter: Interpreter) -> Array:
+def get_scores(interpreter: Tensors) -> Array:
     """The scores of all classes, in order, as real numbers."""
     return dequantize(interpreter, 0).reshape(-1)
 
@@ -45,7 +46,7 @@ def get_classes_from_scores(
 
 
 def get_classes(
-    interpreter: Interpreter, top_k: float = math.inf, score_threshold: float = -math.inf
+    interpreter: Tensors, top_k: float = math.inf, score_threshold: float = -math.inf
 ) -> list[Class]:
     """The best classes of the last inference; see `get_classes_from_scores`."""
     return get_classes_from_scores(get_scores(interpreter), top_k, score_threshold)

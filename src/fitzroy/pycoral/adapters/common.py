@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from fitzroy.base.types import Array
-from fitzroy.execution.interpreter import Interpreter
+
+__all__ = [
+    "dequantize",
+    "input_details",
+    "input_size",
+    "input_tensor",
+    "output_tensor",
+    "set_input",
+    "set_resized_input",
+]
 
 
-def output_tensor(interpreter: Interpreter, i: int) -> Array:
+class Tensors(Protocol):
+    """What adapters need of an interpreter, which TFLite's have, too."""
+
+    def get_input_details(self) -> list[dict[str, Any]]:
+        """What TFLite says of the inputs."""
+        ...
+
+    def get_output_details(self) -> list[dict[str, Any]]:
+        """What TFLite says of the outputs."""
+        ...
+
+    def tensor(self, tensor_index: int, /) -> Callable[[], Array]:
+        """A function that gives a tensor itself."""
+        ...
+
+
+def output_tensor(interpreter: Tensors, i: int) -> Array:
     """The i-th output itself; the next inference overwrites it."""
     return interpreter.tensor(interpreter.get_output_details()[i]["index"])()
 
 
-def dequantize(interpreter: Interpreter, i: int) -> Array:
+def dequantize(interpreter: Tensors, i: int) -> Array:
     """The real numbers that the i-th output stands for; a copy.
 
     Quantized tensors become float64, others keep their type.
@@ -30,24 +55,24 @@ def dequantize(interpreter: Interpreter, i: int) -> Array:
     return real
 
 
-def input_details(interpreter: Interpreter, key: str) -> Any:
+def input_details(interpreter: Tensors, key: str) -> Any:
     """One of the details of the first input, such as ``shape`` or ``dtype``."""
     return interpreter.get_input_details()[0][key]
 
 
-def input_size(interpreter: Interpreter) -> tuple[int, int]:
+def input_size(interpreter: Tensors) -> tuple[int, int]:
     """Width and height of the image that the model takes."""
     _, height, width, _ = input_details(interpreter, "shape")
     return int(width), int(height)
 
 
-def input_tensor(interpreter: Interpreter) -> Array:
+def input_tensor(interpreter: Tensors) -> Array:
     """The image of the first input itself [height, width, channels], to write into."""
     image: Array = interpreter.tensor(input_details(interpreter, "index"))()[0]
     return image
 
 
-def set_input(interpreter: Interpreter, data: Any) -> None:
+def set_input(interpreter: Tensors, data: Any) -> None:
     """Copy an image to the first input; elements are converted as numpy does on assignment.
 
     Args:
@@ -60,7 +85,7 @@ def set_input(interpreter: Interpreter, data: Any) -> None:
 
 
 def set_resized_input(
-    interpreter: Interpreter,
+    interpreter: Tensors,
     size: tuple[int, int],
     resize: Callable[[tuple[int, int]], Any],
 ) -> tuple[Any, tuple[float, float]]:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array
-from fitzroy.execution.interpreter import Interpreter
-from fitzroy.pycoral.adapters.common import input_size, output_tensor
+from fitzroy.pycoral.adapters.common import Tensors, input_size, output_tensor
+from fitzroy.tflite_runtime.errors import ArgumentError
+
+__all__ = ["BBox", "Object", "get_objects"]
+
+
+class Detector(Tensors, Protocol):
+    """An interpreter whose model may have a signature."""
+
+    def _get_full_signature_list(self) -> dict[str, dict[str, dict[str, int]]]: ...
 
 
 class BBox(NamedTuple):
@@ -87,25 +94,28 @@ _POST_PROCESSED, _OTHERWISE = (0, 1, 2), (1, 3, 0)
 as TFLite's post-processing has them, and the rest."""
 
 
-def _results(interpreter: Interpreter) -> tuple[Array, ...]:
+def _results(interpreter: Detector) -> tuple[Array, ...]:
     """Boxes [n,4] as (top, left, bottom, right), classes [n] and scores [n]."""
-    signatures = interpreter.signature_tensors()
+    signatures = interpreter._get_full_signature_list()
     if len(signatures) > 1:
-        raise UsageError("a detector has one signature", reason=f"this has {len(signatures)}")
+        raise ArgumentError(
+            "Only support model with one signature.", reason=f"this has {len(signatures)}"
+        )
     named = next((sides["outputs"] for sides in signatures.values()), {})
     if all(name in named for name in _SIGNATURE):
         return tuple(interpreter.tensor(named[name])()[0] for name in _SIGNATURE)
-    if len(interpreter.get_output_details()) < 4:
-        raise UsageError(
+    count = len(interpreter.get_output_details())
+    if count < 4:
+        raise ArgumentError(
             "a detector has four outputs: boxes, classes, scores and their number",
-            where=interpreter.path,
+            reason=f"this has {count}",
         )
     order = _POST_PROCESSED if output_tensor(interpreter, 3).size == 1 else _OTHERWISE
     return tuple(output_tensor(interpreter, number)[0] for number in order)
 
 
 def get_objects(
-    interpreter: Interpreter,
+    interpreter: Detector,
     score_threshold: float = -math.inf,
     image_scale: tuple[float, float] = (1.0, 1.0),
 ) -> list[Object]:
@@ -118,7 +128,7 @@ def get_objects(
             `set_resized_input` says; places are in pixels of the image before.
 
     Raises:
-        UsageError: the model's outputs are not those of a detector.
+        ArgumentError: the model's outputs are not those of a detector.
     """
     boxes, classes, scores = _results(interpreter)
     factors = [

@@ -7,8 +7,11 @@ import re
 
 from fitzroy.base.errors import FormatError
 from fitzroy.base.files import read_file
+from fitzroy.tflite_runtime.errors import raising
 
-_NUMBERED = re.compile(r"(\d+)(?:\s*:\s*|\s+)(\S.*)")
+__all__ = ["read_label_file"]
+
+_NUMBERED = re.compile(r"(\d{1,18})[:\s]+(.*)", re.ASCII)
 
 
 def read_label_file(file_path: str | os.PathLike[str]) -> dict[int, str]:
@@ -19,16 +22,18 @@ def read_label_file(file_path: str | os.PathLike[str]) -> dict[int, str]:
             ``number: name``; the others have the number of their line, counted from 0.
 
     Raises:
-        UsageError: the file cannot be read.
-        FormatError: it is no UTF-8 text.
+        UsageError: the file cannot be read; an OSError, too.
+        FormatError: it is no UTF-8 text; a ValueError, too.
     """
-    data = read_file(file_path)
+    with raising(OSError):
+        data = read_file(file_path)
     try:
         lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise FormatError(
-            "labels must be UTF-8 text", path=os.fspath(file_path), offset=error.start
-        ) from None
+        with raising(ValueError):
+            raise FormatError(
+                "labels must be UTF-8 text", path=os.fspath(file_path), offset=error.start
+            ) from None
     labels = {}
     for number, line in enumerate(map(str.strip, lines)):
         match = _NUMBERED.fullmatch(line)

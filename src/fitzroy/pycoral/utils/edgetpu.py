@@ -1,126 +1,110 @@
-"""Interpreters for models that are compiled for the Edge TPU."""
+"""Interpreters for models that are compiled for the Edge TPU, and the devices that run them."""
 
 from __future__ import annotations
 
-import atexit
 import ctypes
+import logging
+import math
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+from typing import Any
 
 import numpy as np
 
 import fitzroy
-from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array
-from fitzroy.driver.device.boards import refuse_pcie
-from fitzroy.driver.runtime.devices import Device
-from fitzroy.driver.transports.usb import libusb
-from fitzroy.execution.devices import open_device
-from fitzroy.execution.interpreter import Interpreter
+from fitzroy.formats.darwinn import MAX_RUNTIME_VERSION
+from fitzroy.tflite_runtime.delegates import LIBRARY, listed_devices, load_delegate
+from fitzroy.tflite_runtime.errors import ArgumentError, ArgumentTypeError, NotReadyError
+from fitzroy.tflite_runtime.interpreter import Delegate, Interpreter, interpreter_of
 
-DEVICE = "FITZROY_DEVICE"
-"""Environment variable that names a device for scripts, whatever they ask for."""
+__all__ = [
+    "get_runtime_version",
+    "invoke_with_bytes",
+    "invoke_with_dmabuffer",
+    "invoke_with_membuffer",
+    "list_edge_tpus",
+    "load_edgetpu_delegate",
+    "make_interpreter",
+    "run_inference",
+    "set_verbosity",
+    "supports_dmabuf",
+]
 
-_NUMBERED = re.compile(r"(usb)?:(\d+)")
-_ANY = "auto"
+_MOST_VERBOSE, _EVERYTHING = 10, 5
+_logger = logging.getLogger("fitzroy")
+_handler = logging.StreamHandler()
 
 
-@dataclass(frozen=True, slots=True)
-class Delegate:
-    """A device for several interpreters.
-
-    Attributes:
-        device: the device, open.
-    """
-
-    device: Device
+# --- devices -------------------------------------------------------------------------------------
 
 
 def list_edge_tpus() -> list[dict[str, str]]:
-    """All accelerators that are attached: their type, which is ``usb``, and their port.
+    """All accelerators: their type, which is ``usb``, and their port; none without access to USB.
 
-    Raises:
-        DeviceError: libusb is not installed.
+    With FITZROY_DEVICE in the environment, what it names is there instead.
     """
-    return [{"type": "usb", "path": item.path} for item in libusb().attached()]
+    return listed_devices()
 
 
 def get_runtime_version() -> str:
-    """Name and version of this runtime."""
-    return f"FitzRoy {fitzroy.__version__}"
+    """Name and version of this runtime, and the latest version of packages that it takes."""
+    return f"BuildLabel(FitzRoy {fitzroy.__version__}), RuntimeVersion({MAX_RUNTIME_VERSION})"
+
+
+def set_verbosity(verbosity: int) -> bool:
+    """Log on standard error what devices do: nothing (0), opening (1), every inference (5 to 10).
+
+    Returns:
+        Whether there is such a level; otherwise nothing changes.
+    """
+    if not 0 <= verbosity <= _MOST_VERBOSE:
+        return False
+    _logger.removeHandler(_handler)
+    _logger.setLevel(logging.NOTSET)
+    if verbosity:
+        _logger.addHandler(_handler)
+        _logger.setLevel(logging.DEBUG if verbosity >= _EVERYTHING else logging.INFO)
+    return True
 
 
 def load_edgetpu_delegate(options: Mapping[str, str] | None = None) -> Delegate:
-    """Open a device.
-
-    Interpreters of one process share it, with the parameters that it caches.
+    """Open a device; see `tflite_runtime.delegates.Delegate`.
 
     Args:
         options: ``device`` is a name as `make_interpreter` takes it.
 
     Raises:
-        UsageError: there is no such name.
-        UnsupportedError: a PCIe device.
-        DeviceError: there is no such device.
+        DelegateError: there is no such device, or it does not open. It is a ValueError.
     """
-    return Delegate(_opened(_spec((options or {}).get("device"))))
+    delegate: Delegate = load_delegate(LIBRARY, options)
+    return delegate
+
+
+# --- interpreters --------------------------------------------------------------------------------
 
 
 def make_interpreter(
     model_path_or_content: str | os.PathLike[str] | bytes,
     device: str | None = None,
-    delegate: Delegate | None = None,
+    delegate: Any = None,
 ) -> Interpreter:
     """An interpreter for a model.
 
     Args:
         model_path_or_content: a file, or its bytes.
         device: ``usb`` is an accelerator, ``:N`` and ``usb:N`` the N-th that `list_edge_tpus`
-            names; other names are those of `driver.runtime.devices`, such as ``sim``. None takes
-            the accelerator that is attached, else the simulator. The environment variable
-            FITZROY_DEVICE overrides all of them.
+            names, None the first; other names are those of `driver.runtime.devices`, such as
+            ``sim``.
         delegate: what `load_edgetpu_delegate` gave; then `device` is ignored.
 
     Raises:
-        UsageError: the file cannot be read or is no model, or there is no such name.
-        UnsupportedError: a PCIe device, or an unknown operator.
-        FormatError: the model is malformed.
-        DeviceError: there is no such device.
+        ValueError: there is no such device, or the model cannot be read or is malformed.
     """
-    chosen = delegate or load_edgetpu_delegate({} if device is None else {"device": device})
-    return Interpreter(model_path_or_content, device=chosen.device)
-
-
-def _spec(device: str | None) -> str:
-    """The name of a device by PyCoral's name."""
-    if os.environ.get(DEVICE):
-        return os.environ[DEVICE]
-    if device is None:
-        return _ANY
-    if device.startswith("pci"):
-        raise refuse_pcie(device)
-    match = _NUMBERED.fullmatch(device)
-    if match is None:
-        return device
-    found, number = list_edge_tpus(), int(match[2])
-    if number >= len(found):
-        raise UsageError(
-            f"there is no device {device!r}",
-            reason=f"{len(found)} are attached",
-            hint=f"{DEVICE}=sim in the environment takes the simulator",
-        )
-    return f"usb:{found[number]['path']}"
-
-
-@cache
-def _opened(spec: str) -> Device:
-    """The one handle of this process to a device."""
-    device = open_device(spec)
-    atexit.register(device.close)
-    return device
+    chosen = delegate or load_edgetpu_delegate({"device": device} if device else {})
+    if isinstance(model_path_or_content, bytes):
+        return Interpreter(model_content=model_path_or_content, experimental_delegates=[chosen])
+    return Interpreter(model_path=model_path_or_content, experimental_delegates=[chosen])
 
 
 def run_inference(
@@ -134,19 +118,86 @@ def run_inference(
             an array, or an address with a size.
 
     Raises:
-        UsageError: there are too few, or it is something else.
+        ArgumentError: there are too few; a ValueError.
+        ArgumentTypeError: it is something else; a TypeError.
+        RuntimeError: tensors are not allocated, or the inference fails.
     """
+    given, wanted = _bytes(input_data), _input_bytes(interpreter)
+    if len(given) < wanted:
+        raise ArgumentError(f"input size={len(given)}, expected={wanted}.")
+    invoke_with_bytes(interpreter._native_handle(), given)
+
+
+def invoke_with_bytes(interpreter_handle: int, input_data: bytes) -> None:
+    """Run a model on bytes for its first input.
+
+    Args:
+        interpreter_handle: what ``_native_handle`` of the interpreter gave.
+        input_data: at least as many bytes as the input has, of which the first are taken.
+
+    Raises:
+        NotReadyError: tensors are not allocated, or there are too few bytes; a RuntimeError.
+    """
+    interpreter = interpreter_of(interpreter_handle)
     details = interpreter.get_input_details()[0]
-    tensor = interpreter.tensor(details["index"])()
-    given = _bytes(input_data)
-    if len(given) < tensor.nbytes:
-        raise UsageError(
-            f"the input has {tensor.nbytes} bytes",
-            reason=f"{len(given)} are given",
-            where=interpreter.path,
+    wanted = _input_bytes(interpreter)
+    if len(input_data) < wanted:
+        raise NotReadyError(
+            f"Input buffer ({len(input_data)}) has fewer entries than model input tensor "
+            f"({wanted})."
         )
-    tensor[...] = np.frombuffer(given, tensor.dtype, tensor.size).reshape(tensor.shape)
-    interpreter.invoke()
+    elements = np.frombuffer(input_data[:wanted], details["dtype"]).reshape(details["shape"])
+    try:
+        interpreter.set_tensor(details["index"], elements)
+    except ValueError as error:
+        raise NotReadyError(
+            "Invoke called on model that is not ready.", reason=str(error)
+        ) from error
+    interpreter._invoke_anyway()
+
+
+def invoke_with_membuffer(interpreter_handle: int, buffer: int, size: int) -> None:
+    """Run a model on memory for its first input; see `invoke_with_bytes`.
+
+    Args:
+        interpreter_handle: what ``_native_handle`` of the interpreter gave.
+        buffer: address of the memory.
+        size: its bytes.
+    """
+    invoke_with_bytes(interpreter_handle, ctypes.string_at(buffer, size))
+
+
+def invoke_with_dmabuffer(interpreter_handle: int, dma_fd: int, size: int) -> None:
+    """Refuse to run a model on a DMA buffer, which devices on PCIe alone can read.
+
+    Raises:
+        NotReadyError: always; a RuntimeError.
+    """
+    interpreter = interpreter_of(interpreter_handle)
+    try:
+        interpreter.get_tensor(interpreter.get_input_details()[0]["index"])
+    except ValueError as error:
+        raise NotReadyError(
+            "Invoke called on model that is not ready.", reason=str(error)
+        ) from error
+    raise NotReadyError(
+        "InvokeWithDmaBuffer failed",
+        reason="an Edge TPU on USB cannot read a DMA buffer",
+        where=f"file descriptor {dma_fd}, {size} bytes",
+        hint="supports_dmabuf() says so before; map the buffer and take invoke_with_membuffer",
+    )
+
+
+def supports_dmabuf(interpreter_handle: int) -> bool:
+    """Whether the device of an interpreter reads DMA buffers: none here does."""
+    interpreter_of(interpreter_handle)
+    return False
+
+
+def _input_bytes(interpreter: Interpreter) -> int:
+    details = interpreter.get_input_details()[0]
+    size: int = np.dtype(details["dtype"]).itemsize
+    return size * math.prod(map(int, details["shape"]))
 
 
 def _bytes(data: object) -> bytes:
@@ -157,4 +208,8 @@ def _bytes(data: object) -> bytes:
             return data.tobytes()
         case ctypes.c_void_p() as address, int() as size:
             return ctypes.string_at(address, size)
-    raise UsageError(f"an input of type {type(data).__name__}", hint="give bytes or an array")
+    raise ArgumentTypeError(
+        "input data type is not supported.",
+        reason=f"it is {type(data).__name__}",
+        hint="give bytes or an array; map a Gst.Buffer, and give its address and size",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import io
 import os
@@ -399,6 +400,11 @@ def raw_bytes(array: Array) -> bytes:
     return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
+def digest(array: Array) -> str:
+    """SHA-256 of what `raw_bytes` gives, in hexadecimal."""
+    return hashlib.sha256(raw_bytes(array)).hexdigest()
+
+
 def output_files(
     target: Path, arrays: Sequence[tuple[str, Array]], *, raw: bool
 ) -> list[tuple[Path, bytes]]:
@@ -413,7 +419,9 @@ def output_files(
     suffix = target.suffix.lower()
     if suffix == ".npz" and not raw:
         stream = io.BytesIO()
-        names = _unique([name or f"output_{number}" for number, (name, _) in enumerate(arrays)])
+        names = unique_names(
+            [name or f"output_{number}" for number, (name, _) in enumerate(arrays)]
+        )
         members = dict(zip(names, (array for _, array in arrays), strict=True))
         np.savez(stream, **members)  # type: ignore[arg-type]
         return [(target, stream.getvalue())]
@@ -433,7 +441,8 @@ def output_files(
     ]
 
 
-def _unique(names: Sequence[str]) -> list[str]:
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Names as members of an archive: without slashes, and with a number where one repeats."""
     result: list[str] = []
     for number, name in enumerate(names):
         # A slash would become a folder of the archive.

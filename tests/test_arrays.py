@@ -11,8 +11,8 @@ from tests.support import need
 
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.types import Array, DType, Quantization, TensorType
-from fitzroy.cli import arrays
-from fitzroy.cli.arrays import Normalization, image_array, load_array
+from fitzroy.execution import arrays
+from fitzroy.execution.arrays import Normalization, image_array, load_array
 
 RGB = TensorType((1, 2, 3, 3), DType.UINT8, Quantization.per_tensor(1 / 128, 128))
 GREY = TensorType((1, 2, 3, 1), DType.INT8, Quantization.per_tensor(1 / 255, -128))

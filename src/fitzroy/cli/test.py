@@ -1,0 +1,129 @@
+"""``fitzroy test``: compiled models held to what test files ask of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fitzroy.base.errors import MismatchError
+from fitzroy.cli.files import check_output, write_file
+from fitzroy.cli.help import Printed, Verb
+from fitzroy.cli.terminal import Terminal, count, error_document
+
+if TYPE_CHECKING:
+    from fitzroy.testing.results import TestReport
+
+_STYLES = {"passed": "green", "failed": "bold red", "error": "bold red", "skipped": "yellow"}
+
+
+def check_models(
+    specs: Annotated[
+        list[str], typer.Argument(metavar="SPEC.toml...", help="Test files.", show_default=False)
+    ],
+    printed: Printed,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="NAME",
+            help="Run on this device instead of that of the test file: usb, sim, sim:direct, "
+            "replay:FILE, or twin:MODEL, the model that was compiled, in the chip's arithmetic.",
+            show_default=False,
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            "--junit",
+            metavar="FILE.xml",
+            help="Write results as JUnit XML, which CI systems show.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Check compiled models: outputs, accuracy, time, transfers, memory, where operators run.
+
+    A test file names a model, compiled or to be compiled first, and says what it has to hold:
+    limits for figures, operators that must be on the chip, inferences with expected outputs, and
+    labelled samples with a floor for the share that is right. docs/ci.md describes the keys.
+
+    The exit code is 0 if everything holds and 9 if something does not. A check that could not be
+    made has the exit code of its error.
+    """
+    from fitzroy.testing.judging import judge
+    from fitzroy.testing.results import junit as junit_bytes
+    from fitzroy.testing.spec import read_spec
+
+    terminal = printed.terminal
+    if junit is not None:
+        check_output(junit, specs)
+    wanted = [read_spec(path) for path in specs]
+    reports = []
+    for spec in wanted:
+        with terminal.working(spec.path) as progress:
+            reports.append(judge(spec, device, progress))
+        if not terminal.json:
+            _show(terminal, reports[-1])
+    if junit is not None:
+        write_file(junit, junit_bytes(reports))
+    _finish(terminal, reports, junit)
+
+
+def _show(terminal: Terminal, report: TestReport) -> None:
+    """Print the checks of a test file; with --quiet, only those that did not pass."""
+    from fitzroy.testing.results import Status
+
+    shown = [
+        check
+        for check in report.checks
+        if not terminal.quiet or check.status in (Status.FAILED, Status.ERROR)
+    ]
+    if not terminal.quiet or shown:
+        where = f" on {report.ran_on}" if report.ran_on else ""
+        terminal.line(f"{report.path}: {report.model}{where}", style="bold")
+    for check in shown:
+        status = check.status.value.upper() if check.status is not Status.PASSED else "passed"
+        terminal.line(f"{status:7}  {check.kind} {check.name}: {check.text}", _STYLES[check.status])
+
+
+def _finish(terminal: Terminal, reports: list[TestReport], junit: Path | None) -> None:
+    """Say what came out.
+
+    Raises:
+        typer.Exit: with 9 if a check failed, with the code of the first error if one ended so.
+    """
+    from fitzroy.testing.results import Status, document
+
+    checks = [check for report in reports for check in report.checks]
+    bad = [check for check in checks if check.status in (Status.FAILED, Status.ERROR)]
+    error = MismatchError(
+        f"{len(bad)} of {count(len(checks), 'check')} did not pass",
+        reason="; ".join(f"{check.kind} {check.name}: {check.text}" for check in bad),
+    )
+    if terminal.json:
+        found: dict[str, object] = {"reports": [document(report) for report in reports]}
+        found["written"] = [] if junit is None else [str(junit)]
+        terminal.document("test", found | ({"error": error_document(error)} if bad else {}))
+    else:
+        if bad:
+            terminal.error(MismatchError(error.what))
+        else:
+            terminal.note(f"{count(len(checks), 'check')} passed")
+        if junit is not None:
+            terminal.note(f"wrote {junit}")
+    if bad:
+        codes = [check.exit_code for check in bad if check.exit_code]
+        raise typer.Exit(codes[0] if codes else error.exit_code)
+
+
+test_command = Verb(
+    check_models,
+    (
+        "fitzroy test digits.toml",
+        "fitzroy test models/*.toml --junit results.xml",
+        "fitzroy test digits.toml --device usb --json",
+        "fitzroy test digits.toml --device twin:digits.tflite",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Classifiers that learn classes on this machine."""

@@ -1,0 +1,1 @@
+"""Learning by backpropagation through the last layer."""

@@ -1,0 +1,1 @@
+"""Models in segments, each on a device of its own."""

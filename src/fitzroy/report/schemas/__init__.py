@@ -1,0 +1,1 @@
+"""Published JSON Schemas, one file each; see `fitzroy.report.documents`."""

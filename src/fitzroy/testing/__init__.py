@@ -1,0 +1,1 @@
+"""Tests of compiled models: what they compute, what they cost, and how both change."""
