@@ -120,7 +120,7 @@ def debug(
     ports = [Port(name, type) for name, type in program.inputs.items()]
     values = read_inputs(ports, given.inputs or [], rule, file)
     run = program.start(dict(zip(program.inputs, values, strict=True)), seed=seed)
-    console = Console(Debugger(run), terminal, file)
+    console = Console(Debugger(run, program.steps), terminal, file)
     if lines is not None:
         code = console.follow(lines)
     elif sys.stdin.isatty():

@@ -227,7 +227,7 @@ def sim(
     values = read_inputs(ports, given.inputs or [], rule, file)
     named = dict(zip(program.inputs, values, strict=True))
     run = program.start(named, seed=chip.seed, latitude=freedom, record=timed)
-    debugger = Debugger(run)
+    debugger = Debugger(run, program.steps)
     elapsed = _simulated(terminal, program, debugger, stops, dumps)
     files = _dumped(debugger, stops, dumps)
     document = _about(program, chip, debugger, elapsed)

@@ -33,7 +33,7 @@ OVERHEAD = 1000.0
 """Nanoseconds of work that every operator is besides."""
 
 PRODUCT = {1: 0.0076, 4: 0.03}
-"""Nanoseconds of a product by bytes of an operand's element; MEASURED with 143 million of 8 bits."""
+"""Nanoseconds of a product by bytes of an operand's element; MEASURED for 8 bits."""
 
 FUNCTION = 1.8
 """Nanoseconds per element of a function that has no entry of its own; MEASURED for EXP and SQRT."""

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, Simulat
 from fitzroy.execution.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.execution.hosts import Profile
 from fitzroy.formats import custom_op, tflite
+from fitzroy.formats.compilation_record import Step
 from fitzroy.formats.darwinn import Layer, PackageFile
 from fitzroy.formats.flat import ints
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU
@@ -57,6 +58,7 @@ class EdgeTpuProgram:
         states: types of the inputs that the model itself keeps from inference to inference.
         siblings: how many packages the file has.
         others: operators of the model that the package does not compute.
+        steps: where the steps of the source's layers begin, if the model has a record of that.
     """
 
     path: str
@@ -67,6 +69,7 @@ class EdgeTpuProgram:
     states: Mapping[str, TensorType] = field(default_factory=dict)
     siblings: int = 1
     others: int = 0
+    steps: tuple[Step, ...] = ()
 
     def __repr__(self) -> str:
         inputs, outputs = (
@@ -146,6 +149,7 @@ class EdgeTpuProgram:
             states={item: types[item] for item in names if item in states},
             siblings=count,
             others=others,
+            steps=container.steps(number),
         )
 
     def simulate(
@@ -208,7 +212,7 @@ class EdgeTpuProgram:
         Raises:
             UsageError: an array of another type than the input.
         """
-        values = {name: _zeros(type) for name, type in self.states.items()} | dict(inputs)
+        values = {name: zeros(type) for name, type in self.states.items()} | dict(inputs)
         types = {**self.inputs, **self.states}
         data = {}
         for name, array in values.items():
@@ -264,13 +268,14 @@ class EdgeTpuProgram:
         conditions.check()
         remark = "Other operators of the model, which run on the CPU, are left out."
         with self.located():
-            return timed(
+            found = timed(
                 outputs.stages,
                 os.path.basename(self.path),
                 {name: len(data) for name, data in outputs.buffers.items()},
                 conditions,
                 (remark,) if self.others else (),
             )
+        return replace(found, steps=self.steps)
 
     @contextmanager
     def located(self) -> Iterator[None]:
@@ -315,7 +320,7 @@ def _decoded(data: Array, type: TensorType) -> Array:
     return elements.reshape(type.shape).astype(type.dtype.numpy)
 
 
-def _zeros(type: TensorType) -> Array:
+def zeros(type: TensorType) -> Array:
     """A tensor of real zeros."""
     zero = 0 if type.quantization is None else type.quantization.zero_point[0]
     budget.demand(type.nbytes, f"a state, which is {type},")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.execution.estimate import Conditions, estimate, timed
 from fitzroy.execution.host_operators import host_time
-from fitzroy.execution.programs import EdgeTpuProgram
+from fitzroy.execution.programs import EdgeTpuProgram, zeros
 from fitzroy.formats import custom_op, tflite
 from fitzroy.hw_models.chips.hosts import Host
 from fitzroy.hw_models.edgetpu.scalar import UnknownValueError
@@ -64,6 +65,16 @@ class Prediction:
         return tuple(part.run for part in self.parts if part.run is not None)
 
 
+def document(found: Prediction, host: str) -> dict[str, Any]:
+    """A prediction for JSON, of an inference on a host."""
+    return {
+        "host": host,
+        "total_us": found.total,
+        "host_us": found.on_host,
+        "parts": [{"on": part.where, "what": part.what, "us": part.time} for part in found.parts],
+    }
+
+
 def on_host(graph: Graph, nodes: Sequence[Node], host: Host) -> PartTime:
     """Operators that a host computes."""
     names = ", ".join(dict.fromkeys(node.spelled for node in nodes))
@@ -114,9 +125,9 @@ def _run(program: EdgeTpuProgram, conditions: Conditions) -> Run:
     """An inference of a package."""
     name = f"{program.path}, package {program.number}"
     try:
-        return estimate(program.package, name, conditions)
+        return estimate(program.package, name, conditions, program.steps)
     except UnknownValueError:
-        zeros = {item: type.zeros() for item, type in program.inputs.items()}
-        outputs = program.start(zeros, record=True).finish()
+        inputs = {item: zeros(type) for item, type in program.inputs.items()}
+        outputs = program.start(inputs, record=True).finish()
         sizes = {item: len(held) for item, held in outputs.buffers.items()}
-        return timed(outputs.stages, name, sizes, conditions)
+        return replace(timed(outputs.stages, name, sizes, conditions), steps=program.steps)
