@@ -51,7 +51,7 @@ def _targets(rows: Sequence[Json]) -> Table:
                 name,
                 str(row["operators"]),
                 *_program(row["xnnpack"]),
-                _program(row["module"])[1] if _runs(row, "module") else "no",
+                _program(row["module"])[1] or "no",
                 *_chip(row),
             )
         )

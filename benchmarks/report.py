@@ -52,7 +52,7 @@ def _renewed(name: str, figures: str, part: str = "figures") -> str:
     return f"{page[:begin]}{figures}{page[end:]}"
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [header, tuple("---" for _ in header), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -896,10 +896,25 @@ def quantization(results: Json) -> str:
     return _renewed("quantization.md", f"{figures}{cost_text(results)}\n{_machine(results)}\n\n")
 
 
+def twin(results: Json) -> str:
+    """The figures of the twin on the page of the simulator."""
+    header = ("model", "twin", "LiteRT", "simulated chip", "bytes that differ")
+    rows = [
+        (
+            Path(case["model"]).stem,
+            *(f"{case[who]['median_ms']:,.1f} ms" for who in ("ours", "litert", "simulator")),
+            str(case["differing_bytes"]),
+        )
+        for case in results["cases"]
+    ]
+    return _renewed("simulator.md", f"\n{_table(header, rows)}\n{_machine(results)}\n\n", "twin")
+
+
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "benchmarks.md": (benchmarks, ("compile", "run", "memory", "edgetpu", "simulator")),
     "conformance.md": (conformance, ("conformance",)),
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
+    "simulator.md": (twin, ("twin",)),
     "timing.md": (timing, ("timing",)),
     "hosts.md": (hosts, ("hosts",)),
     "edgetpu_compiler.md": (edgetpu_compiler, ("edgetpu_compiler",)),

@@ -35,6 +35,8 @@ from fitzroy.compiler.quantization.options import (
 from fitzroy.compiler.quantization.outputs import examine, with_split
 from fitzroy.compiler.quantization.parameters import Parameters, nearest
 from fitzroy.compiler.quantization.ranges import choose_range, headroom, readers_function
+from fitzroy.compiler.quantization.rest import computed, with_rest
+from fitzroy.compiler.quantization.rest import reasons as reasons_of_rest
 from fitzroy.compiler.quantization.rewrite import Borders, rewrite, with_filters
 from fitzroy.compiler.quantization.rules import (
     obstacles,
@@ -49,6 +51,7 @@ _CORRECTED = 16
 """Most samples that parameters are corrected on."""
 
 Progress = Callable[[str], None]
+Part = Callable[[QuantizeOptions], "Quantized"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,11 +60,13 @@ class Quantized:
 
     Attributes:
         graph: the quantized graph.
-        source: the float32 graph that it stands for: constants folded, channels scaled.
+        source: the float32 graph that it stands for: constants folded, channels scaled, without
+            what depends on operators that nobody here computes.
         scheme: how activations are quantized.
         parameters: filters and biases by the name of their node.
         floats: why nodes are left float32.
         notes: what was done about outputs, and why.
+        computed: the quantized graph without the rest; None if there is no rest.
     """
 
     graph: Graph
@@ -70,6 +75,12 @@ class Quantized:
     parameters: Mapping[str, Parameters]
     floats: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
+    computed: Graph | None = None
+
+    @property
+    def counterpart(self) -> Graph:
+        """The quantized graph of all that `source` has."""
+        return self.computed or self.graph
 
     def __repr__(self) -> str:
         return (
@@ -125,6 +136,7 @@ def quantize_model(
     progress: Progress = lambda step: None,
     *,
     known: Mapping[str, Range] = MappingProxyType({}),
+    limits: Mapping[str, Range] = MappingProxyType({}),
 ) -> Quantized:
     """Quantize a float32 graph, and say what became of it.
 
@@ -134,6 +146,8 @@ def quantize_model(
         options: how.
         progress: called with what is under way.
         known: ranges of inputs that are known beforehand, as those of pixels.
+        limits: of values whose small elements do not matter, as logits far below a threshold: the
+            least that does, and up to where elements matter whatever samples have.
 
     Raises:
         UsageError: no samples, samples that do not fit, results that are not finite, an option
@@ -143,6 +157,13 @@ def quantize_model(
     """
     options.check()
     demand_float(graph)
+    part = computed(graph)
+    if part is not graph:
+        return _before_rest(
+            graph,
+            options,
+            lambda chosen: quantize_model(part, samples, chosen, progress, known=known),
+        )
     source = prepared(graph)
     floats, reasons = _floats(source, options)
     statistics = collect(source, samples, progress)
@@ -164,12 +185,19 @@ def quantize_model(
     # What comes from outside is not cut off.
     ranges.update({name: statistics[name].extrema for name in source.inputs if name in ranges})
     ranges.update(known)
+    ranges.update(
+        {
+            name: (max(statistics[name].extrema[0], low), max(statistics[name].extrema[1], high))
+            for name, (low, high) in limits.items()
+            if name in ranges
+        }
+    )
     wider = {}
     if options.ranges is RangeMethod.MSE:
         wider = {
             name: headroom(source, name, found)
             for name, found in statistics.items()
-            if name in source.values and name not in source.inputs
+            if name in source.values and name not in source.inputs and name not in limits
         }
     scheme = choose(source, ranges, floats, wider)
     parameters = {
@@ -190,6 +218,24 @@ def quantize_model(
     result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
     verify(result)
     return Quantized(result, source, scheme, parameters, tuple(reasons), tuple(outputs.notes))
+
+
+def _before_rest(graph: Graph, options: QuantizeOptions, quantized: Part) -> Quantized:
+    """What comes before operators that nobody here computes quantized, and the rest as it is.
+
+    Args:
+        graph: the whole graph.
+        options: how.
+        quantized: quantizes what comes before, with other options: its outputs stay float32, for
+            the rest reads them.
+    """
+    split = options.mixed_outputs is Mixed.SPLIT
+    mixed = Mixed.KEEP if split else options.mixed_outputs
+    result = quantized(replace(options, output_type=Border.FLOAT, mixed_outputs=mixed))
+    whole = with_rest(result.graph, graph)
+    verify(whole)
+    reasons = (*result.floats, *reasons_of_rest(graph))
+    return replace(result, graph=whole, floats=reasons, computed=result.graph)
 
 
 def prepared(graph: Graph) -> Graph:
@@ -263,6 +309,10 @@ def _floats(graph: Graph, options: QuantizeOptions) -> tuple[set[str], list[Diag
     floats = _asked(graph, options.keep_float or [])
     nodes = [node for node in graph.nodes() if touches_reals(graph, node)]
     for node in nodes:
+        if OPS[node.op].reads_stored:
+            # It reads integers, and computes with real numbers.
+            floats.add(node.name)
+            continue
         found = list(obstacles(graph, node))
         if found:
             reasons += found

@@ -343,6 +343,76 @@ def test_branches_with_a_constant_condition_are_taken(condition: bool) -> None:
     assert [node.op for node in graph.nodes()] == ["abs" if condition else "negate"]
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_both_branches_of_a_condition_at_run_time_are_computed(shape: tuple[int, ...]) -> None:
+    file = File()
+    x, y = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
+    axes = file.tensor(INT32, (1,), np.array([0], np.int32))
+    zero = file.tensor(FLOAT, (), np.array(0, np.float32))
+    total, flag = file.tensor(FLOAT, shape), file.tensor(BOOL, shape)
+    file.operator("SUM", [x, axes], [total], tflite.ReducerOptions(keep_dims=bool(shape)))
+    file.operator("LESS", [total, zero], [flag], tflite.LessOptions())
+    options = tflite.IfOptions(then_subgraph_index=1, else_subgraph_index=2)
+    file.operator("IF", [flag, x], [y], options)
+    file.border([x], [y])
+    for name in ("ABS", "NEG"):
+        file.subgraph()
+        a, b = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
+        file.operator(name, [a], [b])
+        file.border([a], [b])
+    for sign in (1, -1):
+        graph = judged(file, sign * np.array([1, 2, -0.5], np.float32))
+    assert [node.op for node in graph.nodes()].count("select") == 1
+
+
+def counting(limit: int | None) -> File:
+    """A model that doubles while a counter is below a limit; without one, while a sum is."""
+    file = File()
+    x, y, last = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,)), file.tensor(INT32, ())
+    start = file.tensor(INT32, (), np.array(0, np.int32))
+    options = tflite.WhileOptions(cond_subgraph_index=1, body_subgraph_index=2)
+    file.operator("WHILE", [start, x], [last, y], options)
+    file.border([x], [y, last])
+    file.subgraph()
+    count, value, flag = file.tensor(INT32, ()), file.tensor(FLOAT, (3,)), file.tensor(BOOL, ())
+    if limit is None:
+        axes, total = file.tensor(INT32, (1,), np.array([0], np.int32)), file.tensor(FLOAT, ())
+        most = file.tensor(FLOAT, (), np.array(50, np.float32))
+        file.operator("SUM", [value, axes], [total], tflite.ReducerOptions())
+        file.operator("LESS", [total, most], [flag], tflite.LessOptions())
+    else:
+        most = file.tensor(INT32, (), np.array(limit, np.int32))
+        file.operator("LESS", [count, most], [flag], tflite.LessOptions())
+    file.border([count, value], [flag])
+    file.subgraph()
+    count, value = file.tensor(INT32, ()), file.tensor(FLOAT, (3,))
+    after, result = file.tensor(INT32, ()), file.tensor(FLOAT, (3,))
+    one = file.tensor(INT32, (), np.array(1, np.int32))
+    two = file.tensor(FLOAT, (3,), np.array([2, 1.5, 3], np.float32))
+    file.operator("ADD", [count, one], [after], tflite.AddOptions())
+    file.operator("MUL", [value, two], [result], tflite.MulOptions())
+    file.border([count, value], [after, result])
+    return file
+
+
+@pytest.mark.parametrize("limit", [0, 1, 5])
+def test_loops_are_written_out(limit: int) -> None:
+    graph = judged(counting(limit), np.array([0.5, 1, -4], np.float32))
+    assert [node.op for node in graph.nodes()].count("mul") == limit
+    factors = [
+        value for value in graph.values.values() if value.is_constant and value.type.size > 1
+    ]
+    assert len(factors) <= 1
+
+
+@pytest.mark.parametrize(("limit", "why"), [(None, "at run time"), (5000, "more than 1024 times")])
+def test_loops_that_are_not_stay_as_they_are(limit: int | None, why: str) -> None:
+    graph = counting(limit).graph()
+    (node,) = graph.nodes()
+    assert node.op == "opaque"
+    assert why in node.attributes.reason  # type: ignore[attr-defined]
+
+
 def test_subgraphs_that_call_themselves_are_refused() -> None:
     file = File()
     x, y = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))

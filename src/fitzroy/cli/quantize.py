@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -23,6 +23,7 @@ from fitzroy.cli.help import Verb
 from fitzroy.cli.models import Importing
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Terminal, count, size
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
 
 if TYPE_CHECKING:
     from fitzroy.cli.samples import Named
@@ -75,6 +76,7 @@ def quantize(
     ],
     importing: Importing,
     options: Quantization,
+    heads: HeadOptions,
     written: Quantified,
     comparing: Comparing,
 ) -> None:
@@ -116,7 +118,7 @@ def quantize(
             "quantization needs representative inputs",
             hint=rules.quantize_command(model, importing.arguments, os.fspath(output)),
         )
-    document = _quantize(terminal, model, output, (importing.how, options, written.report))
+    document = _quantize(terminal, model, output, (importing.how, options, heads, written.report))
     if terminal.json:
         terminal.document("quantize", document)
     elif not terminal.quiet:
@@ -127,7 +129,7 @@ def _quantize(
     terminal: Terminal,
     model: str,
     output: Path,
-    settings: tuple[Reading, Quantization, Path | None],
+    settings: tuple[Reading, Quantization, HeadOptions, Path | None],
 ) -> dict[str, Any]:
     """Quantize a model, write it and its report, and describe what was done.
 
@@ -137,9 +139,9 @@ def _quantize(
     from fitzroy.compiler.frontends.tflite import export_model
     from fitzroy.formats.tflite import write_model
 
-    how, options, report = settings
+    how, options, heads, report = settings
     with terminal.working("quantizing") as progress:
-        result, samples = quantized_model(model, how, options, progress)
+        result, samples = quantized_model(model, how, options, progress, heads)
         progress("writing")
         data = write_model(export_model(result.graph))
         measured_on = samples[:: -(-len(samples) // _MEASURED)]
@@ -217,7 +219,11 @@ def _costs(
 
 
 def quantized_model(
-    model: str, how: Reading, options: Quantization, progress: Any
+    model: str,
+    how: Reading,
+    options: Quantization,
+    progress: Any,
+    heads: HeadOptions = PLAIN_OUTPUTS,
 ) -> tuple[Quantized, list[Named]]:
     """A model, quantized, and the samples that it was calibrated with.
 
@@ -226,23 +232,31 @@ def quantized_model(
         how: how to read it.
         options: how to quantize it, and on what: arrays have the model's own order of dimensions.
         progress: called with what is under way.
+        heads: what a detector is to give.
 
     Raises:
         FitzroyError: the model or a sample cannot be read, or the model cannot be quantized.
     """
     import fitzroy
     from fitzroy.cli.samples import pixel_ranges
+    from fitzroy.compiler.passes.base import run_passes
+    from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
+    from fitzroy.compiler.passes.heads.rewriting import kept_float, limits, with_detections
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
     options.check()
     graph = fitzroy.load(model, how)
     demand_float(graph)
+    graph = with_detections(graph, heads)
     progress("reading samples")
     paths = options.calibrate or []
     samples = samples_for(model, graph, how, options, paths)
     known = pixel_ranges(graph, paths, options.rule)
     arrays = [sample for _, sample in samples]
-    return quantize_model(graph, arrays, options, progress, known=known), samples
+    bounds = limits(graph, heads)
+    options = replace(options, keep_float=[*(options.keep_float or []), *kept_float(graph)])
+    found = quantize_model(graph, arrays, options, progress, known=known, limits=bounds)
+    return replace(found, graph=run_passes(found.graph, (ClassMaximum(),))), samples
 
 
 def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:
@@ -251,7 +265,7 @@ def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparis
 
     return compare(
         result.source,
-        result.graph,
+        result.counterpart,
         [sample for _, sample in samples],
         progress=lambda text: progress(f"measuring, {text}"),
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Verb, Written
 from fitzroy.cli.models import given_value
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
 from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, read_inputs
 from fitzroy.formats.detect import FileKind, detect
@@ -142,6 +144,7 @@ class RunOutputs(Written):
 
     Attributes:
         raw_output: whether to write bare bytes.
+        draw: file for the picture with what a detector found.
     """
 
     panel: ClassVar[str] = "Outputs"
@@ -149,6 +152,15 @@ class RunOutputs(Written):
     raw_output: Annotated[
         bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
     ] = False
+    draw: Annotated[
+        Path | None,
+        typer.Option(
+            "--draw",
+            metavar="FILE",
+            help="For detectors: write the input picture with boxes, masks and keypoints in it.",
+            show_default=False,
+        ),
+    ] = None
 
     def write(self, pairs: Sequence[tuple[Port, Array]]) -> list[str]:
         """Write outputs, if that is wanted; the names of the files."""
@@ -171,6 +183,7 @@ class Options:
         method: method of a program, or function of a module.
         device: what the user said of devices.
         shapes: shapes of inputs that an ONNX model leaves open.
+        heads: what a detector is to give.
         values: values that inputs of an ONNX model are fixed to.
     """
 
@@ -180,6 +193,7 @@ class Options:
     method: str | None
     device: DeviceChoice
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    heads: HeadOptions = PLAIN_OUTPUTS
     values: Mapping[str, GivenValue] = field(default_factory=dict)
 
 
@@ -195,6 +209,7 @@ def run(
     given: Given,
     written: RunOutputs,
     how: Execution,
+    heads: HeadOptions,
     device: DeviceChoice,
 ) -> None:
     """Run a program or a model, or check the test cases of a bundled program.
@@ -213,10 +228,12 @@ def run(
     terminal = written.terminal
     data = read_file(file)
     kind = detect(data, file)
-    options = Options(how.runtime, how.arithmetic, how.threads, how.method, device)
+    heads.check()
+    options = Options(how.runtime, how.arithmetic, how.threads, how.method, device, heads=heads)
     if kind in _BUNDLES and not given.inputs:
         others: dict[str, object] = {"--output": written.output, "--labels": written.labels}
         others |= {"--mean": given.mean, "--std": given.std, "--float": how.real or None}
+        others |= {"--draw": written.draw, "--detections": heads.detections or None}
         _refuse("checking a bundled program", others, file)
         device.refuse(file)
         _verify(terminal, data, file, options)
@@ -225,6 +242,8 @@ def run(
         check_output(written.output, [file])
     elif written.raw_output:
         raise UsageError("--raw-output needs --output")
+    if written.draw is not None:
+        check_output(written.draw, [file])
     rule = arrays.Normalization.parse(given.mean, given.std)
     names = written.names
     specs: Sequence[str] = given.inputs or []
@@ -253,12 +272,20 @@ def run(
         "outputs": [describe_output(port, x, written.top, names) for port, x in pairs],
         "written": written.write(pairs),
     }
-    objects = None if runner.graph is None else _objects(runner.graph, results, names)
+    from fitzroy.cli.objects import drawn, objects_of
+
+    objects = None if runner.graph is None else objects_of(runner.graph, results)
     if objects is not None:
-        document["objects"] = objects
+        document["objects"] = [item.document(names) for item in objects]
         for report in document["outputs"]:
             # Not a ranking of classes.
             report.pop("top", None)
+    if written.draw is not None:
+        picture = _picture(given.inputs or [], written.draw)
+        if objects is None:
+            raise UsageError("--draw is for detectors", where=file, hint=_HOW_TO_LIST)
+        write_files([(written.draw, drawn(picture, objects, names, written.draw))])
+        document["written"] = [*document["written"], os.fspath(written.draw)]
     if written.json:
         terminal.document("run", document)
     else:
@@ -267,10 +294,30 @@ def run(
         _judge_labels(terminal, names, runner.outputs)
 
 
+_HOW_TO_LIST = "fitzroy compile MODEL --calibrate images/ --detections makes one of a YOLO model"
+
+
+def _picture(specs: Sequence[str], output: Path) -> str:
+    """The input that is a picture.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for spec in specs:
+        path = spec if os.path.exists(spec) else spec.partition("=")[2]
+        if Path(path).suffix.lower() in arrays.IMAGE_SUFFIXES:
+            return path
+    raise UsageError("--draw needs a picture as input", where=os.fspath(output))
+
+
 def _runner(data: bytes, file: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:
     """What runs a file."""
+    if kind not in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
+        _refuse("a program", {"--detections": options.heads.detections or None}, file)
     compiled = kind is FileKind.TFLITE and is_compiled(data, file)
     if compiled or (kind is FileKind.TFLITE and options.runtime is RuntimeChoice.LITERT):
+        what = "a compiled model" if compiled else "a model that LiteRT runs"
+        _refuse(what, {"--detections": options.heads.detections or None}, file)
         return _interpreter_runner(file, options, compiled, stack)
     if kind in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
         return _model_runner(file, kind, options, stack)
@@ -298,6 +345,7 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     import fitzroy
     from fitzroy.compiler.frontends.frontend import Reading
     from fitzroy.compiler.ops.opaque import opaque_nodes
+    from fitzroy.compiler.passes.heads.rewriting import with_detections
     from fitzroy.hw_models.numerics import Arithmetic
 
     given = {
@@ -313,6 +361,7 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     graph = fitzroy.load(path, how)
     if kind is FileKind.TFLITE and opaque_nodes(graph):
         return _interpreter_runner(path, options, False, stack)
+    graph = with_detections(graph, options.heads)
 
     def evaluate(values: Sequence[Array]) -> list[Array]:
         results = fitzroy.evaluate(graph, dict(zip(graph.inputs, values, strict=True)), arithmetic)
@@ -584,7 +633,9 @@ def show_outputs(terminal: Terminal, document: dict[str, Any]) -> None:
         if report.get("not_finite"):
             terminal.line(f"  {report['not_finite']} elements are not finite")
     if "objects" in document:
-        _show_objects(terminal, document["objects"])
+        from fitzroy.cli.objects import show_objects
+
+        show_objects(terminal, document["objects"])
     for path in document["written"]:
         terminal.note(f"wrote {path}")
 
@@ -596,54 +647,6 @@ def _show_top(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
         [str(entry["index"]), f"{entry['score']:.6g}", entry.get("label", "")] for entry in entries
     ]
     terminal.table(columns if labelled else columns[:2], [r if labelled else r[:2] for r in rows])
-
-
-def _objects(
-    graph: Graph, results: Sequence[Array], names: dict[int, str] | None
-) -> list[dict[str, Any]] | None:
-    """What a detector found, None if the model is none.
-
-    Boxes are (top, left, bottom, right) in parts of the image.
-    """
-    from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
-
-    given = dict(zip(graph.outputs, results, strict=True))
-    for node in graph.nodes():
-        if node.op == DetectionPostProcess.name and all(name in given for name in node.outputs):
-            boxes, classes, scores, number = (given[name] for name in node.outputs)
-            a = node.attributes
-            assert isinstance(a, DetectionAttributes)
-            rows = a.max_classes_per_detection * int(number[0])
-            break
-    else:
-        return None
-    return [
-        {
-            "class": int(index),
-            **({"label": names.get(int(index), "")} if names is not None else {}),
-            "score": float(score),
-            "box": box.tolist(),
-        }
-        for index, score, box in zip(classes[0, :rows], scores[0], boxes[0], strict=False)
-    ]
-
-
-def _show_objects(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
-    titles = ("class", "score", "top", "left", "bottom", "right")
-    columns = [*(Column(title, right=True) for title in titles), Column("label")]
-    rows = [
-        [
-            str(item["class"]),
-            f"{item['score']:.3f}",
-            *(f"{value:.3f}" for value in item["box"]),
-            item.get("label", ""),
-        ]
-        for item in objects
-    ]
-    if rows:
-        terminal.table(columns, rows)
-    else:
-        terminal.line("no objects")
 
 
 def _judge_labels(terminal: Terminal, names: dict[int, str], ports: Sequence[Port]) -> None:
@@ -771,6 +774,7 @@ run_command = Verb(
         "fitzroy run model_quant.tflite -i x.npy -o y.npy --float",
         "fitzroy run model.bpte",
         "fitzroy run model_edgetpu.tflite --device usb -i photo.png --top 3",
+        "fitzroy run yolo_edgetpu.tflite -i photo.jpg --labels coco.txt --draw found.png",
         "fitzroy run model_edgetpu.tflite --device sim -i x.npy --record s.jsonl",
     ),
 )

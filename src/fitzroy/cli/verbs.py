@@ -35,6 +35,7 @@ VERBS: dict[str, str] = {
     "probe": "probe.probe_command",
     "schema": "schema.schema_command",
     "usbip": "usbip.usbip_command",
+    "shim": "shim.shim_command",
 }
 """All verbs by name: a module of this package, and what declares the verb there."""
 

@@ -46,6 +46,7 @@ VERSIONS: Mapping[str, int] = {
     "run": 1,
     "run-bundle": 1,
     "schemas": 1,
+    "shim": 1,
     "sim": 1,
     "test": 1,
     "udev-rules": 1,

@@ -1,8 +1,9 @@
 """TFLite's interpreter on FitzRoy, which ``tflite_runtime`` and ``ai_edge_litert`` have.
 
 Models with Edge TPU operators run on a device of FitzRoy's driver, and their other operators on
-LiteRT where it is installed, else by reference semantics. Models without them run on LiteRT alone,
-in this process; where it is not installed, by reference semantics, with a warning.
+LiteRT where it is installed, else by reference semantics, and so do models that list objects.
+Others run on LiteRT alone, in this process; where it is not installed, by reference semantics, with
+a warning.
 
 Facts: the published interface of LiteRT's Python package, and what it raises for wrong calls.
 """
@@ -20,6 +21,7 @@ from typing import Any
 from fitzroy.base.errors import FitzroyError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
+from fitzroy.compiler.ops.detections import Detections
 from fitzroy.driver.runtime import litert
 from fitzroy.formats.custom_op import CUSTOM_CODE
 from fitzroy.hw_models.numerics import Arithmetic
@@ -86,8 +88,10 @@ class Interpreter:
         _check_options(options)
         data, path = _content(model_path, model_content)
         self._delegates = list(experimental_delegates or ())
+        # LiteRT has kernels for neither.
         compiled = CUSTOM_CODE.encode() in data
-        if compiled or not litert.available():
+        ours = compiled or Detections.custom.encode() in data
+        if ours or not litert.available():
             if experimental_preserve_all_tensors:
                 raise ArgumentError(
                     "experimental_preserve_all_tensors cannot be kept",
@@ -95,7 +99,7 @@ class Interpreter:
                     where=path,
                 )
             self._runtime: Any = self._compiled(data, path, resolver)
-            if not compiled:
+            if not ours:
                 _warn(path)
         else:
             options["experimental_preserve_all_tensors"] = experimental_preserve_all_tensors

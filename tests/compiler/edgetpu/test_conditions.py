@@ -59,13 +59,27 @@ def test_a_convolution_has_a_reason_for_kernel_and_biases() -> None:
 
 def test_a_product_of_matrices_has_all_of_its_reasons() -> None:
     graph = Graph("g")
+    graph.add_input("x", int8(65, 3000, 4))
+    graph.add_input("y", int8(1, 3000, 400))
+    attributes = BatchMatMulAttributes(adj_x=True)
+    graph.outputs = [graph.emit("batch_matmul", ["x", "y"], int8(65, 4, 400), attributes)]
+    found = reasons(graph)
+    assert [text.split("' ")[-1].split(",")[0] for text in found] == [
+        "of [65] matrices with [1]",
+        "adds 3000 products",
+        "copies a matrix of 1200000 bytes to every tile",
+        "has 65 matrices",
+    ]
+
+
+def test_a_constant_matrix_has_all_of_its_reasons() -> None:
+    graph = Graph("g")
     graph.add_input("x", int8(2, 3, 4))
-    graph.add_input("y", int8(2, 3, 4))
+    graph.add_constant("y", np.zeros((2, 3, 4), np.int8), Quantization.per_tensor(0.1, 0))
     attributes = BatchMatMulAttributes(adj_x=True)
     graph.outputs = [graph.emit("batch_matmul", ["x", "y"], int8(2, 4, 4), attributes)]
     found = reasons(graph)
     assert [text.split("' ")[-1].split(",")[0] for text in found] == [
-        "of two operands that are computed",
         "with 2 matrices",
         "transposes its first operand",
     ]

@@ -175,7 +175,7 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
         needed = [region[name] for region in regions if name in region]
         rows, columns = [one for one, _ in needed], [one for _, one in needed]
         for reader, index in readers.get(name, []):
-            if reader.makes_vector or reader in stripped:
+            if reader.makes_vector or reader.gathers or reader in stripped:
                 continue
             result = layered.type(reader.writes).shape
             windows = reader.windows(index)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import TensorType
@@ -100,8 +101,11 @@ class Legalizer:
                 self.types[tall] = replace(type, shape=rows_of_images(type))
                 self.rows[name], self.views[name] = tall, (tall,)
 
-    def run(self) -> None:
+    def run(self, origins: Mapping[str, str] = MappingProxyType({})) -> None:
         """Legalize all nodes.
+
+        Args:
+            origins: nodes of the model that nodes stand for, by their names, where these differ.
 
         Raises:
             UnsupportedError: a node has no rule, or its rule refuses it.
@@ -111,7 +115,7 @@ class Legalizer:
                 raise UnsupportedError(
                     f"{node.spelled} {node.name!r} has no lowering for the Edge TPU"
                 )
-            self.legalize(node)
+            self.legalize_as(node, origins.get(node.name, node.name))
 
     def legalize(self, node: Node) -> None:
         """Add the layers of a node whose operator has a rule.

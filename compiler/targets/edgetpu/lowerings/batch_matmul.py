@@ -1,21 +1,37 @@
-"""Products with constant matrices: rows of an operand as pixels, and a convolution of 1 x 1."""
+"""Products of matrices: rows of an operand as pixels.
+
+A constant matrix makes them a convolution of 1 x 1, a computed one a `MatrixProduct`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from fitzroy.base.types import Array
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
+from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
 from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.layer import POINT
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
+from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import as_convolution, convolution_of
+from fitzroy.compiler.targets.edgetpu.lowerings.matrix_product import (
+    MOST_BYTES,
+    MOST_SUMMANDS,
+    MatrixProduct,
+)
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, round_up
+from fitzroy.compiler.targets.edgetpu.parameters.requantization import product_stage
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import as_positions, from_positions
+
+MOST_MATRICES = 64
+"""Products of computed matrices that an operator is divided into."""
 
 
 def multiplied_rows(
@@ -42,11 +58,14 @@ def multiplied_rows(
 
 
 @requires("batch_matmul")
-def _one_matrix(call: Call) -> Iterator[Reject]:
-    """The second operand is one matrix that is known."""
+def _matrices(call: Call) -> Iterator[Reject]:
+    """The second operand is one matrix that is known, or both have as many that are not."""
     attributes, right = call.attributes(BatchMatMulAttributes), call.operand(1)
+    if call.operand(0).is_constant:
+        yield refused(call, "has a constant first operand", "swap the operands")
     if right.data is None:
-        yield refused(call, "of two operands that are computed", "make one of them constant")
+        yield from _computed(call)
+        return
     if math.prod(right.type.shape[:-2]) != 1:
         what = f"with {math.prod(right.type.shape[:-2])} matrices, one is possible"
         yield refused(call, what, "divide it by matrices")
@@ -56,11 +75,82 @@ def _one_matrix(call: Call) -> Iterator[Reject]:
         yield refused(call, f"with {right.type}, not quantized with one scale")
 
 
+def _computed(call: Call) -> Iterator[Reject]:
+    """Both operands have as many matrices, which are small enough to be copied to every tile."""
+    attributes, after = call.attributes(BatchMatMulAttributes), call.result.type.shape
+    left, right = call.type(0).shape, call.type(1).shape
+    if left[:-2] != right[:-2]:
+        what = f"of {list(left[:-2])} matrices with {list(right[:-2])}"
+        yield refused(call, what, "repeat the matrices of which there are fewer")
+    summands = left[-2] if attributes.adj_x else left[-1]
+    if summands > MOST_SUMMANDS:
+        what = f"adds {summands} products, {MOST_SUMMANDS} are possible"
+        yield refused(call, what, "divide it, and add the parts")
+    nbytes = round_up(right[-2], WORD) * round_up(right[-1], WORD)
+    if nbytes > MOST_BYTES:
+        what = f"copies a matrix of {nbytes} bytes to every tile, {MOST_BYTES} are possible"
+        yield refused(call, what, "divide it by columns")
+    if math.prod(after[:-2]) > MOST_MATRICES:
+        what = f"has {math.prod(after[:-2])} matrices, {MOST_MATRICES} are possible"
+        yield refused(call, what, "divide it by matrices")
+
+
 @legalizes("batch_matmul")
 def _batch_matmul(legalizer: Legalizer, call: Call) -> None:
     attributes, right = call.attributes(BatchMatMulAttributes), call.operand(1)
-    assert right.data is not None, "a condition of the operator"
+    if right.data is None:
+        _product(legalizer, call, attributes)
+        return
     weights = right.data.reshape(right.type.shape[-2:])
     if not attributes.adj_y:
         weights = weights.T
     multiplied_rows(legalizer, call, np.ascontiguousarray(weights), Activation.NONE)
+
+
+def _product(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes) -> None:
+    """Two matrices, or as many products of two as there are."""
+    if math.prod(call.result.type.shape[:-2]) != 1 or attributes.adj_x:
+        _by_matrices(legalizer, call, attributes)
+        return
+    first, second = (
+        as_positions(legalizer, value.name, value.type.shape[-1])
+        for value in (call.operand(0), call.operand(1))
+    )
+    stage = product_stage(call.type(0), call.type(1), call.result.type)
+
+    def layer(result: str) -> MatrixProduct:
+        return MatrixProduct(
+            name=call.node.name,
+            reads=(first, second),
+            writes=result,
+            stage=stage,
+            columns=not attributes.adj_y,
+        )
+
+    from_positions(legalizer, call.result, first, layer)
+
+
+def _by_matrices(legalizer: Legalizer, call: Call, attributes: BatchMatMulAttributes) -> None:
+    """The products one by one; the result is a view of them."""
+    rewriting, after = Rewriting.of(legalizer, call), call.result.type
+    count = math.prod(after.shape[:-2])
+    stacked = [
+        rewriting.reshape(value.name, (1, count, *value.type.shape[-2:]))
+        for value in (call.operand(0), call.operand(1))
+    ]
+    single = replace(after, shape=(1, 1, *after.shape[-2:]))
+    parts = []
+    for number in range(count):
+        left, right = (
+            name if count == 1 else rewriting.slice(name, 1, number, 1) for name in stacked
+        )
+        if attributes.adj_x:
+            type = rewriting.graph.type(left)
+            swapped = replace(type, shape=(1, 1, type.shape[3], type.shape[2]))
+            left = rewriting.emit("transpose", [left], swapped, TransposeAttributes((0, 1, 3, 2)))
+        own = replace(attributes, adj_x=False)
+        parts.append(rewriting.emit("batch_matmul", [left, right], single, own))
+    together = replace(after, shape=(1, count, *after.shape[-2:]))
+    joined = rewriting.emit("concatenation", parts, together, ConcatenationAttributes(1))
+    rewriting.reshape(joined, after.shape, result=call.result.name)
+    rewriting.run(legalizer)

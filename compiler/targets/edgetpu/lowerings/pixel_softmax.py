@@ -29,6 +29,7 @@ from fitzroy.compiler.targets.edgetpu.lowerings.normalization import (
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import OutputStage, copy_stage
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import from_positions, grid
+from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.tensor import NluTable
 
@@ -116,16 +117,25 @@ def _rows(call: Call) -> Iterator[Reject]:
         )
 
 
+def _shape(legalizer: Legalizer, call: Call) -> tuple[int, ...]:
+    """Shape of an image with a pixel for each row: that of its place if it is one."""
+    before, name = call.type(), call.node.inputs[0] or ""
+    channels, parts = before.shape[-1], legalizer.parts(name)
+    if len(parts) == 1 and not is_vector(legalizer, parts[0]):
+        own = legalizer.type(parts[0]).shape
+        if own[0] == 1 and own[-1] == channels:
+            return own
+    if len(before.shape) == IMAGE_RANK:
+        return rows_of_images(before)
+    return (1, *grid(before.size // channels), channels)
+
+
 def softmax_of_pixels(legalizer: Legalizer, call: Call) -> None:
     """Add the layers of a softmax of several rows."""
     before, stages = call.type(), Stages.of(call)
     channels = before.shape[-1]
     rewriting = Rewriting.of(legalizer, call)
-    shape = (
-        rows_of_images(before)
-        if len(before.shape) == IMAGE_RANK
-        else (1, *grid(before.size // channels), channels)
-    )
+    shape = _shape(legalizer, call)
     name = rewriting.reshape(call.node.inputs[0] or "", shape)
     type = rewriting.graph.type(name)
     single = replace(type, shape=(*shape[:-1], 1))

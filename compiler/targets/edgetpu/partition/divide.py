@@ -23,6 +23,7 @@ from fitzroy.compiler.partition import (
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
+from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES
 from fitzroy.compiler.targets.edgetpu.partition.costs import (
@@ -44,18 +45,19 @@ def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Rejects]:
     The rules of the target come first and give every reason. What passes them is legalized, which
     shows what depends on the nodes before; that gives one.
     """
-    legalizer, found = Legalizer(graph, options), dict[str, Rejects]()
-    for node in graph.nodes():
-        call = Call.of(graph, node)
+    apart = taken_apart(graph)
+    legalizer, found = Legalizer(apart.graph, options), dict[str, Rejects]()
+    for node in apart.graph.nodes():
+        call, origin = Call.of(apart.graph, node), apart.origins.get(node.name, node.name)
         if reasons := tuple(dict.fromkeys(rejects(call))):
-            found[node.name] = reasons
+            found[origin] = reasons
             continue
         trial = legalizer.split()
         try:
-            trial.legalize(node)
+            trial.legalize_as(node, origin)
         except UnsupportedError as error:
             reason = error.what + (f": {error.reason}" if error.reason else "")
-            found[node.name] = (Reject(LOWERING, reason, error.hint or hint(call)),)
+            found[origin] = (Reject(LOWERING, reason, error.hint or hint(call)),)
         else:
             legalizer = trial
     return found
@@ -188,8 +190,9 @@ def layers_of(graph: Graph, options: Options = DEFAULT) -> dict[str, list[str]]:
     Raises:
         UnsupportedError: a node has no lowering.
     """
-    legalizer = Legalizer(graph, options)
-    legalizer.run()
+    apart = taken_apart(graph)
+    legalizer = Legalizer(apart.graph, options)
+    legalizer.run(apart.origins)
     found: dict[str, list[str]] = {node.name: [] for node in graph.nodes()}
     for layer in legalizer.layers:
         found[layer.origin].append(layer.kind)

@@ -17,6 +17,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, Rule
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS, Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import EVERY
 from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
@@ -120,8 +121,9 @@ def legalized(graph: Graph, options: Options = DEFAULT) -> Layered:
     Raises:
         UnsupportedError: a node has no lowering.
     """
-    legalizer = Legalizer(graph, options)
-    legalizer.run()
+    apart = taken_apart(graph)
+    legalizer = Legalizer(apart.graph, options)
+    legalizer.run(apart.origins)
     return host_layers.layered(legalizer)
 
 

@@ -1,0 +1,469 @@
+"""Attention without transpositions: products of matrices that are parts of images.
+
+Models make the matrices of a product by reshaping, dividing and transposing an image. Here the
+elements of every matrix are followed back to the image that they come from. If they are some of
+its rows and channels, a slice of the image takes the place of all of these operators. Products of
+several matrices become one for each, and so do functions of their elements and softmax between two
+products. What is made of the results is followed in the same way: where it is an image again, its
+parts are joined as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base.types import TensorType
+from fitzroy.compiler.ir import Attributes, Graph, Node
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
+from fitzroy.compiler.ops.shape import (
+    ConcatenationAttributes,
+    ReshapeAttributes,
+    SplitAttributes,
+    StridedSliceAttributes,
+    TransposeAttributes,
+)
+from fitzroy.compiler.targets.edgetpu.lowerings.batch_matmul import MOST_MATRICES
+
+Numbers = npt.NDArray[np.int64]
+"""For every element of a value, the number of the element of another value that it is."""
+
+_MOVES = frozenset(["reshape", "transpose", "split", "strided_slice"])
+
+_MOST_ELEMENTS = 1 << 22
+"""Elements of a value that is followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A graph in which matrices are values of their own.
+
+    Attributes:
+        graph: the graph.
+        origins: nodes of the model that nodes stand for, by their names, where these differ.
+    """
+
+    graph: Graph
+    origins: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """A value as matrices, one after the other.
+
+    Attributes:
+        parts: images [1,1,rows,columns] of one shape.
+        swapped: whether the value has them transposed.
+    """
+
+    parts: tuple[str, ...]
+    swapped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrices:
+    """The matrices of an operand.
+
+    Attributes:
+        names: images [1,1,rows,columns].
+        swapped: whether the operand has them transposed.
+    """
+
+    names: tuple[str, ...]
+    swapped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """Where the elements of a value come from.
+
+    Attributes:
+        root: the value that they come from.
+        numbers: their numbers there, in the shape of the value.
+        between: functions of single elements on the way, the first one first.
+    """
+
+    root: str
+    numbers: Numbers
+    between: tuple[Node, ...] = ()
+
+
+def taken_apart(graph: Graph) -> Apart:
+    """A graph of the same meaning, in which products of computed matrices have slices of images.
+
+    Args:
+        graph: the graph; it stays as it is, and is the result if it has no such products.
+    """
+    if not any(_is_product(graph, node) for node in graph.nodes()):
+        return Apart(graph, {})
+    work = _Work(graph.copy())
+    for node in graph.nodes():
+        work.visit(node)
+    work.join(graph)
+    work.graph.prune()
+    return Apart(work.graph, work.origins)
+
+
+def _is_product(graph: Graph, node: Node) -> bool:
+    """Whether a node multiplies matrices that are both computed."""
+    return node.op == "batch_matmul" and not any(
+        graph.value(name or "").is_constant for name in node.inputs
+    )
+
+
+def _moved(node: Node, name: str, numbers: Numbers) -> Numbers:
+    """What a node that moves elements makes of their numbers, for one of its results."""
+    match node.attributes:
+        case ReshapeAttributes():
+            raise AssertionError("the shape of a result is that of its type")
+        case TransposeAttributes(perm):
+            return numbers.transpose(perm)
+        case SplitAttributes(axis, sizes):
+            ends = np.cumsum(sizes)[:-1].tolist()
+            return np.split(numbers, ends, axis)[node.outputs.index(name)]
+        case StridedSliceAttributes(begin, size, stride):
+            box = tuple(
+                np.arange(count) * step + first
+                for first, count, step in zip(begin, size, stride, strict=True)
+            )
+            return numbers[np.ix_(*box)]
+    raise AssertionError(f"{node.op} moves no elements")
+
+
+@dataclass
+class _Work:
+    """A graph that is taken apart node by node.
+
+    Attributes:
+        graph: the graph so far.
+        origins: nodes of the model that added nodes stand for.
+        stacks: results that are matrices, by name.
+    """
+
+    graph: Graph
+    origins: dict[str, str] = field(default_factory=dict)
+    stacks: dict[str, _Stack] = field(default_factory=dict)
+
+    # --- nodes ---------------------------------------------------------------------------------
+
+    def visit(self, node: Node) -> None:
+        """Take a node apart if it is a product, or reads one."""
+        if _is_product(self.graph, node):
+            self._product(node)
+        elif node.op == "softmax" or self._of_elements(node):
+            self._each(node)
+
+    def _of_elements(self, node: Node) -> bool:
+        """Whether a node is a function of the single elements of its first operand."""
+        others = [self.graph.value(name or "") for name in node.inputs[1:]]
+        return OPS[node.op].elementwise and all(
+            value.is_constant and value.type.size == 1 for value in others
+        )
+
+    def _product(self, node: Node) -> None:
+        attributes, after = node.attributes, self.graph.type(node.outputs[0])
+        assert isinstance(attributes, BatchMatMulAttributes)
+        if math.prod(after.shape[:-2]) > MOST_MATRICES:
+            return
+        found = [self._matrices(name or "", node) for name in node.inputs]
+        left, right = found
+        if left is None or right is None or len(left.names) != len(right.names):
+            return
+        swaps = left.swapped ^ attributes.adj_x, right.swapped ^ attributes.adj_y
+        if swaps[0] and not swaps[1]:
+            # Rows of the first matrix are no pixels.
+            return
+        if swaps[0]:
+            # The transposed product has the operands in the other order.
+            pairs = [(b, a, False) for a, b in zip(left.names, right.names, strict=True)]
+        else:
+            pairs = [(a, b, swaps[1]) for a, b in zip(left.names, right.names, strict=True)]
+        rows, columns = after.shape[-2:]
+        shape = (1, 1, columns, rows) if swaps[0] else (1, 1, rows, columns)
+        single, origin = replace(after, shape=shape), node.name
+        parts = tuple(
+            self._emit(origin, "batch_matmul", [a, b], single, BatchMatMulAttributes(False, adj))
+            for a, b, adj in pairs
+        )
+        self.stacks[node.outputs[0]] = _Stack(parts, swaps[0])
+
+    def _each(self, node: Node) -> None:
+        """A function of matrices, for each of them."""
+        stack = self.stacks.get(node.inputs[0] or "")
+        if stack is None or (stack.swapped and node.op == "softmax"):
+            return
+        after = self.graph.type(node.outputs[0])
+        parts = tuple(
+            self._emit(
+                node.name,
+                node.op,
+                [part, *node.inputs[1:]],
+                replace(after, shape=self.graph.type(part).shape),
+                node.attributes,
+            )
+            for part in stack.parts
+        )
+        self.stacks[node.outputs[0]] = _Stack(parts, stack.swapped)
+
+    # --- operands ------------------------------------------------------------------------------
+
+    def _traces(self, name: str) -> list[_Trace]:
+        """Where a value comes from, step by step; the last one is the furthest."""
+        chain, reached = list[tuple[Node, str]](), [name]
+        while name not in self.stacks:
+            node = self.graph.producer(name)
+            if node is None or not (node.op in _MOVES or self._of_elements(node)):
+                break
+            chain.append((node, name))
+            name = node.inputs[0] or ""
+            reached.append(name)
+        found = []
+        for count, root in enumerate(reached):
+            type = self.graph.type(root)
+            if type.size > _MOST_ELEMENTS:
+                break
+            numbers, between = np.arange(type.size).reshape(type.shape), list[Node]()
+            for node, result in reversed(chain[:count]):
+                if node.op == "reshape":
+                    numbers = numbers.reshape(self.graph.type(result).shape)
+                elif node.op in _MOVES:
+                    numbers = _moved(node, result, numbers)
+                else:
+                    between.append(node)
+            found.append(_Trace(root, numbers, tuple(between)))
+        return found
+
+    def _matrices(self, name: str, product: Node) -> _Matrices | None:
+        """The matrices of an operand as parts of a value before it, the furthest possible."""
+        for trace in reversed(self._traces(name)):
+            shape = trace.numbers.shape
+            numbers = trace.numbers.reshape(-1, *shape[-2:])
+            stack = self.stacks.get(trace.root)
+            found = (
+                self._of_image(trace.root, numbers)
+                if stack is None
+                else self._of_stack(stack, numbers)
+            )
+            if found is not None:
+                names = [self._applied(trace.between, one, product) for one in found.names]
+                return _Matrices(tuple(names), found.swapped)
+        return None
+
+    def _of_stack(self, stack: _Stack, numbers: Numbers) -> _Matrices | None:
+        """Matrices that are those of a stack."""
+        size = numbers[0].size
+        first = numbers.reshape(len(numbers), -1).min(axis=1)
+        if len(numbers) > len(stack.parts) or np.any(first % size):
+            return None
+        names = tuple(stack.parts[number] for number in (first // size).tolist())
+        if any(self.graph.type(part).size != size for part in names):
+            return None
+        plain = np.arange(size).reshape(numbers.shape[1:])
+        if np.array_equal(numbers - first[:, None, None], np.broadcast_to(plain, numbers.shape)):
+            return _Matrices(names, stack.swapped)
+        plain = np.arange(size).reshape(numbers.shape[:0:-1]).T
+        if np.array_equal(numbers - first[:, None, None], np.broadcast_to(plain, numbers.shape)):
+            return _Matrices(names, not stack.swapped)
+        return None
+
+    def _of_image(self, root: str, numbers: Numbers) -> _Matrices | None:
+        """Matrices that are rows and channels of an image."""
+        shape = self.graph.type(root).shape
+        if len(shape) != 4 or shape[0] != 1:
+            return None
+        boxes = [_box(one, shape) for one in numbers]
+        swapped = any(box is None for box in boxes)
+        if swapped:
+            boxes = [_box(one.T, shape) for one in numbers]
+        found = [box for box in boxes if box is not None]
+        if len(found) < len(boxes):
+            return None
+        names = tuple(self._slice(root, box) for box in found)
+        return _Matrices(names, swapped)
+
+    def _slice(self, root: str, box: tuple[int, int, int, int]) -> str:
+        """Some rows and channels of an image, as [1,1,pixels,channels]."""
+        top, rows, first, channels = box
+        type, origin = self.graph.type(root), self._origin(root)
+        _, _, width, _ = type.shape
+        part = replace(type, shape=(1, rows, width, channels))
+        name = root
+        if part.shape != type.shape:
+            taken = StridedSliceAttributes((0, top, 0, first), part.shape, (1, 1, 1, 1))
+            name = self._emit(origin, "strided_slice", [root], part, taken)
+        return self._reshape(origin, name, (1, 1, rows * width, channels))
+
+    def _applied(self, between: Sequence[Node], name: str, product: Node) -> str:
+        """Functions of single elements, of a part instead of the whole."""
+        for node in between:
+            type = self.graph.type(node.outputs[0])
+            own = replace(type, shape=self.graph.type(name).shape)
+            inputs = [name, *node.inputs[1:]]
+            name = self._emit(self._known(node.name), node.op, inputs, own, node.attributes)
+        return name
+
+    # --- results -------------------------------------------------------------------------------
+
+    def join(self, before: Graph) -> None:
+        """Make values of matrices, and of parts of images, for those that read them.
+
+        Args:
+            before: the graph before it was taken apart.
+        """
+        for node in before.nodes():
+            for name in node.outputs:
+                if node.op in _MOVES and self._is_needed(name):
+                    self._as_image(name, node)
+        for name, stack in self.stacks.items():
+            if name in self.graph.outputs or self.graph.consumers(name):
+                self._put(name, stack)
+
+    def _is_needed(self, name: str) -> bool:
+        """Whether a value is read otherwise than to move its elements, or goes out."""
+        readers = self.graph.consumers(name)
+        return name in self.graph.outputs or any(reader.op not in _MOVES for reader in readers)
+
+    def _put(self, name: str, stack: _Stack) -> None:
+        """A stack as the value that it is, for those that need all of it."""
+        origin, after = self._known(self._producer(name)), self.graph.type(name)
+        type = self.graph.type(stack.parts[0])
+        _, _, rows, columns = type.shape
+        whole = replace(after, shape=(1, len(stack.parts), rows, columns))
+        joined = self._joined(origin, stack.parts, whole, 1)
+        if stack.swapped:
+            turned = replace(after, shape=(1, len(stack.parts), columns, rows))
+            perm = TransposeAttributes((0, 1, 3, 2))
+            joined = self._emit(origin, "transpose", [joined], turned, perm)
+        self._replace(name, self._reshape(origin, joined, after.shape))
+
+    def _as_image(self, name: str, node: Node) -> None:
+        """An image of parts of another, or of matrices, in place of operators that move them."""
+        after = self.graph.type(name)
+        traces = self._traces(name)
+        if len(after.shape) != 4 or after.shape[0] != 1 or len(traces) < 3:
+            return
+        if name in self.graph.outputs and len(node.outputs) > 1:
+            return
+        trace = traces[-1]
+        if trace.between:
+            return
+        stack = self.stacks.get(trace.root)
+        if stack is None:
+            made = self._channels(trace, after, node)
+        else:
+            made = self._of_matrices(stack, trace.numbers, after, node)
+        if made is not None:
+            self._replace(name, made)
+
+    def _channels(self, trace: _Trace, after: TensorType, node: Node) -> str | None:
+        """An image of runs of channels of another one of as many pixels."""
+        before = self.graph.type(trace.root)
+        if before.shape[:3] != after.shape[:3]:
+            return None
+        _, height, width, depth = before.shape
+        taken = trace.numbers[0, 0, 0]
+        pixels = depth * np.arange(height * width).reshape(height, width, 1)
+        if taken.max() >= depth or not np.array_equal(trace.numbers[0], pixels + taken):
+            return None
+        ends = np.flatnonzero(np.diff(taken) != 1) + 1
+        parts = []
+        for run in np.split(taken, ends):
+            part = replace(before, shape=(1, height, width, len(run)))
+            begin = (0, 0, 0, int(run[0]))
+            sliced = StridedSliceAttributes(begin, part.shape, (1, 1, 1, 1))
+            parts.append(self._emit(node.name, "strided_slice", [trace.root], part, sliced))
+        return self._joined(node.name, parts, after, 3)
+
+    def _of_matrices(
+        self, stack: _Stack, numbers: Numbers, after: TensorType, node: Node
+    ) -> str | None:
+        """An image of which each matrix has some rows and channels."""
+        _, _, rows, columns = self.graph.type(stack.parts[0]).shape
+        size, (height, width, depth) = rows * columns, after.shape[1:]
+        if rows % width or depth % columns or height * width * depth != size * len(stack.parts):
+            return None
+        plain = np.arange(size).reshape(rows, columns)
+        if stack.swapped:
+            # Numbers count elements of the value, which has the matrices transposed.
+            plain = np.arange(size).reshape(columns, rows).T
+        tall, bands = rows // width, list[str]()
+        for top in range(0, height, tall):
+            band = list[str]()
+            for first in range(0, depth, columns):
+                box = numbers[0, top : top + tall, :, first : first + columns]
+                number, rest = divmod(int(box.min()), size)
+                if rest or not np.array_equal(box.reshape(rows, columns) - number * size, plain):
+                    return None
+                shape = (1, tall, width, columns)
+                band.append(self._reshape(node.name, stack.parts[number], shape))
+            bands.append(
+                self._joined(node.name, band, replace(after, shape=(1, tall, width, depth)), 3)
+            )
+        return self._joined(node.name, bands, after, 1)
+
+    # --- building ------------------------------------------------------------------------------
+
+    def _producer(self, name: str) -> str:
+        node = self.graph.producer(name)
+        assert node is not None, "constants and inputs are no stacks"
+        return node.name
+
+    def _origin(self, name: str) -> str:
+        """The node of the model that a slice of a value stands for: the first reader."""
+        return self._known(self.graph.consumers(name)[0].name)
+
+    def _known(self, node: str) -> str:
+        return self.origins.get(node, node)
+
+    def _emit(
+        self,
+        origin: str,
+        op: str,
+        inputs: Sequence[str | None],
+        type: TensorType,
+        attributes: Attributes,
+    ) -> str:
+        name = self.graph.emit(op, inputs, type, attributes, stem=f"{origin}/{op}")
+        self.origins[name] = origin
+        return name
+
+    def _reshape(self, origin: str, name: str, shape: Sequence[int]) -> str:
+        type = replace(self.graph.type(name), shape=tuple(shape))
+        if self.graph.type(name).shape == type.shape:
+            return name
+        return self._emit(origin, "reshape", [name], type, ReshapeAttributes(type.shape))
+
+    def _joined(self, origin: str, parts: Sequence[str], type: TensorType, axis: int) -> str:
+        if len(parts) == 1:
+            return parts[0]
+        return self._emit(origin, "concatenation", parts, type, ConcatenationAttributes(axis))
+
+    def _replace(self, name: str, new: str) -> None:
+        """Let those that read a value read another one, unless it goes out by its name."""
+        if name in self.graph.outputs:
+            self.graph.remove(self._producer(name))
+            self.graph.retarget(new, name)
+        else:
+            self.graph.replace_uses(name, new)
+
+
+def _box(numbers: Numbers, shape: Sequence[int]) -> tuple[int, int, int, int] | None:
+    """Rows and channels of an image [1,H,W,C] that a matrix is: the first, and how many, of each.
+
+    Returns:
+        None if it is something else.
+    """
+    _, _, width, depth = shape
+    rows, columns = numbers.shape
+    pixel, channel = divmod(int(numbers[0, 0]), depth)
+    if rows % width or pixel % width or channel + columns > depth:
+        return None
+    plain = numbers[0, 0] + depth * np.arange(rows)[:, None] + np.arange(columns)
+    if not np.array_equal(numbers, plain):
+        return None
+    return pixel // width, rows // width, channel, columns

@@ -1,0 +1,187 @@
+"""Products of computed matrices, and attention, which has its matrices from images."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from tests.compiler.edgetpu_models import Model, differences, findings, program, random_inputs
+
+from fitzroy.base.types import TensorType
+from fitzroy.compiler.ir import Attributes, Graph, Node
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.ops.shape import (
+    ReshapeAttributes,
+    SplitAttributes,
+    TransposeAttributes,
+)
+from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.edgetpu.lowerings.attention import taken_apart
+from fitzroy.compiler.targets.edgetpu.partition.divide import refusals
+
+
+def _product(
+    batch: tuple[int, ...], sizes: tuple[int, int, int], adjoint: tuple[bool, bool], seed: int = 1
+) -> Graph:
+    model, (rows, summands, columns) = Model(seed), sizes
+    left = (summands, rows) if adjoint[0] else (rows, summands)
+    right = (columns, summands) if adjoint[1] else (summands, columns)
+    x = model.graph.add_input("x", model.type((*batch, *left), 0.05))
+    y = model.graph.add_input("y", model.type((*batch, *right), 0.04))
+    unit = model.unit(x) * model.unit(y) * 74 * math.sqrt(summands)
+    type = model.type((*batch, rows, columns), unit)
+    product = model.emit("batch_matmul", [x, y], type, BatchMatMulAttributes(*adjoint))
+    model.graph.outputs.append(product)
+    return model.graph
+
+
+def _assert_exact(graph: Graph, seed: int = 1) -> None:
+    verify(graph)
+    package = program(graph)
+    assert not differences(graph, package, seed)
+    assert not findings(package)
+
+
+@pytest.mark.parametrize(
+    ("batch", "sizes", "adjoint"),
+    [
+        ((1, 1), (20, 12, 70), (False, True)),
+        ((1, 1), (20, 12, 70), (False, False)),
+        # Neither summands nor results are whole words, or blocks.
+        ((1,), (7, 5, 9), (False, True)),
+        ((), (7, 67, 9), (False, False)),
+        ((), (9, 66, 133), (False, True)),
+        # Several matrices, one of them transposed.
+        ((3,), (6, 8, 12), (False, True)),
+        ((1, 2), (6, 8, 12), (False, False)),
+        ((2,), (6, 8, 12), (True, True)),
+    ],
+)
+def test_products_of_computed_matrices_are_exact(
+    batch: tuple[int, ...], sizes: tuple[int, int, int], adjoint: tuple[bool, bool]
+) -> None:
+    _assert_exact(_product(batch, sizes, adjoint))
+
+
+@pytest.mark.slow
+def test_large_matrices_are_multiplied_block_by_block() -> None:
+    _assert_exact(_product((), (6, 256, 380), (False, True)))
+    _assert_exact(_product((), (6, 700, 130), (False, False)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_random_products_are_exact(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    batch = tuple(rng.integers(1, 4, rng.integers(0, 3)).tolist())
+    rows, summands, columns = (int(n) for n in rng.integers(1, 150, 3))
+    adjoint = bool(rng.integers(2)), bool(rng.integers(2))
+    _assert_exact(_product(batch, (rows, summands, columns), adjoint, seed), seed)
+
+
+def _attention(
+    size: tuple[int, int], heads: int, key: int, value: int, areas: int = 1, seed: int = 1
+) -> Graph:
+    """Attention as exporters write it, of an image that an input is, back to an image."""
+    model, (height, width), depth = Model(seed), size, 2 * key + value
+    count = height * width // areas
+    graph, image = model.graph, (1, height, width, heads * depth)
+    x = graph.add_input("x", model.type(image, 0.05))
+    own = graph.type(x)
+
+    def shaped(*shape: int) -> TensorType:
+        return own.with_shape(shape)
+
+    def emit(op: str, name: str, type: TensorType, attributes: Attributes) -> str:
+        return graph.emit(op, [name], type, attributes)
+
+    shape = (areas, count, heads, depth)
+    rows = emit("reshape", x, shaped(*shape), ReshapeAttributes(shape))
+    sizes = (key, key, value)
+    names = ("q", "k", "v")
+    graph.add_node(
+        Node("split", "split", (rows,), names, SplitAttributes(3, sizes)),
+        [shaped(areas, count, heads, n) for n in sizes],
+    )
+    factor = model.constant((), 0.01)
+    scaled = graph.emit(
+        "mul", ["q", factor], model.type((areas, count, heads, key), 0.02), ActivationAttributes()
+    )
+    queries = emit(
+        "transpose", scaled, graph.type(scaled).with_shape((areas, heads, count, key)),
+        TransposeAttributes((0, 2, 1, 3)),
+    )  # fmt: skip
+    swap = TransposeAttributes((0, 2, 3, 1))
+    keys = emit("transpose", "k", shaped(areas, heads, key, count), swap)
+    values = emit("transpose", "v", shaped(areas, heads, value, count), swap)
+    unit = model.unit(queries) * model.unit(keys) * 74 * math.sqrt(key)
+    logits = graph.emit(
+        "batch_matmul", [queries, keys], model.type((areas, heads, count, count), unit),
+        BatchMatMulAttributes(),
+    )  # fmt: skip
+    shares = emit(
+        "softmax", logits, model.type((areas, heads, count, count), 1 / 256), SoftmaxAttributes()
+    )
+    mixed = graph.emit(
+        "batch_matmul", [values, shares], model.type((areas, heads, value, count), 0.03),
+        BatchMatMulAttributes(False, True),
+    )  # fmt: skip
+    flat = graph.type(mixed)
+    joined = emit("reshape", mixed, flat.with_shape((1, areas, heads * value, count)),
+                  ReshapeAttributes((1, areas, heads * value, count)))  # fmt: skip
+    turned = emit("transpose", joined, flat.with_shape((1, areas, count, heads * value)),
+                  TransposeAttributes((0, 1, 3, 2)))  # fmt: skip
+    result = (1, height, width, heads * value)
+    back = emit("reshape", turned, flat.with_shape(result), ReshapeAttributes(result))
+    again = emit("reshape", "v", shaped(*result), ReshapeAttributes(result))
+    last = model.type(result, 0.06)
+    graph.outputs.append(graph.emit("add", [back, again], last, ActivationAttributes()))
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("size", "heads", "key", "value", "areas"),
+    [((5, 6), 2, 8, 16, 1), ((8, 6), 2, 8, 8, 4), ((3, 5), 1, 4, 8, 1), ((6, 4), 3, 12, 4, 2)],
+)
+def test_attention_has_its_matrices_from_the_image(
+    size: tuple[int, int], heads: int, key: int, value: int, areas: int
+) -> None:
+    graph = _attention(size, heads, key, value, areas)
+    verify(graph)
+    apart = taken_apart(graph)
+    verify(apart.graph)
+    inputs = random_inputs(graph, 3)
+    wanted, found = evaluate(graph, inputs), evaluate(apart.graph, inputs)
+    for name in graph.outputs:
+        assert np.array_equal(found[name], wanted[name])
+    ops = [node.op for node in apart.graph.nodes()]
+    assert "transpose" not in ops
+    assert ops.count("batch_matmul") == 2 * heads * areas
+    names = {node.name for node in graph.nodes()}
+    assert all(apart.origins.get(node.name, node.name) in names for node in apart.graph.nodes())
+    assert not refusals(graph)
+    _assert_exact(graph)
+
+
+def test_graphs_without_products_stay_as_they_are() -> None:
+    model = Model(2)
+    x = model.graph.add_input("x", model.type((1, 4, 4, 8), 0.05))
+    type = model.graph.type(x).with_shape((1, 16, 8))
+    model.graph.outputs.append(model.emit("reshape", [x], type, ReshapeAttributes((1, 16, 8))))
+    assert taken_apart(model.graph).graph is model.graph
+
+
+def test_results_that_others_read_are_made_too() -> None:
+    """A softmax of several products goes out; so does the transposed product that follows."""
+    graph = _attention((4, 4), 2, 8, 8)
+    (softmax,) = (node.outputs[0] for node in graph.nodes() if node.op == "softmax")
+    product = [node.outputs[0] for node in graph.nodes() if node.op == "batch_matmul"][-1]
+    graph.outputs += [softmax, product]
+    inputs = random_inputs(graph, 4)
+    wanted, found = evaluate(graph, inputs), evaluate(taken_apart(graph).graph, inputs)
+    for name in graph.outputs:
+        assert np.array_equal(found[name], wanted[name])
+    _assert_exact(graph)
