@@ -131,7 +131,7 @@ def _measured_on(
     file: str,
     chosen: DeviceChoice,
     given: Given,
-    rule: arrays.Normalization,
+    rule: arrays.Normalization | None,
     runs: int,
 ) -> dict[str, Any]:
     """What inferences on a device take."""

@@ -74,7 +74,7 @@ def _inference(result: EdgeTpuCompilation, runs: Sequence[Run]) -> dict[str, Any
     """An inference of the whole model, with the operators that stay on the host, by its parts."""
     host = find(runs[0].timeline.host).host
     waiting = {item.segment.nodes: run for item, run in zip(result.segments, runs, strict=True)}
-    parts = []
+    parts: list[PartTime] = []
     for placement in result.placements:
         run = waiting.get(placement.nodes)
         if run is not None:
