@@ -26,6 +26,7 @@ from fitzroy.cli.help import (
     PackageNumber,
     Printed,
     Seed,
+    SourceFile,
     Verb,
 )
 from fitzroy.cli.sim import readable
@@ -96,6 +97,7 @@ def debug(
     printed: Printed,
     package: PackageNumber = None,
     seed: Seed = None,
+    source: SourceFile = None,
 ) -> None:
     """Step through a compiled Edge TPU model on the simulated chip.
 
@@ -115,6 +117,8 @@ def debug(
         raise UsageError("--json needs commands", hint="give them with -x, --commands or a pipe")
     rule = arrays.Normalization.parse(given.mean, given.std)
     program = EdgeTpuProgram.load(file, package)
+    if source is not None:
+        program = program.named_by(source)
     if given.inputs and not program.inputs:
         raise UsageError("the program takes no inputs", where=file, hint="leave out --input")
     ports = [Port(name, type) for name, type in program.inputs.items()]

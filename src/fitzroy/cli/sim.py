@@ -20,6 +20,7 @@ from fitzroy.cli.help import (
     LatitudeOption,
     PackageNumber,
     Seed,
+    SourceFile,
     Verb,
     Written,
 )
@@ -74,6 +75,7 @@ class Chip:
         package: number of the package.
         seed: what randomizes.
         latitude: how late and how irregular units are.
+        source: the model that the program was compiled from.
     """
 
     panel: ClassVar[str] = "Simulated chip"
@@ -81,6 +83,7 @@ class Chip:
     package: PackageNumber = None
     seed: Seed = None
     latitude: LatitudeOption = None
+    source: SourceFile = None
 
     def freedom(self) -> Latitude:
         """How late and how irregular units are.
@@ -221,6 +224,8 @@ def sim(
     _check_targets(file, written.files | times.files, dumps)
     rule = arrays.Normalization.parse(given.mean, given.std)
     program = EdgeTpuProgram.load(file, chip.package)
+    if chip.source is not None:
+        program = program.named_by(chip.source)
     if given.inputs and not program.inputs:
         raise UsageError("the program takes no inputs", where=file, hint="leave out --input")
     ports = [Port(name, type) for name, type in program.inputs.items()]

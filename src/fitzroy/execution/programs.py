@@ -14,10 +14,12 @@ from fitzroy.base import budget
 from fitzroy.base.errors import FormatError, SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.targets.edgetpu.parameters.operands import STATE_SUFFIX
 from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, SimulatedDevice
 from fitzroy.execution.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.execution.hosts import Profile
+from fitzroy.execution.source_names import steps_of_source
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.compilation_record import Step
 from fitzroy.formats.darwinn import Layer, PackageFile
@@ -151,6 +153,22 @@ class EdgeTpuProgram:
             others=others,
             steps=container.steps(number),
         )
+
+    def named_by(self, path: str | os.PathLike[str]) -> EdgeTpuProgram:
+        """The program with the names of its source's layers, told from their constants.
+
+        Args:
+            path: the model that it was compiled from.
+
+        Raises:
+            UsageError: the file cannot be read, or is no source of the program.
+            LinkError: no instruction has the constants of an operator of it.
+            FormatError: it is malformed.
+        """
+        name = os.fspath(path)
+        source = import_model(tflite.read_model(read_file(name), name), path=name)
+        with self.located():
+            return replace(self, steps=steps_of_source(self.package, source))
 
     def simulate(
         self,
