@@ -292,7 +292,7 @@ bench_command = Verb(
     bench,
     (
         "fitzroy bench model_edgetpu.tflite --device usb",
-        "fitzroy bench model_edgetpu.tflite --device sim --clock high --host raspberry_pi_4_usb3",
+        "fitzroy bench m_edgetpu.tflite --device sim --host raspberry_pi_4_usb3",
         "fitzroy bench m_edgetpu.tflite --host here.json --driver fitzroy",
         "fitzroy bench model_edgetpu.tflite --device usb --runs 100 --json",
     ),
