@@ -831,8 +831,23 @@ def driver(results: Json) -> str:
     text += (
         f"\nBounds: {bounds['microseconds_per_transfer']:g} us per transfer, ratio "
         f"{bounds['ratio']:g}. The ratio is that of the fastest of {results['repeats']} "
-        f"measurements. {_machine(results)}\n\n"
+        "measurements.\n\nOn a device that takes "
+        f"{1000 * results['latency']:g} ms for its program, and whose answers are copied:\n\n"
     )
+    text += _table(
+        ("model", "transfers", "bytes in", "bytes out", "CPU time of an inference"),
+        [
+            (
+                f"`{case['model']}`",
+                str(case["transfers"]),
+                f"{case['bytes_in']:,}",
+                f"{case['bytes_out']:,}",
+                f"{case['microseconds_per_inference']:.0f} us",
+            )
+            for case in results["late"]
+        ],
+    )
+    text += f"\n{_machine(results)}\n\n"
     return _renewed("driver.md", text)
 
 

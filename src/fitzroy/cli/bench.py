@@ -15,7 +15,6 @@ from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.help import Given, Printed, Verb
 from fitzroy.cli.run import ports
 from fitzroy.cli.terminal import Column, Terminal, count, size
-from fitzroy.execution import arrays
 from fitzroy.execution.inputs import read_inputs
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.report import units
@@ -138,6 +137,14 @@ def _measured_on(
     from fitzroy.execution.interpreter import Interpreter
     from fitzroy.measurement import bench as library
 
+<<<<<<< HEAD
+=======
+    terminal = Terminal(json=json, quiet=quiet)
+    speed = timing.Speed.of(device.clock, link.usb, link.host, link.driver)
+    rule = given.rule
+    _check(file)
+    chosen = replace(device, clock=speed.clock)
+>>>>>>> main
     with chosen.open() as opened:
         interpreter = Interpreter(file, device=opened)
         graph = interpreter.graph

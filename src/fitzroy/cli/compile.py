@@ -12,7 +12,7 @@ import typer
 
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.options import given
-from fitzroy.cli.compile_edgetpu import Format, Reports, Request, Results
+from fitzroy.cli.compile_edgetpu import ChipWork, Format, Request, Results
 from fitzroy.cli.files import check_directory, check_output, with_suffix, write_files
 from fitzroy.cli.help import (
     OptionTexts,
@@ -27,7 +27,6 @@ from fitzroy.cli.models import Importing, warn_of
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
 from fitzroy.compiler.passes.heads.options import HeadOptions
-from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
 if TYPE_CHECKING:
@@ -96,8 +95,7 @@ def compile_model(
     ],
     choice: Choice,
     results: Results,
-    edgetpu: EdgeTpuOptions,
-    reports: Reports,
+    chip: ChipWork,
     xnnpack: XnnpackOptions,
     heads: HeadOptions,
     cases: Cases,
@@ -128,9 +126,9 @@ def compile_model(
     heads.check()
     for name in models:
         check_model(name)
-    request = Request(models, results, edgetpu, reports, choice.how)
+    request = Request(models, results, chip, choice.how)
     if results.format is Format.MODULE and compile_module.are_compiled(models):
-        _refuse("compiled", edgetpu, reports, heads, dump=results.dump, passes=choice.passes)
+        _refuse("compiled", chip, heads, dump=results.dump, passes=choice.passes)
         compile_module.write_compiled(terminal, request)
         return
     graph = None
@@ -158,7 +156,7 @@ def compile_model(
             raise error.read_with(choice.arguments) from None
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
-    _refuse("others", edgetpu, reports, heads, out_dir=results.out_dir, format=bare)
+    _refuse("others", chip, heads, out_dir=results.out_dir, format=bare)
     settings: dict[str, Any] = dict(option_values(choice.option))
     if target == _XNNPACK:
         settings = {"uint8": xnnpack.uint8, **settings}
@@ -536,7 +534,7 @@ compile_command = Verb(
         "fitzroy compile model.tflite --num-segments 3 --report model.html",
         "fitzroy compile model.tflite --explain --dump stages/",
         "fitzroy compile float.tflite --calibrate images/ -o model_edgetpu.tflite",
-        "fitzroy compile yolo.onnx --calibrate images/ --detections -o yolo_edgetpu.tflite",
+        "fitzroy compile yolo.onnx --calibrate images/ --detections -o y_edgetpu.tflite",
         "fitzroy compile model.tflite --target xnnpack",
         "fitzroy compile model.tflite -o out.pte --bundle one.png two.png",
         "fitzroy compile detector.tflite --outputs boxes,scores -o detector.pte",

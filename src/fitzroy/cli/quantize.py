@@ -28,8 +28,8 @@ from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
 if TYPE_CHECKING:
     from fitzroy.cli.samples import Named
     from fitzroy.compiler.frontends.frontend import Reading
+    from fitzroy.compiler.quantization.calibrated import Quantized
     from fitzroy.compiler.quantization.comparison import Comparison
-    from fitzroy.compiler.quantization.pipeline import Quantized
 
 _MEASURED = 16
 """Samples that the result is compared on."""
@@ -324,9 +324,9 @@ quantize_command = Verb(
     quantize,
     (
         "fitzroy quantize model.tflite --calibrate images/ -o model_quant.tflite",
-        "fitzroy quantize model.tflite --calibrate images/ --preprocess imagenet --effort best",
+        "fitzroy quantize m.tflite --calibrate set/ --preprocess imagenet --effort best",
         "fitzroy quantize model.onnx --calibrate inputs.npz --output-type float32",
-        "fitzroy quantize model.tflite --calibrate images/ --keep-float SOFTMAX --report q.html",
+        "fitzroy quantize m.tflite --calibrate d/ --keep-float SOFTMAX --report q.html",
         "fitzroy quantize --compare float.onnx quantized.tflite --data images/",
         "fitzroy compile model.onnx --calibrate images/ -o model_edgetpu.tflite",
     ),

@@ -130,8 +130,18 @@ def parts_of(
     path: str,
     host: Host,
     arithmetic: Arithmetic,
+    threads: int = 1,
 ) -> tuple[Part, ...]:
     """The parts of a model in the order in which they run.
+
+    Args:
+        model: the model.
+        graph: the model as a graph.
+        data: the model's bytes.
+        path: name of its file, for errors.
+        host: what computes operators that are not on the Edge TPU.
+        arithmetic: rounding of the reference semantics; of LiteRT, whether it uses XNNPACK.
+        threads: how many threads of LiteRT compute.
 
     Raises:
         UsageError: LiteRT is not installed, and some operator needs it.
@@ -159,7 +169,7 @@ def parts_of(
             inputs = tuple(name for name in read if not graph.value(name).is_constant)
             parts.append(DevicePart(node, programs[where], inputs, node.outputs))
         elif where is Host.LITERT:
-            run = _litert(model, graph, nodes, arithmetic)
+            run = _litert(model, graph, nodes, arithmetic, threads)
             parts.append(HostPart(nodes, "LiteRT", run))
         else:
             run = _reference(graph, nodes, arithmetic)
@@ -250,7 +260,11 @@ def _reference(
 
 
 def _litert(
-    model: tflite.Model, graph: Graph, nodes: Sequence[Node], arithmetic: Arithmetic
+    model: tflite.Model,
+    graph: Graph,
+    nodes: Sequence[Node],
+    arithmetic: Arithmetic,
+    threads: int,
 ) -> Callable[[Mapping[str, Array]], Values]:
     """Operators of a model on LiteRT, as a model of their own.
 
@@ -282,7 +296,7 @@ def _litert(
     # Nobody has checked operators that have no class.
     opaque = any(node.op == Opaque.name for node in nodes)
     kind = litert.IsolatedModel if opaque else litert.LiteRtModel
-    runtime = kind(data, xnnpack=arithmetic is Arithmetic.XNNPACK)
+    runtime = kind(data, xnnpack=arithmetic is Arithmetic.XNNPACK, threads=threads)
 
     def run(values: Mapping[str, Array]) -> Values:
         found = runtime.run([values[name] for name in inputs])

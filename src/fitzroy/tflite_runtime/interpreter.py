@@ -57,7 +57,7 @@ class Interpreter:
         model_content: its bytes, instead of a file.
         experimental_delegates: what `load_delegate` gave. Models with Edge TPU operators take the
             first of FitzRoy's, others give LiteRT those that are not FitzRoy's.
-        num_threads: threads of LiteRT for a model that runs on it alone.
+        num_threads: threads of LiteRT; None for one.
         experimental_op_resolver_type: kernels of the host's operators; without default delegates,
             they round as TFLite's reference kernels do.
         experimental_preserve_all_tensors: keep values between operators, which models with Edge TPU
@@ -98,7 +98,7 @@ class Interpreter:
                     reason="an Edge TPU does not give values between operators",
                     where=path,
                 )
-            self._runtime: Any = self._compiled(data, path, resolver)
+            self._runtime: Any = self._compiled(data, path, resolver, num_threads or 1)
             if not ours:
                 _warn(path)
         else:
@@ -107,7 +107,9 @@ class Interpreter:
         self._handle = next(_handles)
         _interpreters[self._handle] = self
 
-    def _compiled(self, data: bytes, path: str, resolver: OpResolverType) -> CompiledModel:
+    def _compiled(
+        self, data: bytes, path: str, resolver: OpResolverType, threads: int
+    ) -> CompiledModel:
         for delegate in self._delegates:
             if not isinstance(delegate, Delegate):
                 raise ArgumentError(
@@ -118,7 +120,7 @@ class Interpreter:
         device = self._delegates[0].device if self._delegates else None
         arithmetic = Arithmetic.XNNPACK if resolver in _OPTIMIZED else Arithmetic.TFLITE
         with raising(ValueError):
-            return CompiledModel(data, path, device, arithmetic)
+            return CompiledModel(data, path, device, arithmetic, threads)
 
     def _litert(
         self, data: bytes, threads: int | None, resolver: OpResolverType, options: dict[str, Any]
@@ -251,6 +253,11 @@ class Interpreter:
         if isinstance(self._runtime, CompiledModel):
             return self._runtime.signatures
         found: dict[str, dict[str, dict[str, int]]] = self._runtime._get_full_signature_list()
+        return found
+
+    def _get_ops_details(self) -> list[dict[str, Any]]:
+        """Index, name, and tensors of every operator."""
+        found: list[dict[str, Any]] = self._runtime._get_ops_details()
         return found
 
     def _native_handle(self) -> int:
