@@ -93,7 +93,7 @@ def bench(
 
     terminal = printed.terminal
     speed = timing.Speed.of(device.clock, link.usb, link.host, link.driver)
-    rule = arrays.Normalization.parse(given.mean, given.std)
+    rule = given.rule
     data = _checked(file)
     chosen = replace(device, clock=speed.clock)
     name = device.name or "auto"
@@ -137,14 +137,6 @@ def _measured_on(
     from fitzroy.execution.interpreter import Interpreter
     from fitzroy.measurement import bench as library
 
-<<<<<<< HEAD
-=======
-    terminal = Terminal(json=json, quiet=quiet)
-    speed = timing.Speed.of(device.clock, link.usb, link.host, link.driver)
-    rule = given.rule
-    _check(file)
-    chosen = replace(device, clock=speed.clock)
->>>>>>> main
     with chosen.open() as opened:
         interpreter = Interpreter(file, device=opened)
         graph = interpreter.graph

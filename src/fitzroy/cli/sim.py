@@ -236,12 +236,6 @@ def sim(
     if given.inputs and not program.inputs:
         raise UsageError("the program takes no inputs", where=file, hint="leave out --input")
     ports = [Port(name, type) for name, type in program.inputs.items()]
-<<<<<<< HEAD
-    values = read_inputs(ports, given.inputs or [], rule, file)
-    named = dict(zip(program.inputs, values, strict=True))
-    run = program.start(named, seed=chip.seed, latitude=freedom, record=timed)
-    debugger = Debugger(run, program.steps)
-=======
     job = _Job(program, ports, given.rule, chip, freedom, speed if timed else None)
     chosen = samples(ports, given.inputs or [], file)
     if len(chosen) > 1:
@@ -285,7 +279,8 @@ class _Job:
         values = sample.read(self.ports, self.rule)
         named = dict(zip(self.program.inputs, values, strict=True))
         seed, freedom = self.chip.seed, self.freedom
-        return Debugger(self.program.start(named, seed=seed, latitude=freedom, record=record))
+        run = self.program.start(named, seed=seed, latitude=freedom, record=record)
+        return Debugger(run, self.program.steps)
 
     def timed(self, terminal: Terminal, result: Simulation) -> Inference | None:
         """When everything in a run happened; None if time is left out."""
@@ -313,7 +308,6 @@ def _once(
     written, times, judged = options
     terminal, program, names = written.terminal, job.program, written.names
     debugger = job.started(sample, record=job.speed is not None)
->>>>>>> main
     elapsed = _simulated(terminal, program, debugger, stops, dumps)
     files = _dumped(debugger, stops, dumps)
     document = _about(program, job.chip) | {"inputs": list(sample.files)}
