@@ -93,14 +93,13 @@ def bench(
 
     terminal = printed.terminal
     speed = timing.Speed.of(device.clock, link.usb, link.host, link.driver)
-    rule = given.rule
     data = _checked(file)
     chosen = replace(device, clock=speed.clock)
     name = device.name or "auto"
     measures = how.simulation or name.startswith("replay") or is_accelerator(name)
     document: dict[str, Any] = {"file": file}
     if measures:
-        document |= _measured_on(terminal, file, chosen, given, rule, how.runs)
+        document |= _measured_on(terminal, file, chosen, given, how.runs)
     else:
         document |= _unmeasured()
         if given.inputs:
@@ -130,7 +129,6 @@ def _measured_on(
     file: str,
     chosen: DeviceChoice,
     given: Given,
-    rule: arrays.Normalization | None,
     runs: int,
 ) -> dict[str, Any]:
     """What inferences on a device take."""
@@ -141,7 +139,7 @@ def _measured_on(
         interpreter = Interpreter(file, device=opened)
         graph = interpreter.graph
         if given.inputs:
-            read = read_inputs(ports(graph, graph.inputs), given.inputs, rule, file)
+            read = read_inputs(ports(graph, graph.inputs), given.inputs, given.rule, file)
             values = dict(zip(graph.inputs, read, strict=True))
         else:
             values = library.random_inputs(interpreter)
