@@ -202,7 +202,7 @@ def _sim(root: _Reader) -> ModelFigures:
 def _bench(root: _Reader) -> ModelFigures:
     """Figures of a measurement."""
     seconds, predicted = root.maybe("seconds"), root.maybe("predicted")
-    values = {}
+    values: dict[str, float] = {}
     if predicted is not None:
         values |= {"latency_us": 1e6 * predicted.number("seconds")}
     if seconds is not None:
