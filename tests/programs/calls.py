@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import queue
+import threading
 import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -105,32 +106,58 @@ class FrigateYolo(Frigate):
 
 
 class Doods:
-    """DOODS2's TFLite detector, which tries twice to load the delegate."""
+    """DOODS2's TFLite detector, which tries twice to load the delegate, and keeps a pool.
 
-    def __init__(self, tflite: Any, path: Path, device: Mapping[str, str] | None) -> None:
-        try:
-            self.interpreter = _interpreter(tflite, path, "libedgetpu.so.1.0", device)
-        except ValueError:
-            try:
-                self.interpreter = _interpreter(tflite, path, "libedgetpu.so.1.0", device)
-            except ValueError:
-                raise ValueError("no detector on an Edge TPU") from None
-        self.interpreter.allocate_tensors()
-        self.given = self.interpreter.get_input_details()
-        self.taken = self.interpreter.get_output_details()
+    Args:
+        tflite: the module with the interpreter.
+        path: the model.
+        device: what `load_delegate` is given.
+        size: how many interpreters there are at most.
+    """
+
+    def __init__(
+        self, tflite: Any, path: Path, device: Mapping[str, str] | None, size: int = 1
+    ) -> None:
+        self.arguments = (tflite, path, "libedgetpu.so.1.0", device)
+        self.changed = threading.Condition()
+        self.waiting = [self._built()]
+        self.more = size - 1
+        self.given = self.waiting[0].get_input_details()
+        self.taken = self.waiting[0].get_output_details()
         self.height, self.width = self.given[0]["shape"][1], self.given[0]["shape"][2]
         assert self.given[0]["dtype"] != np.float32
+
+    def _built(self) -> Any:
+        try:
+            interpreter = _interpreter(*self.arguments)
+        except ValueError:
+            try:
+                interpreter = _interpreter(*self.arguments)
+            except ValueError:
+                raise ValueError("no detector on an Edge TPU") from None
+        interpreter.allocate_tensors()
+        return interpreter
 
     def detect(self, image: Array) -> list[tuple[int, float, list[float]]]:
         """Class, percent and place of everything in an image of the model's size."""
         assert image.shape[:2] == (self.height, self.width)
-        self.interpreter.set_tensor(self.given[0]["index"], np.expand_dims(image, axis=0))
-        self.interpreter.invoke()
-        values = [self.interpreter.get_tensor(item["index"])[0] for item in self.taken]
+        with self.changed:
+            if not self.waiting and self.more:
+                self.waiting.append(self._built())
+                self.more -= 1
+            self.changed.wait_for(lambda: self.waiting)
+            interpreter = self.waiting.pop()
+        interpreter.set_tensor(self.given[0]["index"], np.expand_dims(image, axis=0))
+        interpreter.invoke()
+        values = [interpreter.get_tensor(item["index"])[0] for item in self.taken]
+        with self.changed:
+            self.waiting.append(interpreter)
+            self.changed.notify()
         if len(values) == 1:
             return [(n, score * 100.0, [0, 0, 1, 1]) for n, score in enumerate(values[0])]
-        boxes, classes, scores = values[:3]
-        return [(int(classes[n]), scores[n] * 100.0, boxes[n].tolist()) for n in range(len(scores))]
+        boxes, classes, scores, count = values
+        assert count.size == 1
+        return [(int(classes[n]), scores[n] * 100.0, boxes[n].tolist()) for n in range(int(count))]
 
 
 class Ultralytics:

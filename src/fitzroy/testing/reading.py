@@ -201,16 +201,19 @@ def _sim(root: _Reader) -> ModelFigures:
 
 def _bench(root: _Reader) -> ModelFigures:
     """Figures of a measurement."""
-    seconds, predicted = root.object("seconds"), root.maybe("predicted")
-    values = {} if predicted is None else {"latency_us": 1e6 * predicted.number("seconds")}
-    values |= {
-        "measured_us": 1e6 * seconds.number("p50"),
-        "measured_p90_us": 1e6 * seconds.number("p90"),
-        "measured_p99_us": 1e6 * seconds.number("p99"),
-        "first_us": 1e6 * root.number("first_seconds"),
-    }
+    seconds, predicted = root.maybe("seconds"), root.maybe("predicted")
+    values: dict[str, float] = {}
     if predicted is not None:
-        values["cached_bytes"] = predicted.number("cached_bytes")
+        values |= {"latency_us": 1e6 * predicted.number("seconds")}
+    if seconds is not None:
+        values |= {
+            "measured_us": 1e6 * seconds.number("p50"),
+            "measured_p90_us": 1e6 * seconds.number("p90"),
+            "measured_p99_us": 1e6 * seconds.number("p99"),
+            "first_us": 1e6 * root.number("first_seconds"),
+        }
+    if predicted is not None:
+        values |= {"cached_bytes": predicted.number("cached_bytes")}
     return ModelFigures(root.path, values)
 
 
@@ -224,7 +227,8 @@ def _test(root: _Reader) -> ModelFigures:
             values[accuracy(check.text("name"))] = check.number("found")
     host = report.maybe("host_operators")
     counts = None if host is None else {name: int(host.number(name)) for name in host.values}
-    return ModelFigures(root.path, values, tuple(report.layers("layers")), counts)
+    source = f"{report.text('file')} in {root.path}"
+    return ModelFigures(source, values, tuple(report.layers("layers")), counts)
 
 
 _READERS = {"compile": _compile, "sim": _sim, "bench": _bench, "test": _test}
