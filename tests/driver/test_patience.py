@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.driver.edgetpu_programs import SIZE, cached, echo
 from tests.driver.simulated_clock import SimulatedClock
+from tests.hw_models.usbip_client import Coral
 from tests.hw_models.usbip_remote import RemoteDevice
 
 from fitzroy.base.errors import DeviceError, UsageError
@@ -257,3 +258,27 @@ def test_instructions_are_taken_while_the_chip_computes() -> None:
             assert transfers[-1].status is Status.OK
             assert device._core.programs == 2
             assert device.fault is None
+
+
+def test_a_host_that_reads_ahead_is_not_kept_waiting() -> None:
+    """As Google's driver does: everything is posted, and no write may take long."""
+    device = served_device(booted=True)
+    step = device._step
+    gate = threading.Event()
+
+    def late() -> Any:
+        assert gate.wait(60)
+        return step()
+
+    device._step = late  # type: ignore[method-assign]
+    first, second = big_chunk(4 << 10), big_chunk(141 << 10)
+    with Server([device]) as server:
+        _, port = server.open(port=0)
+        with Coral(port) as host:
+            host.enumerate()
+            host.open()
+            writes = [seq for chunk in (first, second) for seq in host.send(0, chunk)]
+            # All of them end before the chip has done anything.
+            assert all(host.wait(seq).status == 0 for seq in writes)
+            assert not gate.is_set()
+            gate.set()

@@ -115,6 +115,7 @@ def documents() -> list[bytes]:
     }
     check = {"kind": "accuracy", "name": "a top-1", "found": 0.5}
     report = {
+        "file": "t.toml",
         "figures": {"cycles": 3},
         "checks": [check],
         "layers": layers,

@@ -28,8 +28,8 @@ from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
 if TYPE_CHECKING:
     from fitzroy.cli.samples import Named
     from fitzroy.compiler.frontends.frontend import Reading
+    from fitzroy.compiler.quantization.calibrated import Quantized
     from fitzroy.compiler.quantization.comparison import Comparison
-    from fitzroy.compiler.quantization.pipeline import Quantized
 
 _MEASURED = 16
 """Samples that the result is compared on."""

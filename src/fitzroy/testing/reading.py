@@ -224,7 +224,8 @@ def _test(root: _Reader) -> ModelFigures:
             values[accuracy(check.text("name"))] = check.number("found")
     host = report.maybe("host_operators")
     counts = None if host is None else {name: int(host.number(name)) for name in host.values}
-    return ModelFigures(root.path, values, tuple(report.layers("layers")), counts)
+    source = f"{report.text('file')} in {root.path}"
+    return ModelFigures(source, values, tuple(report.layers("layers")), counts)
 
 
 _READERS = {"compile": _compile, "sim": _sim, "bench": _bench, "test": _test}
