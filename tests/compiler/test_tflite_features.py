@@ -413,6 +413,32 @@ def test_loops_that_are_not_stay_as_they_are(limit: int | None, why: str) -> Non
     assert why in node.attributes.reason  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize(("kernel", "stride", "dilation"), [(3, 1, 1), (2, 2, 1), (2, 1, 2)])
+def test_volumes_are_convolved_layer_by_layer(
+    padding: int, kernel: int, stride: int, dilation: int
+) -> None:
+    rng, file = np.random.default_rng(3), File()
+    shape = (1, 5, 6, 7, 2)
+    sizes = [-(-n // stride) for n in shape[1:4]]
+    if padding:
+        sizes = [(n - (kernel - 1) * dilation - 1) // stride + 1 for n in shape[1:4]]
+    x, y = file.tensor(FLOAT, shape), file.tensor(FLOAT, (1, *sizes, 3))
+    filter = rng.standard_normal((kernel, kernel, kernel, 2, 3)).astype(np.float32)
+    weights = file.tensor(FLOAT, filter.shape, filter)
+    bias = file.tensor(FLOAT, (3,), np.array([0.5, -1, 2], np.float32))
+    options = tflite.Conv3DOptions(
+        padding=padding, stride_d=stride, stride_h=stride, stride_w=stride,
+        dilation_d_factor=dilation, dilation_h_factor=dilation, dilation_w_factor=dilation,
+        fused_activation_function=1,
+    )  # fmt: skip
+    file.operator("CONV_3D", [x, weights, bias], [y], options)
+    file.border([x], [y])
+    graph = judged(file, rng.standard_normal(shape).astype(np.float32))
+    assert [node.op for node in graph.nodes()].count("conv_2d") == kernel
+    assert fitzroy.compile(graph, target="xnnpack")
+
+
 def test_subgraphs_that_call_themselves_are_refused() -> None:
     file = File()
     x, y = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
