@@ -10,10 +10,11 @@ JOBS ?= auto
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
   $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: demo check test lint format bench docs clean help
+.PHONY: demo models check test lint format bench docs clean help
 
 help:
 	@echo "make demo    compile the digits model for the Edge TPU, run it on the simulated chip"
+	@echo "make models  hold the digits model to examples/ci/digits.toml"
 	@echo "make check   lint, and the tests that are quick: while you work"
 	@echo "make test    run the tests on all cores (JOBS=1 for one; PYTEST_ARGS=... is passed on)"
 	@echo "make lint    style, format, types, layers"
@@ -58,6 +59,10 @@ demo: $(VENV)/.demo
 	$(BIN)/fitzroy compile examples/models/digits.tflite --target xnnpack -o $(BUILD)/digits.pte
 	$(BIN)/fitzroy run $(BUILD)/digits.pte --input examples/images/digit_4_1.png \
 	  --labels examples/models/digits_labels.txt --top 1
+
+models: $(VENV)/.demo
+	@mkdir -p build
+	$(BIN)/fitzroy test examples/ci/digits.toml --junit build/models.xml
 
 test: $(VENV)/.test
 	$(PYTEST) $(PYTEST_ARGS)

@@ -811,8 +811,23 @@ def driver(results: Json) -> str:
     text += (
         f"\nBounds: {bounds['microseconds_per_transfer']:g} us per transfer, ratio "
         f"{bounds['ratio']:g}. The ratio is that of the fastest of {results['repeats']} "
-        f"measurements. {_machine(results)}\n\n"
+        "measurements.\n\nOn a device that takes "
+        f"{1000 * results['latency']:g} ms for its program, and whose answers are copied:\n\n"
     )
+    text += _table(
+        ("model", "transfers", "bytes in", "bytes out", "CPU time of an inference"),
+        [
+            (
+                f"`{case['model']}`",
+                str(case["transfers"]),
+                f"{case['bytes_in']:,}",
+                f"{case['bytes_out']:,}",
+                f"{case['microseconds_per_inference']:.0f} us",
+            )
+            for case in results["late"]
+        ],
+    )
+    text += f"\n{_machine(results)}\n\n"
     return _renewed("driver.md", text)
 
 
@@ -896,10 +911,25 @@ def quantization(results: Json) -> str:
     return _renewed("quantization.md", f"{figures}{cost_text(results)}\n{_machine(results)}\n\n")
 
 
+def twin(results: Json) -> str:
+    """The figures of the twin on the page of the simulator."""
+    header = ("model", "twin", "LiteRT", "simulated chip", "bytes that differ")
+    rows = [
+        (
+            Path(case["model"]).stem,
+            *(f"{case[who]['median_ms']:,.1f} ms" for who in ("ours", "litert", "simulator")),
+            str(case["differing_bytes"]),
+        )
+        for case in results["cases"]
+    ]
+    return _renewed("simulator.md", f"\n{_table(header, rows)}\n{_machine(results)}\n\n", "twin")
+
+
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "benchmarks.md": (benchmarks, ("compile", "run", "memory", "edgetpu", "simulator")),
     "conformance.md": (conformance, ("conformance",)),
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
+    "simulator.md": (twin, ("twin",)),
     "timing.md": (timing, ("timing",)),
     "hosts.md": (hosts, ("hosts",)),
     "edgetpu_compiler.md": (edgetpu_compiler, ("edgetpu_compiler",)),

@@ -185,6 +185,7 @@ class Operator:
         channel_axis: axis of output channels of the filter, operand 1; None without a filter.
         moves: whether results hold elements of the operands, so that both are quantized or neither.
         elementwise: whether outputs depend on corresponding (broadcast) elements only.
+        reads_stored: whether operands that stand for real numbers may be integers, one by one.
         by_shape: whether outputs depend on the operands' types only, and not on elements.
     """
 
@@ -198,6 +199,7 @@ class Operator:
     channel_axis: ClassVar[int | None] = None
     moves: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
+    reads_stored: ClassVar[bool] = False
     by_shape: ClassVar[bool] = False
 
     # --- meaning ---------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ import numpy as np
 
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.comparison import Difference, real_output, stored_input
 from fitzroy.compiler.quantization.options import Border
-from fitzroy.compiler.quantization.pipeline import Quantized
 from fitzroy.compiler.quantization.rewrite import Borders, rewrite
 from fitzroy.compiler.quantization.rules import is_real
 from fitzroy.compiler.quantization.scheme import Scheme, extent

@@ -18,6 +18,7 @@ import usb.libloader
 from usb.backend import libusb1
 
 from fitzroy.base.errors import DeviceError
+from fitzroy.driver.transports.outgoing import declare
 
 WHEEL = "libusb_package"
 """Module of the wheel that brings libusb."""
@@ -92,6 +93,7 @@ def _loaded(path: str) -> Any:
         ) from error
     try:
         libusb1._setup_prototypes(library)
+        declare(library)
     except AttributeError as error:
         raise LibusbSymbolsError(
             "the library is not libusb 1.0, or too old",

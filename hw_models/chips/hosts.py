@@ -93,10 +93,8 @@ DRIVERS = {
             "benchmarks/results/driver.json: on a device that answers "
             "at once; a slow processor takes longer",
         ),
-        Fact(1, Evidence.SOURCE, "driver/device/streams.py: a write ends before the next begins"),
-        Fact(
-            82.0, Evidence.LIKELY, f"{_LOGS}: a header takes 60 to 105 on an idle link; the middle"
-        ),
+        Fact(3, Evidence.SOURCE, "driver/transports/outgoing.py"),
+        Fact(0.0, Evidence.DERIVED, "the next transfer is always under way"),
         Fact(256 << 10, Evidence.SOURCE, "driver/device/streams.py"),
         Fact(256 << 10, Evidence.SOURCE, "driver/device/streams.py"),
     ),

@@ -21,7 +21,7 @@ from fitzroy.driver.device.permissions import advice, udev_rules
 from fitzroy.driver.runtime import doctor
 from fitzroy.driver.runtime.devices import open_device, usb_device, virtual_bus
 from fitzroy.driver.runtime.doctor import Verdict, examine
-from fitzroy.driver.transports import libusb
+from fitzroy.driver.transports import libusb, outgoing
 from fitzroy.driver.transports import usb as transport
 from fitzroy.driver.transports.libusb import LibusbInitError, LibusbSymbolsError, NoLibusbError
 from fitzroy.driver.transports.transport import (
@@ -151,6 +151,7 @@ def failing_library(tmp_path: Path) -> str:
     """A library with all functions of libusb 1.0, whose `libusb_init` fails."""
     probe = FunctionNames()
     libusb1._setup_prototypes(probe)
+    outgoing.declare(probe)
     others = (name for name in probe.names if name not in ("libusb_init", "libusb_strerror"))
     lines = [f"int {name}(void) {{ return 0; }}" for name in sorted(others)]
     lines.append("int libusb_init(void **context) { return -99; }")

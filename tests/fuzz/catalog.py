@@ -7,6 +7,8 @@ from tests.fuzz import (
     chip,
     command_line,
     graphs,
+    interfaces,
+    model_tests,
     onnx_models,
     seeds,
     sessions,
@@ -65,6 +67,22 @@ SUBJECTS: dict[str, Subject] = {
         lambda data: decode(data, "seed.onnx"),
         (FileKind.ONNX,),
         onnx_models.onnx_mutant,
+    ),
+    "interpreter": Subject(
+        interfaces.interpreter_files,
+        interfaces.interpreter_target,
+        interfaces.interpreter_target,
+        (FileKind.TFLITE,),
+        lambda rng, seed, _: table_mutant(rng, seed),
+        sample=100,
+    ),
+    "learner": Subject(
+        interfaces.learner_files,
+        interfaces.learner_target,
+        interfaces.learner_read,
+        (FileKind.TFLITE,),
+        lambda rng, seed, _: table_mutant(rng, seed),
+        sample=100,
     ),
     "program": Subject(
         seeds.program_files,
@@ -147,6 +165,15 @@ SUBJECTS: dict[str, Subject] = {
         seeds.host_profiles,
         targets.host_profile_target,
         lambda data: hosts.parse(data, ""),
+        change=lambda rng, seed, _: document_mutant(rng, seed),
+    ),
+    "model_test": Subject(
+        model_tests.specs, model_tests.as_spec, model_tests.as_spec, change=listing_mutant
+    ),
+    "document": Subject(
+        model_tests.documents,
+        model_tests.document_target,
+        model_tests.read_document,
         change=lambda rng, seed, _: document_mutant(rng, seed),
     ),
     "usbip": Subject(seeds.usbip_files, targets.usbip_target, targets.usbip_messages),

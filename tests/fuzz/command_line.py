@@ -279,6 +279,7 @@ def command_lines() -> list[bytes]:
             "doctor --device sim --json",
             "probe --list",
             "calibrate-host -o out.json --help",
+            "shim folder --only pycoral --json",
         )
     ]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.programs.models import detector
 from tests.support import corpus_params, need_litert
 from tests.tflite_runtime.models import DIGITS, compiled_digits, image, tensors_of_every_kind
 
@@ -79,6 +80,7 @@ def test_inputs_and_outputs_of_a_compiled_model_are_described_as_by_litert() -> 
         assert repr(interpreter.get_tensor_details()) == repr(wanted.get_tensor_details())
         assert interpreter.num_subgraphs() == wanted.num_subgraphs()
         assert interpreter.get_signature_list() == wanted.get_signature_list()
+        assert repr(interpreter._get_ops_details()) == repr(wanted._get_ops_details())
 
 
 # --- calls ---------------------------------------------------------------------------------------
@@ -285,6 +287,23 @@ def test_faults_of_devices_are_runtime_errors(monkeypatch: pytest.MonkeyPatch) -
         assert isinstance(caught.value, type(error))
         assert str(error) in str(caught.value)
         assert caught.value.exit_code == error.exit_code
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_threads_are_those_of_litert(threads: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    class Noted:
+        def __init__(self, data: bytes, *, xnnpack: bool, threads: int = 1) -> None:
+            made.append(threads)
+
+    need_litert()
+    monkeypatch.setattr(litert, "LiteRtModel", Noted)
+    delegate = load_delegate("libedgetpu.so.1", DIRECT)
+    Interpreter(
+        model_content=detector().compiled, experimental_delegates=[delegate], num_threads=threads
+    )
+    assert made == [threads or 1]
 
 
 def test_resolvers_choose_how_the_host_rounds() -> None:

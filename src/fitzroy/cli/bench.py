@@ -15,7 +15,6 @@ from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.help import Given, Json, Quiet, Verb
 from fitzroy.cli.run import ports
 from fitzroy.cli.terminal import Column, Terminal, count, size
-from fitzroy.execution import arrays
 from fitzroy.execution.inputs import read_inputs
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.report import units
@@ -79,7 +78,7 @@ def bench(
 
     terminal = Terminal(json=json, quiet=quiet)
     speed = timing.Speed.of(device.clock, link.usb, link.host, link.driver)
-    rule = arrays.Normalization.parse(given.mean, given.std)
+    rule = given.rule
     _check(file)
     chosen = replace(device, clock=speed.clock)
     with chosen.open() as opened:

@@ -30,7 +30,6 @@ from fitzroy.cli.help import (
 )
 from fitzroy.cli.sim import readable
 from fitzroy.cli.terminal import Terminal, count, error_document
-from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, read_inputs
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def debug(
     terminal, lines = printed.terminal, script.lines
     if lines is None and printed.json and sys.stdin.isatty():
         raise UsageError("--json needs commands", hint="give them with -x, --commands or a pipe")
-    rule = arrays.Normalization.parse(given.mean, given.std)
+    rule = given.rule
     program = EdgeTpuProgram.load(file, package)
     if given.inputs and not program.inputs:
         raise UsageError("the program takes no inputs", where=file, hint="leave out --input")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -23,12 +23,13 @@ from fitzroy.cli.help import Verb
 from fitzroy.cli.models import Importing
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Terminal, count, size
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
 
 if TYPE_CHECKING:
     from fitzroy.cli.samples import Named
     from fitzroy.compiler.frontends.frontend import Reading
+    from fitzroy.compiler.quantization.calibrated import Quantized
     from fitzroy.compiler.quantization.comparison import Comparison
-    from fitzroy.compiler.quantization.pipeline import Quantized
 
 _MEASURED = 16
 """Samples that the result is compared on."""
@@ -75,6 +76,7 @@ def quantize(
     ],
     importing: Importing,
     options: Quantization,
+    heads: HeadOptions,
     written: Quantified,
     comparing: Comparing,
 ) -> None:
@@ -116,7 +118,7 @@ def quantize(
             "quantization needs representative inputs",
             hint=rules.quantize_command(model, importing.arguments, os.fspath(output)),
         )
-    document = _quantize(terminal, model, output, (importing.how, options, written.report))
+    document = _quantize(terminal, model, output, (importing.how, options, heads, written.report))
     if terminal.json:
         terminal.document("quantize", document)
     elif not terminal.quiet:
@@ -127,7 +129,7 @@ def _quantize(
     terminal: Terminal,
     model: str,
     output: Path,
-    settings: tuple[Reading, Quantization, Path | None],
+    settings: tuple[Reading, Quantization, HeadOptions, Path | None],
 ) -> dict[str, Any]:
     """Quantize a model, write it and its report, and describe what was done.
 
@@ -137,9 +139,9 @@ def _quantize(
     from fitzroy.compiler.frontends.tflite import export_model
     from fitzroy.formats.tflite import write_model
 
-    how, options, report = settings
+    how, options, heads, report = settings
     with terminal.working("quantizing") as progress:
-        result, samples = quantized_model(model, how, options, progress)
+        result, samples = quantized_model(model, how, options, progress, heads)
         progress("writing")
         data = write_model(export_model(result.graph))
         measured_on = samples[:: -(-len(samples) // _MEASURED)]
@@ -217,7 +219,11 @@ def _costs(
 
 
 def quantized_model(
-    model: str, how: Reading, options: Quantization, progress: Any
+    model: str,
+    how: Reading,
+    options: Quantization,
+    progress: Any,
+    heads: HeadOptions = PLAIN_OUTPUTS,
 ) -> tuple[Quantized, list[Named]]:
     """A model, quantized, and the samples that it was calibrated with.
 
@@ -226,23 +232,31 @@ def quantized_model(
         how: how to read it.
         options: how to quantize it, and on what: arrays have the model's own order of dimensions.
         progress: called with what is under way.
+        heads: what a detector is to give.
 
     Raises:
         FitzroyError: the model or a sample cannot be read, or the model cannot be quantized.
     """
     import fitzroy
     from fitzroy.cli.samples import pixel_ranges
+    from fitzroy.compiler.passes.base import run_passes
+    from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
+    from fitzroy.compiler.passes.heads.rewriting import kept_float, limits, with_detections
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
     options.check()
     graph = fitzroy.load(model, how)
     demand_float(graph)
+    graph = with_detections(graph, heads)
     progress("reading samples")
     paths = options.calibrate or []
     samples = samples_for(model, graph, how, options, paths)
     known = pixel_ranges(graph, paths, options.rule)
     arrays = [sample for _, sample in samples]
-    return quantize_model(graph, arrays, options, progress, known=known), samples
+    bounds = limits(graph, heads)
+    options = replace(options, keep_float=[*(options.keep_float or []), *kept_float(graph)])
+    found = quantize_model(graph, arrays, options, progress, known=known, limits=bounds)
+    return replace(found, graph=run_passes(found.graph, (ClassMaximum(),))), samples
 
 
 def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:
@@ -310,9 +324,9 @@ quantize_command = Verb(
     quantize,
     (
         "fitzroy quantize model.tflite --calibrate images/ -o model_quant.tflite",
-        "fitzroy quantize model.tflite --calibrate images/ --preprocess imagenet --effort best",
+        "fitzroy quantize m.tflite --calibrate set/ --preprocess imagenet --effort best",
         "fitzroy quantize model.onnx --calibrate inputs.npz --output-type float32",
-        "fitzroy quantize model.tflite --calibrate images/ --keep-float SOFTMAX --report q.html",
+        "fitzroy quantize m.tflite --calibrate d/ --keep-float SOFTMAX --report q.html",
         "fitzroy quantize --compare float.onnx quantized.tflite --data images/",
         "fitzroy compile model.onnx --calibrate images/ -o model_edgetpu.tflite",
     ),

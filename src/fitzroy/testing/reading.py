@@ -153,17 +153,11 @@ def _compile(root: _Reader) -> ModelFigures:
     model = root.only("models", "model") if "models" in root.values else root
     parts = model.objects("subgraphs")
     files = model.objects("files")
-    sent = {
-        "instruction_bytes": sum(part.number("instruction_bytes") for part in parts),
-        "streamed_bytes": model.number("streamed_bytes"),
-        "input_bytes": sum(sum(part.numbers("inputs").values()) for part in parts),
-        "output_bytes": sum(sum(part.numbers("outputs").values()) for part in parts),
-    }
     values = {
         **_sums("latency_us", "total_us", parts),
         **_sums("cycles", "cycles", parts),
-        **sent,
-        "transfer_bytes": sum(sent.values()),
+        "instruction_bytes": sum(part.number("instruction_bytes") for part in parts),
+        "streamed_bytes": model.number("streamed_bytes"),
         "cached_bytes": model.number("cached_bytes"),
         "narrow_bytes": max((part.number("narrow_bytes") for part in parts), default=0.0),
         **({"model_bytes": files[0].number("bytes")} if len(files) == 1 else {}),
@@ -230,7 +224,8 @@ def _test(root: _Reader) -> ModelFigures:
             values[accuracy(check.text("name"))] = check.number("found")
     host = report.maybe("host_operators")
     counts = None if host is None else {name: int(host.number(name)) for name in host.values}
-    return ModelFigures(root.path, values, tuple(report.layers("layers")), counts)
+    source = f"{report.text('file')} in {root.path}"
+    return ModelFigures(source, values, tuple(report.layers("layers")), counts)
 
 
 _READERS = {"compile": _compile, "sim": _sim, "bench": _bench, "test": _test}
