@@ -309,6 +309,21 @@ def simulator_conformance(results: Json) -> str:
     return text + f"\n{_machine(results)}\n"
 
 
+def _whole_row(row: Json) -> tuple[str, ...]:
+    judging = row["judging"]
+    return (
+        f"`{row['model']}`",
+        f"`{row['host']}`",
+        row["part"],
+        f"{row['measured']:.3f} ms",
+        f"{row['chip']:.3f} ms",
+        f"{row['operators']:.3f} ms",
+        f"{row['chip'] + row['operators']:.3f} ms",
+        f"{row['error']:+.1f} %",
+        "" if judging is None else f"{judging:+.1f} %",
+    )
+
+
 def hosts(results: Json) -> str:
     """The page of hosts: its text, with the figures between markers made anew."""
     aims, judged = results["aims"], results["judged"]
@@ -336,6 +351,11 @@ def hosts(results: Json) -> str:
     text += _table(
         ("model", "host", "clock", "part", "measured", "modelled", "error", "from other rows", ""),
         [_host_row(row) for row in rows],
+    )
+    text += "\n### Whole models with operators on the host\n\n"
+    text += _table(
+        ("model", "host", "part", "measured", "chip", "operators", "estimate", "error", "judging"),
+        [_whole_row(row) for row in results["whole"]],
     )
     text += "\n### Rows whose package is not at hand\n\n"
     text += _table(

@@ -20,6 +20,7 @@ from fitzroy.base.errors import DeviceError, SimulationError
 from fitzroy.driver.runtime import litert
 from fitzroy.execution.details import tensor_details
 from fitzroy.formats import tflite
+from fitzroy.formats.flat import ints
 from fitzroy.tflite_runtime import interpreter as ours
 from fitzroy.tflite_runtime.compiled import CompiledModel
 from fitzroy.tflite_runtime.interpreter import Interpreter, OpResolverType, load_delegate
@@ -234,6 +235,33 @@ def test_a_compiled_model_computes_what_its_parts_do() -> None:
     interpreter.invoke()
     np.testing.assert_array_equal(show(), interpreter.get_tensor(taken["index"]))
     assert (show() != found).any()
+
+
+def test_signatures_of_a_compiled_model() -> None:
+    model = tflite.read_model(compiled_digits())
+    main = (model.subgraphs or [])[0]
+    (source,), (target,) = ints(main.inputs), ints(main.outputs)
+    model.signature_defs = [
+        tflite.SignatureDef(
+            signature_key="serving_default",
+            inputs=[tflite.TensorMap(name="pixels", tensor_index=source)],
+            outputs=[tflite.TensorMap(name="digits", tensor_index=target)],
+        )
+    ]
+    delegate = load_delegate("libedgetpu.so.1", DIRECT)
+    interpreter = Interpreter(
+        model_content=tflite.write_model(model), experimental_delegates=[delegate]
+    )
+    runner = interpreter.get_signature_runner()
+    found = runner(pixels=image(3))
+    assert list(found) == ["digits"]
+    other = on_simulator()
+    other.allocate_tensors()
+    other.set_tensor(source, image(3))
+    other.invoke()
+    np.testing.assert_array_equal(found["digits"], other.get_tensor(target))
+    with pytest.raises(ValueError, match="cannot be resized"):
+        runner(pixels=image(3)[:, :4])
 
 
 def test_a_compiled_model_needs_a_delegate() -> None:

@@ -100,7 +100,7 @@ def quantize(
     if written.report is not None:
         check_report(written.report, models)
     if comparing.compare:
-        from fitzroy.cli.compare import compare_models
+        from fitzroy.cli.quantize_compare import compare_models
 
         compare_models(terminal, models, importing.how, options, (comparing.data, written))
         return
