@@ -23,7 +23,7 @@ from fitzroy.base.types import Array
 from fitzroy.driver.device.connection import Connection
 from fitzroy.driver.runtime.devices import NO_FIRMWARE, SIMULATED
 from fitzroy.driver.runtime.edgetpu import EdgeTpu
-from fitzroy.driver.transports.outgoing import Outgoing
+from fitzroy.driver.transports.outgoing import OutgoingQueue
 from fitzroy.driver.transports.transport import Payload
 from fitzroy.driver.transports.usb import UsbBus
 from fitzroy.driver.transports.virtual import VirtualBackend
@@ -126,7 +126,7 @@ class InstantOutgoing:
         slow: what carries them out until then.
     """
 
-    def __init__(self, backend: InstantBackend, slow: Outgoing) -> None:
+    def __init__(self, backend: InstantBackend, slow: OutgoingQueue) -> None:
         self._backend = backend
         self._slow = slow
 
