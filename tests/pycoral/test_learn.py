@@ -276,6 +276,18 @@ def test_what_cannot_be_imprinted(tmp_path: Path) -> None:
     assert isinstance(caught.value, FormatError)
 
 
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_endings_whose_operators_lack_something(side: str, number: int, tmp_path: Path) -> None:
+    path = model(False, False, tmp_path)
+    broken = tflite.read_model(path.read_bytes())
+    operators = (broken.subgraphs or [])[0].operators or []
+    setattr(operators[-number], side, np.array([-1] if side == "inputs" else [], np.int32))
+    path.write_bytes(tflite.write_model(broken))
+    with pytest.raises(ValueError, match=r"lacks an input|has one output|has filters|from Softmax"):
+        ImprintingEngine(path, keep_classes=True)
+
+
 # --- backpropagation -----------------------------------------------------------------------------
 
 

@@ -210,6 +210,20 @@ def test_arguments_are_refused_as_by_litert(arguments: dict[str, Any]) -> None:
         assert found[1].startswith(text.split("The model allocation")[0])
 
 
+@pytest.mark.usefixtures("on_numpy")
+@pytest.mark.filterwarnings("ignore:.*LiteRT is not installed")
+@pytest.mark.parametrize("points", [[], [1, 2]])
+def test_quantizations_are_refused_as_by_litert(points: list[int]) -> None:
+    model = tflite.read_model(tensors_of_every_kind())
+    tensor = ((model.subgraphs or [])[0].tensors or [])[BETWEEN]
+    scales, zeros = np.array([0.5], np.float32), np.array(points, np.int64)
+    tensor.quantization = tflite.QuantizationParameters(scale=scales, zero_point=zeros)
+    data = tflite.write_model(model)
+    for module in (ours, theirs()):
+        kind, _ = outcome(lambda m: m.Interpreter(model_content=data), module)
+        assert kind is ValueError
+
+
 # --- models for the Edge TPU ---------------------------------------------------------------------
 
 
