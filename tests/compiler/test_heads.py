@@ -12,6 +12,7 @@ from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node, parse_graph, print_graph
+from fitzroy.compiler.ops.arithmetic import CumsumAttributes
 from fitzroy.compiler.ops.box_coding import BoxCoding
 from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.detection import DetectionAttributes
@@ -184,6 +185,14 @@ def test_no_detector_is_refused_with_reasons() -> None:
     graph.outputs = ["x"]
     with pytest.raises(UnsupportedError, match="no input is an image"):
         listed(graph)
+
+
+def test_slices_of_slices_that_nothing_computes_alone() -> None:
+    m = detectors.Maker()
+    whole = m.emit("cumsum", [m.rows([8])], (1, detectors.ROWS, 8), CumsumAttributes(2))
+    part = m.slice(m.slice(whole, 1, 0, 40), 2, 0, 6)
+    with pytest.raises(UnsupportedError, match="no head of a detector"):
+        listed(m.done(part))
 
 
 def test_what_reads_nothing_decodes_nothing() -> None:

@@ -268,7 +268,7 @@ def test_the_shipped_images_are_held_out() -> None:
         assert held_out.labels[int(index)] == int(label)
 
 
-@pytest.mark.parametrize("arithmetic", list(Arithmetic))
+@pytest.mark.parametrize("arithmetic", [Arithmetic.XNNPACK, Arithmetic.TFLITE])
 def test_litert_agrees_on_the_shipped_images(arithmetic: Arithmetic) -> None:
     need_litert()
     from ai_edge_litert.interpreter import Interpreter, OpResolverType

@@ -73,7 +73,7 @@ SUBJECTS: dict[str, Subject] = {
     "detector": Subject(
         detectors.detector_files,
         detectors.detector_target,
-        detectors.detector_target,
+        tflite.read_model,
         (FileKind.TFLITE,),
         lambda rng, seed, _: table_mutant(rng, seed),
         sample=25,

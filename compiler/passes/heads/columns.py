@@ -182,6 +182,9 @@ class Columns:
             if source.axis == axis:
                 return self.take(source.name, axis, source.begin + begin, size)
             inner = self.take(source.name, axis, begin, size)
+            if source_of(self.graph, inner) is not None:
+                # Nothing computes that part alone.
+                return self._sliced(region)
             return self.take(inner, source.axis, source.begin, source.size)
         if node is None:
             return self._sliced(region)

@@ -451,7 +451,7 @@ def last_nodes(graph: Graph, name: str) -> Iterator[Node]:
     node = graph.producer(name)
     if node is None:
         return
-    if node.op not in MOVERS:
+    if node.op not in MOVERS and not _is_rescaled(graph, node):
         yield node
         return
     for read in node.inputs:
@@ -466,9 +466,17 @@ def without_sigmoid(columns: Columns, name: str) -> str | None:
         return None
     if node.op == "sigmoid":
         return str(node.inputs[0])
+    if _is_rescaled(graph, node):
+        return without_sigmoid(columns, str(node.inputs[0]))
     if node.op not in MOVERS or len(node.outputs) > 1:
         return None
     inputs = [without_sigmoid(columns, str(read)) for read in node.inputs]
     if None in inputs:
         return None
-    return graph.emit(node.op, inputs, graph.type(name), node.attributes)
+    type = graph.type(str(inputs[0])).with_shape(graph.type(name).shape)
+    return graph.emit(node.op, inputs, type, node.attributes)
+
+
+def _is_rescaled(graph: Graph, node: Node) -> bool:
+    """Whether a node gives the same numbers with another quantization."""
+    return node.op == "quantize" and graph.type(str(node.inputs[0])).is_quantized
