@@ -945,6 +945,38 @@ def twin(results: Json) -> str:
     return _renewed("simulator.md", f"\n{_table(header, rows)}\n{_machine(results)}\n\n", "twin")
 
 
+def detections(results: Json) -> str:
+    """The figures of the page of detections."""
+    header = ("measure", "mAP at 0.5 to 0.95", "mAP at 0.5", "objects")
+    rows = [
+        (
+            row["method"],
+            f"{100 * row['map']:.1f}",
+            f"{100 * row['map50']:.1f}",
+            str(row["objects"]),
+        )
+        for row in results["rows"]
+    ]
+    seen = ("picture", "simulated chip", "ONNX Runtime, float32", "mAP")
+    beside = [
+        (name, *(_listed(best) for best in entry["best"]), f"{100 * entry['map']:.1f}")
+        for name, entry in zip(results["pictures"], results["simulated"], strict=True)
+    ]
+    text = (
+        f"\n{_table(header, rows)}\n{results['judged']} cuttings of {len(results['pictures'])} "
+        f"pictures, in which float32 finds {results['exact']} objects.\n\n{_table(seen, beside)}\n"
+    )
+    return _renewed("detections.md", f"{text}{_machine(results)}\n\n")
+
+
+def _listed(objects: Sequence[Sequence[float]]) -> str:
+    """The best objects of a picture: class, score and corners."""
+    return "<br>".join(
+        f"{kind:.0f} ({score:.2f}) at {left:.0f}, {top:.0f}, {right:.0f}, {bottom:.0f}"
+        for left, top, right, bottom, score, kind in objects
+    )
+
+
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "benchmarks.md": (benchmarks, ("compile", "run", "memory", "edgetpu", "simulator")),
     "conformance.md": (conformance, ("conformance",)),
@@ -957,6 +989,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "driver.md": (driver, ("driver",)),
     "fault_campaign.md": (fault_campaign, ("faults",)),
     "modules.md": (modules, ("modules",)),
+    "detections.md": (detections, ("detections",)),
     "models.md": (models, ("models",)),
     "onnx.md": (onnx, ("onnx_nodes",)),
     "quantization.md": (quantization, ("quantization",)),
