@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as encoding
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +38,39 @@ _UNITS = {
 }
 
 
+@dataclass(frozen=True)
+class Accelerator:
+    """What is measured.
+
+    Attributes:
+        device: the device.
+        clock: its performance level.
+        usb: generation of its port.
+        firmware: its firmware.
+    """
+
+    device: DeviceName = None
+    clock: timing.Clock = None
+    usb: Annotated[
+        int,
+        typer.Option("--usb", metavar="2|3", help="USB generation of the accelerator's port."),
+    ] = 3
+    firmware: FirmwareFile = None
+
+    @property
+    def bus(self) -> str:
+        """Its bus.
+
+        Raises:
+            UsageError: there is no such generation of USB.
+        """
+        from fitzroy.hw_models.chips.hosts import USB2, USB3
+
+        if self.usb not in (2, 3):
+            raise UsageError(f"there is no USB {self.usb}", hint="give 2 or 3")
+        return USB2 if self.usb == 2 else USB3
+
+
 def calibrate_host(
     output: Annotated[
         Path,
@@ -48,16 +82,10 @@ def calibrate_host(
             show_default=False,
         ),
     ],
-    device: DeviceName = None,
+    accelerator: Accelerator,
     runs: Annotated[
         int, typer.Option("--runs", metavar="N", min=1, help="Inferences of every program.")
     ] = _RUNS,
-    clock: timing.Clock = None,
-    usb: Annotated[
-        int,
-        typer.Option("--usb", metavar="2|3", help="USB generation of the accelerator's port."),
-    ] = 3,
-    firmware: FirmwareFile = None,
     *,
     like: Annotated[
         str | None,
@@ -88,12 +116,11 @@ def calibrate_host(
     """
     from fitzroy.execution.estimate import CLOCK, HOST, Conditions
     from fitzroy.execution.hosts import FORMAT, SUFFIX, VERSION, find, values
-    from fitzroy.hw_models.chips.hosts import FITZROY, LIBEDGETPU, USB2, USB3
+    from fitzroy.hw_models.chips.hosts import FITZROY, LIBEDGETPU
     from fitzroy.measurement import calibration, operators
 
     terminal = printed.terminal
-    if usb not in (2, 3):
-        raise UsageError(f"there is no USB {usb}", hint="give 2 or 3")
+    bus = accelerator.bus
     if not output.name.endswith(SUFFIX):
         raise UsageError(
             "the name of a profile ends otherwise",
@@ -101,12 +128,12 @@ def calibrate_host(
             hint="--host tells files from names by it",
         )
     check_output(output, [])
-    conditions = Conditions(clock or CLOCK, HOST, FITZROY)
+    conditions = Conditions(accelerator.clock or CLOCK, HOST, FITZROY)
     conditions.check()
     found = None
     if like is None:
-        base = calibration.usual(USB2 if usb == 2 else USB3)
-        chosen = DeviceChoice(device, None, firmware, conditions.clock)
+        base = calibration.usual(bus)
+        chosen = DeviceChoice(accelerator.device, None, accelerator.firmware, conditions.clock)
         with chosen.open() as opened, terminal.working("compiling") as say:
             ran_on = opened.description
             programs = calibration.trials(say)
@@ -116,7 +143,7 @@ def calibrate_host(
             found = calibration.calibrate(programs, measured, base, conditions, source)
         host, driver = found.host, FITZROY
     else:
-        if device is not None:
+        if accelerator.device is not None:
             raise UsageError("--like measures no device", hint="leave out --like or --device")
         host, driver = find(like).host, LIBEDGETPU
     with terminal.working("operators") as say:
