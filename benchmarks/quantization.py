@@ -274,7 +274,7 @@ def _trained(progress: Callable[[str], None]) -> Iterator[Subject]:
     if package_folder("sklearn") is None:
         progress("skipped the models of the examples: scikit-learn is not installed")
         return
-    digits, detector = _example("train_digits"), _example("train_detector")
+    digits, detector = _example("train_digits"), _example("detector/train_detector")
     training, held_out = digits.load_digits()
     progress("training a classifier")
     graph = digits.build(digits.train(training, 20, lambda text: None))
@@ -307,11 +307,12 @@ def _example(name: str) -> Any:
     """An example as a module."""
     import sys
 
-    sys.path.insert(0, str(_EXAMPLES))
+    path = _EXAMPLES / name
+    sys.path.insert(0, str(path.parent))
     try:
-        return importlib.import_module(name)
+        return importlib.import_module(path.name)
     finally:
-        sys.path.remove(str(_EXAMPLES))
+        sys.path.remove(str(path.parent))
 
 
 # --- quantizers ----------------------------------------------------------------------------------

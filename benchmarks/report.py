@@ -309,6 +309,21 @@ def simulator_conformance(results: Json) -> str:
     return text + f"\n{_machine(results)}\n"
 
 
+def _whole_row(row: Json) -> tuple[str, ...]:
+    judging = row["judging"]
+    return (
+        f"`{row['model']}`",
+        f"`{row['host']}`",
+        row["part"],
+        f"{row['measured']:.3f} ms",
+        f"{row['chip']:.3f} ms",
+        f"{row['operators']:.3f} ms",
+        f"{row['chip'] + row['operators']:.3f} ms",
+        f"{row['error']:+.1f} %",
+        "" if judging is None else f"{judging:+.1f} %",
+    )
+
+
 def hosts(results: Json) -> str:
     """The page of hosts: its text, with the figures between markers made anew."""
     aims, judged = results["aims"], results["judged"]
@@ -336,6 +351,11 @@ def hosts(results: Json) -> str:
     text += _table(
         ("model", "host", "clock", "part", "measured", "modelled", "error", "from other rows", ""),
         [_host_row(row) for row in rows],
+    )
+    text += "\n### Whole models with operators on the host\n\n"
+    text += _table(
+        ("model", "host", "part", "measured", "chip", "operators", "estimate", "error", "judging"),
+        [_whole_row(row) for row in results["whole"]],
     )
     text += "\n### Rows whose package is not at hand\n\n"
     text += _table(
@@ -925,6 +945,38 @@ def twin(results: Json) -> str:
     return _renewed("simulator.md", f"\n{_table(header, rows)}\n{_machine(results)}\n\n", "twin")
 
 
+def detections(results: Json) -> str:
+    """The figures of the page of detections."""
+    header = ("measure", "mAP at 0.5 to 0.95", "mAP at 0.5", "objects")
+    rows = [
+        (
+            row["method"],
+            f"{100 * row['map']:.1f}",
+            f"{100 * row['map50']:.1f}",
+            str(row["objects"]),
+        )
+        for row in results["rows"]
+    ]
+    seen = ("picture", "simulated chip", "ONNX Runtime, float32", "mAP")
+    beside = [
+        (name, *(_listed(best) for best in entry["best"]), f"{100 * entry['map']:.1f}")
+        for name, entry in zip(results["pictures"], results["simulated"], strict=True)
+    ]
+    text = (
+        f"\n{_table(header, rows)}\n{results['judged']} cuttings of {len(results['pictures'])} "
+        f"pictures, in which float32 finds {results['exact']} objects.\n\n{_table(seen, beside)}\n"
+    )
+    return _renewed("detections.md", f"{text}{_machine(results)}\n\n")
+
+
+def _listed(objects: Sequence[Sequence[float]]) -> str:
+    """The best objects of a picture: class, score and corners."""
+    return "<br>".join(
+        f"{kind:.0f} ({score:.2f}) at {left:.0f}, {top:.0f}, {right:.0f}, {bottom:.0f}"
+        for left, top, right, bottom, score, kind in objects
+    )
+
+
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "benchmarks.md": (benchmarks, ("compile", "run", "memory", "edgetpu", "simulator")),
     "conformance.md": (conformance, ("conformance",)),
@@ -937,6 +989,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "driver.md": (driver, ("driver",)),
     "fault_campaign.md": (fault_campaign, ("faults",)),
     "modules.md": (modules, ("modules",)),
+    "detections.md": (detections, ("detections",)),
     "models.md": (models, ("models",)),
     "onnx.md": (onnx, ("onnx_nodes",)),
     "quantization.md": (quantization, ("quantization",)),

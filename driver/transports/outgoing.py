@@ -184,7 +184,7 @@ class LibusbOutgoing:
         slot.content.length = len(data)
         code = self._library.libusb_submit_transfer(slot.transfer)
         if code:
-            self._free.append(slot)
+            self._release(slot)
             kind = LostError if code == _NO_DEVICE else TransferError
             raise failure(kind, endpoint, f"libusb_submit_transfer says {code}")
         with self._lock:
@@ -202,7 +202,12 @@ class LibusbOutgoing:
                 self.recall()
                 raise
             with self._lock:
-                self._free.append(self._queue.popleft())
+                self._release(self._queue.popleft())
+
+    def _release(self, slot: _Slot) -> None:
+        """Keep a transfer for another time, and let go of the bytes of its sender."""
+        slot.data = b""
+        self._free.append(slot)
 
     def check(self) -> None:
         """See whether one has failed; see `Outgoing.check`."""
@@ -220,7 +225,7 @@ class LibusbOutgoing:
             recalled, self._queue = self._queue, deque()
         for slot in recalled:
             if self._await(slot, _RECALL_SECONDS):
-                self._free.append(slot)
+                self._release(slot)
             else:
                 _abandoned.append(slot)
 

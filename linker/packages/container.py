@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fitzroy.base.errors import UsageError
 from fitzroy.formats import custom_op, darwinn, tflite
-from fitzroy.formats.compilation_record import attached, read_record
+from fitzroy.formats.compilation_record import Step, attached, read_record
 from fitzroy.formats.darwinn import Package, PackageFile
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES
@@ -31,6 +31,20 @@ class Container:
     packages: tuple[PackageFile, ...]
     path: str = ""
     model: tflite.Model | None = field(default=None, repr=False)
+
+    def steps(self, number: int) -> tuple[Step, ...]:
+        """Where the steps of the source's layers begin in a package; nothing if that is not known.
+
+        A record of another program, which somebody has changed since, says nothing.
+
+        Raises:
+            FormatError: the record is malformed.
+        """
+        record = None if self.model is None else read_record(self.model, self.path)
+        if record is None or number >= len(record.packages):
+            return ()
+        entry = record.packages[number]
+        return entry.steps if entry.bundles == chunk_bundles(self.packages[number]) else ()
 
     def replaced(self, packages: Sequence[PackageFile]) -> bytes:
         """The file with other packages; the same bytes if they are equal.

@@ -8,12 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.types import Array, DType, TensorType
-from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.indexing import TopKAttributes
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
     ConcatenationAttributes,
+    GatherAttributes,
     ReshapeAttributes,
     SplitAttributes,
     StridedSliceAttributes,
@@ -75,7 +78,8 @@ class Maker:
         return self.emit(op, [x, other], shape, ActivationAttributes())
 
     def reshape(self, x: str, *shape: int) -> str:
-        return self.emit("reshape", [x], shape, ReshapeAttributes(shape))
+        type = self.graph.type(x).with_shape(shape)
+        return self.graph.emit("reshape", [x], type, ReshapeAttributes(shape))
 
     def transpose(self, x: str, *perm: int) -> str:
         shape = tuple(self.shape(x)[axis] for axis in perm)
@@ -87,8 +91,6 @@ class Maker:
         return self.emit("concatenation", names, tuple(shape), ConcatenationAttributes(axis))
 
     def split(self, x: str, axis: int, *sizes: int) -> list[str]:
-        from fitzroy.compiler.ir import Node
-
         whole = self.shape(x)
         axis %= len(whole)
         names = tuple(self.graph.fresh(f"{x}.{number}") for number in range(len(sizes)))
@@ -98,6 +100,13 @@ class Maker:
         node = Node(self.graph.fresh("split"), "split", (x,), names, SplitAttributes(axis, sizes))
         self.graph.add_node(node, types)
         return list(names)
+
+    def top(self, x: str, count: int) -> tuple[str, str]:
+        """The largest elements of rows [1,n], and their places."""
+        names = self.graph.fresh("best"), self.graph.fresh("places")
+        types = [TensorType((1, count), kind) for kind in (DType.FLOAT32, DType.INT32)]
+        self.graph.add_node(Node(names[0], "top_k", (x,), names, TopKAttributes(count)), types)
+        return names
 
     def slice(self, x: str, axis: int, begin: int, size: int) -> str:
         whole = self.shape(x)
@@ -243,6 +252,24 @@ def masks(seed: int = 1) -> Graph:
     pictures = m.layer(m.sigmoid(m.layer(m.image, 8, 4)), PROTOTYPES)
     return m.done(m.transpose(both, 0, 2, 1), m.transpose(pictures, 0, 3, 1, 2))
 
+
+def chosen(seed: int = 1) -> Graph:
+    """YOLOv10: the best four boxes [1,4,6] are chosen by the model, as corners, score and class."""
+    m = Maker(seed)
+    boxes, scores = m.rows([4 * BINS]), m.rows([CLASSES])
+    decoded = from_distances(m, expectation(m, boxes), corners=True)
+    both = m.join([decoded, m.sigmoid(scores)], 2)
+    boxes, scores = m.split(both, 2, 4, CLASSES)
+    best = m.emit("reduce_max", [scores], (1, ROWS), ReductionAttributes((2,), False))
+    first = m.top(best, CHOSEN)
+    rows = m.reshape(first[1], CHOSEN)
+    near = m.emit("gather", [m.reshape(boxes, ROWS, 4), rows], (CHOSEN, 4), GatherAttributes(0))
+    columns = [m.reshape(near, 1, CHOSEN, 4), m.reshape(first[0], 1, CHOSEN, 1)]
+    kind = m.emit("cast", [first[1]], (1, CHOSEN))
+    return m.done(m.join([*columns, m.reshape(kind, 1, CHOSEN, 1)], 2))
+
+
+CHOSEN = 16
 
 FAMILIES = {
     "dfl": dfl,

@@ -92,6 +92,19 @@ def test_families(family: str) -> None:
         np.testing.assert_allclose(row, item, rtol=1e-4, atol=1e-4)
 
 
+def test_a_choice_of_the_model_is_left_out() -> None:
+    """What the model chooses from is listed, each box by its best class, and none twice."""
+    graph = detectors.chosen()
+    result = listed(graph)
+    assert not {"top_k", "gather"} & {node.op for node in result.nodes()}
+    rows = fitzroy.evaluate(result, {"image": image()})["detections"]
+    wanted = fitzroy.evaluate(graph, {"image": image()})[graph.outputs[0]][0]
+    sure = [row for row in wanted if row[4] > SCORE]
+    assert 2 < len(sure) <= np.count_nonzero(rows[:, 4])
+    for row, item in zip(rows, sure, strict=False):
+        np.testing.assert_allclose(row[:5], item[:5], rtol=1e-4, atol=1e-4)
+
+
 def test_codings() -> None:
     """Codings are those of the families, with the anchors that decoders have."""
     wanted = {

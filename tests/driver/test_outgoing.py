@@ -6,6 +6,7 @@ import ctypes
 import errno
 import shutil
 import subprocess
+import sys
 from array import array
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from fitzroy.driver.transports.transport import (
     BabbleError,
     LostError,
     Payload,
+    Room,
     StallError,
     TransactionError,
     TransferError,
@@ -85,6 +87,13 @@ static void end(int place, int status, int actual) {
         endpoints[transfers++] = t->endpoint;
     }
     t->callback(t);
+}
+int libusb_bulk_transfer(
+    void *handle, unsigned char endpoint, unsigned char *data, int length, int *went, unsigned ms
+) {
+    for (int i = 0; i < length - 5; i++) data[i] = i * 3 + endpoint;
+    *went = length - 5;
+    return 0;
 }
 int libusb_cancel_transfer(struct transfer *t) {
     for (int i = 0; i < queued; i++) {
@@ -248,6 +257,34 @@ def test_another_thread_sees_failures_without_a_wait(libusb: Libusb) -> None:
     with pytest.raises(StallError):
         libusb.outgoing.check()
     assert libusb.outgoing.under_way == 2
+
+
+def test_what_went_belongs_to_its_sender_again(libusb: Libusb) -> None:
+    data = np.zeros(100_000, np.uint8)
+    before = sys.getrefcount(data)
+    for _ in range(3):
+        libusb.outgoing.post(OUT, data.data)
+    assert sys.getrefcount(data) > before
+    while libusb.outgoing.under_way:
+        libusb.outgoing.settle(1.0)
+    assert sys.getrefcount(data) == before
+    libusb.outgoing.post(OUT, data.data)
+    libusb.outgoing.recall()
+    assert sys.getrefcount(data) == before
+
+
+def test_outputs_arrive_in_the_memory_that_is_given(libusb: Libusb) -> None:
+    backend = object.__new__(libusb1._LibUSB)
+    backend.lib = libusb.library
+    backend._finalizer = lambda: None
+    room = Room.of(300)
+    room[:] = 255
+    part = room[10:200].view(Room)
+    count = backend.bulk_read(SimpleNamespace(handle=None), 0x81, 0, part, 100)
+    assert count == 185
+    assert room[10:195].tolist() == [(n * 3 + 0x81) & 0xFF for n in range(185)]
+    assert (room[:10] == 255).all()
+    assert (room[195:] == 255).all()
 
 
 @pytest.mark.parametrize(("code", "kind"), [(-4, LostError), (-1, TransferError)])

@@ -38,6 +38,7 @@ from fitzroy.formats import (
 from fitzroy.formats.detect import FileKind
 from fitzroy.formats.object_file import read_object
 from fitzroy.formats.probe_report import read_report
+from fitzroy.hw_models.chips import usb
 from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.hw_models.vm import text as module_text
 from fitzroy.hw_models.vm.verifier import dialect_of
@@ -167,6 +168,7 @@ SUBJECTS: dict[str, Subject] = {
         lambda data: hosts.parse(data, ""),
         change=lambda rng, seed, _: document_mutant(rng, seed),
     ),
+    "object_store": Subject(seeds.object_stores, targets.object_store_target, usb.parts),
     "model_test": Subject(
         model_tests.specs, model_tests.as_spec, model_tests.as_spec, change=listing_mutant
     ),

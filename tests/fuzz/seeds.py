@@ -35,6 +35,7 @@ from fitzroy.formats.probe_report import Report, Result, Status, write_report
 from fitzroy.formats.reflection import Tensor
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import USB2, USB3
+from fitzroy.hw_models.chips.usb import object_store
 from fitzroy.hw_models.usb_device.usbip import messages as usbip
 from fitzroy.hw_models.vm.text import disassemble
 from fitzroy.linker.objects.assembly import package_listing
@@ -341,6 +342,11 @@ def host_profiles() -> list[bytes]:
         for host in BEAGLE.hosts.values()
         if host.bus in (USB2, USB3)
     ]
+
+
+def object_stores() -> list[bytes]:
+    """Object stores of an accelerator, and of one that is simulated."""
+    return [object_store(), object_store(simulated=True)]
 
 
 def compilation_records() -> list[bytes]:

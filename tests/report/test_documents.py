@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,3 +86,15 @@ def test_closing_leaves_maps_open() -> None:
         "additionalProperties": {},
     }
     assert json.dumps(closed(schema("error"))).count('"additionalProperties": false') == 3
+
+
+def test_verbs_name_schemas_that_there_are() -> None:
+    verbs = Path(__file__).parents[2] / "src" / "fitzroy" / "cli"
+    named = {
+        name
+        for file in verbs.glob("*.py")
+        for name in re.findall(r"(?:\.document|headed)\(\s*\"([\w-]+)\"", file.read_text())
+    }
+    # That of several inferences is chosen by their number.
+    assert named <= set(VERSIONS)
+    assert len(named) > 30

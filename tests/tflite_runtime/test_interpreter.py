@@ -20,6 +20,7 @@ from fitzroy.base.errors import DeviceError, SimulationError
 from fitzroy.driver.runtime import litert
 from fitzroy.execution.details import tensor_details
 from fitzroy.formats import tflite
+from fitzroy.formats.flat import ints
 from fitzroy.tflite_runtime import interpreter as ours
 from fitzroy.tflite_runtime.compiled import CompiledModel
 from fitzroy.tflite_runtime.interpreter import Interpreter, OpResolverType, load_delegate
@@ -209,6 +210,20 @@ def test_arguments_are_refused_as_by_litert(arguments: dict[str, Any]) -> None:
         assert found[1].startswith(text.split("The model allocation")[0])
 
 
+@pytest.mark.usefixtures("on_numpy")
+@pytest.mark.filterwarnings("ignore:.*LiteRT is not installed")
+@pytest.mark.parametrize("points", [[], [1, 2]])
+def test_quantizations_are_refused_as_by_litert(points: list[int]) -> None:
+    model = tflite.read_model(tensors_of_every_kind())
+    tensor = ((model.subgraphs or [])[0].tensors or [])[BETWEEN]
+    scales, zeros = np.array([0.5], np.float32), np.array(points, np.int64)
+    tensor.quantization = tflite.QuantizationParameters(scale=scales, zero_point=zeros)
+    data = tflite.write_model(model)
+    for module in (ours, theirs()):
+        kind, _ = outcome(lambda m: m.Interpreter(model_content=data), module)
+        assert kind is ValueError
+
+
 # --- models for the Edge TPU ---------------------------------------------------------------------
 
 
@@ -234,6 +249,33 @@ def test_a_compiled_model_computes_what_its_parts_do() -> None:
     interpreter.invoke()
     np.testing.assert_array_equal(show(), interpreter.get_tensor(taken["index"]))
     assert (show() != found).any()
+
+
+def test_signatures_of_a_compiled_model() -> None:
+    model = tflite.read_model(compiled_digits())
+    main = (model.subgraphs or [])[0]
+    (source,), (target,) = ints(main.inputs), ints(main.outputs)
+    model.signature_defs = [
+        tflite.SignatureDef(
+            signature_key="serving_default",
+            inputs=[tflite.TensorMap(name="pixels", tensor_index=source)],
+            outputs=[tflite.TensorMap(name="digits", tensor_index=target)],
+        )
+    ]
+    delegate = load_delegate("libedgetpu.so.1", DIRECT)
+    interpreter = Interpreter(
+        model_content=tflite.write_model(model), experimental_delegates=[delegate]
+    )
+    runner = interpreter.get_signature_runner()
+    found = runner(pixels=image(3))
+    assert list(found) == ["digits"]
+    other = on_simulator()
+    other.allocate_tensors()
+    other.set_tensor(source, image(3))
+    other.invoke()
+    np.testing.assert_array_equal(found["digits"], other.get_tensor(target))
+    with pytest.raises(ValueError, match="cannot be resized"):
+        runner(pixels=image(3)[:, :4])
 
 
 def test_a_compiled_model_needs_a_delegate() -> None:

@@ -16,7 +16,7 @@ from fitzroy.compiler.ops.detections import CLASSES, SCORES, Detections, Detecti
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes, ReshapeAttributes
-from fitzroy.compiler.passes.base import Pass
+from fitzroy.compiler.passes.base import Pass, run_passes
 
 _LEVELS = 256
 _HIGH = 127
@@ -41,6 +41,12 @@ class ClassMaximum(Pass):
                 _rewrite(graph, node)
         graph.prune()
         return graph
+
+
+def with_best_classes(graph: Graph) -> Graph:
+    """The graph after the pass; the graph itself if it lists no objects."""
+    listing = any(node.op == Detections.name for node in graph.nodes())
+    return run_passes(graph, (ClassMaximum(),)) if listing else graph
 
 
 def _rewrite(graph: Graph, node: Node) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.detection import DetectionPostProcess
 from fitzroy.compiler.ops.detections import (
+    CLASSES,
     OBJECTNESS,
     ROW,
     SCORES,
@@ -130,6 +132,34 @@ def with_detections(graph: Graph, options: HeadOptions) -> Graph:
         return graph
     steps = (DeadCode(), FoldConstants(), Simplify(), ListDetections(**vars(options)))
     return run_passes(graph, steps)
+
+
+def encoded(graph: Graph) -> Graph:
+    """A detector with what is decoded as outputs, in the place of objects, which have no order.
+
+    Scores are not among it: those that are cut off have no part in objects. Other graphs are as
+    they were.
+    """
+    for node in graph.nodes():
+        if node.op == Detections.name:
+            left = {SCORES, OBJECTNESS, CLASSES}
+            read = [name for place, name in enumerate(node.inputs) if place not in left]
+            return graph.cut([x for x in read if x is not None and not graph.value(x).is_constant])
+    return graph
+
+
+def with_lower_threshold(graph: Graph) -> Graph:
+    """A detector that lists all objects whose scores its scale holds, if those are logits.
+
+    So an object whose score is a little lower than that of another model is not lost to it.
+    """
+    result = graph.copy()
+    for node in result.nodes():
+        a = node.attributes
+        if isinstance(a, DetectionsAttributes) and 0 < a.score_threshold < 1:
+            least = 1 / (1 + math.exp(_MARGIN - threshold_logit(a.score_threshold)))
+            result.update(replace(node, attributes=replace(a, score_threshold=least)))
+    return result
 
 
 def kept_float(graph: Graph) -> list[str]:

@@ -339,6 +339,7 @@ def _quantized(terminal: Terminal, request: Request, cases: Cases, heads: HeadOp
         UsageError: several models, or samples that do not suit.
     """
     from fitzroy.cli.quantize import quantized_model, warn_of_floats
+    from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
 
     if len(request.models) > 1:
         raise UsageError(
@@ -348,7 +349,7 @@ def _quantized(terminal: Terminal, request: Request, cases: Cases, heads: HeadOp
     with terminal.working("quantizing") as progress:
         result, _ = quantized_model(request.models[0], request.how, cases, progress, heads)
     warn_of_floats(terminal, result)
-    return result.graph
+    return with_best_classes(result.graph)
 
 
 def _source(graph: Graph, path: str) -> Source:

@@ -18,7 +18,7 @@ from fitzroy.cli.files import check_directory, check_output, directories, write_
 from fitzroy.cli.help import Json, Quiet
 from fitzroy.cli.models import warn_of
 from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
-from fitzroy.cli.timing import estimated_time
+from fitzroy.cli.timing import estimated_time, whole_time
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.hw_models.edgetpu.envelope import Risk
@@ -356,12 +356,14 @@ def _content(result: EdgeTpuCompilation, format: Format) -> bytes:
 
 
 def _timed(result: EdgeTpuCompilation, progress: Any) -> list[Run]:
+    from fitzroy.compilation.records import steps_of
     from fitzroy.execution.estimate import estimate
 
     found = []
     for number, part in enumerate(result.segments, 1):
         progress(f"{result.source.path}, part {number} of {len(result.segments)}")
-        found.append(estimate(part.package, os.path.basename(result.source.path)))
+        name = os.path.basename(result.source.path)
+        found.append(estimate(part.package, name, steps=steps_of(part.segment, part.forms)))
     return found
 
 
@@ -478,6 +480,9 @@ def _summary(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         outside = [item for item in part["envelope"] if Risk(item["risk"]).matters]
         if outside:
             yield f"Outside the envelope of published programs{name}", _outside(outside)
+    whole = document["inference"]
+    if whole is not None and len(whole["parts"]) > 1:
+        yield "Estimated time of an inference of the whole model", whole_time(whole)
 
 
 _NAMED = 3

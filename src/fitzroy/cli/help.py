@@ -207,6 +207,17 @@ PackageNumber = Annotated[
         show_default=False,
     ),
 ]
+SourceFile = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        metavar="MODEL",
+        help="The model that it was compiled from, which names its layers; models that FitzRoy "
+        "compiled have the names.",
+        show_default=False,
+        rich_help_panel="Simulated chip",
+    ),
+]
 Seed = Annotated[
     int | None,
     typer.Option(

@@ -145,6 +145,8 @@ _SURE = 0.5
 
 _WHITE = (255, 255, 255)
 _HALF, _LETTER = 127, 12
+_SMALL = 256
+"""Pictures of fewer pixels in a row and a column are drawn larger."""
 
 
 def drawn(
@@ -166,6 +168,9 @@ def drawn(
     from PIL import Image
     from PIL.ImageDraw import Draw
 
+    # Frames and texts need some room.
+    times = -(-_SMALL // max(image.size))
+    image = image.resize((image.width * times, image.height * times), Image.Resampling.NEAREST)
     image = _masked(image, objects)
     canvas = Draw(image)
     for item in objects:

@@ -100,7 +100,7 @@ def quantize(
     if written.report is not None:
         check_report(written.report, models)
     if comparing.compare:
-        from fitzroy.cli.compare import compare_models
+        from fitzroy.cli.quantize_compare import compare_models
 
         compare_models(terminal, models, importing.how, options, (comparing.data, written))
         return
@@ -137,13 +137,14 @@ def _quantize(
         FitzroyError: the model or a sample cannot be read, or the model cannot be quantized.
     """
     from fitzroy.compiler.frontends.tflite import export_model
+    from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
     from fitzroy.formats.tflite import write_model
 
     how, options, heads, report = settings
     with terminal.working("quantizing") as progress:
         result, samples = quantized_model(model, how, options, progress, heads)
         progress("writing")
-        data = write_model(export_model(result.graph))
+        data = write_model(export_model(with_best_classes(result.graph)))
         measured_on = samples[:: -(-len(samples) // _MEASURED)]
         comparison = measured(result, measured_on, progress)
         document = {
@@ -152,6 +153,9 @@ def _quantize(
             "samples": len(samples),
             **describe(result, comparison),
         }
+        agreed = agreement(result, measured_on)
+        if agreed is not None:
+            document["agreement"] = agreed
         files = [(output, data)]
         if report is not None:
             document |= _costs(result, measured_on, comparison, progress)
@@ -239,8 +243,6 @@ def quantized_model(
     """
     import fitzroy
     from fitzroy.cli.samples import pixel_ranges
-    from fitzroy.compiler.passes.base import run_passes
-    from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
     from fitzroy.compiler.passes.heads.rewriting import kept_float, limits, with_detections
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
@@ -255,20 +257,41 @@ def quantized_model(
     arrays = [sample for _, sample in samples]
     bounds = limits(graph, heads)
     options = replace(options, keep_float=[*(options.keep_float or []), *kept_float(graph)])
-    found = quantize_model(graph, arrays, options, progress, known=known, limits=bounds)
-    return replace(found, graph=run_passes(found.graph, (ClassMaximum(),))), samples
+    return quantize_model(graph, arrays, options, progress, known=known, limits=bounds), samples
 
 
 def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:
     """The quantized graph compared with the float32 graph on samples."""
+    from fitzroy.compiler.passes.heads.rewriting import encoded
     from fitzroy.compiler.quantization.comparison import compare
 
     return compare(
-        result.source,
-        result.counterpart,
+        encoded(result.source),
+        encoded(result.counterpart),
         [sample for _, sample in samples],
         progress=lambda text: progress(f"measuring, {text}"),
     )
+
+
+def agreement(result: Quantized, samples: list[Named]) -> float | None:
+    """Mean average precision of the objects of a quantized detector; None for other models."""
+    import fitzroy
+    from fitzroy.compiler.ops.detections import Detections
+    from fitzroy.compiler.passes.heads.rewriting import with_lower_threshold
+    from fitzroy.compiler.quantization.agreement import mean_average_precision
+    from fitzroy.compiler.quantization.comparison import stored_input
+
+    names = [node.outputs[0] for node in result.source.nodes() if node.op == Detections.name]
+    if not names:
+        return None
+    (name,) = names
+    quantized = with_lower_threshold(result.graph.cut([name]))
+    found, exact = [], []
+    for _, sample in samples:
+        given = {key: stored_input(x, result.graph.type(key)) for key, x in sample.items()}
+        exact.append(fitzroy.evaluate(result.source.cut([name]), sample)[name])
+        found.append(fitzroy.evaluate(quantized, given)[name])
+    return mean_average_precision(found, exact)
 
 
 def describe(result: Quantized, comparison: Comparison) -> dict[str, Any]:
@@ -314,6 +337,11 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
     rows.append(("operators", text))
     terminal.fields(rows)
     show_accuracy(terminal, document)
+    if "agreement" in document:
+        text = (
+            f"{100 * document['agreement']:.1f} % mean average precision at overlaps of 0.5 to 0.95"
+        )
+        terminal.line(f"objects agree with float32: {text}")
     for text in document.get("advice", ()):
         terminal.line(f"hint: {text}", style="green")
     for file in document["files"]:

@@ -21,6 +21,7 @@ from fitzroy.cli.help import (
     LatitudeOption,
     PackageNumber,
     Seed,
+    SourceFile,
     Verb,
     Written,
 )
@@ -76,6 +77,7 @@ class Chip:
         package: number of the package.
         seed: what randomizes.
         latitude: how late and how irregular units are.
+        source: the model that the program was compiled from.
     """
 
     panel: ClassVar[str] = "Simulated chip"
@@ -83,6 +85,7 @@ class Chip:
     package: PackageNumber = None
     seed: Seed = None
     latitude: LatitudeOption = None
+    source: SourceFile = None
 
     def freedom(self) -> Latitude:
         """How late and how irregular units are.
@@ -228,6 +231,8 @@ def sim(
     freedom = chip.freedom()
     dumps = stops.dumps()
     program = EdgeTpuProgram.load(file, chip.package)
+    if chip.source is not None:
+        program = program.named_by(chip.source)
     if given.inputs and not program.inputs:
         raise UsageError("the program takes no inputs", where=file, hint="leave out --input")
     ports = [Port(name, type) for name, type in program.inputs.items()]
@@ -274,7 +279,8 @@ class _Job:
         values = sample.read(self.ports, self.rule)
         named = dict(zip(self.program.inputs, values, strict=True))
         seed, freedom = self.chip.seed, self.freedom
-        return Debugger(self.program.start(named, seed=seed, latitude=freedom, record=record))
+        run = self.program.start(named, seed=seed, latitude=freedom, record=record)
+        return Debugger(run, self.program.steps)
 
     def timed(self, terminal: Terminal, result: Simulation) -> Inference | None:
         """When everything in a run happened; None if time is left out."""

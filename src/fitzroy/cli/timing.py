@@ -145,6 +145,12 @@ def estimated_time(estimate: dict[str, Any]) -> str:
     )
 
 
+def whole_time(whole: dict[str, Any]) -> str:
+    """The parts of an inference of a whole model, as text."""
+    parts = ", ".join(f"{part['on']} {part['us'] / 1000:.3f} ms" for part in whole["parts"])
+    return f"{whole['total_us'] / 1000:.3f} ms on {whole['host']}: {parts}"
+
+
 def document(run: Run | None) -> dict[str, Any] | None:
     """Figures of a run, for JSON; None if time was left out."""
     if run is None:

@@ -27,7 +27,7 @@ VERBS: dict[str, str] = {
     "patch-weights": "patch.patch_command",
     "sim": "sim.sim_command",
     "test": "test.test_command",
-    "compare": "compare_compiled.compare_command",
+    "compare": "compare.compare_command",
     "bench": "bench.bench_command",
     "calibrate-host": "calibrate.calibrate_command",
     "debug": "debug.debug_command",

@@ -15,6 +15,9 @@ from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
 from fitzroy.compiler.targets.edgetpu.program.stages import Parameters, text
 from fitzroy.execution.estimate import steps
+from fitzroy.execution.hosts import find
+from fitzroy.execution.whole import CHIP, PartTime, Prediction, on_host
+from fitzroy.execution.whole import document as whole_document
 from fitzroy.formats.darwinn import Executable, token_text
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.program import positions
@@ -57,6 +60,7 @@ def document(
         "operators": len(result.operators),
         "mapped": len(result.mapped),
         "subgraphs": parts,
+        "inference": _inference(result, runs) if runs else None,
         "cached_bytes": cached,
         "remaining_bytes": BEAGLE.memories.wide.size * BEAGLE.tiles.count - taken - cached,
         "streamed_bytes": sum(part["streamed_bytes"] for part in parts),
@@ -64,6 +68,20 @@ def document(
         "explanation": _explanation(result),
         "seconds": result.seconds,
     }
+
+
+def _inference(result: EdgeTpuCompilation, runs: Sequence[Run]) -> dict[str, Any]:
+    """An inference of the whole model, with the operators that stay on the host, by its parts."""
+    host = find(runs[0].timeline.host).host
+    waiting = {item.segment.nodes: run for item, run in zip(result.segments, runs, strict=True)}
+    parts: list[PartTime] = []
+    for placement in result.placements:
+        run = waiting.get(placement.nodes)
+        if run is not None:
+            parts.append(PartTime(CHIP, f"subgraph {len(parts)}", run.timeline.total, run))
+        else:
+            parts.append(on_host(result.graph, placement.nodes, host))
+    return whole_document(Prediction(tuple(parts)), runs[0].timeline.host)
 
 
 def _part(part: MappedSegment, run: Run | None, full: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from fitzroy.compiler.targets.edgetpu.chip import Part
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import Segment
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
+from fitzroy.compiler.targets.edgetpu.program.stages import Form
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.compilation_record import (
     CompilationRecord,
@@ -45,16 +46,21 @@ def record_of(
 
 
 def _package(part: Part, package: PackageFile) -> PackageRecord:
-    (emitted,) = (form for form in part.forms if isinstance(form, Emitted))
+    steps = steps_of(part.segment, part.forms)
+    operators = tuple(sorted(operators_of(part.segment)))
+    return PackageRecord(operators, _options(part.options), chunk_bundles(package), steps)
+
+
+def steps_of(segment: Segment, forms: Sequence[Form]) -> tuple[Step, ...]:
+    """Where the steps of a program begin, from the forms that it took."""
+    (emitted,) = (form for form in forms if isinstance(form, Emitted))
     numbers: Mapping[str, int] = {
-        node.name: node.origin.index for node in part.segment.nodes if node.origin is not None
+        node.name: node.origin.index for node in segment.nodes if node.origin is not None
     }
-    steps = tuple(
+    return tuple(
         Step(mark.chunk, mark.bundle, mark.kind, mark.origin, numbers.get(mark.origin, -1))
         for mark in emitted.marks
     )
-    operators = tuple(sorted(operators_of(part.segment)))
-    return PackageRecord(operators, _options(part.options), chunk_bundles(package), steps)
 
 
 def _options(options: Options) -> GeneratorOptions:

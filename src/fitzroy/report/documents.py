@@ -19,7 +19,7 @@ PREFIX = "fitzroy-"
 
 VERSIONS: Mapping[str, int] = {
     "as": 1,
-    "bench": 1,
+    "bench": 2,
     "calibrate-host": 1,
     "compare": 1,
     "compile": 1,

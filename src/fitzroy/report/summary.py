@@ -93,6 +93,7 @@ def _phase(run: Run, item: PhaseFigures) -> dict[str, Any]:
     return {
         "number": item.number,
         "name": item.name,
+        "layer": item.layer,
         "begin_us": run.timeline.microsecond(item.begin),
         "us": item.cycles / run.timeline.core_mhz,
         "cycles": item.cycles,
@@ -183,7 +184,7 @@ def _table(run: Run, figures: Sequence[PhaseFigures], count: int) -> list[str]:
         rows.append(
             (
                 str(item.number),
-                item.name,
+                item.title,
                 units.time(item.cycles / run.timeline.core_mhz),
                 units.share(item.cycles / total),
                 units.share(item.op_busy / (item.cycles or 1.0)),

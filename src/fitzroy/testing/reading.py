@@ -201,16 +201,19 @@ def _sim(root: _Reader) -> ModelFigures:
 
 def _bench(root: _Reader) -> ModelFigures:
     """Figures of a measurement."""
-    seconds, predicted = root.object("seconds"), root.maybe("predicted")
-    values = {} if predicted is None else {"latency_us": 1e6 * predicted.number("seconds")}
-    values |= {
-        "measured_us": 1e6 * seconds.number("p50"),
-        "measured_p90_us": 1e6 * seconds.number("p90"),
-        "measured_p99_us": 1e6 * seconds.number("p99"),
-        "first_us": 1e6 * root.number("first_seconds"),
-    }
+    seconds, predicted = root.maybe("seconds"), root.maybe("predicted")
+    values: dict[str, float] = {}
     if predicted is not None:
-        values["cached_bytes"] = predicted.number("cached_bytes")
+        values |= {"latency_us": 1e6 * predicted.number("seconds")}
+    if seconds is not None:
+        values |= {
+            "measured_us": 1e6 * seconds.number("p50"),
+            "measured_p90_us": 1e6 * seconds.number("p90"),
+            "measured_p99_us": 1e6 * seconds.number("p99"),
+            "first_us": 1e6 * root.number("first_seconds"),
+        }
+    if predicted is not None:
+        values |= {"cached_bytes": predicted.number("cached_bytes")}
     return ModelFigures(root.path, values)
 
 

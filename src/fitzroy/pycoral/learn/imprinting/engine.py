@@ -169,6 +169,10 @@ class _Ending:
                 "Embedding extractor's output tensor should be [1, 1, 1, x]",
                 reason=f"it is {list(embedding)}",
             )
+        for item in (self._convolution, self._product, self._reshape, self._softmax):
+            self._output(item)
+            for number in range(len(ints(item.inputs))):
+                self._input(item, number)
         logits = ints(self._output(self._softmax).shape)
         if len(logits) != 2 or logits[0] != 1:
             raise ArgumentError(
