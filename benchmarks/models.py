@@ -326,7 +326,8 @@ def _apart(file: ModelFile, repeats: int) -> Json:
 def _one(options: argparse.Namespace) -> int:
     path, what = Path(options.one), json.loads(options.what)
     file = ModelFile(what["package"], path.stem, path.suffix, path.read_bytes(), what["given"])
-    print(json.dumps(measure(file, path, options.repeats)))
+    # Messages name the file, but not the folder that it lies in for this.
+    print(json.dumps(measure(file, path, options.repeats)).replace(f"{path.parent}/", ""))
     return 0
 
 

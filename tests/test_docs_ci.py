@@ -145,6 +145,7 @@ def test_the_workflow_compares(folder: Path, red: bool) -> None:
         extra = "compile = { conservative = true }\n" if red and place == folder else ""
         limits = "[limits]\ncycles = 11000\n"
         (place / "models" / "digits.toml").write_text(f'model = "digits.tflite"\n{extra}{limits}')
+    (folder / "models" / "more.toml").write_text('model = "digits.tflite"\n')
     environment = {
         **os.environ,
         "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
@@ -165,6 +166,7 @@ def test_the_workflow_compares(folder: Path, red: bool) -> None:
     assert compared.returncode == 0, compared.stderr
     comment = (folder / "comment.md").read_text()
     assert comment == (folder / "summary.md").read_text()
-    assert comment.startswith("### models/digits.toml in before.json → ")
+    assert comment.startswith("## Edge TPU models\n### models/digits.toml in before.json → ")
+    assert "### models/more.toml is new" in comment
     assert "| cycles of the chip |" in comment
     assert ("layers changed" in comment) == red

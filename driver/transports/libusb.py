@@ -123,5 +123,13 @@ def _context(library: Any, path: str) -> Any:
 def _in_wheel(name: str) -> str | None:
     if importlib.util.find_spec(WHEEL) is None:
         return None
-    path = importlib.import_module(WHEEL).find_library(name)
+    try:
+        path = importlib.import_module(WHEEL).find_library(name)
+    except ImportError as error:
+        raise LibusbSymbolsError(
+            "the wheel that brings libusb cannot be imported",
+            reason=str(error),
+            where=WHEEL,
+            hint="install it with what it needs: pip install 'fitzroy[usb]'",
+        ) from error
     return None if path is None else str(path)

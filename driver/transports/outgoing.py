@@ -21,6 +21,7 @@ from usb.backend import libusb1
 from fitzroy.driver.transports.transport import (
     BabbleError,
     LostError,
+    Outgoing,
     Payload,
     StallError,
     TransactionError,
@@ -49,45 +50,8 @@ _abandoned: list[object] = []
 """Transfers that did not end when they were recalled: their memory must stay."""
 
 
-class Outgoing(Protocol):
-    """Transfers under way to a device; for one thread, but for `check`."""
-
-    @property
-    def under_way(self) -> int:
-        """How many were posted, and are not settled."""
-        ...
-
-    def post(self, endpoint: int, data: Payload) -> None:
-        """Start to send bytes, which must not change before they are settled.
-
-        Raises:
-            TransferError: the device is gone, or the system refuses.
-        """
-        ...
-
-    def settle(self, timeout: float) -> None:
-        """Wait until fewer are under way.
-
-        Args:
-            timeout: seconds; afterwards all stay under way.
-
-        Raises:
-            TransferTimeoutError: none has ended in time.
-            TransferError: one has failed; none is under way any more.
-        """
-        ...
-
-    def check(self) -> None:
-        """See whether one has failed, without a wait; any thread may.
-
-        Raises:
-            TransferError: one has.
-        """
-        ...
-
-    def recall(self) -> None:
-        """End all that are under way."""
-        ...
+class OutgoingQueue(Outgoing, Protocol):
+    """Transfers under way, in memory of their own."""
 
     def close(self) -> None:
         """Recall, and give back the memory; before the handle is closed."""

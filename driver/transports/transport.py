@@ -147,7 +147,48 @@ class Attached:
     speed: Speed | None
 
 
-class Transport(Protocol):
+class Outgoing(Protocol):
+    """Transfers under way to a device; for one thread, but for `check`."""
+
+    @property
+    def under_way(self) -> int:
+        """How many were posted, and are not settled."""
+        ...
+
+    def post(self, endpoint: int, data: Payload) -> None:
+        """Start to send bytes, which must not change before they are settled.
+
+        Raises:
+            TransferError: the device is gone, or the system refuses.
+        """
+        ...
+
+    def settle(self, timeout: float) -> None:
+        """Wait until fewer are under way.
+
+        Args:
+            timeout: seconds; afterwards all stay under way.
+
+        Raises:
+            TransferTimeoutError: none has ended in time.
+            TransferError: one has failed; none is under way any more.
+        """
+        ...
+
+    def check(self) -> None:
+        """See whether one has failed, without a wait; any thread may.
+
+        Raises:
+            TransferError: one has.
+        """
+        ...
+
+    def recall(self) -> None:
+        """End all that are under way."""
+        ...
+
+
+class Transport(Outgoing, Protocol):
     """An open device. Transfers on different endpoints may come from different threads."""
 
     @property
@@ -177,43 +218,6 @@ class Transport(Protocol):
         Raises:
             TransferError: it failed, or fewer bytes went than there are.
         """
-        ...
-
-    @property
-    def under_way(self) -> int:
-        """How many transfers were posted, and are not settled."""
-        ...
-
-    def post(self, endpoint: int, data: Payload) -> None:
-        """Start to send bytes, which must not change before they are settled.
-
-        Raises:
-            TransferError: as its subclasses say.
-        """
-        ...
-
-    def settle(self, timeout: float) -> None:
-        """Wait until fewer transfers are under way.
-
-        Args:
-            timeout: seconds; afterwards all stay under way.
-
-        Raises:
-            TransferTimeoutError: none has ended in time.
-            TransferError: one has failed; none is under way any more.
-        """
-        ...
-
-    def check(self) -> None:
-        """See whether a posted transfer has failed, without a wait; any thread may.
-
-        Raises:
-            TransferError: one has.
-        """
-        ...
-
-    def recall(self) -> None:
-        """End all posted transfers that are under way."""
         ...
 
     def read(self, endpoint: int, size: int, timeout: float) -> bytes:

@@ -13,7 +13,7 @@ import usb.util
 from usb.backend import libusb1
 
 from fitzroy.driver.transports import libusb as system_usb
-from fitzroy.driver.transports.outgoing import LibusbOutgoing, Outgoing
+from fitzroy.driver.transports.outgoing import LibusbOutgoing, OutgoingQueue
 from fitzroy.driver.transports.ownership import Ownership
 from fitzroy.driver.transports.transport import (
     INWARD,
@@ -76,7 +76,7 @@ class UsbTransport:
             # Bulk transfers go to the backend: what `Device.write` looks up every time, and costs
             # more than the transfer, is known here.
             self._handle = device._ctx.managed_open()
-        self._outgoing: Outgoing = (
+        self._outgoing: OutgoingQueue = (
             LibusbOutgoing(self._backend, self._handle)
             if isinstance(self._backend, libusb1._LibUSB)
             else self._backend.outgoing(self._handle)

@@ -53,7 +53,7 @@ _FAILURES: dict[Status, type[TransferError]] = {
 
 
 class VirtualOutgoing:
-    """Transfers under way to a virtual device; see `outgoing.Outgoing`.
+    """Transfers under way to a virtual device; see `transport.Outgoing`.
 
     Args:
         start: starts to send bytes to an endpoint.

@@ -94,7 +94,7 @@ DRIVERS = {
     FITZROY: Driver(
         Fact((USB2, USB3), Evidence.SOURCE, "driver/transports"),
         Fact(
-            0.031,
+            0.02,
             Evidence.MEASURED,
             "benchmarks/results/driver.json: on a device that answers "
             "at once; a slow processor takes longer",

@@ -16,6 +16,7 @@ from fitzroy.compiler.ops.box_coding import BoxCoding
 from fitzroy.compiler.ops.catalog import attributes_of
 from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.detections import DetectionsAttributes
+from fitzroy.compiler.ops.opaque import OpaqueAttributes
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
@@ -183,6 +184,14 @@ def test_no_detector_is_refused_with_reasons() -> None:
     graph.outputs = ["x"]
     with pytest.raises(UnsupportedError, match="no input is an image"):
         listed(graph)
+
+
+def test_what_reads_nothing_decodes_nothing() -> None:
+    m = detectors.Maker()
+    made = Node("made", "opaque", (), ("made",), OpaqueAttributes("Maker"))
+    m.graph.add_node(made, [TensorType((1, 20, 8), DType.FLOAT32)])
+    with pytest.raises(UnsupportedError, match="fifth column"):
+        listed(m.done("made"))
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,17 @@ def test_a_context_that_cannot_be_opened(
     assert "-99" in checks["libusb"].text
 
 
+def test_a_wheel_that_lacks_something(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "half_a_wheel.py").write_text("import what_nobody_has")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(libusb, "WHEEL", "half_a_wheel")
+    monkeypatch.setattr(
+        usb.libloader, "locate_library", lambda names, finder: finder and finder(names[0])
+    )
+    with pytest.raises(LibusbSymbolsError, match="what_nobody_has"):
+        transport.library()
+
+
 def test_libusb_of_a_wheel() -> None:
     path = f"/site-packages/{libusb.WHEEL}/libusb-1.0.so"
     backend = SimpleNamespace(lib=SimpleNamespace(_name=path))

@@ -44,7 +44,7 @@ class Slow(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         def later() -> Any:
-            time.sleep(0.03)
+            time.sleep(0.1)
             return fn(*args, **kwargs)
 
         return super().submit(later)

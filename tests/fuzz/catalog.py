@@ -6,6 +6,7 @@ from tests.fuzz import (
     arrays,
     chip,
     command_line,
+    detectors,
     graphs,
     interfaces,
     model_tests,
@@ -68,6 +69,14 @@ SUBJECTS: dict[str, Subject] = {
         lambda data: decode(data, "seed.onnx"),
         (FileKind.ONNX,),
         onnx_models.onnx_mutant,
+    ),
+    "detector": Subject(
+        detectors.detector_files,
+        detectors.detector_target,
+        detectors.detector_target,
+        (FileKind.TFLITE,),
+        lambda rng, seed, _: table_mutant(rng, seed),
+        sample=25,
     ),
     "interpreter": Subject(
         interfaces.interpreter_files,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fitzroy.base.errors import FormatError
+from fitzroy.report.documents import headed
 from fitzroy.testing import tables
 from fitzroy.testing.comparison import compared
 from fitzroy.testing.expected import read_expected
@@ -107,6 +108,7 @@ def documents() -> list[bytes]:
     }
     compiled = {
         "subgraphs": [part, part],
+        "inference": {"total_us": 25.0, "host_us": 0.0},
         "files": [{"path": "m", "bytes": 9}],
         "operators": 3,
         "mapped": 2,
@@ -122,7 +124,7 @@ def documents() -> list[bytes]:
         "host_operators": {"X": 1},
     }
     seconds = {"p50": 0.1, "p90": 0.2, "p99": 0.3}
-    predicted = {"seconds": 0.1, "cached_bytes": 1}
+    predicted = {"seconds": 0.1, "host_seconds": 0.0, "cached_bytes": 1}
     found: dict[str, dict[str, Any]] = {
         "sim": {"timing": timing, "outputs": outputs},
         "run-batch": {"inferences": [{"name": "x", "outputs": outputs}]},
@@ -130,10 +132,7 @@ def documents() -> list[bytes]:
         "test": {"reports": [report]},
         "bench": {"first_seconds": 1, "seconds": seconds, "predicted": predicted},
     }
-    return [
-        json.dumps({"schema": f"fitzroy-{name}", "schema_version": 1, **content}).encode()
-        for name, content in found.items()
-    ]
+    return [json.dumps(headed(name, content)).encode() for name, content in found.items()]
 
 
 def read_document(data: bytes) -> object:

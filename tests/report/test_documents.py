@@ -56,6 +56,16 @@ def test_a_schema_refers_to_what_it_has_and_requires_what_it_describes(name: str
     assert used == {f"#/$defs/{key}" for key in found.get("$defs", {})}
 
 
+@pytest.mark.parametrize("verb", ["run", "sim"])
+def test_one_of_several_inferences_is_described_as_the_only_one(verb: str) -> None:
+    single, several = schema(verb), schema(f"{verb}-batch")
+    assert single["$defs"] == several["$defs"]
+    inner = several["properties"]["inferences"]["items"]["properties"]
+    for key, value in {**several["properties"], **inner}.items():
+        if key in single["properties"] and key != "schema":
+            assert value == single["properties"][key], key
+
+
 def parts(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value

@@ -16,6 +16,7 @@ from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.tflite.control import chosen, demand_types, spliced, unrolled
 from fitzroy.compiler.frontends.tflite.structs import ALIASES
 from fitzroy.compiler.frontends.tflite.variables import Variables, same_type
+from fitzroy.compiler.frontends.tflite.volumes import convolved_volume
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.definition import (
@@ -338,6 +339,19 @@ class _Importer:
         self.names.update(zip(results, names, strict=True))
         self.inlined = True
 
+    def conv_3d(self, operator: tflite.Operator) -> None:
+        """Put convolutions of the layers of a volume into the graph."""
+        inputs, outputs = ints(operator.inputs), ints(operator.outputs)
+        demand(all(index in self.names for index in inputs if index >= 0), "an operand is absent")
+        names = [None if index < 0 else self.names[index] for index in inputs]
+        demand(len(names) in (2, 3) and len(outputs) == 1, "no volume, or no filter")
+        before = {node.name for node in self.result.nodes()}
+        name = convolved_volume(self.result, names, operator.builtin_options)
+        self.added = [node.name for node in self.result.nodes() if node.name not in before]
+        same_type("the result", self.result.type(name), self.type(outputs[0]))
+        self.names[outputs[0]] = name
+        self.inlined = True
+
     # --- operators -------------------------------------------------------------------------------
 
     def label(self, operator: tflite.Operator) -> str:
@@ -506,6 +520,7 @@ with integers. Here the weights are what they stand for, and activations stay as
 STRUCTURAL: dict[str, Callable[[_Importer, tflite.Operator], None]] = {
     "ASSIGN_VARIABLE": _Importer.assign_variable,
     "CALL_ONCE": _Importer.call_once,
+    "CONV_3D": _Importer.conv_3d,
     "IF": _Importer.if_,
     "READ_VARIABLE": _Importer.read_variable,
     "VAR_HANDLE": _Importer.var_handle,

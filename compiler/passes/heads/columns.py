@@ -56,12 +56,13 @@ def source_of(graph: Graph, name: str) -> Region | None:
     node = graph.producer(name)
     if node is None:
         return None
-    a, whole = node.attributes, graph.type(str(node.inputs[0])).shape
+    a = node.attributes
     if isinstance(a, SplitAttributes):
         before = sum(a.sizes[: node.outputs.index(name)])
-        axis = a.axis % len(whole)
+        axis = a.axis % graph.type(name).rank
         return Region(str(node.inputs[0]), axis, before, graph.type(name).shape[axis])
     if isinstance(a, StridedSliceAttributes):
+        whole = graph.type(str(node.inputs[0])).shape
         cut = [axis for axis, extent in enumerate(whole) if a.size[axis] != extent]
         if len(cut) == 1 and a.stride[cut[0]] == 1:
             axis = cut[0]

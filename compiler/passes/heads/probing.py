@@ -263,7 +263,7 @@ def encoded_rows(
     order = {name: i for i, node in enumerate(graph.nodes()) for name in node.outputs}
     size = graph.type(output).size
     front = {_whole(graph, output)}
-    while True:
+    while front:
         latest = max(front, key=lambda region: order.get(region.name, -1))
         node = graph.producer(latest.name)
         if node is None or is_layer(graph, node):

@@ -206,7 +206,7 @@ def total(r: Rewriter) -> None:
         return
     count = math.prod(type.shape[axis] for axis in a.axes)
     y = r.emit("mean", [r.real(_names(r)[0])], r.out.real(), a)
-    factor = r.constant(np.array([count]))
+    factor = r.constant(np.full((1,)[: r.out.rank], count))
     r.replace(r.emit("mul", [y, factor], r.out.real(), _PLAIN))
 
 
