@@ -27,7 +27,7 @@ import numpy as np
 
 import fitzroy
 from benchmarks.model_files import ModelFile, collected
-from benchmarks.quantization import cuttings, pictures_of_packages
+from benchmarks.pictures import samples
 from benchmarks.support import ROOT, read_results, results_path, write_results
 from fitzroy.base.errors import FitzroyError, UnsupportedError
 from fitzroy.base.types import Array, TensorType
@@ -75,12 +75,12 @@ def _random(type: TensorType, rng: np.random.Generator) -> Array:
 
 def samples_of(graph: Graph, count: int, seed: int) -> tuple[str, list[Arrays]]:
     """What models are quantized on: cuttings of photographs for a picture, else random numbers."""
-    pictures = pictures_of_packages()
     shapes = [graph.type(name).shape for name in graph.inputs]
     (shape,) = shapes if len(shapes) == 1 else [()]
-    if pictures and len(shape) == 4 and shape[0] == 1 and shape[3] == 3:
-        found = cuttings(pictures, (shape[2], shape[1]), count, seed, False)
-        return "photographs", [{graph.inputs[0]: cut[None]} for cut in found]
+    if len(shape) == 4 and shape[0] == 1 and shape[3] == 3:
+        found = samples("scene", shape[1:3], count, held_out=seed > 1, seed=seed)
+        if found:
+            return "photographs", [{graph.inputs[0]: cut[None]} for cut in found]
     return "random numbers", [inputs_of(graph, 100 * seed + number) for number in range(count)]
 
 

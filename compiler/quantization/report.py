@@ -249,7 +249,7 @@ def advice(
         "calibrate on more samples of the kind that the model will see, prepared as in training "
         "(--preprocess)"
     )
-    said.append("try --effort best, which fits weights to rounded inputs")
+    said.append("try --effort best, which compares several ways, and --no-equalize")
     return said
 
 
