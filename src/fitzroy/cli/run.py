@@ -273,9 +273,10 @@ def run(
         inferences, deviations = [], []
         for sample in chosen:
             pairs, entry = job.run(terminal, sample, written)
-            entry["written"] += written.write(pairs, sample.name if len(chosen) > 1 else None)
             outputs = [(port.name, array) for port, array in pairs]
+            # Expectations that cannot be read leave nothing behind.
             deviations += judged.deviations(sample.name, outputs)
+            entry["written"] += written.write(pairs, sample.name if len(chosen) > 1 else None)
             inferences.append({"name": sample.name, **entry})
             if not written.json:
                 if len(chosen) > 1:

@@ -5,6 +5,7 @@ Facts: what the LiteRT interpreter gives for tensors of every element type and q
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,18 @@ _NUMPY: dict[int, type[np.generic]] = {
     TensorType.FLOAT8_E4M3FN: np.int8,
     TensorType.FLOAT8_E5M2: np.int8,
 }
-"""Types of numpy by element type; narrow elements are those of a byte. BFLOAT16 has none."""
+"""Types of numpy by element type; narrow elements are those of a byte."""
+
+
+def _numpy(code: int) -> type[np.generic] | None:
+    """The type of numpy for an element type; None if there is none.
+
+    As on LiteRT, BFLOAT16 is that of the package ml_dtypes, where a program has imported it.
+    """
+    if code == TensorType.BFLOAT16 and "ml_dtypes" in sys.modules:
+        found: type[np.generic] = sys.modules["ml_dtypes"].bfloat16
+        return found
+    return _NUMPY.get(code)
 
 
 def tensor_details(tensor: tflite.Tensor, index: int) -> dict[str, Any] | None:
@@ -44,7 +56,7 @@ def tensor_details(tensor: tflite.Tensor, index: int) -> dict[str, Any] | None:
     Raises:
         FormatError: it has other zero points than scales.
     """
-    dtype = _NUMPY.get(tensor.type)
+    dtype = _numpy(tensor.type)
     if dtype is None:
         return None
     quantization = tensor.quantization or tflite.QuantizationParameters()
