@@ -10,10 +10,12 @@ JOBS ?= auto
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
   $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: demo check test lint format bench docs clean help
+.PHONY: demo demo-detector models check test lint format bench docs clean help
 
 help:
 	@echo "make demo    compile the digits model for the Edge TPU, run it on the simulated chip"
+	@echo "make demo-detector  the same for a detector: from float32 to boxes in pictures"
+	@echo "make models  hold the digits model to examples/ci/digits.toml"
 	@echo "make check   lint, and the tests that are quick: while you work"
 	@echo "make test    run the tests on all cores (JOBS=1 for one; PYTEST_ARGS=... is passed on)"
 	@echo "make lint    style, format, types, layers"
@@ -58,6 +60,19 @@ demo: $(VENV)/.demo
 	$(BIN)/fitzroy compile examples/models/digits.tflite --target xnnpack -o $(BUILD)/digits.pte
 	$(BIN)/fitzroy run $(BUILD)/digits.pte --input examples/images/digit_4_1.png \
 	  --labels examples/models/digits_labels.txt --top 1
+
+demo-detector: $(VENV)/.demo
+	@mkdir -p $(BUILD)
+	$(BIN)/fitzroy compile examples/detector/detector.tflite --detections --calibrate \
+	  examples/detector/calibration -o $(BUILD)/detector_edgetpu.tflite
+	@for image in examples/detector/scenes/*.png; do \
+	  $(BIN)/fitzroy run $(BUILD)/detector_edgetpu.tflite --device sim:direct --input "$$image" \
+	    --labels examples/detector/labels.txt --draw $(BUILD)/$$(basename "$$image") || exit 1; \
+	done
+
+models: $(VENV)/.demo
+	@mkdir -p build
+	$(BIN)/fitzroy test examples/ci/digits.toml --junit build/models.xml
 
 test: $(VENV)/.test
 	$(PYTEST) $(PYTEST_ARGS)

@@ -10,6 +10,8 @@ edgetpu
     time of the tools for compiled Edge TPU models: listings, scripts, objects
 simulator
     time of the functional simulator of the Edge TPU
+twin
+    time of the twin of the chip, against LiteRT and the simulator
 driver
     CPU time of the driver for the Edge TPU alone, per transfer
 faults
@@ -30,6 +32,8 @@ conformance
     differences between programs and LiteRT, oracle and reference semantics
 simulator_conformance
     differences between compiled models on the simulator and their sources
+detections
+    objects of a quantized detector beside those of float32; repeats are cuttings to judge on
 quantization
     quantized models beside those of other quantizers; repeats are samples to judge on
 
@@ -37,10 +41,10 @@ Each writes ``benchmarks/results/<name>.json`` with the machine and the versions
 ``docs/benchmarks.md``, ``docs/conformance.md``, ``docs/simulator_conformance.md`` and the figures
 of ``docs/timing.md``, ``docs/hosts.md``, ``docs/edgetpu_compiler.md``,
 ``docs/instruction_forms.md``, ``docs/driver.md``, ``docs/fault_campaign.md``, ``docs/modules.md``,
-``docs/quantization.md`` and, from what ``python -m tests.fuzz`` keeps, ``docs/robustness.md`` are
-made from these files if all are there. Needed are the extras ``executorch``, ``litert``, ``images``
-and ``dev``, and a corpus of models (FITZROY_CORPUS). The exit code is 1 if a target is missed or a
-difference has no explanation.
+``docs/simulator.md``, ``docs/quantization.md``, ``docs/detections.md`` and, from what
+``python -m tests.fuzz`` keeps, ``docs/robustness.md`` are made from these files if all are there.
+Needed are the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a corpus of models
+(FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no explanation.
 """
 
 from __future__ import annotations
@@ -58,6 +62,7 @@ NAMES = (
     "memory",
     "edgetpu",
     "simulator",
+    "twin",
     "driver",
     "faults",
     "timing",
@@ -68,6 +73,7 @@ NAMES = (
     "modules",
     "conformance",
     "simulator_conformance",
+    "detections",
     "quantization",
 )
 

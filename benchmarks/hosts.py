@@ -6,7 +6,8 @@ programs that `benchmarks.timing` does not cover. Folders with more packages may
 environment, ``FITZROY_PACKAGES``; programs are known by their bytes.
 
 Of models with operators that the host executes, its CPU time beyond the least of its rows is taken
-off: the model knows nothing of these operators.
+off, so that constants of transfers are told from those of operators. Such models are then predicted
+as a whole (`Whole`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from benchmarks import timing
 from benchmarks.support import write_results
 from benchmarks.timing import Program, calibration, part_of
 from fitzroy.base.errors import UsageError
+from fitzroy.compiler.frontends.loading import load
+from fitzroy.execution.host_operators import host_time
 from fitzroy.execution.programs import EdgeTpuProgram
+from fitzroy.formats.custom_op import CUSTOM_CODE
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import LARGE_TRANSFER
 from fitzroy.measurement.calibration import Sample, fit, least_changes, terms
@@ -116,6 +120,111 @@ class Row:
         if self.part == "other" or predicted is None:
             return None
         return 100 * (predicted / self.measured - 1)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A published time of a model with operators on the host, and the estimate of all of it.
+
+    Attributes:
+        part: ``fitted`` if the constants for operators were made with the row, else ``held out``.
+        model: the model.
+        host: the host.
+        measured: milliseconds.
+        chip: milliseconds of the parts on the Edge TPU, transfers included, as modelled.
+        operators: milliseconds of operators on the host, as modelled.
+        from_other: milliseconds of them if their constants are those of the workstation, scaled to
+            fit the other model of the host, or None.
+    """
+
+    part: str
+    model: str
+    host: str
+    measured: float
+    chip: float
+    operators: float
+    from_other: float | None = None
+
+    @property
+    def error(self) -> float:
+        """Error of the estimate in percent."""
+        return 100 * ((self.chip + self.operators) / self.measured - 1)
+
+    @property
+    def judging(self) -> float | None:
+        """Error in percent of an estimate that the row had no part in; None if there is none."""
+        if self.part == "held out":
+            return self.error
+        if self.from_other is None:
+            return None
+        return 100 * ((self.chip + self.from_other) / self.measured - 1)
+
+
+WORKSTATION = "x86_workstation_usb3"
+"""Host whose constants for operators are scaled to others, to see how far that carries."""
+
+WITH_NMS = {
+    "x86_xeon_e5_usb3": (10.61, "fitted"),
+    "dev_board_pcie": (16.92, "held out"),
+    "raspberry_pi_3_usb2": (71.03, "fitted"),
+    "raspberry_pi_4_usb3": (18.18, "fitted"),
+}
+"""Milliseconds of SSD MobileNet v2 with NMS, by google-coral/edgetpu, and what they are."""
+
+_NMS = "detection_post_process"
+_WITH_NMS = "ssd_mobilenet_v2_coco_quant_postprocess"
+
+
+def whole(progress: Callable[[str], None]) -> Iterator[Whole]:
+    """Models with operators on the host, as a whole."""
+    for host in NAMES.values():
+        mine = [row for row in published() if NAMES[row["host"]] == host]
+        least = min(float(row["host_cpu_ms"]) for row in mine)
+        found = [
+            (row, float(row["host_cpu_ms"]) - least, parts)
+            for row in mine
+            if (parts := programs(row["model"])) and _has_operators(parts)
+        ]
+        scales = [spent / _operators(parts, WORKSTATION) for _, spent, parts in found]
+        for number, (row, _, parts) in enumerate(found):
+            progress(f"{row['model']} as a whole, {host}")
+            other = None
+            if host != WORKSTATION and len(found) == 2:
+                other = scales[1 - number] * _operators(parts, WORKSTATION)
+            yield Whole(
+                "fitted",
+                row["model"],
+                host,
+                float(row["ms"]),
+                sample(row["model"], parts, "max", host, float(row["ms"])).modelled / 1000,
+                _operators(parts, host),
+                other,
+            )
+    ssd = programs(next(iter(SUBSTITUTES)))
+    for host, (measured, part) in WITH_NMS.items() if ssd else ():
+        progress(f"SSD with NMS as a whole, {host}")
+        clock = next((level for name, level in OLDER.values() if name == host), "max")
+        modelled = sample("ssd", ssd, clock, host, measured).modelled / 1000
+        operators = _operators(ssd, host, nms=True)
+        yield Whole(part, _WITH_NMS, host, measured, modelled, operators)
+
+
+def _has_operators(parts: Sequence[Program]) -> bool:
+    return any(EdgeTpuProgram.load(part.path).others for part in parts)
+
+
+def _operators(parts: Sequence[Program], host: str, *, nms: bool = False) -> float:
+    """Milliseconds of the operators of models that stay on a host, those for NMS or without."""
+    total = 0.0
+    for part in parts:
+        graph = load(part.path)
+        nodes = [
+            node
+            for node in graph.nodes()
+            if getattr(node.attributes, "code", None) != CUSTOM_CODE and (nms or node.op != _NMS)
+        ]
+        total += host_time(graph, nodes, BEAGLE.hosts[host]) / 1000
+    return total
 
 
 def rows_path() -> Path:
@@ -283,10 +392,12 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
         more, constants[host] = compare(host, progress)
         rows += more
     rows += older(progress)
-    return write(rows, constants)
+    return write(rows, constants, list(whole(progress)))
 
 
-def write(rows: Sequence[Row], constants: Mapping[str, Mapping[str, float]]) -> list[str]:
+def write(
+    rows: Sequence[Row], constants: Mapping[str, Mapping[str, float]], models: Sequence[Whole]
+) -> list[str]:
     """Write ``results/hosts.json``; returns the aims that were missed."""
     judged = summary(rows)
     write_results(
@@ -296,6 +407,9 @@ def write(rows: Sequence[Row], constants: Mapping[str, Mapping[str, float]]) -> 
             "judged": judged,
             "rows": [asdict(row) | {"judging": row.judging} for row in rows],
             "constants": constants,
+            "whole": [
+                asdict(item) | {"error": item.error, "judging": item.judging} for item in models
+            ],
         },
     )
     faults = []

@@ -28,16 +28,17 @@ PACKAGES = (
 
 SUFFIXES = (".tflite", ".onnx")
 
-_VOICE = {"input": "1x576", "state": "2x1x128", "sr": "16000"}
+_VOICE = {"input": "1x576", "state": "2x1x128"}
+_RATE = {**_VOICE, "sr": "16000"}
 GIVEN: Mapping[str, Mapping[str, str]] = {
     "320n": {"images": "1x3x320x320"},
     "ch_PP-OCRv4_det_infer": {"x": "1x3x320x320"},
     "ch_PP-OCRv4_rec_infer": {"x": "1x3x48x320"},
     "ch_ppocr_mobile_v2.0_cls_infer": {"x": "1x3x48x192"},
-    "silero_vad": _VOICE,
-    "silero_vad_16k_op15": _VOICE,
+    "silero_vad": _RATE,
+    "silero_vad_16k_op15": _RATE,
     "silero_vad_half": _VOICE,
-    "silero_vad_op18_ifless": _VOICE,
+    "silero_vad_op18_ifless": _RATE,
 }
 """Shapes and values of inputs that models leave open, as ``--input`` takes them."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Json = Mapping[str, Any]
-Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+Table = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
 
 
 def models_tables(results: Json) -> list[Table]:
@@ -51,7 +51,7 @@ def _targets(rows: Sequence[Json]) -> Table:
                 name,
                 str(row["operators"]),
                 *_program(row["xnnpack"]),
-                _program(row["module"])[1] if _runs(row, "module") else "no",
+                _program(row["module"])[1] or "no",
                 *_chip(row),
             )
         )

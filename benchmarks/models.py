@@ -27,9 +27,9 @@ import numpy as np
 
 import fitzroy
 from benchmarks.model_files import ModelFile, collected
-from benchmarks.quantization import cuttings, pictures_of_packages
+from benchmarks.pictures import samples
 from benchmarks.support import ROOT, read_results, results_path, write_results
-from fitzroy.base.errors import FitzroyError
+from fitzroy.base.errors import FitzroyError, UnsupportedError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.cli.models import Importing
 from fitzroy.compilation.edgetpu import compile_edgetpu
@@ -75,12 +75,12 @@ def _random(type: TensorType, rng: np.random.Generator) -> Array:
 
 def samples_of(graph: Graph, count: int, seed: int) -> tuple[str, list[Arrays]]:
     """What models are quantized on: cuttings of photographs for a picture, else random numbers."""
-    pictures = pictures_of_packages()
     shapes = [graph.type(name).shape for name in graph.inputs]
     (shape,) = shapes if len(shapes) == 1 else [()]
-    if pictures and len(shape) == 4 and shape[0] == 1 and shape[3] == 3:
-        found = cuttings(pictures, (shape[2], shape[1]), count, seed, False)
-        return "photographs", [{graph.inputs[0]: cut[None]} for cut in found]
+    if len(shape) == 4 and shape[0] == 1 and shape[3] == 3:
+        found = samples("scene", shape[1:3], count, held_out=seed > 1, seed=seed)
+        if found:
+            return "photographs", [{graph.inputs[0]: cut[None]} for cut in found]
     return "random numbers", [inputs_of(graph, 100 * seed + number) for number in range(count)]
 
 
@@ -192,7 +192,13 @@ def _peer(row: Json, file: ModelFile, graph: Graph, feeds: Arrays, how: Reading)
     Reference semantics are compared with it, and for ONNX what ``fitzroy convert`` writes.
     """
     names = list(graph.outputs)
-    ours = [evaluate(graph, feeds)[name] for name in names]
+    try:
+        computed = evaluate(graph, feeds)
+    except UnsupportedError as error:
+        # It has operators that nobody here computes.
+        row["peer"] = _refusal(error)
+        return None
+    ours = [computed[name] for name in names]
     if file.suffix == ".onnx":
         every = feeds | {name: np.asarray(value) for name, value in how.values.items()}
         wanted = onnxruntime_values(file.data, _typed(file.data, every), names)
@@ -221,7 +227,7 @@ def _typed(data: bytes, feeds: Arrays) -> Arrays:
     }
 
 
-def _xnnpack(graph: Graph, feeds: Arrays, wanted: Sequence[Array]) -> Json:
+def _xnnpack(graph: Graph, feeds: Arrays, wanted: Sequence[Array] | None) -> Json:
     compiled = fitzroy.compile(graph, target="xnnpack")
     methods: Any = compiled.summary()["methods"]
     placed = {
@@ -229,13 +235,18 @@ def _xnnpack(graph: Graph, feeds: Arrays, wanted: Sequence[Array]) -> Json:
         for method in methods.values()
         for target, count in method["nodes"].items()
     }  # fmt: skip
+    if wanted is None:
+        return {"placed": placed}
     with ExecuTorchRuntime(threads=1) as runtime, runtime.load(compiled.data) as session:
         found = session.run(list(feeds.values()))
     return {"placed": placed, "apart": difference(found, wanted)}
 
 
-def _module(graph: Graph, feeds: Arrays, wanted: Sequence[Array]) -> Json:
-    with ModuleProgram(fitzroy.compile(graph, target="vm").data) as program:
+def _module(graph: Graph, feeds: Arrays, wanted: Sequence[Array] | None) -> Json:
+    data = fitzroy.compile(graph, target="vm").data
+    if wanted is None:
+        return {}
+    with ModuleProgram(data) as program:
         found = program.run(feeds)
     return {"apart": difference([found[name] for name in graph.outputs], wanted)}
 
@@ -247,7 +258,7 @@ def _edgetpu(graph: Graph) -> Json:
         row["calibration"], samples = samples_of(graph, _CALIBRATING, 1)
         result = quantize_model(graph, samples, QuantizeOptions())
         judged = samples_of(graph, _JUDGING, 2)[1]
-        levels = compare(result.source, result.graph, judged).outputs
+        levels = compare(result.source, result.counterpart, judged).outputs
         row["snr_db"] = {name: round(off.decibels, 1) for name, off in levels.items()}
         graph = result.graph
     compiled = compile_edgetpu(Source.of(graph))
@@ -315,7 +326,8 @@ def _apart(file: ModelFile, repeats: int) -> Json:
 def _one(options: argparse.Namespace) -> int:
     path, what = Path(options.one), json.loads(options.what)
     file = ModelFile(what["package"], path.stem, path.suffix, path.read_bytes(), what["given"])
-    print(json.dumps(measure(file, path, options.repeats)))
+    # Messages name the file, but not the folder that it lies in for this.
+    print(json.dumps(measure(file, path, options.repeats)).replace(f"{path.parent}/", ""))
     return 0
 
 

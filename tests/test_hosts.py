@@ -47,7 +47,7 @@ def test_a_host_is_found_by_its_name_or_in_a_file(tmp_path: Path) -> None:
         ({"wake": "3"}, "wake is 3"),
         ({"doze": None}, "doze is None"),
         ({"fixed": 10**400}, "fixed is 1000"),
-        ({"bus": "PCIe"}, "bus 'PCIe'"),
+        ({"bus": "ISA"}, "bus 'ISA'"),
         ({"bus": []}, r"bus '\[\]'"),
         ({"read": 0}, "reads of 0 bytes"),
         ({"read": 1.5}, "reads of 1.5 bytes"),
@@ -68,7 +68,7 @@ def test_profiles_with_wrong_constants_are_refused(change: dict[str, Any], what:
         (b"[]", "no fitzroy host profile"),
         (b'{"format": "x"}', "no fitzroy host profile"),
         (b'{"format": "fitzroy host profile", "version": 7}', "version 7"),
-        (b'{"format": "fitzroy host profile", "version": 1}', "constants are to be"),
+        (b'{"format": "fitzroy host profile", "version": 2}', "constants are to be"),
         (b" " * (1 << 21), "2097152 bytes"),
     ],
 )

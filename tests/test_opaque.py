@@ -12,11 +12,17 @@ import fitzroy
 from fitzroy.base.errors import DeviceError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
+from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import TFLITE
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, LeakyReluAttributes
 from fitzroy.compiler.ops.opaque import OpaqueAttributes, opaque_nodes
 from fitzroy.compiler.ops.windows import Activation
+from fitzroy.compiler.quantization.comparison import compare
+from fitzroy.compiler.quantization.options import QuantizeOptions
+from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.driver.runtime.litert import LiteRtModel
 from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.modules import ModuleProgram
 from fitzroy.execution.parts import DevicePart, HostPart
 from fitzroy.formats import tflite
 from fitzroy.pycoral.utils.edgetpu import make_interpreter
@@ -78,13 +84,48 @@ def test_the_compiled_model_holds_them_untouched(source: Path) -> None:
 
 
 @pytest.mark.usefixtures("unknown")
-@pytest.mark.parametrize("target", ["xnnpack", "portable", "vm"])
+@pytest.mark.parametrize("target", ["xnnpack", "portable"])
 def test_other_targets_refuse_by_name(source: Path, target: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         fitzroy.compile(source, target=target)
     reject = next(item for item in caught.value.rejects if item.code == "opaque-operator")
     assert "LEAKY_RELU is opaque" in reject.what
     assert reject.hint == "compile up to it with --outputs 'minus'"
+
+
+def test_quantization_stops_before_them(tmp_path: Path) -> None:
+    graph = Graph("unknown")
+    type = TensorType((1, 8), DType.FLOAT32)
+    x = graph.add_input("x", type)
+    before = graph.emit("tanh", [x], type, stem="before")
+    secret = OpaqueAttributes("Secret", b"abc", reason="nobody knows it")
+    decoded = graph.emit("opaque", [before], type, secret, stem="decoded")
+    graph.outputs = [graph.emit("exp", [decoded], type, stem="after"), before]
+    rng = np.random.default_rng(0)
+    samples = [{"x": rng.standard_normal((1, 8)).astype(np.float32)} for _ in range(3)]
+    result = quantize_model(graph, samples, QuantizeOptions())
+    kinds = [node.op for node in result.graph.nodes()]
+    assert kinds.index("tanh") < kinds.index("dequantize") < kinds.index("opaque")
+    assert result.graph.outputs == graph.outputs
+    assert {reason.where for reason in result.floats} == {"opaque 'decoded'", "exp 'after'"}
+    assert all("Secret" in reason.what for reason in result.floats)
+    levels = compare(result.source, result.counterpart, samples).outputs
+    assert levels["before"].decibels > 30
+    alone = Graph("alone")
+    x = alone.add_input("x", type)
+    alone.outputs = [alone.emit("opaque", [x], type, secret)]
+    with pytest.raises(UnsupportedError, match="Secret comes first"):
+        quantize_model(alone, samples, QuantizeOptions())
+
+
+@pytest.mark.usefixtures("unknown")
+def test_modules_leave_them_to_litert(source: Path) -> None:
+    need_litert()
+    with ModuleProgram(fitzroy.compile(source, target="vm").data) as program:
+        found = program.run({"image": image()})
+    (wanted,) = LiteRtModel(source.read_bytes(), xnnpack=False).run([image()])
+    (result,) = found.values()
+    np.testing.assert_allclose(result, wanted, rtol=1e-5)
 
 
 # --- running -------------------------------------------------------------------------------------

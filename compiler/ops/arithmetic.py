@@ -139,8 +139,13 @@ class Atan2(PlainBinary):
         return np.arctan2(a.astype(np.float64), b)
 
     def to_tflite(self, call: Call) -> Exported:
-        demand(call.type(0).shape == call.type(1).shape, "TFLite's ATAN2 does not broadcast")
-        return super().to_tflite(call)
+        operands: list[int | Array] = []
+        for index in range(2):
+            value, shape = call.operand(index), call.result.type.shape
+            whole = value.type.shape == shape
+            demand(whole or value.data is not None, "TFLite's ATAN2 does not broadcast")
+            operands.append(index if whole else np.broadcast_to(np.asarray(value.data), shape))
+        return Exported(self.tflite[0], self.options(), tuple(operands))
 
 
 _BITS = (

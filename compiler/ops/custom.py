@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
-from typing import Any
+from enum import StrEnum
+from typing import Any, ClassVar
 
 from fitzroy.compiler.ops.definition import (
     Call,
@@ -13,7 +14,6 @@ from fitzroy.compiler.ops.definition import (
     Imported,
     Operator,
     TypeRuleError,
-    demand,
 )
 from fitzroy.formats import flexbuffer
 
@@ -21,10 +21,14 @@ from fitzroy.formats import flexbuffer
 class PostProcessing(Operator):
     """Base of custom operators that are published; their users run them on the host.
 
-    Options are a flexbuffer map whose keys are the attributes, which are numbers.
+    Options are a flexbuffer map whose keys are the attributes, which are numbers or choices.
+
+    Class attributes:
+        choices: enumerations of attributes by their names.
     """
 
     results = None
+    choices: ClassVar[Mapping[str, type[StrEnum]]] = {}
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         found = flexbuffer.decode(options) if options else {}
@@ -33,13 +37,26 @@ class PostProcessing(Operator):
         values = {}
         for item in fields(self.attributes):
             value = found.get(item.name, None if item.default is MISSING else item.default)
-            kinds = int | float if item.type == "float" else int
-            demand(
-                isinstance(value, kinds) and math.isfinite(value),
-                f"the options have no number {item.name}",
-            )
-            values[item.name] = _CASTS[item.type](value)
+            values[item.name] = self._value(item.name, item.type, value)
         return Imported(self.attributes(**values))
+
+    def _value(self, name: str, kind: Any, value: object) -> object:
+        """An option as an attribute.
+
+        Raises:
+            TypeRuleError: it is none.
+        """
+        if kind in self.choices:
+            texts = [choice.value for choice in self.choices[kind]]
+            if isinstance(value, flexbuffer.Bytes):
+                value = value.text()
+            if not isinstance(value, str) or value not in texts:
+                raise TypeRuleError(f"the option {name} is {value!r}, not {', '.join(texts)}")
+            return self.choices[kind](value)
+        kinds = int | float if kind == "float" else int
+        if not isinstance(value, kinds) or not math.isfinite(value):
+            raise TypeRuleError(f"the options have no number {name}")
+        return _CASTS[kind](value)
 
     def to_tflite(self, call: Call) -> Exported:
         return Exported(self.custom, flexbuffer.encode(asdict(call.attributes(self.attributes))))

@@ -151,12 +151,16 @@ class Exported:
         operands: operands of the node by index, and constants to make tensors of; None stands
             for all operands of the node.
         version: version of the operator, None for the first that has the types.
+        states: operands, by their place in the file, whose tensors last from run to run.
+        intermediates: types of tensors that kernels use while they run.
     """
 
     builtin: str
     options: Any = None
     operands: tuple[int | Array, ...] | None = None
     version: int | None = None
+    states: tuple[int, ...] = ()
+    intermediates: tuple[TensorType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,7 @@ class Operator:
         channel_axis: axis of output channels of the filter, operand 1; None without a filter.
         moves: whether results hold elements of the operands, so that both are quantized or neither.
         elementwise: whether outputs depend on corresponding (broadcast) elements only.
+        reads_stored: whether operands that stand for real numbers may be integers, one by one.
         by_shape: whether outputs depend on the operands' types only, and not on elements.
     """
 
@@ -194,6 +199,7 @@ class Operator:
     channel_axis: ClassVar[int | None] = None
     moves: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
+    reads_stored: ClassVar[bool] = False
     by_shape: ClassVar[bool] = False
 
     # --- meaning ---------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from fitzroy.compiler.ops.custom import PostProcessing
 from fitzroy.compiler.ops.definition import Arrays, Call, Expected, define, demand
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.hw_models.numerics import Arithmetic
+from fitzroy.hw_models.numerics.suppression import descending, suppressed
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.intp]
@@ -152,8 +153,8 @@ class _Found:
 
 def _per_box(boxes: Floats, scores: Floats, a: DetectionAttributes) -> _Found:
     """Boxes are objects by their best class; each takes a row per class."""
-    best = _descending(scores)[:, : a.max_classes_per_detection]
-    selected = suppressed(boxes, scores.max(axis=1), a.max_detections, a)
+    best = descending(scores)[:, : a.max_classes_per_detection]
+    selected = _best(boxes, scores.max(axis=1), a.max_detections, a)
     count, classes = len(selected), best.shape[1]
     rows = np.arange(count)[:, None] * a.max_classes_per_detection + np.arange(classes)
     chosen = best[selected].reshape(-1)
@@ -164,50 +165,18 @@ def _per_box(boxes: Floats, scores: Floats, a: DetectionAttributes) -> _Found:
 def _per_class(boxes: Floats, scores: Floats, a: DetectionAttributes) -> _Found:
     """Boxes of a class are objects if they overlap no better one of that class."""
     selected = [
-        suppressed(boxes, scores[:, number], a.detections_per_class, a)
+        _best(boxes, scores[:, number], a.detections_per_class, a)
         for number in range(a.num_classes)
     ]
     indices = np.concatenate(selected)
     classes = np.repeat(np.arange(a.num_classes), [len(item) for item in selected])
-    order = _descending(scores[indices, classes])[: a.max_detections]
+    order = descending(scores[indices, classes])[: a.max_detections]
     indices, classes = indices[order], classes[order]
     rows = np.arange(len(order))
     return _Found(rows, indices, classes, scores[indices, classes], len(order))
 
 
-def _descending(values: Floats) -> Indices:
-    """Positions along the last axis, greatest first, equal ones in order."""
-    return np.argsort(-values, axis=-1, kind="stable")
-
-
-def suppressed(boxes: Floats, scores: Floats, most: int, a: DetectionAttributes) -> Indices:
-    """The best boxes, without those that overlap a better one: non-maximum suppression.
-
-    Args:
-        boxes: corners [n,4].
-        scores: one per box [n].
-        most: how many boxes at most.
-        a: the thresholds.
-
-    Returns:
-        Indices of boxes, best first.
-    """
+def _best(boxes: Floats, scores: Floats, most: int, a: DetectionAttributes) -> Indices:
+    """Indices of the boxes [n,4] that are objects by their scores [n], best first."""
     kept = np.flatnonzero(scores >= np.float32(a.nms_score_threshold))
-    waiting = kept[_descending(scores[kept])]
-    selected: list[int] = []
-    while len(waiting) and len(selected) < most:
-        best, waiting = waiting[0], waiting[1:]
-        selected.append(best)
-        overlaps = _overlap(boxes[best], boxes[waiting])
-        waiting = waiting[~(overlaps > np.float32(a.nms_iou_threshold))]
-    return np.array(selected, np.intp)
-
-
-def _overlap(box: Floats, others: Floats) -> Floats:
-    """Intersection over union of a box [4] and others [n,4]; 0 where an area is not positive."""
-    with np.errstate(all="ignore"):
-        sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-        common = np.maximum(sides, np.float32(0)).prod(axis=1, dtype=np.float32)
-        area, areas = (box[2:] - box[:2]).prod(), (others[:, 2:] - others[:, :2]).prod(axis=1)
-        result: Floats = np.where((area > 0) & (areas > 0), common / (area + areas - common), 0)
-    return result
+    return kept[suppressed(boxes[kept], scores[kept], most, np.float32(a.nms_iou_threshold))]

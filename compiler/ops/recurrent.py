@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Attributes, Value
 from fitzroy.compiler.ops.definition import (
     Arrays,
     Call,
     Expected,
+    Exported,
     Imported,
     Operator,
     TypeRuleError,
@@ -21,6 +22,7 @@ from fitzroy.compiler.ops.definition import (
     demand,
 )
 from fitzroy.compiler.ops.elementwise import real, reals, stored
+from fitzroy.formats import tflite
 from fitzroy.hw_models.numerics import Arithmetic
 
 GATES = ("input", "forget", "cell", "output")
@@ -64,6 +66,7 @@ class UnidirectionalSequenceLstm(Operator):
     operands = tuple(f"operand{i}?" for i in range(OPERANDS))
     attributes = LstmAttributes
     tflite = ("UNIDIRECTIONAL_SEQUENCE_LSTM",)
+    table = "UnidirectionalSequenceLSTMOptions"
 
     def lstm(self, call: Call) -> LstmAttributes:
         """The call's attributes, typed."""
@@ -96,11 +99,27 @@ class UnidirectionalSequenceLstm(Operator):
         for index, what in _UNUSED.items():
             demand(call.optional(index) is None, f"an LSTM with {what}")
         demand(call.optional(INPUT_WEIGHTS) is not None, "an LSTM with coupled gates")
-        if options.fused_activation_function != 4:
+        if options.fused_activation_function != tflite.ActivationFunctionType.TANH:
             raise TypeRuleError(f"cell activation {options.fused_activation_function} is not tanh")
         if options.proj_clip:
             raise TypeRuleError("an LSTM with a projection clip")
         return Imported(LstmAttributes(options.time_major, options.cell_clip))
+
+    def to_tflite(self, call: Call) -> Exported:
+        a, state = self.lstm(call), call.optional(OUTPUT_STATE)
+        options = self.options(
+            fused_activation_function=int(tflite.ActivationFunctionType.TANH),
+            cell_clip=a.cell_clip,
+            time_major=a.time_major,
+        )
+        states = tuple(i for i in (OUTPUT_STATE, CELL_STATE) if call.optional(i) is not None)
+        intermediates: tuple[TensorType, ...] = ()
+        if state is not None and call.type(INPUT).is_quantized:
+            # Integer kernels have four for sums of gates, which only normalization needs, and one
+            # with the quantization of the hidden state before a projection.
+            sums = TensorType((0,), DType.FLOAT32)
+            intermediates = (*[sums] * len(GATES), state.type.with_shape((0,)))
+        return Exported(self.tflite[0], options, states=states, intermediates=intermediates)
 
     def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
         def operand(index: int) -> Array | None:

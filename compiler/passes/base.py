@@ -35,6 +35,8 @@ PASSES = Registry(
     base=Pass,
     own={
         "channels-last-inputs": "fitzroy.compiler.passes.layout:ChannelsLastInputs",
+        "detections": "fitzroy.compiler.passes.heads.rewriting:ListDetections",
+        "class-maximum": "fitzroy.compiler.passes.heads.class_maximum:ClassMaximum",
         "dead-code": "fitzroy.compiler.passes.canonicalize:DeadCode",
         "explicit-padding": "fitzroy.compiler.passes.canonicalize:ExplicitPadding",
         "fold-constants": "fitzroy.compiler.passes.canonicalize:FoldConstants",

@@ -1,9 +1,9 @@
 """Filters and biases fitted to what earlier layers really give.
 
 The graph runs on some samples twice, operator by operator: in float32, and on values that are
-rounded as the quantized graph rounds them. Where an operator has a filter, its bias takes up the
-mean difference between both; with more effort, its weights are fitted to the rounded inputs, and
-each is rounded so that it makes up for the rounding of those before.
+rounded as the quantized graph rounds them. Where an operator has a filter, its weights are rounded
+so that each makes up for the rounding of those before, and its bias takes up the mean difference
+between both; where it is asked for, weights are fitted to the rounded inputs first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.windows import Activation
-from fitzroy.compiler.quantization.fitting import fitted
+from fitzroy.compiler.quantization.fitting import compensated_windows, fitted, reads_rows
 from fitzroy.compiler.quantization.parameters import Parameters
 from fitzroy.compiler.quantization.rules import is_real, touches_reals
 from fitzroy.compiler.quantization.scheme import Scheme, extent
@@ -49,7 +49,7 @@ def corrected(
         scheme: how its activations are quantized.
         parameters: filters and biases, rounded to the nearest.
         samples: inputs to correct on; all values that are needed are held for all of them.
-        fits_weights: whether weights change, too, and not only biases.
+        fits_weights: whether weights are fitted to rounded inputs, and not only rounded for them.
         progress: called with what is under way.
 
     Raises:
@@ -150,9 +150,12 @@ class _Corrector:
         active = extent(self.scheme.raw(name))
         source, kernel = (str(operand) for operand in node.inputs[:2])
         alone = len(self.graph.consumers(kernel)) == 1
-        if self.fits_weights and alone and not self.graph.value(source).is_constant:
+        if alone and not self.graph.value(source).is_constant:
             inputs = [values[source] for values in self.rounded]
-            given = fitted(self.graph, node, given, inputs, wanted)
+            if self.fits_weights:
+                given = fitted(self.graph, node, given, inputs, wanted)
+            elif not reads_rows(self.graph, node):
+                given = compensated_windows(self.graph, node, given, inputs)
         sums = list(in_order(partial(self.product, bare, given), numbers))
         given = given.with_bias(_mean_error(wanted, sums, active))
         self.parameters[node.name] = given

@@ -1,16 +1,17 @@
-"""Channels of equal reach: scales that let every channel of an activation use all 8 bits.
+"""Scales of channels that let every channel of an activation use the 8 bits as it needs them.
 
 An activation has one scale, so that a channel whose values are small has few of the 256 levels.
-Where `channels` finds that it does no harm, each channel is divided by a share of its reach;
-filters that produce it pay nothing, as they have a scale per output channel, and filters that read
-it spread wider, which costs precision of weights. How much of the difference is evened out is what
-makes the sum of both errors least.
+Where `channels` finds that it does no harm, each channel is divided by a scale; filters that
+produce it pay nothing, as they have a scale per output channel, and filters that read it spread
+wider, which costs precision of weights. Scales are those with which both errors together disturb
+the outputs least: how far a channel goes counts beside how much depends on it.
 
 Channels that stay below the bound of a rectifier now saturate at what they reached on the samples.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.elementwise import ClampAttributes
+from fitzroy.compiler.ops.windows import Activation
 from fitzroy.compiler.quantization.channels import (
     FIXED,
     Channels,
@@ -25,13 +28,23 @@ from fitzroy.compiler.quantization.channels import (
     filter_scale,
     has_free_filter,
 )
+from fitzroy.compiler.quantization.rules import RULES, is_real
+from fitzroy.compiler.quantization.sensitivity import sensitivities
 from fitzroy.compiler.quantization.statistics import Floats, Statistics
 
-_EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Which shares of the difference between channels, as a logarithm, are tried."""
+Doubles = npt.NDArray[np.float64]
 
-_LEAST = 2.0**-10
-"""The least reach of a channel, as a share of its activation's, that is told from none."""
+_WIDEST = 7.0
+"""Largest logarithm of a scale."""
+
+_ROUNDS = 200
+"""Steps downhill (with momentum, each coordinate at its own pace: the method known as Adam)."""
+
+_PACE = 0.1
+"""Length of the first step of a logarithm; the last has none."""
+
+_SHARPNESS = 12.0
+"""How close the mean of reaches, of this power, is to the largest."""
 
 _LEVELS = 255
 _FILTER_LEVELS = 127
@@ -73,10 +86,13 @@ def equalize(
 
 
 class _Scales:
-    """The search for scales.
+    """The search for scales with the least expected noise in the outputs.
 
-    Attributes:
-        reach: of each label, the largest share of an activation's reach.
+    With scales s, an activation's step is proportional to the largest reach / s, and noise of a
+    step counts as much in a channel as that is sensitive, times s². A filter's step is proportional
+    to its largest weight * s, and counts by the power / s² of what it multiplies. These are
+    products of sums of powers, whose logarithms are convex in the logarithms of the scales: going
+    downhill finds the least.
     """
 
     def __init__(
@@ -86,71 +102,199 @@ class _Scales:
         labels: Mapping[str, Labels],
         nodes: list[Node],
     ) -> None:
-        self.graph, self.statistics, self.labels, self.nodes = graph, statistics, labels, nodes
-        count = 1 + max((int(found.max(initial=0)) for found in labels.values()), default=0)
-        self.reach = np.zeros(count)
-        self.classes = np.arange(count)
-        for name, found in labels.items():
-            if name in statistics:
-                self.see(found, statistics[name])
+        self.graph, self.statistics, self.labels = graph, statistics, labels
+        self.sensitivity = sensitivities(graph, statistics)
+        self.count = 1 + max((int(found.max(initial=0)) for found in labels.values()), default=0)
+        self.low = np.full(self.count, -_WIDEST)
+        self.high = np.full(self.count, _WIDEST)
+        self.low[FIXED] = self.high[FIXED] = 0.0
+        self.activations = self.steps()
+        self.filters = [found for node in nodes if (found := self.filter(node)) is not None]
+        for node in graph.nodes():
+            self.bound(node)
 
-    def see(self, labels: Labels, statistics: Statistics) -> None:
-        """Take an activation into account."""
-        reach = statistics.reach.astype(np.float64)
-        if reach.max() > 0:
-            np.maximum.at(self.reach, labels, reach / reach.max())
-        free = np.unique(labels[labels != FIXED])
-        if len(free):
-            joined = np.unique(self.classes[free])
-            self.classes[np.isin(self.classes, joined)] = joined[0]
+    def steps(self) -> list[_Step]:
+        """Activations that have one step, and those of them that are rounded to it."""
+        shared, unread = _groups(self.graph)
+        result = []
+        for members in shared:
+            names = [n for n in members if n in self.statistics and n in self.labels]
+            seen = [n for n in names if n not in unread]
+            rounded = [n for n in names if n in self.sensitivity and not self.is_moved(n)]
+            if not seen or not rounded:
+                continue
+            result.append(
+                _Step(
+                    np.concatenate([self.labels[n] for n in seen]),
+                    np.concatenate([_reach(self.statistics[n]) for n in seen]),
+                    np.concatenate([self.labels[n] for n in rounded]),
+                    np.concatenate([self.sensitivity[n] for n in rounded]) / _LEVELS**2,
+                )
+            )
+        return result
+
+    def is_moved(self, name: str) -> bool:
+        """Whether a value has elements of others, and is not rounded again."""
+        node = self.graph.producer(name)
+        rule = None if node is None else RULES.get(node.op)
+        return rule is not None and rule.shared
+
+    def filter(self, node: Node) -> _Filter | None:
+        """What the rounding of a filter costs; None where scales change nothing about it."""
+        name, (result,) = str(node.inputs[0]), node.outputs
+        if node.op == "depthwise_conv_2d" or result not in self.sensitivity:
+            return None
+        if name not in self.statistics or not (self.labels[name] != FIXED).any():
+            return None
+        kernel = self.graph.value(str(node.inputs[1])).data
+        assert kernel is not None
+        depth = len(self.labels[name])
+        largest = np.abs(kernel).reshape(len(kernel), -1, depth).max(axis=1)
+        share = kernel[0].size / depth / _FILTER_LEVELS**2
+        return _Filter(
+            self.labels[name],
+            largest.astype(np.float64),
+            np.maximum(self.statistics[name].square, 0.0),
+            self.sensitivity[result] * share,
+        )
+
+    def bound(self, node: Node) -> None:
+        """Keep channels that reach the bound of a rectifier there, and others below."""
+        (name, *_) = node.outputs
+        fused: Activation = getattr(node.attributes, "activation", Activation.NONE)
+        high = (
+            node.attributes.max if isinstance(node.attributes, ClampAttributes) else fused.bounds[1]
+        )
+        if not math.isfinite(high) or name not in self.labels or name not in self.statistics:
+            return
+        reach = np.clip(self.statistics[name].high / high, math.exp(-_WIDEST), 1.0)
+        np.maximum.at(self.low, self.labels[name], np.log(reach))
+        np.minimum.at(self.high, self.labels[name], 0.0)
 
     def chosen(self) -> Floats:
         """The scale of every label."""
-        reach = np.where(self.reach < _LEAST, 1.0, self.reach)
-        reach[FIXED] = 1.0
-        scale = np.ones(len(reach), np.float32)
-        readers: dict[int, list[Node]] = {}
-        for node in self.nodes:
-            labels = self.labels[str(node.inputs[0])]
-            for number in np.unique(self.classes[labels[labels != FIXED]]):
-                readers.setdefault(int(number), []).append(node)
-        for number, nodes in sorted(readers.items()):
-            members = self.classes == number
-            candidates = []
-            for exponent in _EXPONENTS:
-                tried = scale.copy()
-                tried[members] = reach[members] ** exponent
-                candidates.append((self.error(nodes, tried), exponent, tried))
-            scale = min(candidates, key=lambda candidate: candidate[:2])[2]
-        return scale
+        place = np.zeros(self.count)
+        mean, square = np.zeros(self.count), np.zeros(self.count)
+        for number in range(1, _ROUNDS + 1):
+            slope = self.slope(place)
+            mean += (slope - mean) * 0.1
+            square += (slope**2 - square) * 0.01
+            pace = _PACE * (1 - (number - 1) / _ROUNDS)
+            step = (mean / (1 - 0.9**number)) / (np.sqrt(square / (1 - 0.99**number)) + 1e-12)
+            place = np.clip(place - pace * step, self.low, self.high)
+        found: Floats = np.exp(place).astype(np.float32)
+        return found
 
-    def error(self, nodes: list[Node], scale: Floats) -> float:
-        """Expected noise in the results of nodes, as shares of their power, added up."""
-        return sum(self.error_of(node, scale) for node in nodes)
+    def slope(self, place: Doubles) -> Doubles:
+        """The gradient of the noise, as a share of it, at logarithms of scales."""
+        scale = np.exp(place)
+        gradient = np.zeros(self.count)
+        total = 0.0
+        for step in self.activations:
+            total += step.add(scale, gradient)
+        for kernel in self.filters:
+            total += kernel.add(scale, gradient)
+        return gradient / (total or 1.0)
 
-    def error_of(self, node: Node, scale: Floats) -> float:
-        name, (result,) = str(node.inputs[0]), node.outputs
-        if name not in self.statistics or result not in self.statistics:
+
+@dataclass(frozen=True)
+class _Step:
+    """Activations that are rounded in steps of one size.
+
+    Attributes:
+        labels: of the channels that the step must reach.
+        reach: how far each of them goes.
+        rounded: labels of the channels that are rounded.
+        weights: how much the noise of each of them counts.
+    """
+
+    labels: Labels
+    reach: Doubles
+    rounded: Labels
+    weights: Doubles
+
+    def add(self, scale: Doubles, gradient: Doubles) -> float:
+        """The noise; its gradient is added to another."""
+        reach = self.reach / scale[self.labels]
+        largest = float(reach.max())
+        if largest <= 0:
             return 0.0
-        before = scale[self.labels[name]]
-        kernel = self.graph.value(str(node.inputs[1])).data
-        assert kernel is not None
-        ones = np.ones(self.graph.type(result).shape[-1], np.float32)
-        weights = kernel * filter_scale(self.graph, node, before, ones)
-        given = self.statistics[name].divided(before)
-        axis = kernel.ndim - 1 if node.op == "depthwise_conv_2d" else 0
-        others = tuple(i for i in range(kernel.ndim) if i != axis)
-        step = float(given.reach.max()) / _LEVELS
-        rounding = np.square(weights, dtype=np.float64).sum(axis=others) * step**2 / 12
-        power = given.square
-        if node.op == "depthwise_conv_2d":
-            power = np.repeat(power, kernel.shape[-1] // len(power)) * (kernel.size / len(ones))
-        else:
-            power = power.sum() * (kernel[0].size / len(power))
-        steps = np.abs(weights).max(axis=others) / _FILTER_LEVELS
-        noise = float((rounding + power * np.square(steps, dtype=np.float64) / 12).sum())
-        signal = float(self.statistics[result].square.sum())
-        return noise / signal if signal else 0.0
+        powers = (reach / largest) ** _SHARPNESS
+        total = float(powers.sum())
+        extent = largest * total ** (1 / _SHARPNESS)
+        parts = self.weights * scale[self.rounded] ** 2
+        noise: float = extent**2 * float(parts.sum())
+        np.add.at(gradient, self.labels, -2 * noise * powers / total)
+        np.add.at(gradient, self.rounded, 2 * extent**2 * parts)
+        return noise
+
+
+@dataclass(frozen=True)
+class _Filter:
+    """A filter with a step for every output channel.
+
+    Attributes:
+        labels: of its input channels.
+        largest: [outputs, inputs], largest magnitude of the weights.
+        power: mean square of every input channel.
+        weights: how much the noise of each output channel counts.
+    """
+
+    labels: Labels
+    largest: Doubles
+    power: Doubles
+    weights: Doubles
+
+    def add(self, scale: Doubles, gradient: Doubles) -> float:
+        """The noise; its gradient is added to another."""
+        own = scale[self.labels]
+        scaled = self.largest * own
+        widest = scaled.argmax(axis=1)
+        steps = self.weights * scaled[np.arange(len(scaled)), widest] ** 2
+        parts = self.power / own**2
+        noise = float(steps.sum()) * float(parts.sum())
+        np.add.at(gradient, self.labels[widest], 2 * steps * float(parts.sum()))
+        np.add.at(gradient, self.labels, -2 * parts * float(steps.sum()))
+        return noise
+
+
+def _reach(statistics: Statistics) -> Doubles:
+    """How far the channels of an activation go."""
+    return np.maximum(statistics.reach.astype(np.float64), 1e-30)
+
+
+def _groups(graph: Graph) -> tuple[list[list[str]], set[str]]:
+    """Activations that share a step, and those whose own range does not count."""
+    parent: dict[str, str] = {}
+    unread: set[str] = set()
+
+    def find(name: str) -> str:
+        while (above := parent.setdefault(name, name)) != name:
+            name = above
+        return name
+
+    for name in graph.inputs:
+        find(name)
+    for node in graph.nodes():
+        rule = RULES.get(node.op)
+        names = [
+            name
+            for name in (*node.inputs, *node.outputs)
+            if name is not None and is_real(graph, name) and not graph.value(name).is_constant
+        ]
+        for name in names:
+            find(name)
+        if rule is None or not rule.shared:
+            continue
+        for name in names[1:]:
+            parent[find(name)] = find(names[0])
+        source = str(node.inputs[0])
+        if rule.saturating and graph.consumers(source) == [node]:
+            unread.add(source)
+    members: dict[str, list[str]] = {}
+    for name in parent:
+        members.setdefault(find(name), []).append(name)
+    return list(members.values()), unread
 
 
 def _with_filters(graph: Graph, nodes: list[Node], scales: Mapping[str, Floats]) -> Graph:

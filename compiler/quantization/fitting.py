@@ -38,6 +38,16 @@ _LEAST_ROWS = 4096
 _RIDGE = 0.2
 """What keeps fitted weights to the given ones, as a share of the inputs' mean power."""
 
+_LITTLE_RIDGE = 0.01
+"""The same where weights are not fitted, but rounded: errors are small whatever inputs say."""
+
+_FEW_TAPS = 512
+"""Most taps of a filter that is rounded for its inputs without being asked for: the work is little
+beside that of running the graph."""
+
+_BLOCK = 64
+"""Taps whose errors are passed on to all later ones at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
@@ -50,6 +60,47 @@ class _Sums:
 
     inputs: list[Floats]
     steps: list[slice]
+
+
+def reads_rows(graph: Graph, node: Node) -> bool:
+    """Whether a node multiplies every position of its input by one matrix."""
+    kernel, width = graph.type(str(node.inputs[1])).shape, graph.type(str(node.inputs[0])).shape[-1]
+    if node.op == "conv_2d":
+        return kernel[1:3] == (1, 1) and kernel[3] == width
+    return node.op == "fully_connected" and kernel[-1] == width
+
+
+def compensated(graph: Graph, node: Node, given: Parameters, rows: Floats) -> Parameters:
+    """A filter of which each weight is rounded so that it makes up for those before.
+
+    Args:
+        graph: the float32 graph.
+        node: a matrix product, or a convolution of one pixel without groups.
+        given: its parameters, rounded to the nearest; the scales stay.
+        rows: [rows, taps], some of its inputs; few are enough, as weights keep to what they are
+            where inputs say nothing.
+    """
+    return _stored(graph, node, given, rows[None], None)
+
+
+def compensated_windows(
+    graph: Graph, node: Node, given: Parameters, arrays: Sequence[Floats]
+) -> Parameters:
+    """The same of a filter of few taps, from whole inputs.
+
+    Args:
+        graph: the float32 graph.
+        node: a convolution or matrix product of it.
+        given: its parameters, rounded to the nearest; the scales stay.
+        arrays: the rounded input of every sample.
+
+    Returns:
+        `given` where the sums are too long.
+    """
+    sums = _sums(graph, node, arrays, _FEW_TAPS, _ROWS_PER_TAP * _FEW_TAPS)
+    if sums is None:
+        return given
+    return _stored(graph, node, given, np.concatenate(sums.inputs, axis=1), None)
 
 
 def fitted(
@@ -71,11 +122,9 @@ def fitted(
     Returns:
         Parameters with the bias as it was; `given` where the sums are too long, or too few.
     """
-    sums = _sums(graph, node, arrays)
+    sums = _sums(graph, node, arrays, _MOST_TAPS, _LEAST_ROWS)
     if sums is None:
         return given
-    kernel = graph.value(str(node.inputs[1])).data
-    assert kernel is not None
     channels = wanted[0].shape[-1]
     targets = np.concatenate(
         [array.reshape(-1, channels)[step] for array, step in zip(wanted, sums.steps, strict=True)]
@@ -83,28 +132,66 @@ def fitted(
     inputs = np.concatenate(sums.inputs, axis=1)
     if inputs.shape[1] < _FEWEST_ROWS_PER_TAP * inputs.shape[2]:
         return given
+    return _stored(graph, node, given, inputs, targets)
+
+
+def _stored(
+    graph: Graph, node: Node, given: Parameters, inputs: Floats, targets: Floats | None
+) -> Parameters:
+    """A filter rounded for some of its inputs, and fitted to targets first if there are any.
+
+    Args:
+        graph: the float32 graph.
+        node: a convolution or matrix product of it.
+        given: its parameters; the scales stay.
+        inputs: [groups, rows, taps].
+        targets: [rows, channels] or None.
+    """
+    kernel = graph.value(str(node.inputs[1])).data
+    assert kernel is not None
+    groups, _, taps = inputs.shape
     depthwise = node.op == "depthwise_conv_2d"
-    weights = kernel.reshape(-1, channels).T if depthwise else kernel.reshape(channels, -1)
+    channels = kernel.shape[-1] if depthwise else kernel.shape[0]
+    flat = kernel.reshape(taps, channels).T if depthwise else kernel.reshape(channels, taps)
+    weights = flat.reshape(groups, -1, taps).astype(np.float64)
     scales = np.broadcast_to(np.asarray(given.quantization.scale, np.float64), channels)
-    stored = np.empty(weights.shape, np.float64)
-    share = channels // len(inputs)
-    for group, rows in enumerate(inputs):
-        members = slice(group * share, (group + 1) * share)
-        stored[members] = _fit(
-            rows.astype(np.float64), targets[:, members], weights[members], scales[members]
-        )
+    scales = scales.reshape(groups, -1)
+    centred = inputs.astype(np.float64)
+    centred -= centred.mean(axis=1, keepdims=True)
+    gram = centred.transpose(0, 2, 1) @ centred
+    power = np.trace(gram, axis1=1, axis2=2) / taps
+    power = np.where(power > 0, power, 1.0)[:, None]
+    diagonal = np.arange(taps)
+    gram[:, diagonal, diagonal] += (_LITTLE_RIDGE if targets is None else _RIDGE) * power
+    if targets is not None:
+        wanted = targets.reshape(len(targets), groups, -1).transpose(1, 0, 2)
+        wanted = wanted - wanted.mean(axis=1, keepdims=True)
+        missing = wanted - centred @ weights.transpose(0, 2, 1)
+        change = np.linalg.solve(gram, centred.transpose(0, 2, 1) @ missing)
+        weights = weights + change.transpose(0, 2, 1)
+    stored = _rounded_in_turn(weights, scales, gram).reshape(channels, taps)
     shaped = stored.T if depthwise else stored
     return replace(given, filter=shaped.reshape(kernel.shape).astype(np.int8))
 
 
-def _sums(graph: Graph, node: Node, arrays: Sequence[Floats]) -> _Sums | None:
-    """The rows of inputs that results are sums over; None where they are too long."""
+def _sums(
+    graph: Graph, node: Node, arrays: Sequence[Floats], longest: int, most_rows: int
+) -> _Sums | None:
+    """The rows of inputs that results are sums over; None where they are too long.
+
+    Args:
+        graph: the float32 graph.
+        node: a node with a filter.
+        arrays: the input of every sample.
+        longest: most taps of a sum.
+        most_rows: about how many rows are taken of all samples, if those are enough for the taps.
+    """
     kernel = graph.type(str(node.inputs[1])).shape
     if node.op == "transpose_conv":
         return None
     if node.op == "fully_connected":
         rows = [array.reshape(1, -1, kernel[-1]) for array in arrays]
-        return _Sums(rows, [slice(None)] * len(rows)) if kernel[-1] <= _MOST_TAPS else None
+        return _Sums(rows, [slice(None)] * len(rows)) if kernel[-1] <= longest else None
     a = node.attributes
     assert isinstance(a, ConvAttributes)
     call = Call.of(graph, node)
@@ -114,9 +201,9 @@ def _sums(graph: Graph, node: Node, arrays: Sequence[Floats]) -> _Sums | None:
     depthwise = node.op == "depthwise_conv_2d"
     groups = depth if depthwise else depth // kernel[3]
     taps = size[0] * size[1] * (1 if depthwise else kernel[3])
-    if taps > _MOST_TAPS:
+    if taps > longest:
         return None
-    most = max(_LEAST_ROWS, _ROWS_PER_TAP * taps) // len(arrays) + 1
+    most = max(most_rows // (groups if depthwise else 1), _ROWS_PER_TAP * taps) // len(arrays) + 1
     inputs, steps = [], []
     for number, array in enumerate(arrays):
         view = windows(array, size, a.stride, a.dilation, padding)
@@ -140,33 +227,34 @@ def _sums(graph: Graph, node: Node, arrays: Sequence[Floats]) -> _Sums | None:
     return _Sums(inputs, steps)
 
 
-def _fit(inputs: Doubles, targets: Floats, weights: Floats, scales: Doubles) -> Doubles:
-    """Integers whose sums of products with inputs are closest to targets up to a constant.
+def _rounded_in_turn(weights: Doubles, scales: Doubles, gram: Doubles) -> Doubles:
+    """Integers of which each makes up for the errors of those before, the weightiest first.
 
     Args:
-        inputs: [rows, taps].
-        targets: [rows, channels].
-        weights: [channels, taps], to start from.
-        scales: one per channel.
+        weights: [groups, channels, taps].
+        scales: [groups, channels].
+        gram: [groups, taps, taps], sums of products of inputs, positive definite.
 
     Returns:
-        [channels, taps], integers within the limits of filters.
+        [groups, channels, taps], integers within the limits of filters.
     """
-    centred = inputs - inputs.mean(axis=0)
-    gram = centred.T @ centred
-    power = float(np.trace(gram)) / len(gram)
-    start = weights.astype(np.float64)
-    if power <= 0.0:
-        return np.clip(np.rint(start / scales[:, None]), -FILTER_LIMIT, FILTER_LIMIT)
-    gram[np.diag_indices_from(gram)] += _RIDGE * power
-    missing = targets - targets.mean(axis=0) - centred @ start.T
-    best = start + np.linalg.solve(gram, centred.T @ missing).T
+    order = np.argsort(-np.einsum("gtt->t", gram), kind="stable")
+    gram = gram[:, order[:, None], order]
+    best = weights[..., order]
     # The upper factor of the inverse tells how later weights make up for earlier ones.
-    factor = np.linalg.cholesky(np.linalg.inv(gram)).T
+    factor = np.linalg.cholesky(np.linalg.inv(gram)).transpose(0, 2, 1)
     stored = np.empty_like(best)
-    for tap in range(best.shape[1]):
-        exact = best[:, tap] / scales
-        stored[:, tap] = np.clip(np.rint(exact), -FILTER_LIMIT, FILTER_LIMIT)
-        error = (exact - stored[:, tap]) * scales / factor[tap, tap]
-        best[:, tap + 1 :] -= error[:, None] * factor[tap, tap + 1 :]
-    return stored
+    taps = best.shape[-1]
+    for first in range(0, taps, _BLOCK):
+        last = min(first + _BLOCK, taps)
+        errors = np.empty((*best.shape[:2], last - first))
+        for tap in range(first, last):
+            exact = best[..., tap] / scales
+            stored[..., tap] = np.clip(np.rint(exact), -FILTER_LIMIT, FILTER_LIMIT)
+            error = (exact - stored[..., tap]) * scales / factor[:, tap, tap, None]
+            errors[..., tap - first] = error
+            best[..., tap + 1 : last] -= error[..., None] * factor[:, None, tap, tap + 1 : last]
+        best[..., last:] -= errors @ factor[:, first:last, last:]
+    result = np.empty_like(stored)
+    result[..., order] = stored
+    return result

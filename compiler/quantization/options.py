@@ -59,6 +59,7 @@ class QuantizeOptions:
         correct_bias: whether biases take up the mean error.
         per_channel: whether a filter has a scale per output channel.
         effort: how much is computed to make the weights fit.
+        trials: most candidates that are compared with the best effort.
         input_type: element type of the inputs.
         output_type: element type of the outputs.
         mixed_outputs: what becomes of outputs that join values of very different ranges.
@@ -83,7 +84,14 @@ class QuantizeOptions:
     effort: Effort = option(
         Effort.NORMAL,
         "[b]fast[/b] rounds weights to the nearest; [b]normal[/b] also corrects biases on what "
-        "earlier layers really give; [b]best[/b] fits weights and their rounding to that.",
+        "earlier layers really give; [b]best[/b] also tries other methods, and keeps what brings "
+        "outputs closest to float32.",
+    )
+    trials: int = option(
+        6,
+        "With --effort best: how many candidates are made and compared at most, each of which "
+        "takes about as long as the usual effort.",
+        metavar="N",
     )
     input_type: Border = option(Border.INT8, "Element type of the inputs.")
     output_type: Border = option(Border.INT8, "Element type of the outputs.")
@@ -112,3 +120,5 @@ class QuantizeOptions:
                 "--percentile is more than 50 and at most 100",
                 reason=f"{self.percentile:g} is given",
             )
+        if self.trials < 1:
+            raise UsageError("--trials is at least 1", reason=f"{self.trials} is given")

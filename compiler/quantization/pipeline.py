@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Literal
@@ -20,62 +20,30 @@ from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.canonicalize import (
     DeadCode,
     FoldConstants,
-    FuseActivations,
     Simplify,
 )
-from fitzroy.compiler.quantization.correction import corrected
-from fitzroy.compiler.quantization.equalization import equalize
-from fitzroy.compiler.quantization.options import (
-    Border,
-    Effort,
-    Mixed,
-    QuantizeOptions,
-    RangeMethod,
+from fitzroy.compiler.quantization.calibrated import (
+    CORRECTED,
+    Calibrated,
+    Progress,
+    Quantized,
+    Recipe,
 )
+from fitzroy.compiler.quantization.equalization import equalize
+from fitzroy.compiler.quantization.options import Border, Effort, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.outputs import examine, with_split
-from fitzroy.compiler.quantization.parameters import Parameters, nearest
-from fitzroy.compiler.quantization.ranges import choose_range, headroom, readers_function
-from fitzroy.compiler.quantization.rewrite import Borders, rewrite, with_filters
+from fitzroy.compiler.quantization.rest import computed, with_rest
+from fitzroy.compiler.quantization.rest import reasons as reasons_of_rest
 from fitzroy.compiler.quantization.rules import (
     obstacles,
     quantized_values,
     touches_reals,
 )
-from fitzroy.compiler.quantization.scheme import Scheme, choose
+from fitzroy.compiler.quantization.search import best_of
 from fitzroy.compiler.quantization.statistics import Range, Sample, collect
 from fitzroy.compiler.reference import verify
 
-_CORRECTED = 16
-"""Most samples that parameters are corrected on."""
-
-Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, repr=False)
-class Quantized:
-    """A quantized model.
-
-    Attributes:
-        graph: the quantized graph.
-        source: the float32 graph that it stands for: constants folded, channels scaled.
-        scheme: how activations are quantized.
-        parameters: filters and biases by the name of their node.
-        floats: why nodes are left float32.
-        notes: what was done about outputs, and why.
-    """
-
-    graph: Graph
-    source: Graph
-    scheme: Scheme
-    parameters: Mapping[str, Parameters]
-    floats: tuple[Diagnostic, ...]
-    notes: tuple[Diagnostic, ...]
-
-    def __repr__(self) -> str:
-        return (
-            f"<Quantized {self.graph.name!r}: {len(self.scheme.operands)} operators on integers, "
-            f"{len(self.scheme.floats)} float32>"
-        )
+Part = Callable[[QuantizeOptions], Quantized]
 
 
 def quantize(
@@ -125,6 +93,7 @@ def quantize_model(
     progress: Progress = lambda step: None,
     *,
     known: Mapping[str, Range] = MappingProxyType({}),
+    limits: Mapping[str, Range] = MappingProxyType({}),
 ) -> Quantized:
     """Quantize a float32 graph, and say what became of it.
 
@@ -134,6 +103,8 @@ def quantize_model(
         options: how.
         progress: called with what is under way.
         known: ranges of inputs that are known beforehand, as those of pixels.
+        limits: of values whose small elements do not matter, as logits far below a threshold: the
+            least that does, and up to where elements matter whatever samples have.
 
     Raises:
         UsageError: no samples, samples that do not fit, results that are not finite, an option
@@ -143,6 +114,13 @@ def quantize_model(
     """
     options.check()
     demand_float(graph)
+    part = computed(graph)
+    if part is not graph:
+        return _before_rest(
+            graph,
+            options,
+            lambda chosen: quantize_model(part, samples, chosen, progress, known=known),
+        )
     source = prepared(graph)
     floats, reasons = _floats(source, options)
     statistics = collect(source, samples, progress)
@@ -150,46 +128,44 @@ def quantize_model(
     source = with_split(source, outputs.split)
     floats |= outputs.floats
     if options.equalize:
+        progress("scaling channels")
         equalized = equalize(source, statistics, floats)
         source = equalized.graph
         statistics = {
             name: found.divided(equalized.scales[name]) if name in equalized.scales else found
             for name, found in statistics.items()
         }
-    ranges = {
-        name: choose_range(found, options, readers_function(source, name))
-        for name, found in statistics.items()
-        if name in source.values
-    }
-    # What comes from outside is not cut off.
-    ranges.update({name: statistics[name].extrema for name in source.inputs if name in ranges})
-    ranges.update(known)
-    wider = {}
-    if options.ranges is RangeMethod.MSE:
-        wider = {
-            name: headroom(source, name, found)
-            for name, found in statistics.items()
-            if name in source.values and name not in source.inputs
-        }
-    scheme = choose(source, ranges, floats, wider)
-    parameters = {
-        node.name: nearest_parameters(source, node, scheme, per_channel=options.per_channel)
-        for node in with_filters(source, scheme.floats)
-    }
-    if options.effort is not Effort.FAST and options.correct_bias:
-        step = -(-len(samples) // _CORRECTED)
-        parameters = corrected(
-            source,
-            scheme,
-            parameters,
-            samples[::step],
-            fits_weights=options.effort is Effort.BEST,
-            progress=progress,
-        )
-    borders = Borders(options.input_type, options.output_type)
-    result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
-    verify(result)
-    return Quantized(result, source, scheme, parameters, tuple(reasons), tuple(outputs.notes))
+    model = Calibrated(source, statistics, frozenset(floats), known, limits, options)
+    about = (tuple(reasons), tuple(outputs.notes))
+    if options.effort is not Effort.BEST:
+        step = -(-len(samples) // CORRECTED)
+        return model.quantized(Recipe.of(options), samples[::step], about, progress)
+    # Half of the samples at most make a candidate, and others say how good it is.
+    step = max(2, -(-len(samples) // CORRECTED))
+    correcting, judging = samples[::step], samples[1::step] or samples
+
+    def made(recipe: Recipe) -> Quantized:
+        return model.quantized(recipe, correcting, about, progress)
+
+    return best_of(made, Recipe.of(options), judging, options.trials, progress)
+
+
+def _before_rest(graph: Graph, options: QuantizeOptions, quantized: Part) -> Quantized:
+    """What comes before operators that nobody here computes quantized, and the rest as it is.
+
+    Args:
+        graph: the whole graph.
+        options: how.
+        quantized: quantizes what comes before, with other options: its outputs stay float32, for
+            the rest reads them.
+    """
+    split = options.mixed_outputs is Mixed.SPLIT
+    mixed = Mixed.KEEP if split else options.mixed_outputs
+    result = quantized(replace(options, output_type=Border.FLOAT, mixed_outputs=mixed))
+    whole = with_rest(result.graph, graph)
+    verify(whole)
+    reasons = (*result.floats, *reasons_of_rest(graph))
+    return replace(result, graph=whole, floats=reasons, computed=result.graph)
 
 
 def prepared(graph: Graph) -> Graph:
@@ -236,19 +212,6 @@ def demand_float(graph: Graph) -> None:
             )
 
 
-def nearest_parameters(
-    graph: Graph, node: Node, scheme: Scheme, *, per_channel: bool
-) -> Parameters:
-    """Filter and bias of a node, rounded to the nearest integers."""
-    kernel = graph.value(str(node.inputs[1])).data
-    name = node.inputs[2] if len(node.inputs) > 2 else None
-    bias = None if name is None else graph.value(name).data
-    assert kernel is not None
-    axis = OPS[node.op].channel_axis if per_channel else None
-    before, after = scheme.input(node), scheme.raw(node.outputs[0])
-    return nearest(kernel, bias, axis, before.scale[0], after.scale[0])
-
-
 # --- what stays float32 --------------------------------------------------------------------------
 
 
@@ -263,6 +226,10 @@ def _floats(graph: Graph, options: QuantizeOptions) -> tuple[set[str], list[Diag
     floats = _asked(graph, options.keep_float or [])
     nodes = [node for node in graph.nodes() if touches_reals(graph, node)]
     for node in nodes:
+        if OPS[node.op].reads_stored:
+            # It reads integers, and computes with real numbers.
+            floats.add(node.name)
+            continue
         found = list(obstacles(graph, node))
         if found:
             reasons += found

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.types import DType, Quantization
 from fitzroy.compiler.ir import Graph, Node
-from fitzroy.compiler.ops.elementwise import ClampAttributes
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.elementwise import ClampAttributes, LeakyReluAttributes
 from fitzroy.compiler.ops.windows import Activation
-from fitzroy.compiler.quantization.options import QuantizeOptions, RangeMethod
+from fitzroy.compiler.quantization.options import RangeMethod
 from fitzroy.compiler.quantization.statistics import Range, Statistics
 
 Doubles = npt.NDArray[np.float64]
@@ -40,25 +43,49 @@ def asymmetric(low: float, high: float, dtype: DType = DType.INT8) -> Quantizati
     return Quantization.per_tensor(float(scale), min(max(zero_point, smallest), largest))
 
 
+COHERENT = 9.0
+"""How much more a square error of what is cut off counts than one of rounding. Readers add up
+neighbours: rounding errors of n elements give n times the square of one, while elements that are
+cut off lie together and miss in one direction, which gives n² times. A window has nine."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """What becomes of an activation.
+
+    Attributes:
+        function: what everything computes of it that reads it; None for what is read as it is.
+        sensitivity: how much an error counts in each channel; None if it does not matter in which.
+        coherent: how much more the error of what is cut off counts than that of rounding.
+    """
+
+    function: Function | None = None
+    sensitivity: Doubles | None = None
+    coherent: float = COHERENT
+
+
+_ANY_USE = Use()
+
+
 def choose_range(
-    statistics: Statistics, options: QuantizeOptions, readers: Function | None = None
+    statistics: Statistics, method: RangeMethod, percentile: float = 100.0, use: Use = _ANY_USE
 ) -> Range:
     """The range of an activation.
 
     Args:
         statistics: what it is like.
-        options: which method.
-        readers: what everything computes of it that reads it; None for what is read as it is.
-            Only the method of least squares makes use of it.
+        method: how it is found.
+        percentile: percent of the elements inside, for that method.
+        use: what becomes of it, for that of least squares.
     """
     low, high = statistics.extrema
-    if options.ranges is RangeMethod.MINMAX or low == high:
+    if method is RangeMethod.MINMAX or low == high:
         return low, high
-    if options.ranges is RangeMethod.PERCENTILE:
-        share = (100.0 - options.percentile) / 100.0
+    if method is RangeMethod.PERCENTILE:
+        share = (100.0 - percentile) / 100.0
         found = np.quantile(statistics.rows, [share, 1.0 - share])
         return max(low, float(found[0])), min(high, float(found[1]))
-    return _least_squares(statistics, readers)
+    return _least_squares(statistics, use)
 
 
 _RARE = 8.0
@@ -92,29 +119,33 @@ _SHRINKING = np.concatenate([np.linspace(1.0, 0.5, 26), np.geomspace(0.48, 0.02,
 _ROUNDS = 2
 
 
-def _least_squares(statistics: Statistics, readers: Function | None) -> Range:
+def _least_squares(statistics: Statistics, use: Use) -> Range:
     """The range with the least mean square error of values, or of what readers compute of them.
 
     Inside of the range, rounding gives a square error of step² / 12 times the squared slope of the
     readers' function; outside, an element is moved to the range's end. Zeros have no error.
     """
     low, high = (min(statistics.extrema[0], 0.0), max(statistics.extrema[1], 0.0))
-    values = statistics.rows[statistics.rows != 0]
+    present = statistics.rows != 0
+    values = statistics.rows[present]
     if not values.size:
         return low, high
-    counts, edges = np.histogram(values, _BINS, (low, high))
+    shares = None
+    if use.sensitivity is not None and use.sensitivity.any():
+        shares = np.broadcast_to(use.sensitivity, statistics.rows.shape)[present]
+    counts, edges = np.histogram(values, _BINS, (low, high), weights=shares)
     kept = counts > 0
     centres = ((edges[1:] + edges[:-1]) / 2)[kept].astype(np.float64)
-    weights = counts[kept] / values.size
-    function = readers or _identity
+    weights = counts[kept] / counts.sum()
+    function = use.function or _identity
     real = function(centres)
-    slopes = np.square(_slope(function, centres, (high - low) / _STEPS))
+    slopes = np.square(slope(function, centres, (high - low) / _STEPS))
     rounding = float(np.dot(weights, slopes)) / 12
 
     def error(low: float, high: float) -> float:
         step = (high - low) / _STEPS
         clipped = np.square(function(np.clip(centres, low, high)) - real)
-        return float(np.dot(weights, clipped)) + rounding * step * step
+        return use.coherent * float(np.dot(weights, clipped)) + rounding * step * step
 
     found = (low, high)
     for _ in range(_ROUNDS):
@@ -132,7 +163,8 @@ def _identity(x: Doubles) -> Doubles:
     return x
 
 
-def _slope(function: Function, x: Doubles, step: float) -> Doubles:
+def slope(function: Function, x: Doubles, step: float) -> Doubles:
+    """The slope of a function, from elements that are a step apart."""
     return (function(x + step / 2) - function(x - step / 2)) / step
 
 
@@ -159,7 +191,11 @@ def _elu(x: Doubles) -> Doubles:
     return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
 
 
-_FUNCTIONS: dict[str, Function] = {
+def _leaky(leak: float, x: Doubles) -> Doubles:
+    return np.where(x > 0, x, leak * x)
+
+
+FUNCTIONS: dict[str, Function] = {
     "elu": _elu,
     "gelu": _gelu,
     "hardswish": _hardswish,
@@ -168,14 +204,34 @@ _FUNCTIONS: dict[str, Function] = {
 }
 
 
+def is_last(graph: Graph, name: str) -> bool:
+    """Whether a value becomes outputs, and nothing but, by operators that only move elements."""
+    readers = graph.consumers(name)
+    if not readers:
+        return name in graph.outputs
+    return all(
+        OPS[node.op].moves and all(is_last(graph, result) for result in node.outputs)
+        for node in readers
+    )
+
+
 def readers_function(graph: Graph, name: str) -> Function | None:
     """The function that all readers of a value compute of it; None if they read it as it is."""
     readers = graph.consumers(name)
     if name in graph.outputs or not readers:
         return None
     if len(readers) == 1:
-        return _FUNCTIONS.get(readers[0].op)
+        leak = _negative_slope(graph, readers[0])
+        return FUNCTIONS.get(readers[0].op) if leak is None else partial(_leaky, leak)
     return _silu if _is_silu(graph, name, readers) else None
+
+
+def _negative_slope(graph: Graph, node: Node) -> float | None:
+    """What a node multiplies negative elements by, on average over channels; None for others."""
+    if isinstance(node.attributes, LeakyReluAttributes):
+        return node.attributes.alpha
+    data = graph.value(str(node.inputs[1])).data if node.op == "prelu" else None
+    return None if data is None else float(np.sqrt(np.square(data, dtype=np.float64).mean()))
 
 
 def _is_silu(graph: Graph, name: str, readers: list[Node]) -> bool:

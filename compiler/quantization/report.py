@@ -13,9 +13,9 @@ import numpy as np
 
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.quantization.calibrated import Quantized
 from fitzroy.compiler.quantization.comparison import Difference, real_output, stored_input
 from fitzroy.compiler.quantization.options import Border
-from fitzroy.compiler.quantization.pipeline import Quantized
 from fitzroy.compiler.quantization.rewrite import Borders, rewrite
 from fitzroy.compiler.quantization.rules import is_real
 from fitzroy.compiler.quantization.scheme import Scheme, extent
@@ -249,7 +249,7 @@ def advice(
         "calibrate on more samples of the kind that the model will see, prepared as in training "
         "(--preprocess)"
     )
-    said.append("try --effort best, which fits weights to rounded inputs")
+    said.append("try --effort best, which compares several ways, and --no-equalize")
     return said
 
 

@@ -147,7 +147,8 @@ class _Rewriter:
 
     def copy(self, node: Node) -> None:
         """A node that stays as it is."""
-        inputs = [self.plain(name) for name in node.inputs]
+        stored = self.integers if OPS[node.op].reads_stored else {}
+        inputs = [stored.get(name or "") or self.plain(name) for name in node.inputs]
         for name in node.outputs:
             self.result.add_value(Value(name, self.source.type(name)))
             if is_real(self.source, name):

@@ -96,10 +96,9 @@ class Target(ABC):
     def rejects(self, call: Call) -> Iterator[Reject]:
         """Yield every reason why it cannot run a call, before anything is lowered."""
         lowering = self.lowerings().get(call.node.op)
-        if call.node.op == Opaque.name:
-            yield opaque_reject(call)
-        elif lowering is None:
-            yield self.missing(call)
+        if lowering is None:
+            opaque = call.node.op == Opaque.name
+            yield opaque_reject(call) if opaque else self.missing(call)
         else:
             yield from lowering.rejects(call)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fitzroy.base.errors import UnsupportedError
+from fitzroy.hw_models.chips.beagle import BEAGLE
 
 ROOT = Path("/")
 """Where ``dev``, ``proc`` and ``sys`` are."""
@@ -32,6 +33,13 @@ _MICRO = {
     ("18d1", "93ff"): "with an application",
 }
 """Identities of a Dev Board Micro on USB: rules for udev of google-coral/coralmicro."""
+
+
+_ACCELERATORS = {
+    (f"{mode.vendor:04x}", f"{mode.product:04x}"): text
+    for mode, text in ((BEAGLE.usb.boot, "in its boot ROM"), (BEAGLE.usb.runtime, "running"))
+}
+"""Identities of a USB Accelerator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,22 @@ def boards(root: Path | None = None) -> tuple[Board, ...]:
     """
     root = ROOT if root is None else root
     return (*_machine(root), *_modules(root), *_micros(root))
+
+
+def accelerators(root: Path | None = None) -> tuple[str, ...]:
+    """USB Accelerators that Linux sees, whether libusb does or not: port, mode and speed.
+
+    Args:
+        root: as `boards`.
+    """
+    root = ROOT if root is None else root
+    found = []
+    for device in sorted((root / "sys/bus/usb/devices").glob("*")):
+        mode = _ACCELERATORS.get((_text(device / "idVendor"), _text(device / "idProduct")))
+        if mode is not None:
+            speed = _text(device / "speed")
+            found.append(f"usb:{device.name}, {mode}" + (f", {speed} Mbit/s" if speed else ""))
+    return tuple(found)
 
 
 def refuse_pcie(name: str) -> UnsupportedError:

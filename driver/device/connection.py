@@ -192,6 +192,7 @@ class Connection:
         if streams is None or transport is None:
             raise lost(self.path)
         self._streams = None
+        transport.recall()
         retried(lambda: streams.clear_halts(watch), self.limits.control_tries)
         self._start(transport, streams, watch)
         # What the chip still held before it slept must not become part of an answer.

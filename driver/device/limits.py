@@ -97,11 +97,12 @@ class Watch:
     __slots__ = ("_clock", "_last", "cancelled", "deadline", "seconds")
 
     def __init__(self, seconds: float, clock: Clock = SYSTEM_CLOCK, most: float = 0.0) -> None:
+        now = clock.now()
         self.seconds = seconds
-        self.deadline = clock.now() + seconds
+        self.deadline = now + seconds
         self.cancelled = False
         self._clock = clock
-        self._last = clock.now() + max(seconds, most)
+        self._last = now + max(seconds, most)
 
     def cancel(self) -> None:
         """End the wait."""
@@ -109,7 +110,8 @@ class Watch:
 
     def prolong(self) -> None:
         """Count its seconds from now, as far as it may be prolonged."""
-        self.deadline = max(self.deadline, min(self._clock.now() + self.seconds, self._last))
+        if self.deadline < self._last:
+            self.deadline = max(self.deadline, min(self._clock.now() + self.seconds, self._last))
 
     @property
     def left(self) -> float:

@@ -11,11 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fitzroy.base.errors import DeviceError, FormatError
+from fitzroy.base.memory import Pool
 from fitzroy.driver.device.limits import Limits, Watch
 from fitzroy.driver.device.simulation import Simulation
 from fitzroy.driver.transports.transport import (
+    IN_FLIGHT,
     IdleTimeoutError,
     Payload,
+    Room,
     TransferTimeoutError,
     Transport,
 )
@@ -36,6 +39,10 @@ _DATA = {
 ENDPOINTS = (*_DATA.values(), _OUTPUT, _EVENT, _INTERRUPT)
 """All endpoints but that for control."""
 
+PACKET = _PORT.super_packet
+"""Bytes of the largest packet; a multiple of those at lower speeds."""
+
+_MOST_OUT = _PORT.most_out
 _EVENT_BYTES = Event.width // 8
 _INTERRUPT_BYTES = InterruptPacket.width // 8
 _LARGEST_READ = 256 << 10
@@ -60,19 +67,26 @@ class Message:
     """
 
     tag: Tag
-    parts: tuple[array[int], ...]
+    parts: tuple[memoryview, ...]
     size: int
 
     @classmethod
-    def of(cls, tag: Tag, data: memoryview | bytes) -> Message:
-        """The message that carries some bytes."""
-        largest = _PORT.most_out
-        parts = []
-        for first in range(0, len(data), largest):
-            part = array("B")
-            part.frombytes(data[first : first + largest])
-            parts.append(part)
-        return cls(tag, tuple(parts), len(data))
+    def of(cls, tag: Tag, *pieces: memoryview | bytes) -> Message:
+        """The message that carries some bytes; they are not copied.
+
+        Args:
+            tag: what they are.
+            pieces: the bytes; all but the last in whole packets.
+        """
+        parts: list[memoryview] = []
+        for piece in pieces:
+            size, view = len(piece), memoryview(piece)
+            if size <= _MOST_OUT:
+                parts.append(view)
+            else:
+                cuts = range(0, size, _MOST_OUT)
+                parts += [view[first : first + _MOST_OUT] for first in cuts]
+        return cls(tag, tuple(parts), sum(map(len, parts)))
 
     def divided(self, last: int) -> tuple[Message, Message]:
         """The message without its last bytes, and these; neither has a header of its own."""
@@ -105,6 +119,54 @@ class _Quiet:
     idle: float = 0.0
 
 
+class _Held:
+    """Memory for outputs, and which of its bytes have come and are not taken.
+
+    Args:
+        size: bytes that are expected.
+        pool: where the memory comes from.
+
+    Attributes:
+        begin: first byte that is not taken.
+        end: first byte that has not come.
+    """
+
+    __slots__ = ("_room", "begin", "end")
+
+    def __init__(self, size: int, pool: Pool) -> None:
+        # Transfers end with whole packets.
+        self._room = pool.take(-(-size // PACKET) * PACKET).view(Room)
+        self.begin = self.end = 0
+
+    @property
+    def left(self) -> int:
+        """Bytes that have come and are not taken."""
+        return self.end - self.begin
+
+    def room(self, wanted: int) -> Room:
+        """Memory for the next bytes, in whole packets."""
+        size = min(-(-wanted // PACKET) * PACKET, _LARGEST_READ)
+        room = self._room
+        if not self.end and size == len(room):
+            return room
+        if self.end + size > len(room):
+            # Short packets came before, or less was expected when the memory was taken.
+            room = Room.of(self.left + size + PACKET)
+            room[: self.left] = self._room[self.begin : self.end]
+            self._room, self.begin, self.end = room, 0, self.left
+        return self._room[self.end : self.end + size].view(Room)
+
+    def take(self, size: int) -> memoryview:
+        """Bytes that have come; their memory is not used again."""
+        first, self.begin = self.begin, self.begin + size
+        return self._room.data[first : self.begin]
+
+
+def _missing(held: _Held, size: int) -> str:
+    """What a reader of outputs waits for."""
+    return f"outputs, {held.left} of {size} bytes are there"
+
+
 class Streams:
     """The endpoints of a device for one user at a time in each direction.
 
@@ -127,12 +189,15 @@ class Streams:
         self._multiple = multiple
         self._inspect = inspect
         self._simulation = Simulation(transport, limits)
-        self._held = b""
+        self._pool = Pool()
+        self._held = _Held(0, self._pool)
 
     # --- towards the device ----------------------------------------------------------------------
 
     def send(self, message: Message, watch: Watch) -> None:
-        """Send a message with its header.
+        """Start to send a message with its header; its bytes must not change until `settle`.
+
+        No more than `IN_FLIGHT` transfers are under way at a time.
 
         Raises:
             DeviceError: the device, or the watch, does not let it.
@@ -141,41 +206,54 @@ class Streams:
         self.go_on(message, watch)
 
     def begin(self, tag: Tag, size: int, watch: Watch) -> None:
-        """Send the header of a message of `size` bytes.
+        """Start to send the header of a message of `size` bytes.
 
         Raises:
             DeviceError: as `send`.
         """
         if not self._multiple:
-            self._write(_DATA[Tag.INSTRUCTIONS], _header(size, tag), watch)
+            self._post(_DATA[Tag.INSTRUCTIONS], _header(size, tag), watch)
 
     def go_on(self, message: Message, watch: Watch) -> None:
-        """Send the bytes of a message whose header has been sent.
+        """Start to send the bytes of a message whose header went before.
 
         Raises:
             DeviceError: as `send`.
         """
         endpoint = _DATA[message.tag if self._multiple else Tag.INSTRUCTIONS]
         for part in message.parts:
-            self._write(endpoint, part, watch)
+            self._post(endpoint, part, watch)
 
-    def _write(self, endpoint: int, data: Payload, watch: Watch) -> None:
+    def settle(self, watch: Watch) -> None:
+        """Wait until all that was sent has gone.
+
+        Raises:
+            DeviceError: as `send`.
+        """
+        self._make_room(0, watch)
+
+    def _post(self, endpoint: int, data: Payload, watch: Watch) -> None:
+        if len(data):
+            if self._transport.under_way >= IN_FLIGHT:
+                self._make_room(IN_FLIGHT - 1, watch)
+            self._transport.post(endpoint, data)
+
+    def _make_room(self, most: int, watch: Watch) -> None:
+        """Wait until no more transfers are under way than that."""
+        if self._transport.under_way <= most:
+            return
         quiet = _Quiet()
-        while data:
-            idle, sent = False, 0
+        while self._transport.under_way > most:
             try:
-                sent = self._transport.write(endpoint, data, self._limits.slice)
+                self._transport.settle(self._limits.slice)
+                quiet = _Quiet()
             except TransferTimeoutError as error:
                 idle = isinstance(error, IdleTimeoutError)
-            if sent == len(data):
-                return
-            data = data[sent:]
-            quiet = _Quiet() if sent else quiet
-            self._wait(watch, f"a transfer on {endpoint:#04x}", quiet, idle=idle)
+                self._wait(watch, "a transfer to the device", quiet, idle=idle)
 
     # --- towards the host ------------------------------------------------------------------------
 
-    def receive(self, size: int, more: int, watch: Watch) -> bytes:
+    def receive(self, size: int, more: int, watch: Watch) -> memoryview:
         """Receive bytes of the outputs.
 
         Args:
@@ -186,31 +264,33 @@ class Streams:
         Raises:
             DeviceError: the device, or the watch, does not give them.
         """
-        parts, count = [self._held], len(self._held)
-        packet = _PORT.super_packet
-        quiet = _Quiet()
-        while count < size:
+        held = self._held
+        if not held.left:
+            held = self._held = _Held(size + more, self._pool)
+        quiet: _Quiet | None = None
+        while held.left < size:
             # Bytes that trickle in must not keep a request beyond its deadline.
-            what = f"outputs, {count} of {size} bytes are there"
-            if watch.left <= 0 and self._simulation.present:
-                watch.prolong()
-            watch.check(what)
-            wanted = min(-(-(size + more - count) // packet) * packet, _LARGEST_READ)
-            idle = False
+            if watch.left <= 0:
+                self._late(watch, _missing(held, size))
+            room = held.room(size + more - held.left)
+            idle, count = False, 0
             try:
-                part = self._transport.read(_OUTPUT, wanted, self._limits.slice)
+                count = self._transport.read_into(_OUTPUT, room, self._limits.slice)
             except TransferTimeoutError as error:
                 idle = isinstance(error, IdleTimeoutError)
-                part = b""
-            parts.append(part)
-            count += len(part)
-            if part:
-                quiet = _Quiet()
+            held.end += count
+            if count:
+                quiet = None
             else:
-                self._wait(watch, what, quiet, idle=idle)
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._held = data[size:]
-        return data[:size]
+                quiet = quiet or _Quiet()
+                self._wait(watch, _missing(held, size), quiet, idle=idle)
+        return held.take(size)
+
+    def _late(self, watch: Watch, what: str) -> None:
+        """The deadline has passed while bytes come: go on only if the chip is simulated."""
+        if self._simulation.present:
+            watch.prolong()
+        watch.check(what)
 
     def finish(self) -> None:
         """A request has all its outputs.
@@ -218,10 +298,10 @@ class Streams:
         Raises:
             ProtocolError: there were more.
         """
-        if self._held:
+        if self._held.left:
             raise ProtocolError(
                 "more outputs than the program has",
-                reason=f"{len(self._held)} bytes",
+                reason=f"{self._held.left} bytes",
                 where=self._transport.attached.path,
             )
 
@@ -232,13 +312,14 @@ class Streams:
             ProtocolError: something else came.
             DeviceError: the device, or the watch, does not give one.
         """
-        quiet = _Quiet()
+        quiet: _Quiet | None = None
         while True:
             try:
                 data = self._transport.read(_EVENT, _EVENT_BYTES, self._limits.slice)
                 break
             except TransferTimeoutError as error:
                 idle = isinstance(error, IdleTimeoutError)
+                quiet = quiet or _Quiet()
                 self._wait(watch, "the end of the program", quiet, idle=idle)
         if len(data) != _EVENT_BYTES:
             raise self._malformed("event", data)
@@ -287,7 +368,7 @@ class Streams:
             DeadlineError: there is no time for it.
             RequestCancelledError: nobody wants it any more.
         """
-        self._held = b""
+        self._held = _Held(0, self._pool)
         for endpoint, size in (
             (_OUTPUT, _PORT.super_packet),
             (_EVENT, _EVENT_BYTES),
@@ -331,6 +412,7 @@ class Streams:
             DeviceError: the chip has failed, the watch ends the wait, or it was too long.
         """
         self._inspect()
+        self._transport.check()
         # Counted and not measured, so that recorded sessions take the same course.
         quiet.seconds += self._limits.slice
         quiet.idle = quiet.idle + self._limits.slice if idle else 0.0

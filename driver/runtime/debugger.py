@@ -8,6 +8,7 @@ can move any more. That is done to a copy: looking does not change what the prog
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from fitzroy.base.bits import integer
 from fitzroy.base.errors import FormatError, SimulationError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, Stage
+from fitzroy.formats.compilation_record import Step
 from fitzroy.hw_models.edgetpu.machine import Machine
 from fitzroy.hw_models.edgetpu.memory import TILES
 from fitzroy.hw_models.edgetpu.scalar import (
@@ -108,6 +110,7 @@ class Place:
         phase: number of the phase.
         instructions: bundles that were executed since power-up.
         what: what the core is about to do.
+        layer: the source's layer that the instruction belongs to, empty if that is not known.
     """
 
     stage: str
@@ -117,6 +120,7 @@ class Place:
     phase: int
     instructions: int
     what: str
+    layer: str = ""
 
     def __str__(self) -> str:
         at = f"{self.chunk}:{self.bundle}" if self.bundle is not None else str(self.chunk)
@@ -145,6 +149,7 @@ class Debugger:
 
     Args:
         run: a run that has not begun.
+        steps: where the steps of the source's layers begin in the main program, if that is known.
 
     Attributes:
         run: the run.
@@ -152,8 +157,9 @@ class Debugger:
         failure: what made the program fail, None as long as it has not.
     """
 
-    def __init__(self, run: PackageRun) -> None:
+    def __init__(self, run: PackageRun, steps: Sequence[Step] = ()) -> None:
         self.run = run
+        self._steps = steps
         self.breakpoints: dict[int, Breakpoint] = {}
         self.failure: SimulationError | None = None
         self._number = 0
@@ -329,7 +335,17 @@ class Debugger:
             self._phase,
             self.run.machine.core.steps,
             self._what(event, instruction),
+            self._layer(stage.name, bundle),
         )
+
+    def _layer(self, stage: str, bundle: int | None) -> str:
+        """The source's layer that a bundle of the current chunk belongs to."""
+        if stage != "main" or bundle is None:
+            return ""
+        # Steps count bundles from after START.
+        here = (self._chunk, bundle - 1)
+        number = bisect_right(self._steps, here, key=lambda step: (step.chunk, step.bundle))
+        return self._steps[number - 1].origin if number else ""
 
     def _what(self, event: Event | None, instruction: Instruction | None) -> str:
         match event:

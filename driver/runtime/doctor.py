@@ -85,6 +85,8 @@ def _checks(name: str, options: DeviceOptions) -> Iterator[Check]:
                     yield _none_attached(name)
             for one in devices:
                 yield from _device(bus, one, options)
+        if not devices:
+            yield from _unreached(name)
         if not name:
             yield from _boards()
     if name == "sim" or not (devices or name):
@@ -98,6 +100,18 @@ def _none_attached(name: str) -> Check:
         f"no accelerator {name}".rstrip(),
         "plug in the accelerator, with a data cable; then see `lsusb -d 1a6e:` or `-d 18d1:`",
     )
+
+
+def _unreached(name: str) -> Iterator[Check]:
+    """Accelerators that the system sees, and libusb does not."""
+    for seen in boards.accelerators():
+        if name in ("", "usb") or seen.startswith(f"{name},"):
+            yield Check(
+                "system",
+                Verdict.BAD,
+                f"the system has an accelerator that libusb does not reach: {seen}",
+                "see the check of libusb; in a container, pass /dev/bus/usb on as well",
+            )
 
 
 def _library() -> Check:

@@ -98,7 +98,7 @@ class EdgeTpu:
             FormatError: an input has another size than its layer, or a malformed package.
             DeviceError: the device failed, as its subclasses say; the next request may use it.
         """
-        job = self._job(package, inputs, timeout)
+        job = self._job(package, inputs, timeout, lent=True)
         self._engine.take_turn(job.watch)
         try:
             self._check_open()
@@ -190,10 +190,17 @@ class EdgeTpu:
     ) -> None:
         self.close(abandon=error is not None)
 
-    def _job(self, package: PackageFile, inputs: Mapping[str, Array], timeout: float | None) -> Job:
+    def _job(
+        self,
+        package: PackageFile,
+        inputs: Mapping[str, Array],
+        timeout: float | None,
+        *,
+        lent: bool = False,
+    ) -> Job:
         program = self._engine.program(package)
         watch = self.connection.limits.of_request(self._timeout if timeout is None else timeout)
-        return Job(program, program.prepared.encoded(inputs), watch)
+        return Job(program, program.prepared.encoded(inputs, lent=lent), watch)
 
     def _check_open(self) -> None:
         if self._closed:

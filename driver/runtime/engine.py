@@ -180,6 +180,7 @@ class Engine:
             send(exchange, streams, watch)
         for action in prepared.tail:
             action(exchange, streams, watch)
+        streams.settle(watch)
         streams.finish()
 
     def ready(self, watch: Watch) -> None:

@@ -38,18 +38,19 @@ def demand() -> None:
 
 
 class LiteRtModel:
-    """A model on LiteRT, with one thread, whose state begins every run at zero.
+    """A model on LiteRT, whose state begins every run at zero.
 
     Args:
         data: the model.
         xnnpack: whether XNNPACK computes what it can; otherwise all kernels are TFLite's own.
+        threads: how many threads compute.
 
     Raises:
         UsageError: LiteRT is not installed.
         DeviceError: LiteRT refuses the model.
     """
 
-    def __init__(self, data: bytes, *, xnnpack: bool) -> None:
+    def __init__(self, data: bytes, *, xnnpack: bool, threads: int = 1) -> None:
         demand()
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -58,7 +59,7 @@ class LiteRtModel:
             resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         try:
             self._interpreter: Any = Interpreter(
-                model_content=data, experimental_op_resolver_type=resolver, num_threads=1
+                model_content=data, experimental_op_resolver_type=resolver, num_threads=threads
             )
             self._interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
@@ -108,15 +109,17 @@ class IsolatedModel:
     Args:
         data: the model.
         xnnpack: as for `LiteRtModel`.
+        threads: as for `LiteRtModel`.
 
     Raises:
         UsageError: LiteRT is not installed.
         DeviceError: LiteRT refuses the model, or ends or hangs over it.
     """
 
-    def __init__(self, data: bytes, *, xnnpack: bool) -> None:
+    def __init__(self, data: bytes, *, xnnpack: bool, threads: int = 1) -> None:
         demand()
-        self._data, self._xnnpack, self._number = data, xnnpack, next(_numbers)
+        self._data, self._number = data, next(_numbers)
+        self._options = {"xnnpack": xnnpack, "threads": threads}
         self._child = self._loaded()
         # Collected at any time, also while the process is asked for something.
         weakref.finalize(self, _stale.append, self._number)
@@ -124,7 +127,7 @@ class IsolatedModel:
     def _loaded(self) -> Child:
         """The worker process, with the model."""
         child, content = _child(), np.frombuffer(self._data, np.uint8)
-        fields = {"model": self._number, "xnnpack": self._xnnpack}
+        fields = {"model": self._number, **self._options}
         _asked(child, "load", fields, [content])
         return child
 

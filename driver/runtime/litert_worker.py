@@ -23,7 +23,7 @@ def handle(models: dict[int, LiteRtModel], message: Message) -> Answer:
         models.pop(stale, None)
     if fields["command"] == "load":
         data = message.arrays[0].tobytes()
-        models[number] = LiteRtModel(data, xnnpack=fields["xnnpack"])
+        models[number] = LiteRtModel(data, xnnpack=fields["xnnpack"], threads=fields["threads"])
         return {}, ()
     return {}, models[number].run(message.arrays)
 

@@ -11,10 +11,10 @@ from fitzroy.base import budget
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.device.limits import Watch
-from fitzroy.driver.device.streams import Message, ProtocolError, Streams
+from fitzroy.driver.device.streams import PACKET, Message, ProtocolError, Streams
 from fitzroy.formats.darwinn import Description, Executable, Layer
 from fitzroy.hw_models.chips.usb import ALL_TAGS, INTERRUPT_TAGS, Event, Tag
-from fitzroy.linker.layouts import decode_output, encode_input, output_map
+from fitzroy.linker.layouts import InputEncoder, decode_output, output_map
 from fitzroy.linker.resolve.fields import Buffer, buffer_addresses, patched
 from fitzroy.linker.schedule import (
     AwaitInterrupt,
@@ -38,7 +38,29 @@ _MOST_WAITING = 8 << 10
 """Bytes of outputs that may wait in the device: a quarter of what fits."""
 
 
-Source = bytes | memoryview
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """Bytes for the device in two places.
+
+    Attributes:
+        head: the first ones, in whole packets.
+        tail: the rest.
+    """
+
+    head: memoryview
+    tail: memoryview
+
+    def cut(self, first: int, end: int) -> tuple[memoryview, ...]:
+        """Some of the bytes, all but the last piece in whole packets."""
+        size = len(self.head)
+        tail = self.tail[max(first - size, 0) : max(end - size, 0)]
+        head = self.head[first:end]
+        if len(tail) and len(head) % PACKET:
+            return (memoryview(b"".join((head, tail))),)
+        return tuple(part for part in (head, tail) if len(part))
+
+
+Source = bytes | memoryview | Pieces
 """Bytes for the device."""
 
 
@@ -54,7 +76,7 @@ class Exchange:
 
     sources: Sequence[Source]
     targets: list[bytes | memoryview]
-    stream: list[bytes] = field(default_factory=list)
+    stream: list[bytes | memoryview] = field(default_factory=list)
 
 
 Action = Callable[[Exchange, Streams, Watch], None]
@@ -83,8 +105,10 @@ class Send:
         """The bytes for a request."""
         if self.message is not None:
             return self.message
-        data = memoryview(exchange.sources[self.source])
-        return Message.of(self.tag, data[self.offset : self.offset + self.size])
+        source, end = exchange.sources[self.source], self.offset + self.size
+        if isinstance(source, Pieces):
+            return Message.of(self.tag, *source.cut(self.offset, end))
+        return Message.of(self.tag, memoryview(source)[self.offset : end])
 
     def __call__(self, exchange: Exchange, streams: Streams, watch: Watch) -> None:
         """Send them."""
@@ -160,7 +184,7 @@ class PreparedExecutable:
         self.executable = executable
         self._batches = max(executable.batch_size, 1)
         self._addresses = buffer_addresses(executable)
-        self._inputs = tuple((layer, _encoder(layer)) for layer in executable.inputs.values())
+        self._inputs = tuple((layer, InputEncoder(layer)) for layer in executable.inputs.values())
         self._names = executable.inputs.keys()
         self._outputs = tuple((layer, _decoder(layer)) for layer in executable.outputs.values())
         scratch = {_SCRATCH: _sized(executable.scratch_size_bytes, "the scratch buffer")}
@@ -206,12 +230,14 @@ class PreparedExecutable:
 
     # --- requests --------------------------------------------------------------------------------
 
-    def encoded(self, inputs: Mapping[str, Array]) -> tuple[Source, ...]:
+    def encoded(self, inputs: Mapping[str, Array], *, lent: bool = False) -> tuple[Source, ...]:
         """Inputs as the device wants them, by number of their buffers.
 
         Args:
             inputs: elements of every input as bytes, by layer name; of a batch, one after the
                 other.
+            lent: whether the arrays stay as they are as long as the result is used; then what
+                needs no change is not copied.
 
         Raises:
             UsageError: an input is missing or unknown.
@@ -223,7 +249,7 @@ class PreparedExecutable:
         for layer, encode in self._inputs:
             data = inputs[layer.name or ""]
             parts = [data] if self._batches == 1 else self._split(layer, data)
-            found += [encode(part) for part in parts]
+            found += [_source(encode, part, lent) for part in parts]
         return tuple(found)
 
     def _split(self, layer: Layer, data: Array) -> Sequence[Array]:
@@ -394,6 +420,14 @@ class PreparedExecutable:
         raise ProtocolError("the device asks for something that is not there", reason=f"{event}")
 
 
+def _source(encode: InputEncoder, data: Array, lent: bool) -> Source:
+    """An input as the device wants it."""
+    if not lent:
+        return encode(data).data
+    first, *rest = encode.pieces(data, PACKET)
+    return Pieces(first.data, rest[0].data) if rest else first.data
+
+
 def _following(actions: Sequence[Action]) -> list[Action]:
     """The same actions; receipts know how much comes directly after them."""
     found: list[Action] = []
@@ -424,19 +458,6 @@ def _sizes(
 def _plain(layer: Layer) -> bool:
     """Whether the device's elements are those of the tensor, one execution of them."""
     return layer.execution_count_per_inference == 1 and not layer.element.signed
-
-
-def _encoder(layer: Layer) -> Callable[[Array], Source]:
-    """`encode_input` of a layer, short where there is nothing to do."""
-    size = layer.packed_bytes
-    bare = _plain(layer) and size == layer.size_bytes
-
-    def encode(data: Array) -> Source:
-        if bare and data.nbytes == size:
-            return data.tobytes()
-        return encode_input(layer, data).data
-
-    return encode
 
 
 def _decoder(layer: Layer) -> Callable[[bytes | memoryview], Array]:

@@ -18,6 +18,7 @@ import usb.libloader
 from usb.backend import libusb1
 
 from fitzroy.base.errors import DeviceError
+from fitzroy.driver.transports.outgoing import declare
 
 WHEEL = "libusb_package"
 """Module of the wheel that brings libusb."""
@@ -92,6 +93,7 @@ def _loaded(path: str) -> Any:
         ) from error
     try:
         libusb1._setup_prototypes(library)
+        declare(library)
     except AttributeError as error:
         raise LibusbSymbolsError(
             "the library is not libusb 1.0, or too old",
@@ -121,5 +123,13 @@ def _context(library: Any, path: str) -> Any:
 def _in_wheel(name: str) -> str | None:
     if importlib.util.find_spec(WHEEL) is None:
         return None
-    path = importlib.import_module(WHEEL).find_library(name)
+    try:
+        path = importlib.import_module(WHEEL).find_library(name)
+    except ImportError as error:
+        raise LibusbSymbolsError(
+            "the wheel that brings libusb cannot be imported",
+            reason=str(error),
+            where=WHEEL,
+            hint="install it with what it needs: pip install 'fitzroy[usb]'",
+        ) from error
     return None if path is None else str(path)

@@ -12,6 +12,7 @@ import json
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +24,9 @@ from fitzroy.driver.transports.transport import (
     Bus,
     Payload,
     Reservation,
+    Room,
     TransferError,
+    TransferTimeoutError,
     Transport,
 )
 from fitzroy.hw_models.chips.usb import CsrRequest, DfuRequest, RequestType, SetupPacket
@@ -128,12 +131,15 @@ class Recorder:
         self._begin = time.monotonic()
         self.add({"format": FORMAT})
 
+    def now(self) -> float:
+        """Seconds since the recording began."""
+        return round(time.monotonic() - self._begin, 6)
+
     def add(self, entry: Entry) -> None:
         """Append a line."""
         with self._lock:
             if not self._file.closed:
-                passed = round(time.monotonic() - self._begin, 6)
-                self._file.write(json.dumps({"t": passed} | entry) + "\n")
+                self._file.write(json.dumps({"t": self.now()} | entry) + "\n")
 
     def close(self) -> None:
         """Close the file."""
@@ -151,7 +157,7 @@ class Recorder:
         try:
             result = action()
         except TransferError as error:
-            self.add(entry | {"error": error.code, "reason": error.reason})
+            self.add(entry | _failed(error))
             raise
         self.add(entry | shown(result))
         return result
@@ -159,6 +165,10 @@ class Recorder:
 
 def _nothing(_: object) -> Entry:
     return {}
+
+
+def _failed(error: TransferError) -> Entry:
+    return {"error": error.code, "reason": error.reason}
 
 
 class RecordingTransport:
@@ -172,6 +182,7 @@ class RecordingTransport:
     def __init__(self, transport: Transport, recorder: Recorder) -> None:
         self._transport = transport
         self._recorder = recorder
+        self._posted: deque[tuple[Entry, int]] = deque()
 
     @property
     def attached(self) -> Attached:
@@ -194,13 +205,42 @@ class RecordingTransport:
             control(setup, data), lambda: self._transport.control(setup, data, timeout), shown
         )
 
-    def write(self, endpoint: int, data: Payload, timeout: float) -> int:
-        """Send bytes; see `Transport.write`."""
-        return self._recorder.done(
-            write(endpoint, data),
-            lambda: self._transport.write(endpoint, data, timeout),
-            lambda sent: {"sent": sent},
-        )
+    @property
+    def under_way(self) -> int:
+        """How many transfers were posted, and are not settled."""
+        return self._transport.under_way
+
+    def post(self, endpoint: int, data: Payload) -> None:
+        """Start to send bytes; written down when it is known what became of them."""
+        entry = write(endpoint, data) | {"posted": self._recorder.now()}
+        try:
+            self._transport.post(endpoint, data)
+        except TransferError as error:
+            self._recorder.add(entry | _failed(error))
+            raise
+        self._posted.append((entry, len(data)))
+
+    def settle(self, timeout: float) -> None:
+        """Wait until fewer transfers are under way; see `Transport.settle`."""
+        try:
+            self._transport.settle(timeout)
+        except TransferError as error:
+            self._recorder.add(self._posted[0][0] | _failed(error))
+            if not isinstance(error, TransferTimeoutError):
+                self._posted.clear()
+            raise
+        while len(self._posted) > self._transport.under_way:
+            entry, size = self._posted.popleft()
+            self._recorder.add(entry | {"sent": size})
+
+    def check(self) -> None:
+        """See whether a posted transfer has failed."""
+        self._transport.check()
+
+    def recall(self) -> None:
+        """End all posted transfers that are under way."""
+        self._transport.recall()
+        self._posted.clear()
 
     def read(self, endpoint: int, size: int, timeout: float) -> bytes:
         """Receive bytes; see `Transport.read`."""
@@ -208,6 +248,14 @@ class RecordingTransport:
             read(endpoint, size),
             lambda: self._transport.read(endpoint, size, timeout),
             lambda data: {"data": data.hex()},
+        )
+
+    def read_into(self, endpoint: int, room: Room, timeout: float) -> int:
+        """Receive bytes into memory; see `Transport.read_into`."""
+        return self._recorder.done(
+            read(endpoint, len(room)),
+            lambda: self._transport.read_into(endpoint, room, timeout),
+            lambda count: {"data": room[:count].tobytes().hex()},
         )
 
     def clear_halt(self, endpoint: int) -> None:

@@ -11,6 +11,8 @@ import os
 from collections import defaultdict, deque
 from typing import Any
 
+import numpy as np
+
 from fitzroy.base.errors import FormatError
 from fitzroy.base.files import read_file
 from fitzroy.driver.transports import record
@@ -22,6 +24,9 @@ from fitzroy.driver.transports.transport import (
     Payload,
     ReplayError,
     Reservation,
+    Room,
+    TransferError,
+    TransferTimeoutError,
     Unreserved,
 )
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -161,6 +166,7 @@ class ReplayTransport:
     def __init__(self, bus: ReplayBus, attached: Attached) -> None:
         self.attached = attached
         self._bus = bus
+        self._posted: deque[tuple[int, Payload]] = deque()
 
     def claim(self) -> None:
         """Take interface 0 for this transport alone."""
@@ -174,14 +180,49 @@ class ReplayTransport:
         block = self._bus.firmware_block(setup, data)
         return block[: self._count(entry, "size", 0, len(block))] if block else b""
 
-    def write(self, endpoint: int, data: Payload, timeout: float) -> int:
-        """Send bytes; see `Transport.write`."""
-        entry = self._bus.next(f"{endpoint:#04x}", record.write(endpoint, data))
-        return self._count(entry, "sent", 1, len(data))
+    @property
+    def under_way(self) -> int:
+        """How many transfers were posted, and are not settled."""
+        return len(self._posted)
+
+    def post(self, endpoint: int, data: Payload) -> None:
+        """Send bytes when they are asked for; see `Transport.post`."""
+        self._posted.append((endpoint, data))
+
+    def settle(self, timeout: float) -> None:
+        """See what became of all that were posted; see `Transport.settle`."""
+        while self._posted:
+            endpoint, data = self._posted[0]
+            try:
+                entry = self._bus.next(f"{endpoint:#04x}", record.write(endpoint, data))
+            except TransferTimeoutError:
+                raise
+            except TransferError:
+                self._posted.clear()
+                raise
+            self._count(entry, "sent", len(data), len(data))
+            self._posted.popleft()
+
+    def check(self) -> None:
+        """Failures come with `settle`, where they were noticed in the session."""
+
+    def recall(self) -> None:
+        """Forget what was posted."""
+        self._posted.clear()
 
     def read(self, endpoint: int, size: int, timeout: float) -> bytes:
         """Receive bytes; see `Transport.read`."""
         return self._data(self._bus.next(f"{endpoint:#04x}", record.read(endpoint, size)))
+
+    def read_into(self, endpoint: int, room: Room, timeout: float) -> int:
+        """Receive bytes into memory; see `Transport.read_into`."""
+        data = self.read(endpoint, len(room), timeout)
+        if len(data) > len(room):
+            raise FormatError(
+                f"{len(data)} bytes came, {len(room)} were asked for", path=self._bus.description
+            )
+        room[: len(data)] = np.frombuffer(data, np.uint8)
+        return len(data)
 
     def clear_halt(self, endpoint: int) -> None:
         """Let an endpoint that stalls go on."""

@@ -8,16 +8,35 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import numpy as np
 
 from fitzroy.base.errors import DeviceError
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.usb import SetupPacket, Speed
 
-Payload: TypeAlias = "bytes | array[int]"
-"""Bytes to send; an array of them is not copied on its way."""
+Payload: TypeAlias = "bytes | array[int] | memoryview"
+"""Bytes to send; they are not copied on their way."""
+
+IN_FLIGHT = BEAGLE.usb.out_in_flight
+"""Transfers to the device that are under way at a time: as libedgetpu."""
 
 INWARD = 0x80
 """Bit of request types and of endpoint addresses: towards the host."""
+
+
+class Room(np.ndarray[Any, np.dtype[np.uint8]]):
+    """Memory for bytes of a device, as backends of pyusb want it."""
+
+    @classmethod
+    def of(cls, size: int) -> Room:
+        """Memory for so many bytes; they are anything at first."""
+        return cls((size,), np.uint8)
+
+    def buffer_info(self) -> tuple[int, int]:
+        """Address and length."""
+        return self.__array_interface__["data"][0], len(self)
 
 
 class TransferError(DeviceError):
@@ -128,7 +147,48 @@ class Attached:
     speed: Speed | None
 
 
-class Transport(Protocol):
+class Outgoing(Protocol):
+    """Transfers under way to a device; for one thread, but for `check`."""
+
+    @property
+    def under_way(self) -> int:
+        """How many were posted, and are not settled."""
+        ...
+
+    def post(self, endpoint: int, data: Payload) -> None:
+        """Start to send bytes, which must not change before they are settled.
+
+        Raises:
+            TransferError: the device is gone, or the system refuses.
+        """
+        ...
+
+    def settle(self, timeout: float) -> None:
+        """Wait until fewer are under way.
+
+        Args:
+            timeout: seconds; afterwards all stay under way.
+
+        Raises:
+            TransferTimeoutError: none has ended in time.
+            TransferError: one has failed; none is under way any more.
+        """
+        ...
+
+    def check(self) -> None:
+        """See whether one has failed, without a wait; any thread may.
+
+        Raises:
+            TransferError: one has.
+        """
+        ...
+
+    def recall(self) -> None:
+        """End all that are under way."""
+        ...
+
+
+class Transport(Outgoing, Protocol):
     """An open device. Transfers on different endpoints may come from different threads."""
 
     @property
@@ -160,16 +220,19 @@ class Transport(Protocol):
         """
         ...
 
-    def write(self, endpoint: int, data: Payload, timeout: float) -> int:
-        """Send bytes: how many went, at least one.
+    def read(self, endpoint: int, size: int, timeout: float) -> bytes:
+        """Receive up to `size` bytes, until a short packet ends the transfer.
 
         Raises:
             TransferError: as its subclasses say.
         """
         ...
 
-    def read(self, endpoint: int, size: int, timeout: float) -> bytes:
-        """Receive up to `size` bytes, until a short packet ends the transfer.
+    def read_into(self, endpoint: int, room: Room, timeout: float) -> int:
+        """Receive bytes into memory, until it is full or a short packet ends the transfer.
+
+        Returns:
+            how many came.
 
         Raises:
             TransferError: as its subclasses say.

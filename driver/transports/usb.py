@@ -10,8 +10,10 @@ from typing import Any
 
 import usb.core
 import usb.util
+from usb.backend import libusb1
 
 from fitzroy.driver.transports import libusb as system_usb
+from fitzroy.driver.transports.outgoing import LibusbOutgoing, OutgoingQueue
 from fitzroy.driver.transports.ownership import Ownership
 from fitzroy.driver.transports.transport import (
     INWARD,
@@ -23,6 +25,7 @@ from fitzroy.driver.transports.transport import (
     LostError,
     Payload,
     Reservation,
+    Room,
     StallError,
     TransactionError,
     TransferError,
@@ -73,6 +76,11 @@ class UsbTransport:
             # Bulk transfers go to the backend: what `Device.write` looks up every time, and costs
             # more than the transfer, is known here.
             self._handle = device._ctx.managed_open()
+        self._outgoing: OutgoingQueue = (
+            LibusbOutgoing(self._backend, self._handle)
+            if isinstance(self._backend, libusb1._LibUSB)
+            else self._backend.outgoing(self._handle)
+        )
 
     def claim(self) -> None:
         """Take interface 0 for this transport alone."""
@@ -108,16 +116,36 @@ class UsbTransport:
             )
         return b""
 
-    def write(self, endpoint: int, data: Payload, timeout: float) -> int:
-        """Send bytes; see `Transport.write`."""
-        content = data if isinstance(data, array) else array("B", data)
+    @property
+    def under_way(self) -> int:
+        """How many transfers were posted, and are not settled."""
+        return self._outgoing.under_way
+
+    def post(self, endpoint: int, data: Payload) -> None:
+        """Start to send bytes; see `Transport.post`."""
         try:
-            sent: int = self._backend.bulk_write(
-                self._handle, endpoint, _INTERFACE, content, int(timeout * 1000) or 1
-            )
-        except usb.core.USBError as error:
-            raise self._error(error, f"a transfer on endpoint {endpoint:#04x}") from error
-        return sent
+            self._outgoing.post(endpoint, data)
+        except TransferError as error:
+            raise self._placed(error) from None
+
+    def settle(self, timeout: float) -> None:
+        """Wait until fewer transfers are under way; see `Transport.settle`."""
+        try:
+            self._outgoing.settle(timeout)
+        except TransferError as error:
+            raise self._placed(error) from None
+
+    def check(self) -> None:
+        """See whether a posted transfer has failed."""
+        if self._outgoing.under_way:
+            try:
+                self._outgoing.check()
+            except TransferError as error:
+                raise self._placed(error) from None
+
+    def recall(self) -> None:
+        """End all posted transfers that are under way."""
+        self._outgoing.recall()
 
     def read(self, endpoint: int, size: int, timeout: float) -> bytes:
         """Receive bytes; see `Transport.read`."""
@@ -128,6 +156,16 @@ class UsbTransport:
         except usb.core.USBError as error:
             raise self._error(error, f"a transfer on endpoint {endpoint:#04x}") from error
         return buffer.tobytes() if count == size else buffer[:count].tobytes()
+
+    def read_into(self, endpoint: int, room: Room, timeout: float) -> int:
+        """Receive bytes into memory; see `Transport.read_into`."""
+        try:
+            count: int = self._backend.bulk_read(
+                self._handle, endpoint, _INTERFACE, room, int(timeout * 1000) or 1
+            )
+        except usb.core.USBError as error:
+            raise self._error(error, f"a transfer on endpoint {endpoint:#04x}") from error
+        return count
 
     def clear_halt(self, endpoint: int) -> None:
         """Let an endpoint that stalls go on."""
@@ -145,6 +183,7 @@ class UsbTransport:
 
     def close(self) -> None:
         """Give the device back."""
+        self._outgoing.close()
         # Releasing what is gone fails, and needs no answer.
         with suppress(usb.core.USBError):
             usb.util.dispose_resources(self._device)
@@ -155,6 +194,12 @@ class UsbTransport:
             yield
         except (usb.core.USBError, ValueError) as error:
             raise self._error(error, what) from error
+
+    def _placed(self, error: TransferError) -> TransferError:
+        """An error of what goes out, with the place and what to do."""
+        error.where = self.attached.path
+        error.hint = error.hint or _HINTS.get(type(error), "")
+        return error
 
     def _error(self, error: Exception, what: str) -> TransferError:
         return _typed(error, what, self.attached.path)

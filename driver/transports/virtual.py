@@ -12,6 +12,7 @@ import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from fitzroy.base.bits import Record
 from fitzroy.base.clock import SYSTEM_CLOCK, Clock
 from fitzroy.base.errors import FormatError
 from fitzroy.driver.transports.usb import IdleError
+from fitzroy.driver.transports.virtual_outgoing import Posted, VirtualOutgoing
 from fitzroy.hw_models.chips.usb import (
     ENDPOINT_HALT,
     ConfigurationDescriptor,
@@ -353,6 +355,26 @@ class VirtualBackend(IBackend):  # type: ignore[misc]
         transfer = Transfer(ep, length=len(buff) * buff.itemsize)
         self._finish(device, transfer, timeout)
         return _fill(buff, transfer.received)
+
+    def outgoing(self, dev_handle: _Handle) -> VirtualOutgoing:
+        """What posts transfers to an open device."""
+        return VirtualOutgoing(partial(self._start, dev_handle), self._ends)
+
+    def _start(self, dev_handle: _Handle, ep: int, data: bytes) -> Posted:
+        """Start to send bytes.
+
+        Raises:
+            USBError: the device is gone, or not claimed.
+        """
+        device = self._owned(dev_handle, 0)
+        posted = Posted(device, Transfer(ep, data=data))
+        posted.transfer.done = lambda _: posted.ended.set()
+        device.submit(posted.transfer)
+        return posted
+
+    def _ends(self, posted: Posted, seconds: float) -> bool:
+        """Whether a transfer ends in so many seconds."""
+        return self._clock.wait(posted.ended, seconds)
 
     intr_write = bulk_write
     intr_read = bulk_read

@@ -41,6 +41,12 @@ class Host(Part):
     )
     doze: Quantity[float] = Quantity("wait after which the host saves power", "ms")
     wake: Quantity[float] = Quantity("to wake up from that", "ms")
+    compute: Quantity[float] = Quantity(
+        "operators that stay on the host, in multiples of what they take a reference processor"
+    )
+    element: Quantity[float] = Quantity(
+        "per element that such operators only move or convert", "ns"
+    )
 
 
 @dataclass(frozen=True)
@@ -88,15 +94,13 @@ DRIVERS = {
     FITZROY: Driver(
         Fact((USB2, USB3), Evidence.SOURCE, "driver/transports"),
         Fact(
-            0.031,
+            0.02,
             Evidence.MEASURED,
             "benchmarks/results/driver.json: on a device that answers "
             "at once; a slow processor takes longer",
         ),
-        Fact(1, Evidence.SOURCE, "driver/device/streams.py: a write ends before the next begins"),
-        Fact(
-            82.0, Evidence.LIKELY, f"{_LOGS}: a header takes 60 to 105 on an idle link; the middle"
-        ),
+        Fact(3, Evidence.SOURCE, "driver/transports/outgoing.py"),
+        Fact(0.0, Evidence.DERIVED, "the next transfer is always under way"),
         Fact(256 << 10, Evidence.SOURCE, "driver/device/streams.py"),
         Fact(256 << 10, Evidence.SOURCE, "driver/device/streams.py"),
     ),
@@ -120,6 +124,12 @@ _PREPARE = Fact(
     0.75, Evidence.MEASURED, f"{_LOGS}: 1 MiB in 3.27 ms on an idle link, in 2.49 ms on a busy one"
 )
 _HIDDEN = _assumed(0.0, "no row of this host tells; `large` has what does not grow with the size")
+_CTS_OPERATORS = "CPU times of google-coral/cts: DeepLab v3 and SSD MobileNet v2 without NMS"
+_NO_OPERATORS = "no row of this host; between hosts with slower and faster processors"
+_JETSON_OPERATORS = (
+    Fact(12.0, Evidence.ASSUMED, _NO_OPERATORS),
+    Fact(14.0, Evidence.ASSUMED, _NO_OPERATORS),
+)
 _USB3_LINK = Fact(421.5, Evidence.MEASURED, f"{_LOGS}: 1 MiB in 2.477 to 2.497 ms, queued")
 _USB2_LINK = _fitted(36.1, _SHEET)
 _PIECE = _assumed(0.0, "no row of this host tells")
@@ -163,13 +173,21 @@ def _jetson(
         output_piece=output[1],
         doze=_DOZE,
         wake=wake,
+        compute=_JETSON_OPERATORS[0],
+        element=_JETSON_OPERATORS[1],
     )
 
 
 def _from_cts(
-    bus: str, fixed: float, link: Fact[float], stream: float, large: float, output_byte: float
+    bus: str,
+    fixed: float,
+    link: Fact[float],
+    stream: float,
+    large: float,
+    output_byte: float,
+    operators: tuple[float, float],
 ) -> Host:
-    """A host of google-coral/cts."""
+    """A host of google-coral/cts; `operators` are `compute` and `element`."""
     return Host(
         bus=_bus(bus, "google-coral/cts"),
         fixed=_fitted(fixed, _CTS),
@@ -183,6 +201,8 @@ def _from_cts(
         output_piece=_PIECE,
         doze=_DOZE,
         wake=_AWAKE,
+        compute=_fitted(operators[0], _CTS_OPERATORS),
+        element=_fitted(operators[1], _CTS_OPERATORS),
     )
 
 
@@ -195,7 +215,12 @@ def _as_stream(rate: float) -> Fact[float]:
 
 
 def _from_engine(
-    bus: str, fixed: float, link: Fact[float], stream: float, output_byte: Fact[float]
+    bus: str,
+    fixed: float,
+    link: Fact[float],
+    stream: float,
+    output_byte: Fact[float],
+    operators: tuple[Fact[float], Fact[float]],
 ) -> Host:
     """A host of Google's older benchmark, of which few programs are at hand."""
     return Host(
@@ -211,6 +236,8 @@ def _from_engine(
         read=_read(bus),
         doze=_DOZE,
         wake=_AWAKE,
+        compute=operators[0],
+        element=operators[1],
     )
 
 
@@ -231,8 +258,15 @@ def _raspberry_pi_5() -> Host:
         read=_read(USB3),
         doze=_DOZE,
         wake=_AWAKE,
+        compute=_assumed(4.0, _NO_OPERATORS),
+        element=_assumed(4.0, _NO_OPERATORS),
     )
 
+
+_SSD = f"{_ENGINE}: SSD MobileNet v2 with NMS, one row for both"
+_XEON_OPERATORS = (_likely(9.5, _SSD), _likely(6.2, _SSD))
+_PI_3_OPERATORS = (_likely(21.0, _SSD), _likely(22.0, _SSD))
+_PI_4_OPERATORS = (_likely(10.2, _SSD), _likely(10.2, _SSD))
 
 HOSTS = {
     "jetson_nano_10w_usb3": _jetson(
@@ -249,20 +283,30 @@ HOSTS = {
         (40.0, _as_piece(66.0)),
         _fitted(3.7, f"{_LOGS}: 50 convolutions take that much longer at 5 W"),
     ),
-    "x86_workstation_usb3": _from_cts(USB3, 0.067, _as_stream(421.5), 421.5, 86, 13),
+    "x86_workstation_usb3": _from_cts(USB3, 0.067, _as_stream(421.5), 421.5, 86, 13, (2.93, 1.89)),
     "x86_xeon_e5_usb3": _from_engine(
-        USB3, 0.088, _as_stream(419), 419, _likely(10, "as other desktops")
+        USB3, 0.088, _as_stream(419), 419, _likely(10, "as other desktops"), _XEON_OPERATORS
     ),
-    "mac_usb3": _from_cts(USB3, 0.285, _as_stream(343), 343, 143, 40),
-    "windows_desktop": _from_cts(USB3, 0.11, _as_stream(352), 352, 155, 7),
+    "mac_usb3": _from_cts(USB3, 0.285, _as_stream(343), 343, 143, 40, (3.51, 2.68)),
+    "windows_desktop": _from_cts(USB3, 0.11, _as_stream(352), 352, 155, 7, (6.19, 3.95)),
     "raspberry_pi_3_usb2": _from_engine(
-        USB2, 0.35, _fitted(40, _ENGINE), 33.6, _likely(190, f"{_ENGINE}: SSD, less host operators")
+        USB2,
+        0.35,
+        _fitted(40, _ENGINE),
+        33.6,
+        _likely(190, f"{_ENGINE}: SSD, less host operators"),
+        _PI_3_OPERATORS,
     ),
     "raspberry_pi_4_usb3": _from_engine(
-        USB3, 0.18, _as_stream(251), 251, _likely(23, f"{_ENGINE}: SSD, less host operators")
+        USB3,
+        0.18,
+        _as_stream(251),
+        251,
+        _likely(23, f"{_ENGINE}: SSD, less host operators"),
+        _PI_4_OPERATORS,
     ),
     "raspberry_pi_5_usb3": _raspberry_pi_5(),
-    "dev_board_pcie": _from_cts(PCIE, 0.122, _as_stream(350), 350, 0, 13.5),
-    "dev_board_mini_usb2": _from_cts(USB2, 0.27, _fitted(27.0, _CTS), 25.2, 0, 170),
+    "dev_board_pcie": _from_cts(PCIE, 0.122, _as_stream(350), 350, 0, 13.5, (17.1, 18.0)),
+    "dev_board_mini_usb2": _from_cts(USB2, 0.27, _fitted(27.0, _CTS), 25.2, 0, 170, (26.0, 21.8)),
 }
 """Hosts by name."""

@@ -13,11 +13,18 @@ from fitzroy.hw_models.edgetpu.output_layouts import (
     ownership_of,
     split,
 )
-from fitzroy.linker.layouts.host import decode_output, encode_input, encode_output, flip_signs
+from fitzroy.linker.layouts.host import (
+    InputEncoder,
+    decode_output,
+    encode_input,
+    encode_output,
+    flip_signs,
+)
 from fitzroy.linker.layouts.relayout import GridMap, OutputMap, SliceMap, output_map
 
 __all__ = [
     "GridMap",
+    "InputEncoder",
     "OutputMap",
     "Ownership",
     "SliceMap",

@@ -13,11 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from fitzroy.base.errors import FormatError
+from fitzroy.base.memory import Pool
 from fitzroy.base.types import Array
 from fitzroy.formats.darwinn import Layer
 from fitzroy.linker.layouts.relayout import Bytes, OutputMap, octets, output_map
 
-_SIGN = 0x80
+_SIGN = np.uint8(0x80)
 
 
 def flip_signs(data: Bytes, itemsize: int) -> Array:
@@ -33,38 +34,88 @@ def flip_signs(data: Bytes, itemsize: int) -> Array:
     Raises:
         FormatError: the bytes are no whole number of elements.
     """
-    copy = octets(data).copy()
-    if len(copy) % itemsize:
-        raise FormatError(f"{len(copy)} bytes are not elements of {itemsize} bytes")
+    content = octets(data)
+    if itemsize == 1:
+        return content ^ _SIGN
+    if len(content) % itemsize:
+        raise FormatError(f"{len(content)} bytes are not elements of {itemsize} bytes")
+    copy = content.copy()
     copy[itemsize - 1 :: itemsize] ^= _SIGN
     return copy
 
 
-def encode_input(layer: Layer, data: Bytes) -> Array:
-    """What the device gets for an input.
+class InputEncoder:
+    """What the device gets for an input, for those who encode again and again.
 
     Args:
         layer: the input.
-        data: NHWC elements of all executions, packed.
-
-    Returns:
-        uint8[executions * size_bytes]; the padding is zero.
-
-    Raises:
-        FormatError: the size of the data or of the layer's buffer is wrong.
     """
-    content = octets(data)
-    executions, size = layer.execution_count_per_inference, layer.packed_bytes
-    if len(content) != executions * size or size > layer.size_bytes:
-        raise FormatError(
-            f"{len(content)} bytes, expected {executions} of {size} bytes in {layer.size_bytes}",
-            table=f"layer {layer.name!r}",
-        )
-    if size == layer.size_bytes:
-        return np.array(_signs(layer, content))
-    buffer = np.zeros((executions, layer.size_bytes), np.uint8)
-    buffer[:, :size] = _signs(layer, content).reshape(executions, size)
-    return buffer.reshape(-1)
+
+    def __init__(self, layer: Layer) -> None:
+        self._layer = layer
+        self._executions = layer.execution_count_per_inference
+        self._size = layer.packed_bytes
+        self._padded = layer.size_bytes
+        self._signed = layer.element.itemsize if layer.element.signed else 0
+        self._pool = Pool()
+
+    def __call__(self, data: Bytes, *, lent: bool = False) -> Array:
+        """The bytes of an input.
+
+        Args:
+            data: NHWC elements of all executions, packed.
+            lent: whether the result may be a view of the data.
+
+        Returns:
+            uint8[executions * size_bytes]; the padding is zero.
+
+        Raises:
+            FormatError: the size of the data or of the layer's buffer is wrong.
+        """
+        content = octets(data)
+        executions, size, padded = self._executions, self._size, self._padded
+        if len(content) != executions * size or size > padded:
+            raise FormatError(
+                f"{len(content)} bytes, expected {executions} of {size} bytes in {padded}",
+                table=f"layer {self._layer.name!r}",
+            )
+        if self._signed:
+            content = flip_signs(content, self._signed)
+        elif size == padded and not lent:
+            content = content.copy()
+        if size == padded:
+            return content
+        buffer = self._pool.take(executions * padded).reshape(executions, padded)
+        buffer[:, size:] = 0
+        buffer[:, :size] = content.reshape(executions, size)
+        return buffer.reshape(-1)
+
+    def pieces(self, data: Bytes, unit: int) -> tuple[Array, ...]:
+        """The bytes of an input that stays as it is, the larger part of them as a view if possible.
+
+        Args:
+            data: as for a call.
+            unit: all pieces but the last are whole multiples of so many bytes.
+
+        Returns:
+            uint8 each; one after the other, they are the result of a call.
+
+        Raises:
+            FormatError: as a call.
+        """
+        content = octets(data)
+        cut = len(content) // unit * unit
+        bare = not self._signed and self._executions == 1 and len(content) == self._size
+        if not bare or self._size >= self._padded or not cut:
+            return (self(data, lent=True),)
+        rest = np.zeros(self._padded - cut, np.uint8)
+        rest[: self._size - cut] = content[cut:]
+        return content[:cut], rest
+
+
+def encode_input(layer: Layer, data: Bytes) -> Array:
+    """What the device gets for an input; see `InputEncoder`."""
+    return InputEncoder(layer)(data)
 
 
 def decode_output(layer: Layer, data: Bytes, places: OutputMap | None = None) -> Array:
@@ -82,6 +133,8 @@ def decode_output(layer: Layer, data: Bytes, places: OutputMap | None = None) ->
         FormatError: the size of the data is wrong, or elements are not inside the buffer.
     """
     places = places or output_map(layer)
+    if layer.execution_count_per_inference == 1 and len(data) == layer.size_bytes:
+        return _signs(layer, places.unpack(data))
     parts = _executions(layer, octets(data), layer.size_bytes)
     unpacked = [places.unpack(part) for part in parts]
     return _signs(layer, unpacked[0] if len(unpacked) == 1 else np.concatenate(unpacked))

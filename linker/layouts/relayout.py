@@ -8,7 +8,7 @@ extent 1 in y and x are packed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,21 @@ class GridMap:
         z_bytes: bytes of each (y, x).
         alignment: bytes of an element; divides all offsets.
         size_bytes: size of the buffer in tile order.
+        index: number of the item of `_items` for each (y, x), in order.
+        item: dtype of the elements of one (y, x), which are moved as one.
     """
 
     offsets: Array
     z_bytes: int
     alignment: int
     size_bytes: int
+    index: Array = field(init=False)
+    item: np.dtype[np.void] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Once for all outputs that are unpacked by this map.
+        object.__setattr__(self, "index", self.offsets.reshape(-1) // self.alignment)
+        object.__setattr__(self, "item", np.dtype(f"V{self.z_bytes}"))
 
     @property
     def packed_bytes(self) -> int:
@@ -68,7 +77,7 @@ class GridMap:
         if self.offsets.size == 1:
             first = self.offsets.item()
             return buffer[first : first + self.z_bytes].copy()
-        return self._items(buffer)[self._index].view(np.uint8)
+        return self._items(buffer)[self.index].view(np.uint8)
 
     def pack(self, data: Bytes) -> Array:
         """Bytes in tile order, zero where there are no elements; inverse of `unpack`.
@@ -84,19 +93,14 @@ class GridMap:
         """
         buffer = np.zeros(self.size_bytes, np.uint8)
         source = _sized(data, self.packed_bytes, exactly=True)
-        self._items(buffer)[self._index] = source.view(f"V{self.z_bytes}")
+        self._items(buffer)[self.index] = source.view(self.item)
         return buffer
-
-    @property
-    def _index(self) -> Array:
-        index: Array = self.offsets.reshape(-1) // self.alignment
-        return index
 
     def _items(self, buffer: Array) -> np.ndarray[Any, np.dtype[np.void]]:
         """All places where the elements of one (y, x) can begin, one item each."""
         # Items overlap; numpy checks the index, and moves each as one.
         count = (self.size_bytes - self.z_bytes) // self.alignment + 1
-        return np.ndarray((count,), np.dtype(f"V{self.z_bytes}"), buffer, strides=(self.alignment,))
+        return np.ndarray((count,), self.item, buffer, strides=(self.alignment,))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -172,6 +176,8 @@ def _index(item: Slice) -> tuple[slice, ...]:
 def octets(data: Bytes) -> Array:
     """The bytes of a buffer or an array in C order: uint8[n], a view where that is possible."""
     array = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+    if array.dtype == np.uint8 and array.ndim == 1 and array.flags.c_contiguous:
+        return array
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 

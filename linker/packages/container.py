@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fitzroy.base.errors import UsageError
 from fitzroy.formats import custom_op, darwinn, tflite
+from fitzroy.formats.compilation_record import Step, attached, read_record
 from fitzroy.formats.darwinn import Package, PackageFile
 from fitzroy.formats.detect import FileKind, detect
+from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,20 @@ class Container:
     packages: tuple[PackageFile, ...]
     path: str = ""
     model: tflite.Model | None = field(default=None, repr=False)
+
+    def steps(self, number: int) -> tuple[Step, ...]:
+        """Where the steps of the source's layers begin in a package; nothing if that is not known.
+
+        A record of another program, which somebody has changed since, says nothing.
+
+        Raises:
+            FormatError: the record is malformed.
+        """
+        record = None if self.model is None else read_record(self.model, self.path)
+        if record is None or number >= len(record.packages):
+            return ()
+        entry = record.packages[number]
+        return entry.steps if entry.bundles == chunk_bundles(self.packages[number]) else ()
 
     def replaced(self, packages: Sequence[PackageFile]) -> bytes:
         """The file with other packages; the same bytes if they are equal.
@@ -49,7 +66,20 @@ class Container:
         model = self.model
         for index in changed:
             model = custom_op.replace(model, index, darwinn.write_package(packages[index]))
-        return tflite.write_model(model)
+        return tflite.write_model(self._recorded(model, packages))
+
+    def _recorded(self, model: tflite.Model, packages: Sequence[PackageFile]) -> tflite.Model:
+        """The model with its compilation record, of programs that may have more chunks in front."""
+        record = read_record(model, self.path)
+        if record is None or len(record.packages) != len(packages):
+            return model
+        entries = []
+        for item, old, new in zip(record.packages, self.packages, packages, strict=True):
+            before, after = chunk_bundles(old), chunk_bundles(new)
+            added = len(after) - len(before)
+            known = added > 0 and before == item.bundles == after[added:]
+            entries.append(item.after(after[:added]) if known else item)
+        return attached(model, dataclasses.replace(record, packages=tuple(entries)))
 
 
 def read_container(data: bytes, path: str = "") -> Container:
@@ -82,6 +112,14 @@ def read_container(data: bytes, path: str = "") -> Container:
             hint="give a compiled model (*_edgetpu.tflite)",
         )
     return Container(kind, data, tuple(item.read() for item in operators), path, model)
+
+
+def chunk_bundles(package: PackageFile) -> tuple[int, ...]:
+    """Bundles of every chunk of a package's main program, START and END included."""
+    return tuple(
+        0 if stream.bitstream is None else len(stream.bitstream) // BUNDLE_BYTES
+        for stream in package.main.instruction_bitstreams or ()
+    )
 
 
 def wrapped(package: PackageFile, name: str = "main") -> tflite.Model:

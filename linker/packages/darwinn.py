@@ -62,6 +62,7 @@ from fitzroy.linker.resolve.caching import (
     CachingProgram,
     Generation,
     caching_program,
+    prologue,
 )
 from fitzroy.linker.resolve.fields import bitstream, put_bits
 from fitzroy.linker.resolve.rows import Allocation, allocate
@@ -168,6 +169,7 @@ class _Allocated:
     allocation: Allocation
     bases: dict[str, int] = field(init=False)
     rows: dict[tuple[str, int], int] = field(init=False)
+    streamed: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.rows = {}
@@ -179,6 +181,7 @@ class _Allocated:
         for operand in self.operands(cached=False):
             self.bases[operand.name or ""] = position
             position += len(_data(operand))
+        self.streamed = position
 
     def operands(self, *, cached: bool) -> list[Operand]:
         """Operands that stay on the chip, or those that are streamed."""
@@ -189,16 +192,35 @@ class _Allocated:
         ]
 
     def blob(self, *, cached: bool) -> Array:
-        """Their parameters."""
-        parts = [_data(operand) for operand in self.operands(cached=cached)]
+        """Parameters that stay on the chip, or those that are sent with every inference.
+
+        Of the latter, those of shared rows come last.
+        """
+        parts = list(self._held(shared=not cached))
+        if not cached:
+            parts = [*map(_data, self.operands(cached=False)), *parts]
         return np.concatenate(parts) if parts else np.zeros(0, np.uint8)
 
-    def segments(self) -> Iterator[Segment]:
-        """Rows of the operands that stay on the chip."""
+    def _held(self, *, shared: bool) -> Iterator[Array]:
+        """Parameters of runs in rows of their own, or in shared ones."""
+        for operand in self.operands(cached=True):
+            data, end = _data(operand), 0
+            for index, run in enumerate(operand.runs or ()):
+                begin, end = end, end + run.units * UNIT_BYTES
+                if self._is_shared(operand, index) == shared:
+                    yield data[begin:end]
+
+    def _is_shared(self, operand: Operand, index: int) -> bool:
+        return (operand.name or "", index) in self.allocation.shared
+
+    def segments(self, *, shared: bool = False) -> Iterator[Segment]:
+        """Rows of the operands that stay on the chip, or that others have as well."""
         position = 0
         for number, operand in enumerate(self.operands(cached=True)):
             separate = operand.kind == OperandKind.FULLY_CONNECTED
-            for run in operand.runs or ():
+            for index, run in enumerate(operand.runs or ()):
+                if self._is_shared(operand, index) != shared:
+                    continue
                 yield Segment(
                     operand=number,
                     tile=run.tile,
@@ -329,13 +351,19 @@ def _package(allocated: _Allocated, token: int, options: LinkOptions) -> Package
     kind = ExecutableType.EXECUTION_ONLY if segments else ExecutableType.STAND_ALONE
     streams = []
     first = 0
+    shared = list(allocated.segments(shared=True))
+    if shared:
+        loading = prologue(shared, allocated.streamed, generation=options.generation)
+        streams.append(bitstream(loading.instructions, loading.fields))
+        first = next_seq(0, sum(isinstance(item, NUMBERED) for item in loading.instructions))
+        _check_length(loading, allocated.object.name or "")
     for part in _chunks(allocated):
         body = list(renumbered(disassemble(part.code), first))
         first = next_seq(first, sum(isinstance(item, NUMBERED) for item in body))
         # Fields of a chunk are counted from after START.
         fields = [field_of(reference, BUNDLE_BITS + bit) for bit, reference in part.fields]
         streams.append(bitstream(chunk(body), fields))
-    if not streams:
+    if len(streams) == bool(shared):
         raise LinkError("the program is empty", where=allocated.object.name or "")
     needs = allocated.object.resources or Resources()
     streamed = allocated.blob(cached=False)
@@ -365,6 +393,22 @@ def _package(allocated: _Allocated, token: int, options: LinkOptions) -> Package
     result = PackageFile(package=package, executables=executables)
     check_runtime(result)
     return result
+
+
+def _check_length(loading: CachingProgram, where: str) -> None:
+    """Check that a chunk that loads parameters fits in the instruction memory.
+
+    Raises:
+        CapacityError: it does not.
+    """
+    size = bundle_count(loading.instructions)
+    if size > BEAGLE.limits.chunk_bundles:
+        raise CapacityError(
+            "what the models share is in too many pieces",
+            reason=f"loading them takes {size} bundles, a chunk has {BEAGLE.limits.chunk_bundles}",
+            where=where,
+            hint="link fewer models together",
+        )
 
 
 def _laid_out(layer: Layer) -> Layer:

@@ -168,29 +168,56 @@ def caching_program(
     Raises:
         LinkError: no segments, segments out of order, or rows outside of wide memory or used twice.
     """
-    check_segments(segments)
     style = _STYLES[generation]
+    body = [*_loading(segments, 0, style), *_closing(style)]
+    return _program(list(renumbered(body, style.first_seq)), segments, style)
+
+
+def prologue(
+    segments: Sequence[Segment], offset: int, *, generation: Generation = Generation.RUNTIME_14
+) -> CachingProgram:
+    """The first chunk of a program that loads segments with every inference.
+
+    Args:
+        segments: rows of one model, in order of the parameters.
+        offset: where in the parameters of the program those of the segments begin, in bytes.
+        generation: whose form the chunk has.
+
+    Raises:
+        LinkError: as for `caching_program`.
+    """
+    style = _STYLES[generation]
+    body = [*_loading(segments, offset, style), *_settled(), Halt(), *[Scalar()] * NOPS_AFTER_HALT]
+    return _program(list(renumbered(body, 0)), segments, style)
+
+
+def _program(body: list[Instruction], segments: Sequence[Segment], style: _Style) -> CachingProgram:
+    instructions = chunk(body)
+    size = sum(segment.units for segment in segments) * BLOB_ALIGNMENT
+    return CachingProgram(tuple(instructions), tuple(_fields(instructions, style)), size)
+
+
+def _loading(segments: Sequence[Segment], offset: int, style: _Style) -> Iterator[Instruction]:
+    """Reset everything, and load segments from an offset of the parameters on."""
+    check_segments(segments)
     units = sum(segment.units for segment in segments)
-    body: list[Instruction] = [
-        *_opening(style),
-        *(_move(register, 0) for register in _addresses(style)),
-        *_copy_address(_BASE, _made(style), style.first_register + 2, style),
-        *_issue(units * BLOB_ALIGNMENT, DescriptorTag.PARAMETERS, style),
-        *_pop(units, style),
-    ]
+    yield from _opening(style)
+    yield from (_move(register, 0) for register in _addresses(style))
+    made, partial = _made(style), style.first_register + 2
+    if offset:
+        yield from add_to_address(_BASE, made, offset, partial=partial, guarded=style.older_fences)
+    else:
+        yield from _copy_address(_BASE, made, partial, style)
+    yield from _issue(units * BLOB_ALIGNMENT, DescriptorTag.PARAMETERS, style)
+    yield from _pop(units, style)
     waiting = 0
     for group in _groups(segments):
         waiting += len(group)
         if waiting > MOST_PARAMETER_INFEEDS:
-            body.append(_wait_for_infeeds(style))
+            yield _wait_for_infeeds(style)
             waiting = len(group)
-        body += [_consume(segment, style) for segment in group]
-        body += [_infeed(segment, style) for segment in group]
-    body += _closing(style)
-    instructions = chunk(list(renumbered(body, style.first_seq)))
-    return CachingProgram(
-        tuple(instructions), tuple(_fields(instructions, style)), units * BLOB_ALIGNMENT
-    )
+        yield from (_consume(segment, style) for segment in group)
+        yield from (_infeed(segment, style) for segment in group)
 
 
 def check_segments(segments: Sequence[Segment]) -> None:
@@ -405,12 +432,19 @@ def _wait_for_infeeds(style: _Style) -> ScalarFence:
     return ScalarFence(idle=_HOST_ENGINES if style.older_fences else _RING_ENGINES)
 
 
+def _settled() -> list[Instruction]:
+    """Wait for everything."""
+    return [
+        TileFence(tiles=_TILES, idle=_ENGINES, signal=True, end=3),
+        ScalarFence(clear=_TILES, wait_tiles=True, tiles=_TILES, idle=_RING_ENGINES),
+    ]
+
+
 def _closing(style: _Style) -> list[Instruction]:
     """Wait for everything, interrupt the host, halt."""
     made = _made(style)
     return [
-        TileFence(tiles=_TILES, idle=_ENGINES, signal=True, end=3),
-        ScalarFence(clear=_TILES, wait_tiles=True, tiles=_TILES, idle=_RING_ENGINES),
+        *_settled(),
         _move(made.high, 0),
         _move(made.low, 0),
         *_issue(0, DescriptorTag.INTERRUPT_0, style),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fitzroy.base.version import VERSION
+
 if TYPE_CHECKING:
     from fitzroy.compilation.build import bundle, compile, explain
     from fitzroy.compilation.edgetpu import (
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from fitzroy.execution.modules import ModuleProgram
     from fitzroy.execution.programs import simulate
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOMES = {
     "Compilation": "fitzroy.compilation.result",

@@ -31,7 +31,9 @@ def test_percentiles_are_measured_values() -> None:
 
 @pytest.mark.long
 def test_figures(fitzroy: Run, compiled: Path) -> None:
-    result = fitzroy("bench", compiled, "--device", "sim:direct", "--runs", 3, "--json")
+    result = fitzroy(
+        "bench", compiled, "--device", "sim:direct", "--simulation", "--runs", 3, "--json"
+    )
     assert result.code == 0
     document = result.json
     assert document["runs"] == 3
@@ -53,7 +55,7 @@ def test_figures(fitzroy: Run, compiled: Path) -> None:
 
 
 def test_transfers_on_usb(fitzroy: Run, compiled: Path) -> None:
-    result = fitzroy("bench", compiled, "--device", "sim", "--runs", 1, "--json")
+    result = fitzroy("bench", compiled, "--device", "sim", "--simulation", "--runs", 1, "--json")
     assert result.code == 0
     sizes = {
         side: {item["kind"]: item["bytes"] for item in entries}
@@ -98,7 +100,7 @@ def test_sessions_by_kind() -> None:
 @pytest.mark.long
 def test_slower_links_are_predicted_slower(fitzroy: Run, compiled: Path) -> None:
     found = [
-        fitzroy("bench", compiled, "--device", "sim:direct", "--runs", 1, "--usb", usb, "--json")
+        fitzroy("bench", compiled, "--device", "sim:direct", "--usb", usb, "--json")
         for usb in (2, 3)
     ]
     slow, fast = (result.json["predicted"] for result in found)
@@ -106,8 +108,32 @@ def test_slower_links_are_predicted_slower(fitzroy: Run, compiled: Path) -> None
     assert slow["host"].endswith("usb2")
 
 
+def test_a_simulated_device_is_predicted_without_an_inference(
+    fitzroy: Run, compiled: Path, monkeypatch: pytest.MonkeyPatch, images: list[Path]
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("nothing runs")
+
+    monkeypatch.setattr("fitzroy.measurement.bench.measure", refuse)
+    result = fitzroy("bench", compiled, "--device", "sim", "--json")
+    assert result.code == 0
+    document = result.json
+    assert (document["ran_on"], document["runs"]) == ("the timing model", 0)
+    assert document["seconds"] is document["first_seconds"] is document["transfers"] is None
+    predicted = document["predicted"]
+    assert sum(part["seconds"] for part in predicted["parts"]) == pytest.approx(
+        predicted["seconds"]
+    )
+    assert fitzroy("bench", compiled, "--json").json["predicted"] == predicted
+    told = fitzroy("bench", compiled, "--device", "sim", "-i", images[0])
+    assert "predicted at clock max" in told.out
+    assert "measured" not in told.out
+    assert "does not depend on inputs" in told.err
+
+
 def test_tables(fitzroy: Run, compiled: Path, images: list[Path]) -> None:
-    result = fitzroy("bench", compiled, "--device", "sim:direct", "--runs", 2, "-i", images[0])
+    options = ("--device", "sim:direct", "--simulation", "--runs", 2)
+    result = fitzroy("bench", compiled, *options, "-i", images[0])
     assert result.code == 0
     assert "2 inferences on the simulated chip" in result.err
     head, total, part, *rest = result.out.splitlines()
@@ -126,8 +152,8 @@ def test_programs_without_prediction(
     def refuse(*arguments: object) -> None:
         raise SimulationError("its course depends on data")
 
-    monkeypatch.setattr("fitzroy.measurement.bench.estimate", refuse)
-    result = fitzroy("bench", compiled, "--device", "sim:direct", "--runs", 1)
+    monkeypatch.setattr("fitzroy.execution.whole.estimate", refuse)
+    result = fitzroy("bench", compiled, "--device", "sim:direct")
     assert result.code == 0
     assert "no prediction" in result.err
     assert "its course depends on data" in result.err

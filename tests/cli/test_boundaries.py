@@ -120,7 +120,7 @@ def test_allocations_that_fail(fitzroy: Run, model: Path, monkeypatch: pytest.Mo
     def fail(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("fitzroy.cli.run.read_inputs", fail)
+    monkeypatch.setattr("fitzroy.cli.run.samples", fail)
     result = fitzroy("run", model, "-i", "x.raw")
     assert result.code == 5
     assert "not enough memory" in result.err

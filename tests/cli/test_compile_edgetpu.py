@@ -266,7 +266,7 @@ def test_explanations(fitzroy: Run, tmp_path: Path) -> None:
     assert "subgraph 1, convolution" in text
     assert "on the host" in text
     assert "edgetpu-type: ABS" in text
-    assert "hint: quantize the model to 8 bits" in text
+    assert "hint: quantize it to 8 bits" in text
 
 
 def test_models_of_real_numbers_get_the_next_command(fitzroy: Run, tmp_path: Path) -> None:

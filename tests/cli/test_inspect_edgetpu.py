@@ -58,7 +58,7 @@ def test_packages() -> None:
     assert (main["type"], caching["type"]) == ("EXECUTION_ONLY", "PARAMETER_CACHING")
     assert main["parameter_caching_token"] == document["parameter_caching_token"]
     assert main["narrow_bytes"] == 64
-    assert main["estimated_cycles"] is None
+    assert main["stored_cycles"] is None
     [chunk] = main["chunks"]
     assert chunk["bytes"] == 16 * chunk["bundles"] == 16 * main["instructions"]["bundles"]
     assert chunk["addresses"] == len(main["addresses"]) == 4

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.support import Run
+from tests.compiler import detectors
 from tests.support import need, need_executorch
 
 from fitzroy.base.types import DType, TensorType
@@ -290,3 +291,52 @@ def test_objects_of_a_detector(fitzroy: Run, tmp_path: Path) -> None:
     assert second.split()[-1] == "dog"
     np.save("scores.npy", np.zeros((1, 3, 2), np.float32))
     assert fitzroy(*arguments).out.splitlines()[-1] == "no objects"
+
+
+# --- detectors that list objects -----------------------------------------------------------------
+
+
+@pytest.fixture
+def photo(tmp_path: Path) -> Path:
+    """A picture, twice as wide as high."""
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(0).integers(0, 256, (50, 100, 3)).astype(np.uint8)
+    image.fromarray(pixels).save(tmp_path / "photo.png")
+    return tmp_path / "photo.png"
+
+
+@pytest.mark.parametrize("family", ["pose", "masks", "exponential"])
+def test_objects_are_listed_and_drawn(
+    fitzroy: Run, tmp_path: Path, photo: Path, family: str
+) -> None:
+    from PIL import Image
+
+    path = tmp_path / "detector.tflite"
+    path.write_bytes(tflite.write_model(export_model(detectors.FAMILIES[family]())))
+    result = fitzroy(
+        "run", path, "-i", photo, "--detections", "--most", 5, "--draw", "found.png", "--json"
+    )
+    objects = result.json["objects"]
+    assert 0 < len(objects) <= 5
+    scores = [item["score"] for item in objects]
+    assert scores == sorted(scores, reverse=True)
+    assert ("keypoints" in objects[0]) == (family == "pose")
+    assert ("mask_share" in objects[0]) == (family == "masks")
+    assert result.json["written"] == ["found.png"]
+    with Image.open(photo) as before, Image.open("found.png") as after:
+        assert after.size == (3 * before.width, 3 * before.height)
+        larger = before.resize(after.size, Image.Resampling.NEAREST)
+        changed = (np.asarray(larger) != np.asarray(after)).any(axis=2)
+    assert changed.any()
+
+
+def test_drawing_that_cannot_be_done(fitzroy: Run, tmp_path: Path, photo: Path) -> None:
+    path = tmp_path / "detector.tflite"
+    path.write_bytes(tflite.write_model(export_model(detectors.pose())))
+    assert "for detectors" in fitzroy("run", path, "-i", photo, "--draw", "found.png").err
+    np.save("x.npy", np.zeros((1, detectors.SIDE, detectors.SIDE, 3), np.float32))
+    arguments = ("run", path, "--detections")
+    assert "needs a picture" in fitzroy(*arguments, "-i", "x.npy", "--draw", "found.png").err
+    assert "not written as" in fitzroy(*arguments, "-i", photo, "--draw", "found.xyz").err
+    assert "add --detections" in fitzroy("run", path, "-i", photo, "--most", 5).err
+    assert not Path("found.png").exists()

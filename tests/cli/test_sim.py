@@ -151,7 +151,7 @@ def test_states_are_zero_unless_given(fitzroy: Run, compiled: Path) -> None:
     [
         ([], "input 'x' is missing"),
         (["-i", "z=x.raw"], "no input named 'z'"),
-        (["-i", "x.raw", "-i", "x.raw"], "inputs for 2 inferences, one is wanted"),
+        (["-i", "x.raw", "-i", "x.raw", "--raw-output", "y"], "--raw-output is for one inference"),
         (["-i", "short"], "the tensor has 256 bytes"),
         (["-i", "x.raw", "--package", "1"], "no package 1"),
         (["-i", "x.raw", "--package", "-1"], "no package -1"),

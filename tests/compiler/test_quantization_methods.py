@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tests.compiler.test_quantize import apply, normal, q, real
 
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array
-from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
@@ -26,9 +27,11 @@ from fitzroy.compiler.ops.shape import (
     TransposeAttributes,
 )
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
+from fitzroy.compiler.quantization.calibrated import Calibrated, Quantized, Recipe
 from fitzroy.compiler.quantization.channels import FIXED, Channels
 from fitzroy.compiler.quantization.comparison import compare
 from fitzroy.compiler.quantization.equalization import equalize
+from fitzroy.compiler.quantization.fitting import compensated
 from fitzroy.compiler.quantization.options import (
     Border,
     Effort,
@@ -36,11 +39,14 @@ from fitzroy.compiler.quantization.options import (
     QuantizeOptions,
     RangeMethod,
 )
-from fitzroy.compiler.quantization.pipeline import Quantized, quantize_model
-from fitzroy.compiler.quantization.ranges import choose_range, readers_function
+from fitzroy.compiler.quantization.parameters import nearest
+from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.compiler.quantization.ranges import Use, choose_range, readers_function
 from fitzroy.compiler.quantization.report import advice, layers
+from fitzroy.compiler.quantization.sensitivity import sensitivities
 from fitzroy.compiler.quantization.statistics import Statistics, collect
-from fitzroy.compiler.reference import evaluate
+from fitzroy.compiler.reference import evaluate, evaluate_node
+from fitzroy.hw_models.numerics import Arithmetic
 
 PLAIN = QuantizeOptions(
     ranges=RangeMethod.MINMAX, equalize=False, correct_bias=False, effort=Effort.FAST
@@ -64,23 +70,26 @@ def noise(rows: Array, extent: tuple[float, float]) -> float:
     return float(np.square(rounded - rows).mean())
 
 
+ALONE = Use(coherent=1.0)
+
+
 def test_least_squares_cut_off_what_costs_more_than_it_tells() -> None:
     rows = np.random.default_rng(0).normal(size=(1, 1 << 17, 1)).astype(np.float32)
     rows[0, :2] = 6
-    found = choose_range(statistics(rows), QuantizeOptions())
-    everything = choose_range(statistics(rows), PLAIN)
+    found = choose_range(statistics(rows), RangeMethod.MSE, use=ALONE)
+    everything = choose_range(statistics(rows), RangeMethod.MINMAX)
     assert everything == (rows.min(), 6)
     assert 3 < found[1] < 5.5
     assert noise(rows, found) < 0.9 * noise(rows, everything)
     # What is cut off weighs more than rounding where it is large.
     rows[0, :2] = 60
-    assert choose_range(statistics(rows), QuantizeOptions())[1] > 40
+    assert choose_range(statistics(rows), RangeMethod.MSE, use=ALONE)[1] > 40
 
 
 def test_percentiles_leave_a_share_out() -> None:
     rows = np.arange(10001, dtype=np.float32).reshape(1, -1, 1) - 5000
     options = QuantizeOptions(ranges=RangeMethod.PERCENTILE, percentile=99.0)
-    assert choose_range(statistics(rows), options) == pytest.approx((-4900, 4900))
+    assert choose_range(statistics(rows), options.ranges, 99.0) == pytest.approx((-4900, 4900))
     with pytest.raises(UsageError, match="more than 50"):
         quantize_model(chain([1.0])[0], [], replace(options, percentile=10.0))
 
@@ -100,7 +109,7 @@ def test_silu_needs_no_range_where_it_gives_nothing() -> None:
     value = graph.nodes()[0].outputs[0]
     function = readers_function(graph, value)
     assert function is not None
-    low, high = choose_range(statistics(x), QuantizeOptions(), function)
+    low, high = choose_range(statistics(x), RangeMethod.MSE, use=Use(function))
     assert -15 < low < -3
     assert high == pytest.approx(10, rel=0.1)
     errors = {}
@@ -374,3 +383,106 @@ def test_nothing_left_to_quantize_is_refused() -> None:
     graph, samples = chain([1.0])
     with pytest.raises(UnsupportedError, match="nothing is left"):
         quantize_model(graph, samples, replace(PLAIN, keep_float=["*"]))
+
+
+# --- what counts ---------------------------------------------------------------------------------
+
+
+def test_sensitivity_is_what_noise_in_a_channel_does_to_the_outputs() -> None:
+    """Measured: white noise is added to one channel, and what follows is computed again."""
+    graph, samples = chain([1.0, 0.1, 3.0, 0.5])
+    found = sensitivities(graph, collect(graph, samples))
+    rng = np.random.default_rng(5)
+    for value in (graph.nodes()[0].outputs[0], graph.nodes()[1].outputs[0]):
+        measured = np.zeros(4)
+        for sample in samples:
+            exact = evaluate(graph, sample, keep=True)
+            output = graph.outputs[0]
+            after = graph.cut(graph.outputs)
+            for channel in range(4):
+                values = dict(exact)
+                disturbed = exact[value].copy()
+                size = 1e-3
+                disturbed[..., channel] += size * rng.normal(size=disturbed.shape[:-1])
+                values[value] = disturbed.astype(np.float32)
+                for node in after.nodes():
+                    if value not in node.outputs and _depends(graph, node, value):
+                        values.update(evaluate_node(graph, node, values, Arithmetic.XNNPACK))
+                off = values[output].astype(np.float64) - exact[output]
+                measured[channel] += np.square(off).mean() / size**2
+        ratio = found[value] / measured
+        assert ratio.max() < 2 * ratio.min(), (value, ratio)
+
+
+def _depends(graph: Graph, node: Node, value: str) -> bool:
+    operands = [name for name in node.inputs if name is not None]
+    if value in operands:
+        return True
+    producers = [producer for name in operands if (producer := graph.producer(name)) is not None]
+    return any(_depends(graph, producer, value) for producer in producers)
+
+
+def test_scales_are_finer_where_more_depends_on_a_channel() -> None:
+    """Two channels go as far, and ten times as much depends on the first."""
+    rng = np.random.default_rng(3)
+    graph = Graph("uneven")
+    graph.add_input("x", real(1, 8, 8, 3))
+    first = conv(graph, "x", normal(rng, 4, 1, 1, 3), Activation.RELU)
+    weights = normal(rng, 4, 1, 1, 4) * np.array([10, 1, 1, 1], np.float32)
+    graph.outputs = [conv(graph, first, weights)]
+    samples = [{"x": normal(rng, 1, 8, 8, 3)} for _ in range(4)]
+    found = equalize(graph, collect(graph, samples), [])
+    before, after = collect(graph, samples)[first], found.scales[first]
+    reach = before.reach / after
+    assert reach[0] > 1.25 * reach[1:].max()
+    wanted, got = (evaluate(g, samples[0])[graph.outputs[0]] for g in (graph, found.graph))
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [16, 400])
+def test_weights_that_are_rounded_together_lose_less(rows: int) -> None:
+    """Inputs that go together, as means of pictures do; fewer of them than weights, and more."""
+    rng = np.random.default_rng(4)
+    base = normal(rng, 6, 64)
+    inputs = (normal(rng, 2 * rows, 6) @ base + 0.02 * normal(rng, 2 * rows, 64)).astype(np.float32)
+    graph = Graph("product")
+    graph.add_input("x", real(1, 64))
+    kernel = normal(rng, 8, 64)
+    weights = graph.add_constant("w", kernel)
+    graph.outputs = apply(graph, "fully_connected", ("x", weights))
+    node = graph.nodes()[0]
+    given = nearest(kernel, None, 0, 1.0, 1.0)
+    found = compensated(graph, node, given, inputs[:rows])
+    assert found.quantization == given.quantization
+    assert np.abs(found.filter).max() <= 127
+    unseen = inputs[rows:] - inputs[:rows].mean(axis=0)
+    errors = [
+        np.square(unseen @ (kernel - parameters.real_filter()).T).mean()
+        for parameters in (given, found)
+    ]
+    assert errors[1] < 0.25 * errors[0]
+
+
+def test_the_best_effort_keeps_what_is_better_and_counts_its_trials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, samples = chain([1.0, 0.1, 3.0, 0.5])
+    made: list[Recipe] = []
+    levels: dict[Recipe, float] = {}
+    quantized = Calibrated.quantized
+
+    def counting(self: Calibrated, recipe: Recipe, *rest: Any) -> Quantized:
+        made.append(recipe)
+        result = quantized(self, recipe, *rest)
+        levels[recipe] = decibels(result, samples[1::2])
+        return result
+
+    monkeypatch.setattr(Calibrated, "quantized", counting)
+    for trials in (1, 3, 6):
+        made.clear()
+        options = QuantizeOptions(effort=Effort.BEST, trials=trials)
+        result = quantize_model(graph, samples, options)
+        assert len(made) <= trials
+        assert decibels(result, samples[1::2]) == max(levels[recipe] for recipe in made)
+    with pytest.raises(UsageError, match="--trials"):
+        quantize_model(graph, samples, QuantizeOptions(trials=0))

@@ -37,6 +37,7 @@ from fitzroy.compiler.ops.shape import (
     TransposeAttributes,
 )
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
+from fitzroy.compiler.quantization.options import Effort, QuantizeOptions
 from fitzroy.compiler.quantization.parameters import filter_quantization
 from fitzroy.compiler.quantization.pipeline import quantize
 from fitzroy.compiler.quantization.ranges import asymmetric
@@ -367,7 +368,8 @@ def test_filters_are_symmetric_narrow_and_per_channel() -> None:
         ConvAttributes(),
     )  # fmt: skip
     graph.outputs = [name, other]
-    quantized = quantize(graph, [{"x": normal(rng, 1, 5, 5, 2)}])
+    options = QuantizeOptions(effort=Effort.FAST)
+    quantized = quantize(graph, [{"x": normal(rng, 1, 5, 5, 2)}], options=options)
     filters = quantized.value("w")
     assert filters.data is not None
     assert filters.type.dtype is DType.INT8

@@ -343,6 +343,112 @@ def test_branches_with_a_constant_condition_are_taken(condition: bool) -> None:
     assert [node.op for node in graph.nodes()] == ["abs" if condition else "negate"]
 
 
+def deciding(shape: tuple[int, ...] = ()) -> File:
+    """A model that gives absolute values if the sum is negative, else negated ones."""
+    file = File()
+    x, y = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
+    axes = file.tensor(INT32, (1,), np.array([0], np.int32))
+    zero = file.tensor(FLOAT, (), np.array(0, np.float32))
+    total, flag = file.tensor(FLOAT, shape), file.tensor(BOOL, shape)
+    file.operator("SUM", [x, axes], [total], tflite.ReducerOptions(keep_dims=bool(shape)))
+    file.operator("LESS", [total, zero], [flag], tflite.LessOptions())
+    options = tflite.IfOptions(then_subgraph_index=1, else_subgraph_index=2)
+    file.operator("IF", [flag, x], [y], options)
+    file.border([x], [y])
+    for name in ("ABS", "NEG"):
+        file.subgraph()
+        a, b = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
+        file.operator(name, [a], [b])
+        file.border([a], [b])
+    return file
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_both_branches_of_a_condition_at_run_time_are_computed(shape: tuple[int, ...]) -> None:
+    for sign in (1, -1):
+        graph = judged(deciding(shape), sign * np.array([1, 2, -0.5], np.float32))
+    assert [node.op for node in graph.nodes()].count("select") == 1
+
+
+def counting(limit: int | None) -> File:
+    """A model that doubles while a counter is below a limit; without one, while a sum is."""
+    file = File()
+    x, y, last = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,)), file.tensor(INT32, ())
+    start = file.tensor(INT32, (), np.array(0, np.int32))
+    options = tflite.WhileOptions(cond_subgraph_index=1, body_subgraph_index=2)
+    file.operator("WHILE", [start, x], [last, y], options)
+    file.border([x], [y, last])
+    file.subgraph()
+    count, value, flag = file.tensor(INT32, ()), file.tensor(FLOAT, (3,)), file.tensor(BOOL, ())
+    if limit is None:
+        axes, total = file.tensor(INT32, (1,), np.array([0], np.int32)), file.tensor(FLOAT, ())
+        most = file.tensor(FLOAT, (), np.array(50, np.float32))
+        file.operator("SUM", [value, axes], [total], tflite.ReducerOptions())
+        file.operator("LESS", [total, most], [flag], tflite.LessOptions())
+    else:
+        most = file.tensor(INT32, (), np.array(limit, np.int32))
+        file.operator("LESS", [count, most], [flag], tflite.LessOptions())
+    file.border([count, value], [flag])
+    file.subgraph()
+    count, value = file.tensor(INT32, ()), file.tensor(FLOAT, (3,))
+    after, result = file.tensor(INT32, ()), file.tensor(FLOAT, (3,))
+    one = file.tensor(INT32, (), np.array(1, np.int32))
+    two = file.tensor(FLOAT, (3,), np.array([2, 1.5, 3], np.float32))
+    file.operator("ADD", [count, one], [after], tflite.AddOptions())
+    file.operator("MUL", [value, two], [result], tflite.MulOptions())
+    file.border([count, value], [after, result])
+    return file
+
+
+@pytest.mark.parametrize("limit", [0, 1, 5])
+def test_loops_are_written_out(limit: int) -> None:
+    graph = judged(counting(limit), np.array([0.5, 1, -4], np.float32))
+    assert [node.op for node in graph.nodes()].count("mul") == limit
+    factors = [
+        value for value in graph.values.values() if value.is_constant and value.type.size > 1
+    ]
+    assert len(factors) <= 1
+
+
+@pytest.mark.parametrize(("limit", "why"), [(None, "at run time"), (5000, "more than 1024 times")])
+def test_loops_that_are_not_stay_as_they_are(limit: int | None, why: str) -> None:
+    graph = counting(limit).graph()
+    (node,) = graph.nodes()
+    assert node.op == "opaque"
+    assert why in node.attributes.reason  # type: ignore[attr-defined]
+
+
+def volume(padding: int, kernel: int, stride: int, dilation: int) -> File:
+    """A convolution of a volume [1,5,6,7,2] with a rectifier."""
+    rng, file, shape = np.random.default_rng(3), File(), (1, 5, 6, 7, 2)
+    sizes = [-(-n // stride) for n in shape[1:4]]
+    if padding:
+        sizes = [(n - (kernel - 1) * dilation - 1) // stride + 1 for n in shape[1:4]]
+    x, y = file.tensor(FLOAT, shape), file.tensor(FLOAT, (1, *sizes, 3))
+    filter = rng.standard_normal((kernel, kernel, kernel, 2, 3)).astype(np.float32)
+    weights = file.tensor(FLOAT, filter.shape, filter)
+    bias = file.tensor(FLOAT, (3,), np.array([0.5, -1, 2], np.float32))
+    options = tflite.Conv3DOptions(
+        padding=padding, stride_d=stride, stride_h=stride, stride_w=stride,
+        dilation_d_factor=dilation, dilation_h_factor=dilation, dilation_w_factor=dilation,
+        fused_activation_function=1,
+    )  # fmt: skip
+    file.operator("CONV_3D", [x, weights, bias], [y], options)
+    file.border([x], [y])
+    return file
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize(("kernel", "stride", "dilation"), [(3, 1, 1), (2, 2, 1), (2, 1, 2)])
+def test_volumes_are_convolved_layer_by_layer(
+    padding: int, kernel: int, stride: int, dilation: int
+) -> None:
+    x = np.random.default_rng(4).standard_normal((1, 5, 6, 7, 2)).astype(np.float32)
+    graph = judged(volume(padding, kernel, stride, dilation), x)
+    assert [node.op for node in graph.nodes()].count("conv_2d") == kernel
+    assert fitzroy.compile(graph, target="xnnpack").data
+
+
 def test_subgraphs_that_call_themselves_are_refused() -> None:
     file = File()
     x, y = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
@@ -458,7 +564,8 @@ def examples() -> list[File]:
     sparse_weights.operator("FULLY_CONNECTED", [x, weights, -1], [y], options)
     sparse_weights.border([x], [y])
     slices = [sliced(row) for row in range(len(SLICES))]
-    return [stateful(), branching(condition=True), opened(), sparse_weights, *slices]
+    flow = [branching(condition=True), deciding(), counting(3), counting(None)]
+    return [stateful(), *flow, volume(0, 2, 1, 1), opened(), sparse_weights, *slices]
 
 
 # --- custom operators of MediaPipe ---------------------------------------------------------------

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.compiler.zoo import random_inputs, zoo
-from tests.support import need_litert
+from tests.support import corpus, need_litert
 
 from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError
 from fitzroy.base.types import DType, TensorType
@@ -12,14 +12,13 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS, TFLITE
 from fitzroy.compiler.ops.opaque import OpaqueAttributes
 from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.driver.runtime.litert import LiteRtModel
 from fitzroy.formats import tflite
 from fitzroy.formats.tflite_versions import VERSIONS
 
 ZOO = zoo()
 EXPORTABLE = {
-    name: graph
-    for name, graph in ZOO.items()
-    if TFLITE.keys() & set(OPS[graph.name].tflite) and not name.startswith("unidirectional")
+    name: graph for name, graph in ZOO.items() if TFLITE.keys() & set(OPS[graph.name].tflite)
 }
 
 
@@ -163,10 +162,10 @@ def test_results_of_foreign_types_are_refused_by_operator() -> None:
 
 
 def test_operators_that_call_subgraphs_are_not_exported_without_them() -> None:
-    options = tflite.WhileOptions(cond_subgraph_index=0, body_subgraph_index=0)
-    model = tiny(tflite.operator_code(tflite.BuiltinOperator.WHILE), builtin_options=options)
+    options = tflite.CallOptions(subgraph=0)
+    model = tiny(tflite.operator_code(tflite.BuiltinOperator.CALL), builtin_options=options)
     assert opaque(model).whole
-    with pytest.raises(UnsupportedError, match="what WHILE calls"):
+    with pytest.raises(UnsupportedError, match="what CALL calls"):
         export_model(import_model(model))
 
 
@@ -226,3 +225,17 @@ def test_export_names_what_tflite_lacks() -> None:
     graph.outputs = [graph.emit("clamp", ["x"], type, ClampAttributes(-0.5, 0.5))]
     with pytest.raises(UnsupportedError, match=r"no clamp to -0.5 to 0.5"):
         export_model(graph)
+
+
+def test_recurrent_layers_are_exported_with_options_and_states() -> None:
+    need_litert()
+    path = corpus() / "coral/keras_lstm_mnist_ptq.tflite"
+    graph = import_model(tflite.read_model(path.read_bytes()))
+    written = tflite.write_model(export_model(graph))
+    rng, (name,) = np.random.default_rng(0), graph.inputs
+    type = graph.type(name)
+    for _ in range(2):
+        x = rng.integers(*type.dtype.limits, type.shape, endpoint=True).astype(type.dtype.numpy)
+        (wanted,) = LiteRtModel(path.read_bytes(), xnnpack=False).run([x])
+        (found,) = LiteRtModel(written, xnnpack=False).run([x])
+        np.testing.assert_array_equal(found, wanted)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import usb.libloader
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.cli.main import main
@@ -89,6 +90,26 @@ def test_dev_board_micro(tmp_path: Path) -> None:
     usb_device(tmp_path, "1-3", "18d1", "9302")
     (micro,) = boards.boards(tmp_path)
     assert (micro.kind, micro.place) == ("dev-board-micro", "1-2")
+
+
+def test_accelerators_that_libusb_does_not_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usb_device(tmp_path, "2-1.4", "1a6e", "089a")
+    usb_device(tmp_path, "1-3", "18d1", "9302")
+    usb_device(tmp_path, "1-4", "18d1", "9308")
+    (tmp_path / "sys/bus/usb/devices/1-3/speed").write_text("480\n")
+    assert boards.accelerators(tmp_path) == (
+        "usb:1-3, running, 480 Mbit/s",
+        "usb:2-1.4, in its boot ROM",
+    )
+    monkeypatch.setattr(boards, "ROOT", tmp_path)
+    monkeypatch.setattr(usb.libloader, "locate_library", lambda names, finder: None)
+    texts = [check.text for check in examine() if check.name == "system"]
+    assert len(texts) == 2
+    (only,) = [check for check in examine("usb:2-1.4") if check.name == "system"]
+    assert only.verdict is Verdict.BAD
+    assert "usb:2-1.4" in only.text
 
 
 @pytest.mark.parametrize("name", ["pci", "pci:0", "pcie", "apex:1"])

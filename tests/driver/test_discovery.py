@@ -21,7 +21,7 @@ from fitzroy.driver.device.permissions import advice, udev_rules
 from fitzroy.driver.runtime import doctor
 from fitzroy.driver.runtime.devices import open_device, usb_device, virtual_bus
 from fitzroy.driver.runtime.doctor import Verdict, examine
-from fitzroy.driver.transports import libusb
+from fitzroy.driver.transports import libusb, outgoing
 from fitzroy.driver.transports import usb as transport
 from fitzroy.driver.transports.libusb import LibusbInitError, LibusbSymbolsError, NoLibusbError
 from fitzroy.driver.transports.transport import (
@@ -151,6 +151,7 @@ def failing_library(tmp_path: Path) -> str:
     """A library with all functions of libusb 1.0, whose `libusb_init` fails."""
     probe = FunctionNames()
     libusb1._setup_prototypes(probe)
+    outgoing.declare(probe)
     others = (name for name in probe.names if name not in ("libusb_init", "libusb_strerror"))
     lines = [f"int {name}(void) {{ return 0; }}" for name in sorted(others)]
     lines.append("int libusb_init(void **context) { return -99; }")
@@ -202,6 +203,17 @@ def test_a_context_that_cannot_be_opened(
     checks = {check.name: check for check in examine()}
     assert checks["libusb"].verdict is Verdict.BAD
     assert "-99" in checks["libusb"].text
+
+
+def test_a_wheel_that_lacks_something(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "half_a_wheel.py").write_text("import what_nobody_has")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(libusb, "WHEEL", "half_a_wheel")
+    monkeypatch.setattr(
+        usb.libloader, "locate_library", lambda names, finder: finder and finder(names[0])
+    )
+    with pytest.raises(LibusbSymbolsError, match="what_nobody_has"):
+        transport.library()
 
 
 def test_libusb_of_a_wheel() -> None:

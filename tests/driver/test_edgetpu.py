@@ -37,6 +37,7 @@ from fitzroy.driver.transports.transport import (
     Attached,
     IdleTimeoutError,
     LostError,
+    Room,
     TransferTimeoutError,
 )
 from fitzroy.driver.transports.usb import UsbBus, UsbTransport
@@ -80,7 +81,17 @@ class Clock:
                 self.seconds += timeout
                 raise
 
+        into = UsbTransport.read_into
+
+        def timed_into(transport: UsbTransport, endpoint: int, room: Room, timeout: float) -> int:
+            try:
+                return into(transport, endpoint, room, timeout)
+            except TransferTimeoutError:
+                self.seconds += timeout
+                raise
+
         monkeypatch.setattr(UsbTransport, "read", timed)
+        monkeypatch.setattr(UsbTransport, "read_into", timed_into)
 
     def now(self) -> float:
         return self.seconds

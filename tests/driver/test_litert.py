@@ -51,7 +51,7 @@ def test_without_litert(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_models_in_a_process_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     need_litert()
     image = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 1)).astype(np.int8)
-    model = IsolatedModel(DIGITS.read_bytes(), xnnpack=True)
+    model = IsolatedModel(DIGITS.read_bytes(), xnnpack=True, threads=2)
     (wanted,) = LiteRtModel(DIGITS.read_bytes(), xnnpack=True).run([image])
     for _ in range(2):
         np.testing.assert_array_equal(model.run([image])[0], wanted)
@@ -61,8 +61,9 @@ def test_models_in_a_process_of_their_own(monkeypatch: pytest.MonkeyPatch) -> No
         IsolatedModel(b"no model at all", xnnpack=True)
     np.testing.assert_array_equal(model.run([image])[0], wanted)
     # Another process takes the place of one that has ended.
-    litert._child().process.kill()
-    litert._child().process.wait()
+    process = litert._child().process
+    process.kill()
+    process.wait()
     np.testing.assert_array_equal(model.run([image])[0], wanted)
     # One that hangs is ended.
     litert._child().process.send_signal(signal.SIGSTOP)

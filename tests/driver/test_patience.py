@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.driver.edgetpu_programs import SIZE, cached, echo
 from tests.driver.simulated_clock import SimulatedClock
+from tests.hw_models.usbip_client import Coral
 from tests.hw_models.usbip_remote import RemoteDevice
 
 from fitzroy.base.errors import DeviceError, UsageError
@@ -190,27 +191,34 @@ def attached(device: VirtualDevice) -> Iterator[RemoteDevice]:
             remote.close()
 
 
-def test_the_driver_waits_for_a_device_that_is_served() -> None:
+@pytest.mark.long
+def test_the_driver_waits_for_a_device_that_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host cannot see that the device is a simulation, except by asking it."""
-    device = served_device()
+    device = served_device(booted=True)
     step = device._step
     gate = threading.Event()
-    # Long after the driver would give up an accelerator.
-    timer = threading.Timer(1.0, gate.set)
+    asked: list[bool] = []
+    computing = Simulation.computing
 
     def late() -> Any:
-        gate.wait(10)
+        assert gate.wait(60)
         return step()
 
+    def ask(simulation: Simulation) -> bool:
+        asked.append(computing(simulation))
+        # The chip is done long after the driver would have given up an accelerator.
+        if len(asked) == 2:
+            gate.set()
+        return asked[-1]
+
     device._step = late  # type: ignore[method-assign]
-    limits = replace(REAL, slice=0.02, silence=0.1, request=0.2, settle=0.0, drain=0.02, retries=0)
+    monkeypatch.setattr(Simulation, "computing", ask)
+    limits = replace(REAL, slice=0.05, silence=1.0, settle=0.0, drain=0.02, retries=0)
     with attached(device) as remote:
         host = virtual_device(DeviceOptions(limits=limits), remote)  # type: ignore[arg-type]
         with host:
-            host.connection.open(SIMULATED.watch(20.0))
-            timer.start()
             assert (host.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
-            assert gate.is_set()
+            assert asked == [True, True]
             assert host.recoveries == 0
 
 
@@ -250,3 +258,27 @@ def test_instructions_are_taken_while_the_chip_computes() -> None:
             assert transfers[-1].status is Status.OK
             assert device._core.programs == 2
             assert device.fault is None
+
+
+def test_a_host_that_reads_ahead_is_not_kept_waiting() -> None:
+    """As Google's driver does: everything is posted, and no write may take long."""
+    device = served_device(booted=True)
+    step = device._step
+    gate = threading.Event()
+
+    def late() -> Any:
+        assert gate.wait(60)
+        return step()
+
+    device._step = late  # type: ignore[method-assign]
+    first, second = big_chunk(4 << 10), big_chunk(141 << 10)
+    with Server([device]) as server:
+        _, port = server.open(port=0)
+        with Coral(port) as host:
+            host.enumerate()
+            host.open()
+            writes = [seq for chunk in (first, second) for seq in host.send(0, chunk)]
+            # All of them end before the chip has done anything.
+            assert all(host.wait(seq).status == 0 for seq in writes)
+            assert not gate.is_set()
+            gate.set()

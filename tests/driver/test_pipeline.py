@@ -19,7 +19,7 @@ from fitzroy.driver.device.limits import Limits, Watch
 from fitzroy.driver.device.streams import ENDPOINTS, Message, Streams
 from fitzroy.driver.runtime.devices import SIMULATED, DeviceOptions, virtual_device
 from fitzroy.driver.runtime.prepared import Action, PreparedExecutable
-from fitzroy.driver.transports.transport import Attached, Payload
+from fitzroy.driver.transports.transport import Attached, Payload, Room
 from fitzroy.formats.darwinn import Executable
 from fitzroy.hw_models.chips.usb import Event, StreamHeader, Tag, to_bytes
 from fitzroy.hw_models.usb_device.device import VirtualDevice
@@ -44,7 +44,7 @@ class Slow(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         def later() -> Any:
-            time.sleep(0.03)
+            time.sleep(0.1)
             return fn(*args, **kwargs)
 
         return super().submit(later)
@@ -61,7 +61,7 @@ def test_the_next_program_is_sent_while_one_computes(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     moves = [
         line["op"]
-        for line in lines
+        for line in sorted(lines, key=lambda line: line.get("posted", line["t"]))
         if (line.get("op") == "write" and line["size"] == HEADER and line["data"][8:10] == "00")
         or (line.get("op") == "read" and line["endpoint"] == "0x82" and line.get("data"))
     ]
@@ -81,9 +81,14 @@ class Loop:
         self.attached = Attached("1-1", 1, 0, 0, None)
         self.sent: list[bytes] = []
         self.output = output
+        self.under_way = 0
 
-    def write(self, endpoint: int, data: Payload, timeout: float) -> int:
+    def post(self, endpoint: int, data: Payload) -> None:
         self.sent.append(bytes(data))
+
+    def read_into(self, endpoint: int, room: Room, timeout: float) -> int:
+        data = self.read(endpoint, len(room), timeout)
+        room[: len(data)] = np.frombuffer(data, np.uint8)
         return len(data)
 
     def read(self, endpoint: int, size: int, timeout: float) -> bytes:

@@ -81,8 +81,9 @@ def test_sessions_are_readable(tmp_path: Path) -> None:
     assert len(writes) == 12
     assert writes[2] == {
         "t": writes[2]["t"], "op": "write", "endpoint": "0x01", "size": 8,
-        "data": "0001000001000000", "sent": 8,
+        "data": "0001000001000000", "posted": writes[2]["posted"], "sent": 8,
     }  # fmt: skip
+    assert writes[1]["posted"] <= writes[2]["posted"] <= writes[2]["t"]
     assert len(writes[3]["data"]) == 128
     assert len(writes[3]["sha256"]) == 64
     (first, *_) = [line for line in lines if line.get("endpoint") == "0x81"]

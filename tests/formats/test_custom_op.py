@@ -562,6 +562,27 @@ def test_parts_of_a_model_are_embedded() -> None:
     assert [item.tensor_index for item in signature.outputs or ()] == [4]
 
 
+def test_operators_that_nobody_reads_any_more_go_away() -> None:
+    """A program has the constants that t1 and t2 are, and reads t0 alone."""
+    model = chain(4)
+    names = ("t0",), ("t3",)
+    inner = custom_op.embed(model, [custom_op.Segment(frozenset({2}), *names, b"x")])
+    assert [
+        tflite.operator_name(inner, item) for item in (inner.subgraphs or [])[0].operators or ()
+    ] == [
+        custom_op.CUSTOM_CODE,
+        "RELU",
+    ]
+    named = tflite.TensorMap(name="inner", tensor_index=2)
+    model.signature_defs = [tflite.SignatureDef(outputs=[named])]
+    kept = custom_op.embed(model, [custom_op.Segment(frozenset({2}), *names, b"x")])
+    assert len((kept.subgraphs or [])[0].operators or ()) == 4
+    effects = tflite.operator_code(tflite.BuiltinOperator.CALL_ONCE)
+    model = dataclasses.replace(chain(4), operator_codes=[effects])
+    kept = custom_op.embed(model, [custom_op.Segment(frozenset({2}), *names, b"x")])
+    assert len((kept.subgraphs or [])[0].operators or ()) == 4
+
+
 def test_signatures_that_name_what_goes_away() -> None:
     model = chain(6)
     inner = tflite.TensorMap(name="inner", tensor_index=2)

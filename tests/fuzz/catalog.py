@@ -6,7 +6,10 @@ from tests.fuzz import (
     arrays,
     chip,
     command_line,
+    detectors,
     graphs,
+    interfaces,
+    model_tests,
     onnx_models,
     seeds,
     sessions,
@@ -26,6 +29,7 @@ from fitzroy.execution import hosts
 from fitzroy.formats import (
     bundled,
     bytecode_module,
+    compilation_record,
     custom_op,
     darwinn,
     executorch,
@@ -35,6 +39,7 @@ from fitzroy.formats import (
 from fitzroy.formats.detect import FileKind
 from fitzroy.formats.object_file import read_object
 from fitzroy.formats.probe_report import read_report
+from fitzroy.hw_models.chips import usb
 from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.hw_models.vm import text as module_text
 from fitzroy.hw_models.vm.verifier import dialect_of
@@ -64,6 +69,30 @@ SUBJECTS: dict[str, Subject] = {
         lambda data: decode(data, "seed.onnx"),
         (FileKind.ONNX,),
         onnx_models.onnx_mutant,
+    ),
+    "detector": Subject(
+        detectors.detector_files,
+        detectors.detector_target,
+        tflite.read_model,
+        (FileKind.TFLITE,),
+        lambda rng, seed, _: table_mutant(rng, seed),
+        sample=25,
+    ),
+    "interpreter": Subject(
+        interfaces.interpreter_files,
+        interfaces.interpreter_target,
+        interfaces.interpreter_target,
+        (FileKind.TFLITE,),
+        lambda rng, seed, _: table_mutant(rng, seed),
+        sample=100,
+    ),
+    "learner": Subject(
+        interfaces.learner_files,
+        interfaces.learner_target,
+        interfaces.learner_read,
+        (FileKind.TFLITE,),
+        lambda rng, seed, _: table_mutant(rng, seed),
+        sample=100,
     ),
     "program": Subject(
         seeds.program_files,
@@ -136,10 +165,26 @@ SUBJECTS: dict[str, Subject] = {
         read_report,
         change=lambda rng, seed, _: document_mutant(rng, seed),
     ),
+    "compilation_record": Subject(
+        seeds.compilation_records,
+        targets.compilation_record_target,
+        compilation_record.decoded,
+        change=lambda rng, seed, _: document_mutant(rng, seed),
+    ),
     "host_profile": Subject(
         seeds.host_profiles,
         targets.host_profile_target,
         lambda data: hosts.parse(data, ""),
+        change=lambda rng, seed, _: document_mutant(rng, seed),
+    ),
+    "object_store": Subject(seeds.object_stores, targets.object_store_target, usb.parts),
+    "model_test": Subject(
+        model_tests.specs, model_tests.as_spec, model_tests.as_spec, change=listing_mutant
+    ),
+    "document": Subject(
+        model_tests.documents,
+        model_tests.document_target,
+        model_tests.read_document,
         change=lambda rng, seed, _: document_mutant(rng, seed),
     ),
     "usbip": Subject(seeds.usbip_files, targets.usbip_target, targets.usbip_messages),

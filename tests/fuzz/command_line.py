@@ -21,7 +21,7 @@ import numpy as np
 import typer
 from tests.compiler.zoo import zoo
 from tests.driver.edgetpu_programs import echo
-from tests.fuzz import hostile, seeds, sessions
+from tests.fuzz import hostile, model_tests, seeds, sessions
 from tests.fuzz.shell import Answer, command
 from tests.fuzz.subject import Misbehaviour
 
@@ -214,6 +214,8 @@ def _contents() -> dict[str, bytes]:
         "commands.txt": b"step 3\nwhere\nflags\nx narrow 0 0\n",
         "empty": b"",
         "garbage": random.Random(1).randbytes(300),
+        "test.toml": b'model = "model.tflite"\n[limits]\ncycles = 90000\n',
+        "bench.json": model_tests.documents()[-1],
         "folder/file": b"x",
         **dict.fromkeys(("a=b.npy", "new\nline.npy", "\udcff.npy", "-q", _LONG), npy(array)),
         "\x9b31m.npy": npy(array),
@@ -273,12 +275,18 @@ def command_lines() -> list[bytes]:
             "sim echo.dwn -i x.raw --stop-at 0:3 --dump wide=y.npz --tile 0",
             "sim echo.dwn -i x.raw --functional --seed 1 --latitude published --json",
             "bench echo.dwn --device sim:direct --runs 1 -i x.raw --host host.json",
+            "sim echo.dwn -i x.raw -i x.raw --functional --json",
+            "test test.toml --junit out.xml --json",
+            "compare echo.dwn echo.dwn --markdown",
+            "compare bench.json bench.json --max-regression 5 --csv",
+            "schema sim",
             "debug echo.dwn -i x.raw -x where",
             "debug echo.dwn -i x.raw --commands commands.txt --json",
             "devices --json",
             "doctor --device sim --json",
             "probe --list",
             "calibrate-host -o out.json --help",
+            "shim folder --only pycoral --json",
         )
     ]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tests.compiler.onnx.models import helper, model
+from tests.compiler.onnx.test_control import LOOP, body, loop
 from tests.compiler.onnx.test_layout import network
 from tests.compiler.onnx.test_quantized import converted_network
 
@@ -18,7 +19,8 @@ from fitzroy.compiler.reference import verify
 
 def onnx_files() -> list[bytes]:
     """Small models of every kind of operator."""
-    return [network(), converted_network(np.uint8, np.int8), _shapes(), _recurrent(), _branches()]
+    whole = [network(), converted_network(np.uint8, np.int8), _shapes(), _recurrent(), _branches()]
+    return [*whole, _loops(), _places()]
 
 
 def _shapes() -> bytes:
@@ -99,6 +101,53 @@ def _branches() -> bytes:
     return model(nodes, [("x", [1, 2, 4, 5])], ["z"], constants)
 
 
+def _loops() -> bytes:
+    floats = {name: np.ones((3,), np.float32) for name in ("start", "two")}
+    scanned = body(
+        [helper().make_node("Add", ["state", "part"], ["after"])],
+        [("state", [3]), ("part", [3])],
+        [("after", [3]), ("part", [3])],
+    )
+    node = helper().make_node
+    nodes = [
+        *loop("yes", stop=True),
+        node("Unsqueeze", ["y", "zero"], ["u"]),
+        node("Concat", ["u", "u"], ["rows"], axis=0),
+        node("Scan", ["start", "rows"], ["last", "all"], body=scanned, num_scan_inputs=1),
+        node("ReduceLogSumExp", ["all"], ["z"], axes=[1]),
+    ]
+    constants = {**LOOP, **floats, "zero": np.array([0])}
+    return model(nodes, [("x", [3])], ["last", "z"], constants)
+
+
+def _places() -> bytes:
+    node, rng = helper().make_node, np.random.default_rng(2)
+    nodes = [
+        node("GridSample", ["x", "grid"], ["g"], padding_mode="reflection"),
+        node("ScatterND", ["g", "where", "patch"], ["s"]),
+        node("ScatterElements", ["s", "columns", "line"], ["e"], axis=3),
+        node("Einsum", ["e", "e", "m"], ["i"], equation="bchw,bchv,wk->bkv"),
+        node("Reshape", ["i", "signal"], ["j"]),
+        node("STFT", ["j", "step", "window"], ["f"]),
+        node("Unsqueeze", ["e", "zero"], ["v"]),
+        node("Conv", ["v", "w"], ["c"], pads=[1, 0, 0, 0, 1, 1]),
+        node("MaxPool", ["c"], ["p"], kernel_shape=[1, 2, 2]),
+        node("NonMaxSuppression", ["boxes", "i", "most", "overlap"], ["n"]),
+        node("Cast", ["n"], ["o"], to=1),
+    ]
+    constants: dict[str, Array] = {
+        "grid": rng.uniform(-1, 1, (1, 4, 5, 2)).astype(np.float32),
+        "where": np.array([[0, 1, 2]]), "patch": np.ones((1, 5), np.float32),
+        "columns": np.array([[[[1]]]]), "line": np.ones((1, 1, 1, 1), np.float32),
+        "m": np.ones((5, 5), np.float32), "step": np.array(2), "window": np.ones(4, np.float32),
+        "zero": np.array([0]), "signal": np.array([1, 25]),
+        "w": np.ones((2, 1, 1, 2, 2), np.float32),
+        "boxes": rng.random((1, 5, 4)).astype(np.float32), "most": np.array([2]),
+        "overlap": np.array([0.5], np.float32),
+    }  # fmt: skip
+    return model(nodes, [("x", [1, 2, 4, 5])], ["f", "p", "o"], constants)
+
+
 def onnx_target(data: bytes) -> None:
     """Read a model and check its graph."""
     verify(OnnxFrontend().read(data, "fuzz.onnx"))
@@ -108,11 +157,11 @@ def onnx_target(data: bytes) -> None:
 
 _NUMBERS = (0, 1, 2, -1, -2, 3, 7, 255, 1 << 16, 1 << 31, (1 << 63) - 1, -(1 << 63), 1 << 40)
 _OPERATORS = (
-    "Add", "Cast", "Concat", "Conv", "ConvTranspose", "CumSum", "DequantizeLinear", "Einsum",
-    "Expand", "Flatten", "Gather", "GatherND", "Gemm", "GRU", "If", "LSTM", "Loop", "MatMul",
-    "MaxPool", "OneHot", "Pad", "QuantizeLinear", "Range", "ReduceSum", "Reshape", "Resize",
-    "Shape", "Slice", "Softmax", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze",
-    "Where",
+    "Add", "Cast", "Concat", "Conv", "ConvTranspose", "CumSum", "DFT", "DequantizeLinear",
+    "Einsum", "Expand", "Flatten", "GRU", "Gather", "GatherND", "Gemm", "GridSample", "If", "LSTM",
+    "Loop", "MatMul", "MaxPool", "NonMaxSuppression", "OneHot", "Pad", "QuantizeLinear", "Range",
+    "ReduceSum", "Reshape", "Resize", "STFT", "Scan", "ScatterElements", "ScatterND", "Shape",
+    "Slice", "Softmax", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze", "Where",
 )  # fmt: skip
 
 

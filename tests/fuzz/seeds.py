@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from tests.compiler import test_tflite_features
@@ -20,6 +21,13 @@ from fitzroy.compiler.targets.vm.program import EntryPoint, Executor, Invocation
 from fitzroy.execution.hosts import FORMAT, VERSION, values
 from fitzroy.formats import bundled, custom_op, darwinn, executorch, flat, sparse, tflite, xnnpack
 from fitzroy.formats.bytecode_module import BytecodeModule, write_module
+from fitzroy.formats.compilation_record import (
+    CompilationRecord,
+    GeneratorOptions,
+    PackageRecord,
+    Step,
+    encoded,
+)
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList, TensorValue
 from fitzroy.formats.object_file import write_object
@@ -27,6 +35,7 @@ from fitzroy.formats.probe_report import Report, Result, Status, write_report
 from fitzroy.formats.reflection import Tensor
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import USB2, USB3
+from fitzroy.hw_models.chips.usb import object_store
 from fitzroy.hw_models.usb_device.usbip import messages as usbip
 from fitzroy.hw_models.vm.text import disassemble
 from fitzroy.linker.objects.assembly import package_listing
@@ -333,6 +342,24 @@ def host_profiles() -> list[bytes]:
         for host in BEAGLE.hosts.values()
         if host.bus in (USB2, USB3)
     ]
+
+
+def object_stores() -> list[bytes]:
+    """Object stores of an accelerator, and of one that is simulated."""
+    return [object_store(), object_store(simulated=True)]
+
+
+def compilation_records() -> list[bytes]:
+    """Records of no package, one and two."""
+    options = GeneratorOptions(196608, tuple(range(16)), None, 201, False)
+    few = PackageRecord((0,), options, (12,), (Step(0, 1, "send", "y", 0), Step(0, 9, "end", "")))
+    many = PackageRecord(
+        (1, 2, 5),
+        replace(options, parameter_rows=7, conservative=True),
+        (900, 40),
+        tuple(Step(n // 8, n % 8 * 5, "dense", f"layer {n}", n % 3) for n in range(16)),
+    )
+    return [encoded(CompilationRecord("0.1.0", packages)) for packages in ((), (few,), (few, many))]
 
 
 def table_files() -> list[bytes]:

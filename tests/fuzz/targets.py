@@ -21,6 +21,7 @@ from fitzroy.execution import hosts
 from fitzroy.formats import (
     bundled,
     bytecode_module,
+    compilation_record,
     custom_op,
     darwinn,
     executorch,
@@ -32,6 +33,7 @@ from fitzroy.formats.darwinn import ExecutableType
 from fitzroy.formats.detect import FileKind
 from fitzroy.formats.object_file import ObjectFile, read_object, write_object
 from fitzroy.formats.probe_report import read_report, write_report
+from fitzroy.hw_models.chips.usb import simulation_request
 from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction
 from fitzroy.hw_models.isa.program import assemble, bundle_count, disassemble
 from fitzroy.hw_models.isa.text import Chunk, ChunkParser, Numbering, listing, uncommented
@@ -389,6 +391,21 @@ def probe_report_target(data: bytes) -> None:
     for text in report.confirmed:
         if not text.isascii() or not text.isprintable():
             raise AssertionError(f"{text!r} is confirmed")
+
+
+def compilation_record_target(data: bytes) -> None:
+    record = compilation_record.decoded(data, "fuzz.tflite")
+    if record is None:
+        return
+    if compilation_record.decoded(compilation_record.encoded(record)) != record:
+        raise AssertionError("a record changes when written and read")
+
+
+def object_store_target(data: bytes) -> None:
+    """What a silent device says of itself."""
+    request = simulation_request(data)
+    if request is not None and not 0 <= request <= 255:
+        raise AssertionError(f"a request of {request}")
 
 
 def host_profile_target(data: bytes) -> None:

@@ -769,8 +769,12 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> list[list[int]]:
         return [[tile] for tile in tiles if self._queues[engine][tile]]
 
-    def linked(self: Clockwork, engine: TileEngine, tiles: list[int]) -> list[list[int]]:
-        return [[tile] for tile in tiles if self._links[engine][tile]]
+    grouped = Clockwork._linked
+
+    def linked(
+        self: Clockwork, engine: TileEngine, tiles: list[int], position: int, end: int
+    ) -> list[tuple[list[int], int]]:
+        return [found for tile in tiles for found in grouped(self, engine, [tile], position, end)]
 
     monkeypatch.setattr(Clockwork, "_in_step", in_step)
     monkeypatch.setattr(Clockwork, "_linked", linked)

@@ -25,6 +25,7 @@ from fitzroy.formats.darwinn import (
 )
 from fitzroy.linker.layouts import (
     GridMap,
+    InputEncoder,
     Ownership,
     SliceMap,
     decode_output,
@@ -271,6 +272,27 @@ def test_inputs() -> None:
         encode_input(replace(plain, size_bytes=2), b"abc")
     with pytest.raises(FormatError, match="it is no output"):
         output_map(plain)
+
+
+@pytest.mark.parametrize("kind", [DataType.FIXED_POINT8, DataType.SIGNED_FIXED_POINT8])
+@pytest.mark.parametrize("executions", [1, 2])
+@pytest.mark.parametrize(("size", "padded"), [(3000, 3000), (3000, 3008), (9, 16), (1024, 1032)])
+def test_inputs_in_pieces(kind: DataType, executions: int, size: int, padded: int) -> None:
+    layer = Layer(
+        name="in", size_bytes=padded, y_dim=1, x_dim=1, z_dim=size, data_type=kind,
+        any_layer=InputLayer(), execution_count_per_inference=executions,
+    )  # fmt: skip
+    encode, data = InputEncoder(layer), noise(size * executions)
+    wanted = encode_input(layer, data)
+    pieces = encode.pieces(data, 1024)
+    assert np.concatenate(pieces).tobytes() == wanted.tobytes()
+    assert all(len(piece) % 1024 == 0 for piece in pieces[:-1])
+    # What needs no change is the caller's memory, and the result of a plain call is never.
+    bare = kind is DataType.FIXED_POINT8 and (size == padded or (executions == 1 and size > 1024))
+    assert np.shares_memory(pieces[0], data) == (bare or (len(pieces) > 1))
+    assert not np.shares_memory(encode(data), data)
+    with pytest.raises(FormatError, match="expected"):
+        encode.pieces(data[1:], 1024)
 
 
 # --- hostile layers ------------------------------------------------------------------------------

@@ -193,15 +193,6 @@ def test_models_linked_together_read_their_own_parameters(seed: int) -> None:
     assert moved or len(chosen) < 2
 
 
-@pytest.mark.long
-@pytest.mark.corpus
-def test_models_that_do_not_fit_together_are_refused() -> None:
-    large = corpus() / "coral" / "yamnet_spectra_in_edgetpu.tflite"
-    objects = [recover(packages(large)[0], name) for name in "abcdefgh"]
-    with pytest.raises(CapacityError, match="do not fit on the chip"):
-        link(objects)
-
-
 # --- small objects -------------------------------------------------------------------------------
 
 

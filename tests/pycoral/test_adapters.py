@@ -6,11 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.compiler import detectors
 from tests.support import corpus, need
 
+import fitzroy
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.passes.heads.options import HeadOptions
+from fitzroy.compiler.passes.heads.rewriting import with_detections
 from fitzroy.formats import tflite
 from fitzroy.pycoral.adapters import classify, common, detect, segment
 from fitzroy.pycoral.adapters.detect import BBox
@@ -171,6 +175,23 @@ def test_objects(order: tuple[str, ...], signature: bool) -> None:
     assert len(detect.get_objects(interpreter)) == 3
     (scaled, *_) = detect.get_objects(interpreter, 0.5, (0.5, 0.25))
     assert scaled.bbox == BBox(10, 5, 30, 20)
+
+
+def test_objects_of_a_model_that_lists_them() -> None:
+    graph = with_detections(detectors.exponential(), HeadOptions(True, score_threshold=0.3))
+    interpreter = Interpreter(model_content=tflite.write_model(export_model(graph)))
+    interpreter.allocate_tensors()
+    side = detectors.SIDE
+    picture = np.random.default_rng(0).random((side, side, 3), np.float32)
+    common.set_input(interpreter, picture)
+    interpreter.invoke()
+    rows = fitzroy.evaluate(graph, {"image": picture[None]})["detections"]
+    found = detect.get_objects(interpreter, 0.4, (0.5, 0.25))
+    assert len(found) == np.count_nonzero(rows[:, 4] >= 0.4) > 2
+    for item, row in zip(found, rows, strict=False):
+        assert item.id == row[5]
+        assert item.score == pytest.approx(row[4])
+        np.testing.assert_allclose(item.bbox, row[:4] * [2, 4, 2, 4], atol=1.001)
 
 
 def test_models_that_are_no_detectors(digits: Interpreter) -> None:

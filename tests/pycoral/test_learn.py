@@ -228,6 +228,29 @@ def test_classes_are_learned_in_two_sessions(tmp_path: Path) -> None:
         np.testing.assert_allclose([float(word) for word in words[1::2]], lengths, rtol=0.02)
 
 
+def compiled_model(data: bytes, folder: Path) -> bytes:
+    path = folder / "source.tflite"
+    path.write_bytes(data)
+    return fitzroy.compile_edgetpu(path).data
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_model_may_be_compiled_after_it_has_learned(signed: bool, tmp_path: Path) -> None:
+    """The source learns, with embeddings from the chip; then all of it goes to the chip."""
+    engine = ImprintingEngine(model(signed, False, tmp_path))
+    embedder = ready(compiled_model(engine.serialize_extractor_model(), tmp_path))
+    for label in range(3):
+        for picture in pictures(label, 3, 0):
+            engine.train(classify.get_scores(given(embedder, picture)), label)
+    trained = ready(compiled_model(engine.serialize_model(), tmp_path))
+    assert {item["op_name"] for item in trained._get_ops_details()} == {"edgetpu-custom-op"}
+    for label in range(3):
+        (picture,) = pictures(label, 1, 1)
+        (best,) = classify.get_classes(given(trained, picture), top_k=1)
+        assert best.id == label
+        assert best.score > 0.9
+
+
 def test_what_cannot_be_imprinted(tmp_path: Path) -> None:
     path = model(False, False, tmp_path)
     engine = ImprintingEngine(path, keep_classes=True)
@@ -251,6 +274,18 @@ def test_what_cannot_be_imprinted(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"bad\.tflite") as caught:
         ImprintingEngine(bad)
     assert isinstance(caught.value, FormatError)
+
+
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_endings_whose_operators_lack_something(side: str, number: int, tmp_path: Path) -> None:
+    path = model(False, False, tmp_path)
+    broken = tflite.read_model(path.read_bytes())
+    operators = (broken.subgraphs or [])[0].operators or []
+    setattr(operators[-number], side, np.array([-1] if side == "inputs" else [], np.int32))
+    path.write_bytes(tflite.write_model(broken))
+    with pytest.raises(ValueError, match=r"lacks an input|has one output|has filters|from Softmax"):
+        ImprintingEngine(path, keep_classes=True)
 
 
 # --- backpropagation -----------------------------------------------------------------------------

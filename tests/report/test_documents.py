@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,6 +56,16 @@ def test_a_schema_refers_to_what_it_has_and_requires_what_it_describes(name: str
     assert used == {f"#/$defs/{key}" for key in found.get("$defs", {})}
 
 
+@pytest.mark.parametrize("verb", ["run", "sim"])
+def test_one_of_several_inferences_is_described_as_the_only_one(verb: str) -> None:
+    single, several = schema(verb), schema(f"{verb}-batch")
+    assert single["$defs"] == several["$defs"]
+    inner = several["properties"]["inferences"]["items"]["properties"]
+    for key, value in {**several["properties"], **inner}.items():
+        if key in single["properties"] and key != "schema":
+            assert value == single["properties"][key], key
+
+
 def parts(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
@@ -84,3 +96,15 @@ def test_closing_leaves_maps_open() -> None:
         "additionalProperties": {},
     }
     assert json.dumps(closed(schema("error"))).count('"additionalProperties": false') == 3
+
+
+def test_verbs_name_schemas_that_there_are() -> None:
+    verbs = Path(__file__).parents[2] / "src" / "fitzroy" / "cli"
+    named = {
+        name
+        for file in verbs.glob("*.py")
+        for name in re.findall(r"(?:\.document|headed)\(\s*\"([\w-]+)\"", file.read_text())
+    }
+    # That of several inferences is chosen by their number.
+    assert named <= set(VERSIONS)
+    assert len(named) > 30

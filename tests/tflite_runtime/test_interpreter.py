@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.programs.models import detector
 from tests.support import corpus_params, need_litert
 from tests.tflite_runtime.models import DIGITS, compiled_digits, image, tensors_of_every_kind
 
@@ -19,6 +20,7 @@ from fitzroy.base.errors import DeviceError, SimulationError
 from fitzroy.driver.runtime import litert
 from fitzroy.execution.details import tensor_details
 from fitzroy.formats import tflite
+from fitzroy.formats.flat import ints
 from fitzroy.tflite_runtime import interpreter as ours
 from fitzroy.tflite_runtime.compiled import CompiledModel
 from fitzroy.tflite_runtime.interpreter import Interpreter, OpResolverType, load_delegate
@@ -79,6 +81,7 @@ def test_inputs_and_outputs_of_a_compiled_model_are_described_as_by_litert() -> 
         assert repr(interpreter.get_tensor_details()) == repr(wanted.get_tensor_details())
         assert interpreter.num_subgraphs() == wanted.num_subgraphs()
         assert interpreter.get_signature_list() == wanted.get_signature_list()
+        assert repr(interpreter._get_ops_details()) == repr(wanted._get_ops_details())
 
 
 # --- calls ---------------------------------------------------------------------------------------
@@ -207,6 +210,20 @@ def test_arguments_are_refused_as_by_litert(arguments: dict[str, Any]) -> None:
         assert found[1].startswith(text.split("The model allocation")[0])
 
 
+@pytest.mark.usefixtures("on_numpy")
+@pytest.mark.filterwarnings("ignore:.*LiteRT is not installed")
+@pytest.mark.parametrize("points", [[], [1, 2]])
+def test_quantizations_are_refused_as_by_litert(points: list[int]) -> None:
+    model = tflite.read_model(tensors_of_every_kind())
+    tensor = ((model.subgraphs or [])[0].tensors or [])[BETWEEN]
+    scales, zeros = np.array([0.5], np.float32), np.array(points, np.int64)
+    tensor.quantization = tflite.QuantizationParameters(scale=scales, zero_point=zeros)
+    data = tflite.write_model(model)
+    for module in (ours, theirs()):
+        kind, _ = outcome(lambda m: m.Interpreter(model_content=data), module)
+        assert kind is ValueError
+
+
 # --- models for the Edge TPU ---------------------------------------------------------------------
 
 
@@ -232,6 +249,33 @@ def test_a_compiled_model_computes_what_its_parts_do() -> None:
     interpreter.invoke()
     np.testing.assert_array_equal(show(), interpreter.get_tensor(taken["index"]))
     assert (show() != found).any()
+
+
+def test_signatures_of_a_compiled_model() -> None:
+    model = tflite.read_model(compiled_digits())
+    main = (model.subgraphs or [])[0]
+    (source,), (target,) = ints(main.inputs), ints(main.outputs)
+    model.signature_defs = [
+        tflite.SignatureDef(
+            signature_key="serving_default",
+            inputs=[tflite.TensorMap(name="pixels", tensor_index=source)],
+            outputs=[tflite.TensorMap(name="digits", tensor_index=target)],
+        )
+    ]
+    delegate = load_delegate("libedgetpu.so.1", DIRECT)
+    interpreter = Interpreter(
+        model_content=tflite.write_model(model), experimental_delegates=[delegate]
+    )
+    runner = interpreter.get_signature_runner()
+    found = runner(pixels=image(3))
+    assert list(found) == ["digits"]
+    other = on_simulator()
+    other.allocate_tensors()
+    other.set_tensor(source, image(3))
+    other.invoke()
+    np.testing.assert_array_equal(found["digits"], other.get_tensor(target))
+    with pytest.raises(ValueError, match="cannot be resized"):
+        runner(pixels=image(3)[:, :4])
 
 
 def test_a_compiled_model_needs_a_delegate() -> None:
@@ -285,6 +329,23 @@ def test_faults_of_devices_are_runtime_errors(monkeypatch: pytest.MonkeyPatch) -
         assert isinstance(caught.value, type(error))
         assert str(error) in str(caught.value)
         assert caught.value.exit_code == error.exit_code
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_threads_are_those_of_litert(threads: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    class Noted:
+        def __init__(self, data: bytes, *, xnnpack: bool, threads: int = 1) -> None:
+            made.append(threads)
+
+    need_litert()
+    monkeypatch.setattr(litert, "LiteRtModel", Noted)
+    delegate = load_delegate("libedgetpu.so.1", DIRECT)
+    Interpreter(
+        model_content=detector().compiled, experimental_delegates=[delegate], num_threads=threads
+    )
+    assert made == [threads or 1]
 
 
 def test_resolvers_choose_how_the_host_rounds() -> None:

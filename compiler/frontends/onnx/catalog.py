@@ -16,6 +16,7 @@ from fitzroy.compiler.frontends.onnx import (
     resize,
     sampling,
     shape,
+    spectral,
     suppression,
 )
 from fitzroy.compiler.frontends.onnx.registry import IMPORTERS
@@ -37,5 +38,6 @@ __all__ = [
     "resize",
     "sampling",
     "shape",
+    "spectral",
     "suppression",
 ]

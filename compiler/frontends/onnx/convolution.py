@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from fitzroy.compiler.frontends import volumes
 from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.registry import imports
-from fitzroy.compiler.frontends.onnx.shape import joined, sliced
-from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor
+from fitzroy.compiler.frontends.onnx.shape import joined, padded, sliced
+from fitzroy.compiler.frontends.onnx.values import Refusal, Shape, Tensor, channels_last
 from fitzroy.compiler.frontends.onnx.windows import (
     NHWC,
     Windows,
@@ -20,12 +21,14 @@ from fitzroy.compiler.frontends.onnx.windows import (
     placed,
     windows,
 )
+from fitzroy.compiler.frontends.volumes import Filter, Layers
 from fitzroy.compiler.ops.convolution import (
     ConvAttributes,
     TransposeConvAttributes,
     transpose_conv_padding,
 )
-from fitzroy.compiler.ops.windows import PaddingScheme
+from fitzroy.compiler.ops.definition import TypeRuleError
+from fitzroy.compiler.ops.windows import PaddingScheme, scheme_of
 
 SWAPPED = (0, 3, 2, 1)
 """The layout [N,W,H,C]."""
@@ -43,6 +46,8 @@ def convolution_of(op: Operation, x: Tensor, kernel: Tensor, bias: Tensor | None
     Raises:
         Refusal: operands and attributes do not fit.
     """
+    if x.rank == 5:
+        return _volume(op, x, kernel, bias)
     demand_image(op, x)
     if kernel.rank != x.rank:
         raise Refusal("onnx-type-rule", f"a filter of {kernel.rank} dimensions for {x.rank}")
@@ -57,6 +62,37 @@ def convolution_of(op: Operation, x: Tensor, kernel: Tensor, bias: Tensor | None
         w = flat_windows(w)
     image = convolved(build, as_image(build, x), as_image(build, kernel), bias, w)
     return as_row(build, image, x.rank)
+
+
+def _volume(op: Operation, x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
+    """Convolution of a volume [N,C,D,H,W] with a filter [O,C/groups,kd,kh,kw].
+
+    Raises:
+        Refusal: operands and attributes do not fit, or the filter is computed at run time.
+    """
+    build, data = op.build, kernel.data
+    if data is None or kernel.rank != x.rank or 0 in (*x.shape, *kernel.shape):
+        raise Refusal("onnx-run-time-parameter", "the filter of a volume is no constant of 5")
+    w = windows(op, x.shape[2:], kernel.shape[2:])
+    if kernel.shape[1] * op.integer("group", 1) != x.shape[1]:
+        raise Refusal("onnx-type-rule", f"{x.shape[1]} channels, a filter {list(kernel.shape)}")
+    rows, columns = ((w.before[axis], w.ends[axis]) for axis in (1, 2))
+    flat = [pair(values[1:]) for values in (x.shape[2:], w.kernel, w.stride, w.dilation)]
+    scheme = scheme_of((*rows, *columns), *flat)
+    if scheme is None:
+        before, after = (0, 0, 0, *w.before[1:]), (0, 0, 0, *w.ends[1:])
+        x = padded(build, x, before, after, 0.0)
+    layers = Layers(w.kernel[0], w.stride[0], w.dilation[0], w.before[0], w.ends[0])
+    image = ConvAttributes(flat[2], flat[3], scheme or PaddingScheme.VALID)
+    if bias is None:
+        bias = build.constant(np.zeros(kernel.shape[0], np.float32), f"{build.stem}/bias")
+    weights = data.astype(np.float32, copy=False).transpose(2, 3, 4, 1, 0)
+    filter, order = Filter(weights, build.value(bias), layers, image), channels_last(x.rank)
+    try:
+        name = volumes.convolution(build.graph, build.value(x, order), filter, build.stem)
+    except TypeRuleError as error:
+        raise Refusal("onnx-type-rule", f"Conv of a volume: {error}") from None
+    return build.variable(name, order)
 
 
 def convolved(build: Builder, x: Tensor, kernel: Tensor, bias: Tensor | None, w: Windows) -> Tensor:

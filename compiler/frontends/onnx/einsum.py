@@ -18,11 +18,9 @@ def einsum(op: Operation) -> Tensor:
     """Sums of products of elements whose dimensions are named.
 
     Raises:
-        Refusal: a name occurs twice in an operand, or there are more than two operands.
+        Refusal: a name occurs twice in an operand.
     """
     terms, result = _terms(op)
-    if len(terms) > 2:
-        raise Refusal("onnx-attribute", f"Einsum of {len(terms)} operands; 1 and 2 are known")
     build = op.build
     operands = [op.input(index) for index in range(len(terms))]
     extents: dict[str, int] = {}
@@ -34,16 +32,27 @@ def einsum(op: Operation) -> Tensor:
                 raise Refusal("onnx-attribute", f"Einsum with {name!r} of several extents")
     if not set(result) <= set(extents):
         raise Refusal("onnx-attribute", f"Einsum with {result!r} of nothing")
-    # What only one operand has and the result has not is summed first.
-    for index, term in enumerate(terms):
-        others = set(result).union(*(t for i, t in enumerate(terms) if i != index))
+    while len(terms) > 2:
+        # Two at a time, from the left; what the others still need stays.
+        needed = set(result).union(*terms[2:])
+        _sum_alone(build, operands, terms, needed)
+        part = "".join(dict.fromkeys(name for name in terms[0] + terms[1] if name in needed))
+        joined = _product(build, operands[:2], terms[:2], (part, extents))
+        operands, terms = [joined, *operands[2:]], [part, *terms[2:]]
+    _sum_alone(build, operands, terms, set(result))
+    if len(terms) == 1:
+        return build.transpose(operands[0], [terms[0].index(name) for name in result])
+    return _product(build, operands, terms, (result, extents))
+
+
+def _sum_alone(build: Builder, operands: list[Tensor], terms: list[str], needed: set[str]) -> None:
+    """Sum what only one of the first two operands has, and nothing else needs."""
+    for index, term in enumerate(terms[:2]):
+        others = needed.union(*(t for i, t in enumerate(terms) if i != index))
         gone = tuple(axis for axis, name in enumerate(term) if name not in others)
         if gone:
             operands[index] = reduced(build, "sum", operands[index], gone, keep=False)
             terms[index] = "".join(name for name in term if name in others)
-    if len(terms) == 1:
-        return build.transpose(operands[0], [terms[0].index(name) for name in result])
-    return _product(build, operands, terms, (result, extents))
 
 
 def _terms(op: Operation) -> tuple[list[str], str]:

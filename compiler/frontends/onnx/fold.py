@@ -188,5 +188,5 @@ def folded(op: Operation) -> Tensor | None:
     try:
         with np.errstate(all="ignore"):
             return op.array(np.asarray(fold(op, known)))
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
+    except (ValueError, TypeError, IndexError, OverflowError, RuntimeError) as error:
         raise Refusal("onnx-type-rule", f"constants do not fit {op.name}: {error}") from None

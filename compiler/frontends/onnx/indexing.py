@@ -11,7 +11,7 @@ from fitzroy.base.types import Array, DType
 from fitzroy.compiler.frontends.onnx.logical import chosen
 from fitzroy.compiler.frontends.onnx.operation import Operation
 from fitzroy.compiler.frontends.onnx.registry import imports
-from fitzroy.compiler.frontends.onnx.shape import counted
+from fitzroy.compiler.frontends.onnx.shape import counted, gathered, joined
 from fitzroy.compiler.frontends.onnx.values import Refusal, Tensor
 from fitzroy.compiler.ops.arithmetic import CumsumAttributes
 from fitzroy.compiler.ops.indexing import OneHotAttributes, TopKAttributes
@@ -69,6 +69,65 @@ def gather_nd(op: Operation) -> Tensor:
     else:
         found = build.binary("floor_mod", indices, build.constant(extents))
     return build.variable(build.emit("gather_nd", [build.value(x), build.value(found)]))
+
+
+_COMBINED = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
+"""Functions of what a tensor has and what it gets."""
+
+
+@imports("ScatterND", "ScatterElements", "Scatter")
+def scattered(op: Operation) -> Tensor:
+    """A tensor of which elements at known places are others.
+
+    Raises:
+        Refusal: places are computed at run time, or several updates are combined.
+    """
+    build, x, updates = op.build, op.input(0), op.input(2)
+    indices = op.constant(1, "places of updates")
+    if op.name == "ScatterND":
+        places = _rows(x.shape, indices)
+        wanted = (*indices.shape[:-1], *x.shape[indices.shape[-1] :])
+    else:
+        axis = op.axis(op.integer("axis"), x.rank)
+        inside = np.where(indices < 0, indices + x.shape[axis], indices)
+        places = _places(indices.shape, x.shape, axis) + inside * math.prod(x.shape[axis + 1 :])
+        wanted = indices.shape
+    if updates.shape != wanted:
+        raise Refusal("onnx-type-rule", f"updates {list(updates.shape)}, not {list(wanted)}")
+    if places.size and not 0 <= places.min() <= places.max() < x.size:
+        raise Refusal("onnx-type-rule", f"places {places.min()} to {places.max()} of {x.size}")
+    reduction = op.text("reduction", "none")
+    if reduction != "none":
+        if reduction not in _COMBINED or len(np.unique(places)) < places.size:
+            raise Refusal("onnx-attribute", f"{op.name} that combines several updates")
+        old = gathered(build, build.reshape(x, (x.size,)), places.reshape(-1), 0)
+        new = build.reshape(updates, (updates.size,))
+        updates = build.binary(_COMBINED[reduction], old, new)
+    # Where each element comes from: the tensor, or what follows it; of several, the last counts.
+    budget.demand(16 * (x.size + updates.size), "places of updates")
+    source = np.arange(x.size)
+    source[places.reshape(-1)] = x.size + np.arange(updates.size)
+    both = [build.reshape(tensor, (tensor.size,)) for tensor in (x, updates)]
+    flat = gathered(build, joined(build, both, 0), source, 0)
+    return build.reshape(flat, x.shape)
+
+
+def _rows(shape: tuple[int, ...], indices: Array) -> Array:
+    """Places in a flat tensor of the parts that rows of indices name.
+
+    Raises:
+        Refusal: an index lies outside.
+    """
+    depth = indices.shape[-1] if indices.ndim else 0
+    if not 0 < depth <= len(shape):
+        raise Refusal("onnx-type-rule", f"rows of {depth} indices for {len(shape)} dimensions")
+    extents, size = np.array(shape[:depth]), math.prod(shape[depth:])
+    if ((indices < -extents) | (indices >= extents)).any():
+        raise Refusal("onnx-type-rule", f"an index outside of {list(shape)}")
+    budget.demand(8 * indices.size * max(size, 1), "places of updates")
+    steps = np.array([math.prod(shape[axis + 1 : depth]) for axis in range(depth)])
+    first = (np.where(indices < 0, indices + extents, indices) * steps).sum(axis=-1)
+    return np.asarray(first[..., None] * size + np.arange(size))
 
 
 @imports("OneHot")

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_UNFIT = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeError)
+"""What ranks, lengths or extents that an operator does not admit end in; numpy has most ranks."""
+
 DEEPEST = 24
 """Most functions and graphs of operators inside one another; one with constants counts two."""
 
@@ -387,8 +390,7 @@ class _Importer:
         try:
             with np.errstate(all="ignore"):
                 found = importer(operation)
-        except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError) as error:
-            # Ranks, lengths or extents that the operator does not admit.
+        except _UNFIT as error:
             what = f"operands or attributes do not fit {node.op_type}: {error}"
             raise Refusal("onnx-type-rule", what) from None
         results = [found] if isinstance(found, Tensor) else list(found)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -31,12 +33,32 @@ from fitzroy.compiler.ops.windows import PaddingScheme, scheme_of
 LOWEST = float(np.finfo(np.float32).min)
 
 
-def _pooled(op: Operation) -> tuple[Tensor, Windows]:
-    """The operand as an image and its windows."""
-    x = op.input()
-    demand_image(op, x)
+Pool = Callable[[Tensor, Windows], Tensor]
+"""A pool of an image [N,C,H,W]."""
+
+
+def _pooled(op: Operation, pool: Pool) -> Tensor:
+    """The operand, pooled as an image; volumes are along their depth, and then layer by layer."""
+    x, build = op.input(), op.build
+    if x.rank != 5:
+        demand_image(op, x)
+        w = windows(op, x.shape[2:], None)
+        flat = w if x.rank == 4 else flat_windows(w)
+        return as_row(build, pool(as_image(build, x), flat), x.rank)
+    if 0 in x.shape:
+        raise Refusal("onnx-rank", f"{op.name} of an empty tensor {list(x.shape)}")
     w = windows(op, x.shape[2:], None)
-    return as_image(op.build, x), w if x.rank == 4 else flat_windows(w)
+    batch, channels, depth, height, width = x.shape
+    x = pool(build.reshape(x, (batch, channels, depth, height * width)), w.along((0,)))
+    depth = x.shape[2]
+    x = build.transpose(build.reshape(x, (batch, channels, depth, height, width)), _BY_LAYER)
+    x = pool(build.reshape(x, (batch * depth, channels, height, width)), w.along((1, 2)))
+    x = build.reshape(x, (batch, depth, channels, *x.shape[2:]))
+    return build.transpose(x, _BY_LAYER)
+
+
+_BY_LAYER = (0, 2, 1, 3, 4)
+"""Channels and layers change places."""
 
 
 @imports("MaxPool")
@@ -48,15 +70,18 @@ def max_pool(op: Operation) -> Tensor:
     """
     if op.wanted(1):
         raise Refusal("onnx-attribute", "MaxPool that gives positions")
-    x, w = _pooled(op)
-    build, dtype = op.build, x.dtype
+    return _pooled(op, partial(_largest, op.build))
+
+
+def _largest(build: Builder, x: Tensor, w: Windows) -> Tensor:
+    """Largest elements of windows on an image."""
+    dtype = x.dtype
     lowest = LOWEST if dtype is DType.FLOAT32 else float(dtype.limits[0])
     if set(w.dilation) != {1} or dtype is not DType.FLOAT32:
-        return as_row(build, _shifted(build, x, w, lowest), op.input().rank)
+        return _shifted(build, x, w, lowest)
     x, padding = placed(build, x, w, lowest)
     attributes = PoolAttributes(pair(w.kernel), pair(w.stride), padding)
-    name = build.emit("max_pool_2d", [build.value(x, NHWC)], attributes)
-    return as_row(build, build.variable(name, NHWC), op.input().rank)
+    return build.variable(build.emit("max_pool_2d", [build.value(x, NHWC)], attributes), NHWC)
 
 
 def _shifted(build: Builder, x: Tensor, w: Windows, lowest: float) -> Tensor:
@@ -81,9 +106,8 @@ def _shifted(build: Builder, x: Tensor, w: Windows, lowest: float) -> Tensor:
 @imports("AveragePool")
 def average_pool(op: Operation) -> Tensor:
     """Mean over each window."""
-    x, w = _pooled(op)
-    result = averaged(op.build, x, w, counted=bool(op.integer("count_include_pad")))
-    return as_row(op.build, result, op.input().rank)
+    counted = bool(op.integer("count_include_pad"))
+    return _pooled(op, lambda x, w: averaged(op.build, x, w, counted=counted))
 
 
 def averaged(build: Builder, x: Tensor, w: Windows, *, counted: bool) -> Tensor:
@@ -139,17 +163,19 @@ def _summed(build: Builder, x: Tensor, w: Windows, outputs: tuple[int, ...]) -> 
 @imports("LpPool")
 def lp_pool(op: Operation) -> Tensor:
     """Euclidean length, or sum of sizes, of each window."""
-    x, w = _pooled(op)
     build, p = op.build, op.integer("p", 2)
     if p not in (1, 2):
         raise Refusal("onnx-attribute", f"LpPool of order {p}; 1 and 2 are known")
-    powered = build.unary("square" if p == 2 else "abs", x)
-    means = averaged(build, powered, w, counted=True)
-    # The mean counts padding, of which the part beyond is none.
-    counts = _counts(pair(x.shape[2:]), w, counted=True)
-    sums = build.mul(means, build.constant(counts.astype(np.float32)))
-    result = build.unary("sqrt", sums) if p == 2 else sums
-    return as_row(build, result, op.input().rank)
+
+    def length(x: Tensor, w: Windows) -> Tensor:
+        powered = build.unary("square" if p == 2 else "abs", x)
+        means = averaged(build, powered, w, counted=True)
+        # The mean counts padding, of which the part beyond is none.
+        counts = _counts(pair(x.shape[2:]), w, counted=True)
+        sums = build.mul(means, build.constant(counts.astype(np.float32)))
+        return build.unary("sqrt", sums) if p == 2 else sums
+
+    return _pooled(op, length)
 
 
 @imports("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")

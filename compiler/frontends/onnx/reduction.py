@@ -44,6 +44,56 @@ def reduction(op: Operation) -> Tensor:
     return reduced(op.build, _KINDS[op.name], x, axes, keep=bool(op.integer("keepdims", 1)))
 
 
+@imports("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
+def reduction_of_function(op: Operation) -> Tensor:
+    """A sum of functions of elements, or a function of it; integers are computed as real numbers.
+
+    Operator sets before 18 do not say what these are made of.
+    """
+    build, given, axes = op.build, op.input(), reduced_axes(op)
+    # Without axes, every element is a sum of its own.
+    axes = () if axes is None else axes
+    x = given
+    if not given.dtype.is_float:
+        x = build.unary("cast", given, dtype=DType.FLOAT32)
+    keep = bool(op.integer("keepdims", 1))
+    if op.name == "ReduceLogSumExp":
+        result = _log_sum_exp(build, x, axes, keep=keep)
+    else:
+        before, after = _FUNCTIONS[op.name]
+        x = build.unary(before, x) if before else x
+        result = reduced(build, "sum", x, axes, keep=keep) if axes else x
+        result = build.unary(after, result) if after else result
+    return result if result.dtype is given.dtype else build.unary("cast", result, dtype=given.dtype)
+
+
+_FUNCTIONS = {
+    "ReduceL1": ("abs", ""),
+    "ReduceL2": ("square", "sqrt"),
+    "ReduceLogSum": ("", "log"),
+    "ReduceSumSquare": ("square", ""),
+}
+"""Function of every element, and function of their sum."""
+
+
+def _log_sum_exp(build: Builder, x: Tensor, axes: Shape, *, keep: bool) -> Tensor:
+    """The logarithm of a sum of exponentials, of which none overflows."""
+    if not axes:
+        return x
+    shift = None
+    if x.size:
+        # Less than any number would leave nothing to subtract.
+        least = build.scalar(float(np.finfo(np.float32).min), x)
+        shift = build.binary("maximum", reduced(build, "reduce_max", x, axes), least)
+        x = build.binary("sub", x, shift)
+    total = build.unary("log", reduced(build, "sum", build.unary("exp", x), axes, keep=True))
+    total = total if shift is None else build.add(total, shift)
+    if keep:
+        return total
+    left = tuple(size for axis, size in enumerate(total.shape) if axis not in axes)
+    return build.reshape(total, left)
+
+
 def reduced_axes(op: Operation) -> Shape | None:
     """Axes of a reduction; without any given all of them, or none if an attribute says so."""
     rank = op.input().rank

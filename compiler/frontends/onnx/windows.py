@@ -49,6 +49,18 @@ class Windows:
         fields = (self.kernel, self.stride, self.dilation, self.before, self.after, self.beyond)
         return Windows(*(values[::-1] for values in fields))
 
+    def along(self, axes: Sequence[int]) -> Windows:
+        """The windows along one or two dimensions; along a second one they may have one element."""
+        fields = (self.kernel, self.stride, self.dilation, self.before, self.after, self.beyond)
+        neutral = (1, 1, 1, 0, 0, 0)
+        rest = 2 - len(axes)
+        return Windows(
+            *(
+                (*(values[axis] for axis in axes), *(one,) * rest)
+                for values, one in zip(fields, neutral, strict=True)
+            )
+        )
+
     def outputs(self, image: Sequence[int]) -> Shape:
         """Extents of what windows on an image give."""
         rows = zip(image, self.before, self.ends, self.reach, self.stride, strict=True)

@@ -14,6 +14,7 @@ from fitzroy.compiler.ir import Graph, Node, Value
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import (
     Call,
+    Exported,
     TypeRuleError,
 )
 from fitzroy.formats import tflite
@@ -81,7 +82,9 @@ class _Exporter:
         exported = OPS[node.op].to_tflite(call)
         order = range(len(call.inputs)) if exported.operands is None else exported.operands
         inputs = [
-            self.operand(call.inputs[item])
+            self.state(call.inputs[item])
+            if isinstance(item, int) and position in exported.states
+            else self.operand(call.inputs[item])
             if isinstance(item, int)
             else self.parameter(node, position, item)
             for position, item in enumerate(order)
@@ -110,10 +113,28 @@ class _Exporter:
             outputs=outputs,
             builtin_options=None if second else exported.options,
             builtin_options2=exported.options if second else None,
+            intermediates=self.intermediates(node, exported),
         )
 
     def operand(self, value: Value | None) -> int:
         return -1 if value is None else self.tensor(value)
+
+    def state(self, value: Value | None) -> int:
+        """A tensor that begins as zero and lasts from run to run; files have no data of it."""
+        if value is None:
+            return -1
+        index = self.append(value.name, value.type, None)
+        self.tensors[index].is_variable = True
+        return index
+
+    def intermediates(self, node: Node, exported: Exported) -> Array | None:
+        if not exported.intermediates:
+            return None
+        found = [
+            self.append(f"{node.name}/intermediate{number}", type, None)
+            for number, type in enumerate(exported.intermediates)
+        ]
+        return np.array(found, np.int32)
 
     def code(self, builtin: str, version: int, custom: str | None = None) -> int:
         key = (custom or builtin, version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,8 +13,10 @@ from fitzroy.base import budget
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import FormatError, InternalError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.frontends.tflite.control import chosen, demand_types, spliced, unrolled
 from fitzroy.compiler.frontends.tflite.structs import ALIASES
 from fitzroy.compiler.frontends.tflite.variables import Variables, same_type
+from fitzroy.compiler.frontends.tflite.volumes import convolved_volume
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node, Origin, Value
 from fitzroy.compiler.ops.catalog import CUSTOM, OPS, TFLITE
 from fitzroy.compiler.ops.definition import (
@@ -287,25 +289,67 @@ class _Importer:
             raise TypeRuleError(f"subgraphs that call others come to over {most} operators")
         return _Importer(self.model, self.path, index, self)
 
+    def called(self, index: int) -> Graph:
+        """The graph of a subgraph that an operator calls.
+
+        Raises:
+            TypeRuleError: it assigns to variables, which would have to last beyond it.
+        """
+        inner = self.inner(index)
+        graph = inner.graph()
+        if inner.variables.changed:
+            raise TypeRuleError(f"subgraph {index} assigns to variables")
+        return graph
+
     def if_(self, operator: tflite.Operator) -> None:
-        """Put the branch that a constant condition takes into the graph."""
+        """Put the branch that a constant condition takes into the graph, or both."""
         options, inputs = operator.builtin_options, ints(operator.inputs)
         if not isinstance(options, tflite.IfOptions) or not inputs:
             raise TypeRuleError("the operator has no options, or no condition")
         demand(all(index in self.names for index in inputs), "an operand is absent")
-        condition = self.result.value(self.names[inputs[0]]).data
-        if condition is None or condition.size != 1:
-            raise TypeRuleError("the condition is computed at run time; it must be a constant")
-        taken = options.then_subgraph_index if condition.item() else options.else_subgraph_index
-        graph = self.inner(taken).graph()
-        given = [self.names[index] for index in inputs[1:]]
+        condition, *given = (self.names[index] for index in inputs)
+        data = self.result.value(condition).data
+        indices = (options.then_subgraph_index, options.else_subgraph_index)
         results = ints(operator.outputs)
-        if (len(given), len(results)) != (len(graph.inputs), len(graph.outputs)):
-            raise TypeRuleError(f"subgraph {taken} has other inputs or outputs")
-        for name, source in zip(graph.inputs, given, strict=True):
-            same_type(name, self.result.type(source), graph.type(name))
+        if data is not None and data.size == 1:
+            graph = self.called(indices[0] if data.item() else indices[1])
+            demand_types(self.result, given, graph, graph.inputs)
+            demand(len(results) == len(graph.outputs), "a branch has other results")
+            names = spliced(self.result, graph, given)
+        else:
+            first, second = map(self.called, indices)
+            counts = {len(results), len(first.outputs), len(second.outputs)}
+            demand(len(counts) == 1, "the branches have other results")
+            names = chosen(self.result, condition, (first, second), given)
+        self.names.update(zip(results, names, strict=True))
+        self.inlined = True
+
+    def while_(self, operator: tflite.Operator) -> None:
+        """Put the body of a loop into the graph as often as it runs, if constants say that."""
+        options, inputs = operator.builtin_options, ints(operator.inputs)
+        if not isinstance(options, tflite.WhileOptions) or not inputs:
+            raise TypeRuleError("the operator has no options, or no operands")
+        demand(all(index in self.names for index in inputs), "an operand is absent")
+        test, body = map(self.called, (options.cond_subgraph_index, options.body_subgraph_index))
+        values = [self.result.value(self.names[index]) for index in inputs]
+        graph, results = unrolled(test, body, values), ints(operator.outputs)
+        demand(len(results) == len(graph.outputs), "the loop has other results")
+        given = [value.name for value in values if value.data is None]
         names = spliced(self.result, graph, given)
         self.names.update(zip(results, names, strict=True))
+        self.inlined = True
+
+    def conv_3d(self, operator: tflite.Operator) -> None:
+        """Put convolutions of the layers of a volume into the graph."""
+        inputs, outputs = ints(operator.inputs), ints(operator.outputs)
+        demand(all(index in self.names for index in inputs if index >= 0), "an operand is absent")
+        names = [None if index < 0 else self.names[index] for index in inputs]
+        demand(len(names) in (2, 3) and len(outputs) == 1, "no volume, or no filter")
+        before = {node.name for node in self.result.nodes()}
+        name = convolved_volume(self.result, names, operator.builtin_options)
+        self.added = [node.name for node in self.result.nodes() if node.name not in before]
+        same_type("the result", self.result.type(name), self.type(outputs[0]))
+        self.names[outputs[0]] = name
         self.inlined = True
 
     # --- operators -------------------------------------------------------------------------------
@@ -476,9 +520,11 @@ with integers. Here the weights are what they stand for, and activations stay as
 STRUCTURAL: dict[str, Callable[[_Importer, tflite.Operator], None]] = {
     "ASSIGN_VARIABLE": _Importer.assign_variable,
     "CALL_ONCE": _Importer.call_once,
+    "CONV_3D": _Importer.conv_3d,
     "IF": _Importer.if_,
     "READ_VARIABLE": _Importer.read_variable,
     "VAR_HANDLE": _Importer.var_handle,
+    "WHILE": _Importer.while_,
 }
 """Builtin operators that say how a graph is made, and that it does not have itself."""
 
@@ -494,23 +540,3 @@ def is_faithful(model: tflite.Model, graph: Graph) -> bool:
         number in kept or tflite.operator_name(model, operator) not in STRUCTURAL
         for number, operator in enumerate(model.subgraphs[0].operators or ())
     ) and not any(node.origin is not None and node.origin.subgraph for node in graph.nodes())
-
-
-def spliced(graph: Graph, inner: Graph, inputs: Sequence[str]) -> list[str]:
-    """Put a graph into another one; returns what its outputs are there.
-
-    Args:
-        graph: where it goes.
-        inner: what goes there; names get a prefix where they are taken.
-        inputs: values of `graph` for the inputs.
-    """
-    names = dict(zip(inner.inputs, inputs, strict=True))
-    for value in inner.values.values():
-        if value.name not in names:
-            names[value.name] = graph.fresh(value.name)
-            graph.add_value(replace(value, name=names[value.name]))
-    for node in inner.nodes():
-        read = tuple(None if name is None else names[name] for name in node.inputs)
-        made = tuple(names[name] for name in node.outputs)
-        graph.add_node(replace(node, name=made[0], inputs=read, outputs=made))
-    return [names[name] for name in inner.outputs]

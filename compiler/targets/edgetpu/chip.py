@@ -51,11 +51,13 @@ class Part:
         segment: its graph and nodes.
         object: its program before linking.
         forms: the forms that its program took, in order.
+        options: how its program was generated.
     """
 
     segment: Segment
     object: ObjectFile
     forms: tuple[Form, ...]
+    options: Options
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ class _Chip:
         forms: list[Form] = []
         found = lower(segment.graph, options, forms.append)
         self._take(found)
-        return Part(segment, found, tuple(forms))
+        return Part(segment, found, tuple(forms), options)
 
     def _take(self, item: ObjectFile) -> None:
         """Rows that a program has are not for the parameters of others."""

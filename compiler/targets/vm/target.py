@@ -10,6 +10,7 @@ from fitzroy.base.errors import FitzroyError
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject, TypeRuleError
+from fitzroy.compiler.ops.opaque import Opaque
 from fitzroy.compiler.partition import Placement, partition
 from fitzroy.compiler.passes.base import Pass
 from fitzroy.compiler.targets.target import TARGETS, Lowering, Product, Target
@@ -115,5 +116,5 @@ def _inexpressible(call: Call) -> Iterator[Reject]:
 _LOWERINGS = {
     name: Lowering(operator.to_tflite, _inexpressible)
     for name, operator in OPS.items()
-    if operator.tflite or operator.custom
+    if operator.tflite or operator.custom or name == Opaque.name
 }

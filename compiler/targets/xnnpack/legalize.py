@@ -15,6 +15,7 @@ import numpy as np
 
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.arrangement import ReverseAttributes
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call
@@ -98,6 +99,24 @@ def in_input_type(r: Rewriter) -> None:
     node = r.call.node
     inner = before.with_shape(r.out.shape)
     r.replace(r.emit(node.op, _names(r), inner, node.attributes))
+
+
+def strided_slice(r: Rewriter) -> None:
+    """Slices that go backwards go forwards, and are turned around."""
+    a = _attributes(r)
+    assert isinstance(a, StridedSliceAttributes)
+    axes = tuple(axis for axis, step in enumerate(a.stride) if step < 0)
+    if not axes:
+        in_input_type(r)
+        return
+    begin = tuple(
+        first + (count - 1) * step if step < 0 else first
+        for first, count, step in zip(a.begin, a.size, a.stride, strict=True)
+    )
+    forwards = StridedSliceAttributes(begin, a.size, tuple(map(abs, a.stride)))
+    type = r.call.type().with_shape(r.out.shape)
+    part = r.emit("strided_slice", _names(r), type, forwards)
+    r.replace(r.emit("reverse", [part], r.out, ReverseAttributes(axes)))
 
 
 def softmax(r: Rewriter) -> None:
@@ -187,7 +206,7 @@ def total(r: Rewriter) -> None:
         return
     count = math.prod(type.shape[axis] for axis in a.axes)
     y = r.emit("mean", [r.real(_names(r)[0])], r.out.real(), a)
-    factor = r.constant(np.array([count]))
+    factor = r.constant(np.full((1,)[: r.out.rank], count))
     r.replace(r.emit("mul", [y, factor], r.out.real(), _PLAIN))
 
 
@@ -479,7 +498,7 @@ RULES: dict[str, Rule] = {
     "split": split,
     "sub": in_range,
     "squared_difference": squared_difference,
-    "strided_slice": in_input_type,
+    "strided_slice": strided_slice,
     "sum": total,
     "transpose": in_input_type,
     "unidirectional_sequence_lstm": lstm,

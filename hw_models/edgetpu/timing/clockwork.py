@@ -536,13 +536,15 @@ class Clockwork:
                         self._finish(engine, place, tiles)
                         finished = True
                     continue
-                if half and not job.instruction.fill:
-                    for members in self._linked(engine, tiles):
-                        finished |= self._receive(engine, job, place, members, time, maker)
-                    continue
                 clock = place.ready(time, half)
                 holds, end = self._holds(work, self._flags, tiles[0], position, clock)
                 if end <= position:
+                    continue
+                if half and not job.instruction.fill:
+                    for members, taken in self._linked(engine, tiles, position, end):
+                        own = self._begin(engine, place, members, job, time, maker)
+                        self._receive(engine, work, own, members, [*holds], taken)
+                        finished |= self._close(engine, job, own, members)
                     continue
                 place = self._begin(engine, place, tiles, job, time, maker)
                 chain = self._advance(work, place, tiles, half, end, holds)
@@ -566,37 +568,37 @@ class Clockwork:
             assert receiver is not None, "the simulator refuses what leaves the grid"
             self._links[engine][receiver].append(stretch)
 
-    def _linked(self, engine: TileEngine, tiles: list[int]) -> Iterable[list[int]]:
-        """Tiles whose neighbours send in step."""
-        groups: dict[tuple[Any, ...], list[int]] = {}
+    def _linked(
+        self, engine: TileEngine, tiles: list[int], position: int, end: int
+    ) -> Iterable[tuple[list[int], int]]:
+        """Tiles whose neighbours send in step, and how far these can go, up to an end.
+
+        What has been sent beyond the end is not looked at: while flags wait, there is much of it.
+        """
+        groups: dict[tuple[Any, ...], tuple[list[int], int]] = {}
         for tile in tiles:
-            link = self._links[engine][tile]
-            if link:
-                key = tuple((id(stretch.chain), stretch.first) for stretch in link)
-                groups.setdefault(key, []).append(tile)
+            key, at = list[tuple[int, int]](), position
+            for stretch in self._links[engine][tile]:
+                key.append((id(stretch.chain), stretch.first))
+                at += stretch.end - stretch.first
+                if at >= end:
+                    break
+            if at > position:
+                groups.setdefault(tuple(key), ([], min(at, end)))[0].append(tile)
         return groups.values()
 
     def _receive(
         self,
         engine: TileEngine,
-        job: Job,
+        work: Work,
         place: Place,
         tiles: list[int],
-        time: float,
-        maker: int,
-    ) -> bool:
-        work = job.work[1]
-        position = place.position[1]
-        clock = place.ready(time, 1)
-        holds, end = self._holds(work, self._flags, tiles[0], position, clock)
-        link = self._links[engine][tiles[0]]
-        end = min(end, position + sum(stretch.end - stretch.first for stretch in link))
-        if end <= position:
-            return False
-        place = self._begin(engine, place, tiles, job, time, maker)
-        # A word is taken in while it is sent.
-        at = position
-        for stretch in link:
+        holds: list[Hold],
+        end: int,
+    ) -> None:
+        """Take words up to a position, each while it is sent or later."""
+        position = at = place.position[1]
+        for stretch in self._links[engine][tiles[0]]:
             last = min(stretch.end, stretch.first + end - at)
             holds += stretch.chain.holds(
                 stretch.first, last, at - stretch.first, stretch.node, "neighbour"
@@ -607,7 +609,6 @@ class Clockwork:
         self._advance(work, place, tiles, 1, end, holds)
         for tile in tiles:
             _drop(self._links[engine][tile], end - position)
-        return self._close(engine, job, place, tiles)
 
     # --- ring ------------------------------------------------------------------------------------
 

@@ -12,19 +12,16 @@ from fitzroy.base.errors import SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.cli import timing
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
-from fitzroy.cli.help import Given, Json, Quiet, Verb
+from fitzroy.cli.help import Given, Printed, Verb
 from fitzroy.cli.run import ports
 from fitzroy.cli.terminal import Column, Terminal, count, size
-from fitzroy.execution import arrays
 from fitzroy.execution.inputs import read_inputs
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.report import units
 
 if TYPE_CHECKING:
-    from fitzroy.execution.interpreter import Interpreter
     from fitzroy.measurement.bench import Latencies, Measurement, Traffic
 
-_CHIP = "Edge TPU"
 _RUNS = 20
 _WITHOUT_USB = ("sim:direct", "replay")
 
@@ -44,6 +41,27 @@ class Link:
     driver: timing.DriverName = None
 
 
+@dataclass(frozen=True)
+class How:
+    """What is measured.
+
+    Attributes:
+        runs: how often.
+        simulation: whether to measure a simulation, too.
+    """
+
+    runs: Annotated[
+        int,
+        typer.Option("--runs", metavar="N", min=1, help="Inferences to measure."),
+    ] = _RUNS
+    simulation: Annotated[
+        bool,
+        typer.Option(
+            "--simulation", help="On a simulated device, measure the simulation, not only predict."
+        ),
+    ] = False
+
+
 def bench(
     file: Annotated[
         str,
@@ -54,69 +72,90 @@ def bench(
     device: DeviceChoice,
     given: Given,
     link: Link,
-    runs: Annotated[
-        int, typer.Option("--runs", metavar="N", min=1, help="Inferences to measure.")
-    ] = _RUNS,
-    json: Json = False,
-    quiet: Quiet = False,
+    how: How,
+    printed: Printed,
 ) -> None:
-    """Measure how long inferences of a compiled model take.
+    """Measure how long inferences of a compiled model take, and predict it.
 
     One inference loads the parameters and is reported by itself. Of the others come percentiles,
-    for the whole model and for each of its parts. Beside them stands what the timing model of the
-    simulator predicts for the parts on the Edge TPU at that clock, host and driver, and what it
-    says of each kind of transfer; a program whose course depends on data has no prediction. An
-    accelerator runs at that clock as well.
+    for the whole model and for each of its parts. Beside them stands what the timing model predicts
+    for all parts, on the Edge TPU and on the host, at that clock, host and driver, and what it says
+    of each kind of transfer. An accelerator runs at that clock as well.
 
     On USB, two more inferences are recorded, which tells how long a driver waits for each kind of
     transfer; the chip's work is part of the wait for outputs and events.
 
-    Without --input, inputs are random. On a simulated device the measured time is that of the
-    simulation, which is no measure of the chip.
+    Without --input, inputs are random. For a simulated device there is the prediction alone, which
+    takes no inference; --simulation measures the simulation as well, which is no measure of the
+    chip.
     """
+    from fitzroy.driver.runtime.devices import is_accelerator
+
+    terminal = printed.terminal
+    speed = timing.Speed.of(device.clock, link.usb, link.host, link.driver)
+    data = _checked(file)
+    chosen = replace(device, clock=speed.clock)
+    name = device.name or "auto"
+    measures = how.simulation or name.startswith("replay") or is_accelerator(name)
+    document: dict[str, Any] = {"file": file}
+    if measures:
+        document |= _measured_on(terminal, file, chosen, given, how.runs)
+    else:
+        document |= _unmeasured()
+        if given.inputs:
+            terminal.note("the prediction does not depend on inputs, which were not read")
+    with terminal.working("predicting"):
+        document["predicted"] = _predicted(terminal, data, file, speed)
+    if terminal.json:
+        terminal.document("bench", document)
+    else:
+        _show(terminal, document)
+
+
+def _unmeasured() -> dict[str, Any]:
+    """What stands in a document in place of what was measured."""
+    return {
+        "ran_on": "the timing model",
+        "runs": 0,
+        "first_seconds": None,
+        "seconds": None,
+        "parts": [],
+        "transfers": None,
+    }
+
+
+def _measured_on(
+    terminal: Terminal,
+    file: str,
+    chosen: DeviceChoice,
+    given: Given,
+    runs: int,
+) -> dict[str, Any]:
+    """What inferences on a device take."""
     from fitzroy.execution.interpreter import Interpreter
     from fitzroy.measurement import bench as library
 
-    terminal = Terminal(json=json, quiet=quiet)
-    speed = timing.Speed.of(device.clock, link.usb, link.host, link.driver)
-    rule = arrays.Normalization.parse(given.mean, given.std)
-    _check(file)
-    chosen = replace(device, clock=speed.clock)
     with chosen.open() as opened:
         interpreter = Interpreter(file, device=opened)
         graph = interpreter.graph
         if given.inputs:
-            read = read_inputs(ports(graph, graph.inputs), given.inputs, rule, file)
+            read = read_inputs(ports(graph, graph.inputs), given.inputs, given.rule, file)
             values = dict(zip(graph.inputs, read, strict=True))
         else:
             values = library.random_inputs(interpreter)
         with terminal.working(f"running on {opened.description}") as say:
             measured = library.measure(interpreter, values, runs, say)
         ran_on = opened.description
-    # With the device closed: a simulated one has given its memories back.
-    with terminal.working("predicting"):
-        predicted = _predicted(terminal, interpreter, speed)
     observed = None
-    name = device.name or "auto"
+    name = chosen.name or "auto"
     if not name.startswith(_WITHOUT_USB):
         with terminal.working(f"recording on {ran_on}"):
             observed = _traffic(library.observe(file, name, values, chosen.options()))
-    document = {
-        "file": file,
-        "ran_on": ran_on,
-        "runs": runs,
-        **_measured(measured),
-        "transfers": observed,
-        "predicted": predicted,
-    }
-    if json:
-        terminal.document("bench", document)
-    else:
-        _show(terminal, document)
+    return {"ran_on": ran_on, "runs": runs, **_measured(measured), "transfers": observed}
 
 
-def _check(path: str) -> None:
-    """Refuse what has no part for the Edge TPU.
+def _checked(path: str) -> bytes:
+    """A file that has a part for the Edge TPU.
 
     Raises:
         UsageError: the file cannot be read, or holds something else.
@@ -129,6 +168,7 @@ def _check(path: str) -> None:
             where=path,
             hint="compile it first: fitzroy compile MODEL --target edgetpu",
         )
+    return data
 
 
 def _figures(latencies: Latencies) -> dict[str, float]:
@@ -155,13 +195,14 @@ def _measured(measured: Measurement) -> dict[str, Any]:
 
 
 def _predicted(
-    terminal: Terminal, interpreter: Interpreter, speed: timing.Speed
+    terminal: Terminal, data: bytes, path: str, speed: timing.Speed
 ) -> dict[str, Any] | None:
     """What the timing model says, None if it cannot."""
+    from fitzroy.execution import whole
     from fitzroy.measurement import bench as library
 
     try:
-        runs = library.predict(interpreter, speed.conditions)
+        found = whole.predict(data, path, speed.conditions)
     except SimulationError as error:
         terminal.warn("no prediction for this model", [str(error)])
         return None
@@ -169,10 +210,14 @@ def _predicted(
         "clock": speed.clock,
         "host": speed.profile.name,
         "driver": speed.driver,
-        "seconds": sum(run.timeline.total for _, run in runs) / 1e6,
-        "parts": [{"what": part.title, "seconds": run.timeline.total / 1e6} for part, run in runs],
-        "transfers": _traffic(library.predicted_traffic(run for _, run in runs)),
-        "cached_bytes": sum(run.cached for _, run in runs),
+        "seconds": found.total / 1e6,
+        "host_seconds": found.on_host / 1e6,
+        "parts": [
+            {"on": part.where, "what": part.what, "seconds": part.time / 1e6}
+            for part in found.parts
+        ],
+        "transfers": _traffic(library.predicted_traffic(found.runs)),
+        "cached_bytes": sum(run.cached for run in found.runs),
     }
 
 
@@ -202,6 +247,13 @@ def _time(seconds: float) -> str:
 
 
 def _show(terminal: Terminal, document: dict[str, Any]) -> None:
+    if document["seconds"] is not None:
+        _show_measured(terminal, document)
+    if document["predicted"] is not None:
+        _show_predicted(terminal, document)
+
+
+def _show_measured(terminal: Terminal, document: dict[str, Any]) -> None:
     runs = count(document["runs"], "inference")
     terminal.note(f"{runs} on {document['ran_on']}, the first {_time(document['first_seconds'])}")
     names = list(document["seconds"])
@@ -214,17 +266,22 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
     if document["transfers"] is not None:
         terminal.heading("one inference on USB, recorded")
         _show_traffic(terminal, document["transfers"])
+
+
+def _show_predicted(terminal: Terminal, document: dict[str, Any]) -> None:
     predicted = document["predicted"]
-    if predicted is None:
-        return
     terminal.heading(
         f"predicted at clock {predicted['clock']} on {predicted['host']} with {predicted['driver']}"
     )
-    on_device = sum(part["seconds"]["p50"] for part in document["parts"] if part["on"] == _CHIP)
-    terminal.line(
-        f"Edge TPU: {_time(predicted['seconds'])}; measured p50 is "
-        f"{on_device / predicted['seconds']:.2f} times that"
+    rows = [("inference", predicted["seconds"])]
+    rows += [(f"{part['on']}: {part['what']}", part["seconds"]) for part in predicted["parts"]]
+    terminal.table(
+        [Column("predicted"), Column("time", right=True)],
+        [[what, _time(value)] for what, value in rows],
     )
+    if document["seconds"] is not None:
+        share = document["seconds"]["p50"] / predicted["seconds"]
+        terminal.line(f"the measured p50 is {share:.2f} times the predicted time")
     _show_traffic(terminal, predicted["transfers"])
 
 
@@ -232,7 +289,7 @@ bench_command = Verb(
     bench,
     (
         "fitzroy bench model_edgetpu.tflite --device usb",
-        "fitzroy bench model_edgetpu.tflite --device sim --runs 3 --clock high --usb 2",
+        "fitzroy bench m_edgetpu.tflite --device sim --host raspberry_pi_4_usb3",
         "fitzroy bench m_edgetpu.tflite --host here.json --driver fitzroy",
         "fitzroy bench model_edgetpu.tflite --device usb --runs 100 --json",
     ),

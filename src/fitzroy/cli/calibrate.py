@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json as encoding
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,9 +20,10 @@ from fitzroy.cli.terminal import Column, Terminal, count
 from fitzroy.report import units
 
 if TYPE_CHECKING:
-    from fitzroy.measurement.calibration import Calibration
+    from fitzroy.measurement.calibration import Fit, Sample
 
 _RUNS = 100
+_OPERATOR_RUNS = 20
 _MOST_ERROR = 10
 """Percent of a measured time."""
 
@@ -30,7 +33,42 @@ _UNITS = {
     "large": "us before a transfer of more than 64 KiB",
     "output_byte": "ns per byte of outputs",
     "output_piece": "ns per position in y and x of outputs",
+    "compute": "times what operators on the host take a reference processor",
+    "element": "ns per element that operators on the host only move",
 }
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """What is measured.
+
+    Attributes:
+        device: the device.
+        clock: its performance level.
+        usb: generation of its port.
+        firmware: its firmware.
+    """
+
+    device: DeviceName = None
+    clock: timing.Clock = None
+    usb: Annotated[
+        int,
+        typer.Option("--usb", metavar="2|3", help="USB generation of the accelerator's port."),
+    ] = 3
+    firmware: FirmwareFile = None
+
+    @property
+    def bus(self) -> str:
+        """Its bus.
+
+        Raises:
+            UsageError: there is no such generation of USB.
+        """
+        from fitzroy.hw_models.chips.hosts import USB2, USB3
+
+        if self.usb not in (2, 3):
+            raise UsageError(f"there is no USB {self.usb}", hint="give 2 or 3")
+        return USB2 if self.usb == 2 else USB3
 
 
 def calibrate_host(
@@ -44,20 +82,24 @@ def calibrate_host(
             show_default=False,
         ),
     ],
-    device: DeviceName = None,
+    accelerator: Accelerator,
     runs: Annotated[
         int, typer.Option("--runs", metavar="N", min=1, help="Inferences of every program.")
     ] = _RUNS,
-    clock: timing.Clock = None,
-    usb: Annotated[
-        int,
-        typer.Option("--usb", metavar="2|3", help="USB generation of the accelerator's port."),
-    ] = 3,
-    firmware: FirmwareFile = None,
     *,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            "--like",
+            metavar="NAME|FILE.json",
+            help="Measure operators on this processor alone, without an accelerator, and take all "
+            "else from this host.",
+            show_default=False,
+        ),
+    ] = None,
     printed: Printed,
 ) -> None:
-    """Measure this host: how long it takes to drive an accelerator.
+    """Measure this host: how long it takes to drive an accelerator, and for its own operators.
 
     Ten small programs are compiled and run on a device; one needs nothing, others have large
     inputs, outputs or parameters. From the median time of each come five constants, which make the
@@ -65,18 +107,20 @@ def calibrate_host(
     transfer costs, and what bytes and positions of outputs cost. Each program is then predicted
     from the others, which tells how far to trust them.
 
+    Six operators run on this processor, too, on LiteRT if it is installed and on numpy otherwise:
+    they tell how long those operators of a model take that stay on the host.
+
     The profile is one for FitzRoy's own driver: sim and bench take it with --host HOST.json
     --driver fitzroy. On a simulated device the times are those of the simulation, which are no
     measure of a host.
     """
     from fitzroy.execution.estimate import CLOCK, HOST, Conditions
-    from fitzroy.execution.hosts import SUFFIX
-    from fitzroy.hw_models.chips.hosts import FITZROY, USB2, USB3
-    from fitzroy.measurement import calibration
+    from fitzroy.execution.hosts import FORMAT, SUFFIX, VERSION, find, values
+    from fitzroy.hw_models.chips.hosts import FITZROY, LIBEDGETPU
+    from fitzroy.measurement import calibration, operators
 
     terminal = printed.terminal
-    if usb not in (2, 3):
-        raise UsageError(f"there is no USB {usb}", hint="give 2 or 3")
+    bus = accelerator.bus
     if not output.name.endswith(SUFFIX):
         raise UsageError(
             "the name of a profile ends otherwise",
@@ -84,51 +128,56 @@ def calibrate_host(
             hint="--host tells files from names by it",
         )
     check_output(output, [])
-    base = calibration.usual(USB2 if usb == 2 else USB3)
-    conditions = Conditions(clock or CLOCK, HOST, FITZROY)
+    conditions = Conditions(accelerator.clock or CLOCK, HOST, FITZROY)
     conditions.check()
-    chosen = DeviceChoice(device, None, firmware, conditions.clock)
-    with chosen.open() as opened, terminal.working("compiling") as say:
-        ran_on = opened.description
-        programs = calibration.trials(say)
-        measured = calibration.measure(opened, programs, runs, progress=say)
-        say("fitting")
-        found = calibration.calibrate(programs, measured, base, conditions, f"measured on {ran_on}")
-    document = {"clock": conditions.clock, "ran_on": ran_on, "runs": runs} | _document(found)
+    found = None
+    if like is None:
+        base = calibration.usual(bus)
+        chosen = DeviceChoice(accelerator.device, None, accelerator.firmware, conditions.clock)
+        with chosen.open() as opened, terminal.working("compiling") as say:
+            ran_on = opened.description
+            programs = calibration.trials(say)
+            measured = calibration.measure(opened, programs, runs, progress=say)
+            say("fitting")
+            source = f"measured on {ran_on}"
+            found = calibration.calibrate(programs, measured, base, conditions, source)
+        host, driver = found.host, FITZROY
+    else:
+        if accelerator.device is not None:
+            raise UsageError("--like measures no device", hint="leave out --like or --device")
+        host, driver = find(like).host, LIBEDGETPU
+    with terminal.working("operators") as say:
+        computed = operators.measure(min(runs, _OPERATOR_RUNS), progress=say)
+    document = {
+        "clock": conditions.clock,
+        "ran_on": computed.ran_on if found is None else ran_on,
+        "runs": runs,
+        "format": FORMAT,
+        "version": VERSION,
+        "driver": driver,
+        "constants": values(computed.of(host, computed.ran_on)),
+        "samples": [] if found is None else _samples(found.samples, found.fit),
+        "operators": _samples(computed.samples, computed.fit),
+    }
     write_file(output, (encoding.dumps(document, indent=2) + "\n").encode())
     if printed.json:
         terminal.document("calibrate-host", document | {"written": [os.fspath(output)]})
         return
-    _show(terminal, document, found)
+    _show(terminal, document)
     terminal.note(f"wrote {output}")
 
 
-def _document(found: Calibration) -> dict[str, Any]:
-    """What makes a profile, and how well it fits."""
-    from fitzroy.execution.hosts import FORMAT, VERSION, values
-    from fitzroy.hw_models.chips.hosts import FITZROY
-
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "driver": FITZROY,
-        "constants": values(found.host),
-        "samples": _samples(found),
-    }
-
-
-def _samples(found: Calibration) -> list[dict[str, Any]]:
+def _samples(samples: Sequence[Sample], fit: Fit) -> list[dict[str, Any]]:
     return [
         {"program": sample.name, "microseconds": sample.measured, "error": error, "left_out": alone}
-        for sample, error, alone in zip(
-            found.samples, found.fit.errors, found.fit.left_out, strict=True
-        )
+        for sample, error, alone in zip(samples, fit.errors, fit.left_out, strict=True)
     ]
 
 
-def _show(terminal: Terminal, document: dict[str, Any], found: Calibration) -> None:
+def _show(terminal: Terminal, document: dict[str, Any]) -> None:
     runs = count(document["runs"], "inference")
-    terminal.note(f"{runs} of {len(document['samples'])} programs on {document['ran_on']}")
+    programs = count(len(document["samples"]), "program")
+    terminal.note(f"{runs} of {programs} on {document['ran_on']}, and of operators")
     terminal.table(
         [Column("constant"), Column("value", right=True), Column("unit")],
         [[name, f"{document['constants'][name]:.3g}", unit] for name, unit in _UNITS.items()],
@@ -146,10 +195,10 @@ def _show(terminal: Terminal, document: dict[str, Any], found: Calibration) -> N
                 _percent(item["error"]),
                 _percent(item["left_out"]),
             ]
-            for item in document["samples"]
+            for item in (*document["samples"], *document["operators"])
         ],
     )
-    worst = max(abs(error) for error in found.fit.errors)
+    worst = max((abs(item["error"]) for item in document["samples"]), default=0.0)
     if worst > _MOST_ERROR:
         terminal.warn(
             f"the constants miss a program by {worst:.0f} %, of at most {_MOST_ERROR} % that can "
@@ -167,5 +216,6 @@ calibrate_command = Verb(
     (
         "fitzroy calibrate-host --device usb -o here.json",
         "fitzroy calibrate-host --usb 2 --clock high --runs 500 -o pi.json",
+        "fitzroy calibrate-host --like raspberry_pi_4_usb3 -o my_pi.json",
     ),
 )

@@ -98,6 +98,7 @@ def place(debugger: Debugger) -> dict[str, Any]:
         "phase": found.phase,
         "instructions": found.instructions,
         "what": found.what,
+        "layer": found.layer,
         "over": debugger.over,
     }
 
@@ -168,7 +169,10 @@ def show_place(terminal: Terminal, found: Mapping[str, Any]) -> None:
         return
     terminal.line(f"{found['place']}  {found['what']}", style="bold")
     executed = f"{found['instructions']:,} instructions executed"
-    terminal.line(f"phase {found['phase']}, {executed}", indent=2)
+    from fitzroy.report.phases import short_name
+
+    layer = f" of {short_name(found['layer'])}" if found["layer"] else ""
+    terminal.line(f"phase {found['phase']}{layer}, {executed}", indent=2)
 
 
 def show_heads(terminal: Terminal, items: Sequence[Mapping[str, Any]]) -> None:

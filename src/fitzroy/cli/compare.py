@@ -1,130 +1,257 @@
-"""``fitzroy quantize --compare``: how far a quantized model of anybody is from its source."""
+"""``fitzroy compare``: what changed between two compiled models, or between reports of them."""
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from fitzroy.base.errors import UsageError
-from fitzroy.cli.accuracy import (
-    Quantified,
-    accuracy,
-    report_bytes,
-    samples_for,
-    show_accuracy,
-    worst,
-)
-from fitzroy.cli.files import write_file
-from fitzroy.cli.samples import Quantization
-from fitzroy.cli.terminal import Column, Terminal, size
+import typer
+
+from fitzroy.base.errors import MismatchError, UsageError
+from fitzroy.cli import timing
+from fitzroy.cli.help import Given, Printed, Verb
+from fitzroy.cli.terminal import Column, Terminal, error_document
 
 if TYPE_CHECKING:
-    from fitzroy.compiler.frontends.frontend import Reading
+    from fitzroy.testing.comparison import Change, Comparison
 
-_LAYER_SAMPLES = 2
-_WORST = 8
-_SHOWN = 12
+_LAYERS_SHOWN = 12
 
 
-def compare_models(
-    terminal: Terminal,
-    models: list[str],
-    how: Reading,
-    options: Quantization,
-    wanted: tuple[list[str] | None, Quantified],
-) -> None:
-    """Compare a float32 model with a quantized one, and say how far they are apart.
+@dataclass(frozen=True)
+class Shape:
+    """What the comparison is printed as.
 
-    Args:
-        terminal: where to say it.
-        models: the paths of both.
-        how: how to read them.
-        options: what pixels become, and how many samples are taken.
-        wanted: files and folders of samples, and what to write.
-
-    Raises:
-        FitzroyError: a file cannot be read, or the models do not correspond.
+    Attributes:
+        markdown: whether as a comment on a pull request.
+        csv: whether as a table for spreadsheets.
     """
-    data, written = wanted
-    if len(models) != 2:
-        raise UsageError(
-            f"--compare takes two models, and {len(models)} are given",
-            hint="fitzroy quantize --compare float.onnx quantized.tflite --data images/",
+
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown that fits a pull-request comment.")
+    ] = False
+    csv: Annotated[bool, typer.Option("--csv", help="Print a table with commas.")] = False
+
+    def check(self, json: bool) -> None:
+        """Refuse two shapes at a time.
+
+        Raises:
+            UsageError: names them.
+        """
+        given = {"--json": json, "--markdown": self.markdown, "--csv": self.csv}
+        names = [name for name, wanted in given.items() if wanted]
+        if len(names) > 1:
+            raise UsageError(f"{' and '.join(names)} do not go together", hint="give one of them")
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What may change.
+
+    Attributes:
+        most: percent by which figures may get worse.
+        figures: the figures that count.
+        difference: the most that elements of outputs may differ by.
+    """
+
+    panel: ClassVar[str] = "Limits"
+
+    most: Annotated[
+        float | None,
+        typer.Option(
+            "--max-regression",
+            metavar="PERCENT",
+            min=0.0,
+            help="Exit with 9 if a figure got worse by more.",
+            show_default=False,
+        ),
+    ] = None
+    figures: Annotated[
+        str | None,
+        typer.Option(
+            "--figures",
+            metavar="A,B",
+            help="Figures that --max-regression is for, as JSON and CSV name them. "
+            "[dim]default: all[/dim]",
+            show_default=False,
+        ),
+    ] = None
+    difference: Annotated[
+        float | None,
+        typer.Option(
+            "--max-difference",
+            metavar="N",
+            min=0.0,
+            help="Exit with 9 if an element of an output differs by more, in its own integers, or "
+            "in real numbers if it is not quantized.",
+            show_default=False,
+        ),
+    ] = None
+
+    @property
+    def names(self) -> list[str]:
+        """The figures that count; empty for all.
+
+        Raises:
+            UsageError: there is no such figure, or no percentage for it.
+        """
+        from fitzroy.testing.figures import FIGURES
+
+        found = [name.strip() for name in (self.figures or "").split(",") if name.strip()]
+        strange = next((name for name in found if name not in FIGURES), None)
+        if strange is not None:
+            raise UsageError(
+                f"no figure {strange[:80]!r}", reason=f"there are {', '.join(FIGURES)}"
+            )
+        if found and self.most is None:
+            raise UsageError("--figures goes with --max-regression")
+        return found
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Where times are predicted for.
+
+    Attributes:
+        clock: performance level.
+        usb: generation of the host's link.
+        host: the host.
+        driver: what moves the data.
+    """
+
+    clock: timing.Clock = None
+    usb: timing.Usb = None
+    host: timing.HostName = None
+    driver: timing.DriverName = None
+
+
+_FILE = "A compiled model, a package, or what compile, sim, bench or test printed with --json."
+
+
+def compare(
+    old: Annotated[str, typer.Argument(metavar="OLD", help=_FILE, show_default=False)],
+    new: Annotated[str, typer.Argument(metavar="NEW", help=_FILE, show_default=False)],
+    printed: Printed,
+    shape: Shape,
+    allowed: Allowed,
+    given: Given,
+    where: Predicted,
+) -> None:
+    """Say what changed between two compiled models: time, bytes, operators, layers, outputs.
+
+    Models are timed on the timing model; documents say their own figures. With --input, a file,
+    several, or a folder, both models run on the simulated chip, and outputs are compared.
+
+    Nothing that changed is an error unless a limit says so: then the exit code is 9.
+    """
+    from fitzroy.testing.comparison import OutputChange, compared
+    from fitzroy.testing.reading import figures_of
+    from fitzroy.testing.sidebyside import output_changes
+
+    terminal = printed.terminal
+    shape.check(terminal.json)
+    names = allowed.names
+    conditions = timing.Speed.of(where.clock, where.usb, where.host, where.driver).conditions
+    with terminal.working("estimating"):
+        sides = [figures_of(path, conditions) for path in (old, new)]
+    samples, outputs = 0, tuple[OutputChange, ...]()
+    if given.inputs:
+        with terminal.working("running") as progress:
+            samples, outputs = output_changes(
+                (old, new), given.inputs, given.rule, allowed.difference or 0.0, progress
+            )
+    elif allowed.difference is not None:
+        raise UsageError("--max-difference needs inputs", hint="give some: --input images/")
+    found = compared(sides[0], sides[1], samples, outputs)
+    worse = () if allowed.most is None else found.regressions(allowed.most, names)
+    error = _judged(found, worse, allowed)
+    _print(terminal, found, (worse, allowed.most), shape, error)
+    if error is not None:
+        raise typer.Exit(error.exit_code)
+
+
+def _judged(found: Comparison, worse: Sequence[Change], allowed: Allowed) -> MismatchError | None:
+    """The error for what changed beyond its limit; None if nothing did."""
+    texts = [f"{item.kind.title} by {item.regression:.1f} %" for item in worse]
+    if texts:
+        return MismatchError(
+            f"worse than before: {', '.join(texts)}",
+            reason=f"at most {allowed.most:g} % are allowed",
+            where=found.new,
         )
-    if written.output is not None:
-        raise UsageError("--compare writes no model", hint="leave -o away, or --compare")
-    if not data:
-        raise UsageError("--compare needs inputs", hint="give some: --data images/")
-    with terminal.working("comparing") as progress:
-        document = _compared(models, how, options, data, progress)
-    if written.report is not None:
-        content = report_bytes(written.report, "quantize-compare", document)
-        write_file(written.report, content)
-        document["files"] = [{"path": os.fspath(written.report), "bytes": len(content)}]
+    if allowed.difference is not None and found.outputs:
+        first = found.outputs[0]
+        return MismatchError(
+            f"outputs differ on {len({item.sample for item in found.outputs})} of "
+            f"{found.samples} inputs",
+            reason=f"{first.sample}: {first.deviation.output}: {first.deviation.text}",
+            where=found.new,
+        )
+    return None
+
+
+def _print(
+    terminal: Terminal,
+    found: Comparison,
+    judged: tuple[Sequence[Change], float | None],
+    shape: Shape,
+    error: MismatchError | None,
+) -> None:
+    """Print a comparison in the shape that is wanted, and what is wrong with it."""
+    from fitzroy.testing import tables
+
     if terminal.json:
-        terminal.document("quantize-compare", document)
-    elif not terminal.quiet:
-        _show(terminal, document)
+        content = tables.document(found, judged[0])
+        wrong = {} if error is None else {"error": error_document(error)}
+        terminal.document("compare", content | wrong)
+        return
+    if shape.markdown:
+        terminal.raw(tables.markdown(found, *judged))
+    elif shape.csv:
+        terminal.raw(tables.table(found))
+    else:
+        _show(terminal, found)
+    if error is not None:
+        terminal.error(error)
 
 
-def _compared(
-    models: list[str], how: Reading, options: Quantization, data: list[str], progress: Any
-) -> dict[str, Any]:
-    """How far two models are apart, for JSON."""
-    import fitzroy
-    from fitzroy.compiler.quantization.comparison import compare
-    from fitzroy.compiler.quantization.pipeline import demand_float
-    from fitzroy.compiler.quantization.report import matching, worst_samples
+def _show(terminal: Terminal, found: Comparison) -> None:
+    """Print tables for people."""
+    from fitzroy.testing import tables
 
-    source, quantized = (fitzroy.load(model, how) for model in models)
-    demand_float(source)
-    samples = samples_for(models[0], source, how, options, data)
-    arrays = [sample for _, sample in samples]
-    comparison = compare(source, quantized, arrays, progress=progress)
-    progress("values of the same name")
-    step = -(-len(arrays) // _LAYER_SAMPLES)
-    return {
-        "model": models[0],
-        "quantized": models[1],
-        "files": [],
-        "samples": len(samples),
-        "operators": {
-            "model": len(source.nodes()),
-            "integer": sum(_is_integer(quantized, node.name) for node in quantized.nodes()),
-            "float": sum(not _is_integer(quantized, node.name) for node in quantized.nodes()),
-        },
-        "compared_samples": len(samples),
-        "accuracy": accuracy(comparison),
-        "layers": [
-            {"name": name, "op": _op(source, name), "snr_db": off.decibels}
-            for name, off in matching(source, quantized, arrays[::step])
-        ],
-        "worst_samples": [
-            worst(samples[number][0], comparison.samples[number])
-            for number in worst_samples(comparison.samples, _WORST)
-        ],
-        "advice": [],
-    }
+    titles = ("before", "after", "change")
+    columns = [Column("figure"), *(Column(title, right=True) for title in titles)]
+    terminal.table(columns, [_cells(item.kind.title, item) for item in tables.shown(found)])
+    same = len(found.figures) - len(tables.shown(found))
+    if same:
+        terminal.line(f"{same} more figures are the same")
+    for text in tables.moved(found):
+        terminal.line(text)
+    if found.layers:
+        layers = tables.largest(found)
+        terminal.heading(f"{len(layers)} layers changed, those that changed most first")
+        columns[0] = Column("layer")
+        terminal.table(columns, [_cells(item.name, item) for item in layers[:_LAYERS_SHOWN]])
+    if found.samples:
+        terminal.heading(tables.sentence(found))
+        for item in found.outputs[:_LAYERS_SHOWN]:
+            terminal.line(f"{item.sample}, {item.deviation.output}: {item.deviation.text}")
 
 
-def _is_integer(graph: Any, name: str) -> bool:
-    """Whether a node gives quantized values."""
-    return any(graph.type(output).is_quantized for output in graph.node(name).outputs)
+def _cells(title: str, item: Change) -> list[str]:
+    from fitzroy.testing import tables
+
+    values = (tables.value(item, item.old), tables.value(item, item.new))
+    return [title, *values, tables.change(item)]
 
 
-def _op(graph: Any, name: str) -> str:
-    node = graph.producer(name)
-    return "" if node is None else str(node.op)
-
-
-def _show(terminal: Terminal, document: dict[str, Any]) -> None:
-    show_accuracy(terminal, document)
-    if document["layers"]:
-        terminal.heading("values that both models name, the farthest apart")
-        rows = sorted(document["layers"], key=lambda layer: layer["snr_db"])[:_SHOWN]
-        terminal.table(
-            (Column("operator"), Column("value", style="cyan"), Column("dB", right=True)),
-            [[layer["op"], layer["name"], f"{layer['snr_db']:.1f}"] for layer in rows],
-        )
-    for file in document["files"]:
-        terminal.line(f"wrote {file['path']}, {size(file['bytes'])}", style="green")
+compare_command = Verb(
+    compare,
+    (
+        "fitzroy compare old_edgetpu.tflite new_edgetpu.tflite",
+        "fitzroy compare old_edgetpu.tflite new_edgetpu.tflite -i in/",
+        "fitzroy compare old.json new.json --max-regression 5 --markdown",
+        "fitzroy compare a.json b.json --max-regression 2 --figures cycles --csv",
+    ),
+)

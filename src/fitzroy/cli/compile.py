@@ -12,7 +12,7 @@ import typer
 
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
 from fitzroy.base.options import given
-from fitzroy.cli.compile_edgetpu import Format, Reports, Request, Results
+from fitzroy.cli.compile_edgetpu import ChipWork, Format, Request, Results
 from fitzroy.cli.files import check_directory, check_output, with_suffix, write_files
 from fitzroy.cli.help import (
     OptionTexts,
@@ -26,7 +26,7 @@ from fitzroy.cli.help import (
 from fitzroy.cli.models import Importing, warn_of
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
-from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
+from fitzroy.compiler.passes.heads.options import HeadOptions
 from fitzroy.compiler.targets.xnnpack.options import XnnpackOptions
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ def compile_model(
     ],
     choice: Choice,
     results: Results,
-    edgetpu: EdgeTpuOptions,
-    reports: Reports,
+    chip: ChipWork,
     xnnpack: XnnpackOptions,
+    heads: HeadOptions,
     cases: Cases,
 ) -> None:
     """Compile a model for the Edge TPU, or to an ExecuTorch program (.pte) for XNNPACK.
@@ -118,14 +118,17 @@ def compile_model(
     from fitzroy.cli import compile_edgetpu, compile_module
     from fitzroy.cli.models import check_model
     from fitzroy.compiler.passes.base import named_passes
+    from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
+    from fitzroy.compiler.passes.heads.rewriting import ListDetections
     from fitzroy.compiler.targets.edgetpu.partition.rules import RealNumbersError
 
     terminal = Terminal(json=results.json, quiet=results.quiet)
+    heads.check()
     for name in models:
         check_model(name)
-    request = Request(models, results, edgetpu, reports, choice.how)
+    request = Request(models, results, chip, choice.how)
     if results.format is Format.MODULE and compile_module.are_compiled(models):
-        _refuse("compiled", edgetpu, reports, dump=results.dump, passes=choice.passes)
+        _refuse("compiled", chip, heads, dump=results.dump, passes=choice.passes)
         compile_module.write_compiled(terminal, request)
         return
     graph = None
@@ -139,10 +142,12 @@ def compile_model(
         _refuse("edgetpu", xnnpack, **foreign)
         request.check()
     if cases.calibrate:
-        graph = _quantized(terminal, request, cases)
+        graph = _quantized(terminal, request, cases, heads)
         sources = [_source(graph, models[0])] if target == _EDGETPU else None
     if sources is not None:
         steps = named_passes(pass_names(choice.passes))
+        if graph is None and heads.detections:
+            steps = (ListDetections(**vars(heads)), ClassMaximum(), *steps)
         try:
             compile_edgetpu.compile_models(
                 terminal, request, [source.passed(steps) for source in sources]
@@ -151,7 +156,7 @@ def compile_model(
             raise error.read_with(choice.arguments) from None
         return
     bare = results.format in (Format.PACKAGE, Format.OBJECT)
-    _refuse("others", edgetpu, reports, out_dir=results.out_dir, format=bare)
+    _refuse("others", chip, heads, out_dir=results.out_dir, format=bare)
     settings: dict[str, Any] = dict(option_values(choice.option))
     if target == _XNNPACK:
         settings = {"uint8": xnnpack.uint8, **settings}
@@ -327,13 +332,14 @@ def _refuse_calibration(cases: Cases) -> None:
             )
 
 
-def _quantized(terminal: Terminal, request: Request, cases: Cases) -> Graph:
+def _quantized(terminal: Terminal, request: Request, cases: Cases, heads: HeadOptions) -> Graph:
     """The model of a request, quantized.
 
     Raises:
         UsageError: several models, or samples that do not suit.
     """
     from fitzroy.cli.quantize import quantized_model, warn_of_floats
+    from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
 
     if len(request.models) > 1:
         raise UsageError(
@@ -341,9 +347,9 @@ def _quantized(terminal: Terminal, request: Request, cases: Cases) -> Graph:
             hint="quantize each with fitzroy quantize first",
         )
     with terminal.working("quantizing") as progress:
-        result, _ = quantized_model(request.models[0], request.how, cases, progress)
+        result, _ = quantized_model(request.models[0], request.how, cases, progress, heads)
     warn_of_floats(terminal, result)
-    return result.graph
+    return with_best_classes(result.graph)
 
 
 def _source(graph: Graph, path: str) -> Source:
@@ -529,6 +535,7 @@ compile_command = Verb(
         "fitzroy compile model.tflite --num-segments 3 --report model.html",
         "fitzroy compile model.tflite --explain --dump stages/",
         "fitzroy compile float.tflite --calibrate images/ -o model_edgetpu.tflite",
+        "fitzroy compile yolo.onnx --calibrate images/ --detections -o y_edgetpu.tflite",
         "fitzroy compile model.tflite --target xnnpack",
         "fitzroy compile model.tflite -o out.pte --bundle one.png two.png",
         "fitzroy compile detector.tflite --outputs boxes,scores -o detector.pte",

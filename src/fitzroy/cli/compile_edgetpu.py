@@ -18,6 +18,7 @@ from fitzroy.cli.files import check_directory, check_output, directories, write_
 from fitzroy.cli.help import Json, Quiet
 from fitzroy.cli.models import warn_of
 from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
+from fitzroy.cli.timing import estimated_time, whole_time
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.hw_models.edgetpu.envelope import Risk
@@ -107,8 +108,8 @@ _MOST_SEGMENTS = 1024
 
 
 @dataclass(frozen=True)
-class Reports:
-    """What the compiler for the Edge TPU makes of a model, and what it says of it.
+class ChipWork(EdgeTpuOptions):
+    """What the compiler for the Edge TPU makes of a model, how, and what it says of it.
 
     Attributes:
         num_segments: into how many segments to cut the model; 0 for none.
@@ -118,8 +119,6 @@ class Reports:
         report: file for a report.
         log: whether to write a log beside every result.
     """
-
-    panel: ClassVar[str] = EdgeTpuOptions.panel
 
     num_segments: Annotated[
         int,
@@ -167,15 +166,13 @@ class Request:
     Attributes:
         models: paths of the models.
         results: where results go.
-        options: options of the target.
-        reports: what else is wanted.
+        chip: what is wanted of the compiler, and how.
         how: what to read of the models.
     """
 
     models: list[str]
     results: Results
-    options: EdgeTpuOptions
-    reports: Reports
+    chip: ChipWork
     how: Reading = PLAINLY
 
     @property
@@ -186,11 +183,11 @@ class Request:
             UsageError: one file for several results, or two results of one name.
         """
         names = [Path(model).stem for model in self.models]
-        if self.reports.num_segments:
+        if self.chip.num_segments:
             names = [
-                f"{name}_segment_{number}_of_{self.reports.num_segments}"
+                f"{name}_segment_{number}_of_{self.chip.num_segments}"
                 for name in names
-                for number in range(self.reports.num_segments)
+                for number in range(self.chip.num_segments)
             ]
         folder, output = self.results.out_dir, self.results.output
         if folder is None and output is not None and os.path.isdir(output):
@@ -217,14 +214,14 @@ class Request:
         Raises:
             UsageError: as for `targets`.
         """
-        return [path.with_suffix(".log") if self.reports.log else None for path in self.targets]
+        return [path.with_suffix(".log") if self.chip.log else None for path in self.targets]
 
     @property
     def joins(self) -> bool:
         """Whether all results go to one module."""
         output = self.results.output
         one = output is not None and not os.path.isdir(output)
-        return self.results.format is Format.MODULE and one and not self.reports.num_segments
+        return self.results.format is Format.MODULE and one and not self.chip.num_segments
 
     def check(self) -> None:
         """Refuse before any work is done what cannot be done.
@@ -234,7 +231,7 @@ class Request:
         """
         if self.results.output is not None and self.results.out_dir is not None:
             raise UsageError("-o and --out-dir both say where results go", hint="give one of them")
-        if self.reports.num_segments and len(self.models) > 1:
+        if self.chip.num_segments and len(self.models) > 1:
             raise UsageError(
                 "--num-segments is for one model",
                 reason="models that are compiled together share one chip",
@@ -242,12 +239,12 @@ class Request:
         for path in (self.results.out_dir, self.results.dump):
             if path is not None:
                 check_directory(path)
-        if self.reports.report is not None and self.reports.report.suffix not in _REPORTS:
+        if self.chip.report is not None and self.chip.report.suffix not in _REPORTS:
             raise UsageError(
-                "a report is an .html or a .json file", where=os.fspath(self.reports.report)
+                "a report is an .html or a .json file", where=os.fspath(self.chip.report)
             )
         targets = list(dict.fromkeys(self.targets))
-        outputs = [*targets, *([self.reports.report] if self.reports.report is not None else [])]
+        outputs = [*targets, *([self.chip.report] if self.chip.report is not None else [])]
         outputs += [path for path in dict.fromkeys(self.logs) if path is not None]
         if len(set(outputs)) < len(outputs):
             raise UsageError("two outputs have the same name", where=os.fspath(outputs[-1]))
@@ -290,15 +287,15 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
     from fitzroy.compilation.edgetpu import link_options
     from fitzroy.compiler.targets.edgetpu.settings import costs_of, generator_options
 
-    _doubt(terminal, request.options)
+    _doubt(terminal, request.chip)
     chosen: dict[str, Any] = {
-        "options": link_options(request.options),
-        "generator": generator_options(request.options),
-        "costs": costs_of(request.options),
+        "options": link_options(request.chip),
+        "generator": generator_options(request.chip),
+        "costs": costs_of(request.chip),
     }
     with terminal.working("compiling") as progress:
         chosen["progress"] = progress
-        parts = request.reports.num_segments
+        parts = request.chip.num_segments
         results = (
             edgetpu.compile_segments(sources[0], parts, **chosen)
             if parts
@@ -306,7 +303,7 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
         )
     contents = _contents(request, results)
     runs: list[list[Run]] = [[] for _ in results]
-    if request.reports.estimate or request.reports.report is not None:
+    if request.chip.estimate or request.chip.report is not None:
         with terminal.working("estimating time") as progress:
             runs = [_timed(result, progress) for result in results]
     documents = _documents(request, results, contents, runs)
@@ -321,7 +318,7 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
         for document in documents:
             terminal.line()
             _show(terminal, request, document)
-        for path in (request.reports.report, request.results.dump):
+        for path in (request.chip.report, request.results.dump):
             if path is not None:
                 terminal.line(f"wrote {path}", style="green")
 
@@ -359,12 +356,14 @@ def _content(result: EdgeTpuCompilation, format: Format) -> bytes:
 
 
 def _timed(result: EdgeTpuCompilation, progress: Any) -> list[Run]:
+    from fitzroy.compilation.records import steps_of
     from fitzroy.execution.estimate import estimate
 
     found = []
     for number, part in enumerate(result.segments, 1):
         progress(f"{result.source.path}, part {number} of {len(result.segments)}")
-        found.append(estimate(part.package, os.path.basename(result.source.path)))
+        name = os.path.basename(result.source.path)
+        found.append(estimate(part.package, name, steps=steps_of(part.segment, part.forms)))
     return found
 
 
@@ -383,9 +382,7 @@ def _documents(
     places = zip(request.targets, request.logs, contents, strict=True)
     for result, timed, (path, logged, content) in zip(results, runs, places, strict=True):
         # Segments have chips of their own.
-        taken = (
-            0 if request.reports.num_segments else sum(item["cached_bytes"] for item in documents)
-        )
+        taken = 0 if request.chip.num_segments else sum(item["cached_bytes"] for item in documents)
         found = document(result, timed, full=full, taken=taken)
         found["files"] = [{"path": os.fspath(path), "bytes": len(content)}]
         found["log"] = None if logged is None else os.fspath(logged)
@@ -424,9 +421,9 @@ def _write(
         if path is not None:
             logs[path] = "\n".join(filter(None, [logs.get(path), log(document)]))
     files += [(path, text_bytes(text)) for path, text in logs.items()]
-    if request.reports.report is not None:
+    if request.chip.report is not None:
         in_full = _documents(request, results, contents, runs, full=True)
-        files.append((request.reports.report, _report(request.reports.report, in_full, runs)))
+        files.append((request.chip.report, _report(request.chip.report, in_full, runs)))
     folders = [request.results.out_dir, request.results.dump]
     if request.results.dump is not None:
         for path, result in zip(request.targets, results, strict=True):
@@ -479,10 +476,13 @@ def _summary(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for number, part in enumerate(document["subgraphs"]):
         name = f", subgraph {number}" if len(document["subgraphs"]) > 1 else ""
         if part["estimate"] is not None:
-            yield f"Estimated time of an inference{name}", _time(part["estimate"])
+            yield f"Estimated time of an inference{name}", estimated_time(part["estimate"])
         outside = [item for item in part["envelope"] if Risk(item["risk"]).matters]
         if outside:
             yield f"Outside the envelope of published programs{name}", _outside(outside)
+    whole = document["inference"]
+    if whole is not None and len(whole["parts"]) > 1:
+        yield "Estimated time of an inference of the whole model", whole_time(whole)
 
 
 _NAMED = 3
@@ -497,14 +497,6 @@ def _outside(items: Sequence[dict[str, Any]]) -> str:
     ]
     rest = len(items) - len(named)
     return "; ".join([*named, *([f"{rest} more"] if rest else [])])
-
-
-def _time(estimate: dict[str, Any]) -> str:
-    bound = ", ".join(f"{what} {share:.0%}" for what, share in estimate["bound"].items())
-    return (
-        f"{estimate['total_us'] / 1000:.3f} ms on {estimate['host']}: "
-        f"{estimate['cycles']:,.0f} cycles, bound by {bound}"
-    )
 
 
 _COLUMNS = (Column("Operator"), Column("Count", right=True), Column("Status"))
@@ -544,10 +536,10 @@ def _show(terminal: Terminal, request: Request, document: dict[str, Any]) -> Non
         terminal.line(f"{name}: {text}")
     if left:
         terminal.warn(f"{count(left, 'operation')} will run on the CPU")
-    if request.reports.show_operations or left:
+    if request.chip.show_operations or left:
         terminal.line()
         terminal.table(_COLUMNS, _operations(document))
-    if request.reports.explain:
+    if request.chip.explain:
         _explain(terminal, document)
 
 

@@ -81,6 +81,13 @@ class DeviceChoice:
             firmware=self.firmware, clocks=clocks, record=self.record, timeout=self.timeout
         )
 
+    @property
+    def simulated(self) -> bool:
+        """Whether the device is not a real one."""
+        from fitzroy.driver.runtime.devices import is_accelerator
+
+        return not is_accelerator(self.name or "auto")
+
     def open(self) -> Device:
         """The device.
 

@@ -26,11 +26,11 @@ from fitzroy.cli.help import (
     PackageNumber,
     Printed,
     Seed,
+    SourceFile,
     Verb,
 )
 from fitzroy.cli.sim import readable
 from fitzroy.cli.terminal import Terminal, count, error_document
-from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, read_inputs
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def debug(
     printed: Printed,
     package: PackageNumber = None,
     seed: Seed = None,
+    source: SourceFile = None,
 ) -> None:
     """Step through a compiled Edge TPU model on the simulated chip.
 
@@ -113,14 +114,16 @@ def debug(
     terminal, lines = printed.terminal, script.lines
     if lines is None and printed.json and sys.stdin.isatty():
         raise UsageError("--json needs commands", hint="give them with -x, --commands or a pipe")
-    rule = arrays.Normalization.parse(given.mean, given.std)
+    rule = given.rule
     program = EdgeTpuProgram.load(file, package)
+    if source is not None:
+        program = program.named_by(source)
     if given.inputs and not program.inputs:
         raise UsageError("the program takes no inputs", where=file, hint="leave out --input")
     ports = [Port(name, type) for name, type in program.inputs.items()]
     values = read_inputs(ports, given.inputs or [], rule, file)
     run = program.start(dict(zip(program.inputs, values, strict=True)), seed=seed)
-    console = Console(Debugger(run), terminal, file)
+    console = Console(Debugger(run, program.steps), terminal, file)
     if lines is not None:
         code = console.follow(lines)
     elif sys.stdin.isatty():

@@ -23,6 +23,7 @@ from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError
 from fitzroy.base.types import Array
 from fitzroy.cli.terminal import error_document
+from fitzroy.execution.estimate import estimate
 from fitzroy.formats import flexbuffer
 from fitzroy.formats.custom_op import EARLY_CACHING_KEY, PACKAGE_KEY, CustomOp
 from fitzroy.formats.darwinn import (
@@ -59,6 +60,7 @@ from fitzroy.linker.resolve.caching import segments_of, streamed_segments
 from fitzroy.linker.resolve.fields import address_fields
 from fitzroy.linker.resolve.segments import Segment
 from fitzroy.linker.schedule import Script, Step, derive, from_hints
+from fitzroy.report.summary import brief
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -129,10 +131,16 @@ def executables(file: PackageFile) -> Document:
     """The executables of a package, and the memory that they need together."""
     programs = [_Program(executable, file.path) for executable in file.executables]
     main = next(program for program in programs if program.executable is file.main)
+    memory = _package_memory(main, programs)
+    estimated, error = _followed(lambda: brief(estimate(file, main.executable.name or "")))
     return {
         "parameter_caching_token": _token(main.executable),
-        "memory": _package_memory(main, programs),
-        "executables": [_executable(program) for program in programs],
+        "memory": memory,
+        "estimate": estimated,
+        "estimate_error": error,
+        "executables": [
+            _executable(program, estimated if program is main else None) for program in programs
+        ],
     }
 
 
@@ -216,7 +224,7 @@ def _disassembled(code: Array | None, path: str, where: str) -> list[Instruction
         raise FormatError(error.what, path=path, table=table, hint=error.hint) from None
 
 
-def _executable(program: _Program) -> Document:
+def _executable(program: _Program, estimated: Document | None) -> Document:
     source = program.executable
     return {
         "type": source.kind.name,
@@ -229,7 +237,8 @@ def _executable(program: _Program) -> Document:
         "scratch_bytes": source.scratch_size_bytes,
         "narrow_bytes": source.used_narrow_memory_bytes_per_tile,
         "dram_parameters": source.use_tpu_dram_for_parameters,
-        "estimated_cycles": source.estimated_cycles_64bit or source.estimated_cycles or None,
+        "estimated_cycles": None if estimated is None else estimated["cycles"],
+        "stored_cycles": source.estimated_cycles_64bit or source.estimated_cycles or None,
         "chunks": _chunks(program),
         "instructions": _statistics(program.instructions),
         "inputs": [layer(item, program.path) for item in source.input_layers or ()],
@@ -618,7 +627,7 @@ def object_file(file: ObjectFile, path: str = "") -> Document:
         "producer": file.producer or "",
         "batch_size": 1 if resources is None else resources.batch_size,
         "scratch_bytes": 0 if resources is None else resources.scratch_bytes,
-        "estimated_cycles": None if resources is None else resources.estimated_cycles or None,
+        "stored_cycles": None if resources is None else resources.estimated_cycles or None,
         "memory": _memory(narrow, reserved, segments, cached, total - cached),
         "sections": [
             {

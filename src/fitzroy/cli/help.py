@@ -6,12 +6,15 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from fitzroy.execution.arrays import Normalization
 
 REST = "Options"
 """Heading of options that belong to no panel."""
@@ -107,7 +110,8 @@ InputFiles = Annotated[
         "--input",
         "-i",
         metavar="[NAME=]X",
-        help="An image, a .npy file, or the tensor's raw bytes; once per input.",
+        help="An image, a .npy file, or the tensor's raw bytes; once per input. Several files for "
+        "an input, or a folder, make several inferences.",
         show_default=False,
         rich_help_panel="Inputs",
     ),
@@ -162,6 +166,17 @@ class Given:
     mean: Mean = None
     std: Std = None
 
+    @property
+    def rule(self) -> Normalization | None:
+        """What pixels become; None for the usual.
+
+        Raises:
+            UsageError: a text that is no list of numbers, or a standard deviation of 0.
+        """
+        from fitzroy.execution.arrays import Normalization
+
+        return Normalization.parse(self.mean, self.std)
+
 
 OutputFile = Annotated[
     Path | None,
@@ -169,7 +184,8 @@ OutputFile = Annotated[
         "--output",
         "-o",
         metavar="Y.npy",
-        help="Write the outputs: one to Y.npy, several to Y_0.npy, Y_1.npy..., or all to Y.npz.",
+        help="Write the outputs: one to Y.npy, several to Y_0.npy, Y_1.npy..., or all to Y.npz; "
+        "those of several inferences to a folder.",
         show_default=False,
         rich_help_panel="Outputs",
     ),
@@ -189,6 +205,17 @@ PackageNumber = Annotated[
         metavar="N",
         help="The N-th package of a model with several, counted from 0.",
         show_default=False,
+    ),
+]
+SourceFile = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        metavar="MODEL",
+        help="The model that it was compiled from, which names its layers; models that FitzRoy "
+        "compiled have the names.",
+        show_default=False,
+        rich_help_panel="Simulated chip",
     ),
 ]
 Seed = Annotated[

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Any
 
 from fitzroy.cli.describe import quantization_text, tensor_type
-from fitzroy.cli.terminal import Column, Terminal, count, seconds, size
-from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.cli.terminal import Column, Terminal, count, size
+from fitzroy.cli.timing import estimated_time
 from fitzroy.hw_models.isa.novelty import ASPECTS
 from fitzroy.linker.packages.container import read_container
 from fitzroy.report.envelope import PropertyReport, envelope_of
@@ -58,7 +58,7 @@ _SECTIONS = (
 
 def show_package(terminal: Terminal, package: Document) -> None:
     """Print a package, or an executable on its own."""
-    terminal.fields([*_header(package), *_memory(package["memory"])])
+    terminal.fields([*_header(package), *_memory(package["memory"]), *_time(package)])
     _tiles(terminal, package["memory"])
     for item in package.get("diagnostics", ()):
         terminal.warn(f"{item['what']}: {item['reason']}")
@@ -231,6 +231,14 @@ def _memory(memory: Document) -> list[tuple[str, str]]:
     ]
 
 
+def _time(package: Document) -> list[tuple[str, str]]:
+    """What the timing model says, or why it says nothing."""
+    estimate = package["estimate"]
+    if estimate is None:
+        return [("time", f"not estimated: {package['estimate_error']['what']}")]
+    return [("time", estimated_time(estimate))]
+
+
 def _tiles(terminal: Terminal, memory: Document) -> None:
     """Parameters and rows of wide memory of each tile, as the grid."""
     wide, sizes = memory["wide"], memory["parameters"]["tile_bytes"]
@@ -274,17 +282,12 @@ def _executable(terminal: Terminal, executable: Document) -> None:
 
 
 def _needs(document: Document) -> list[tuple[str, str]]:
-    """Batches, scratch bytes and cycles, where there is something to say."""
+    """Batches and scratch bytes, where there is something to say."""
     rows = []
     if document["batch_size"] != 1:
         rows.append(("batch size", str(document["batch_size"])))
     if document["scratch_bytes"]:
         rows.append(("scratch", size(document["scratch_bytes"])))
-    cycles = document["estimated_cycles"]
-    if cycles:
-        clock = BEAGLE.clocks["max"].core_mhz
-        text = f"{cycles:,} cycles estimated, {seconds(cycles / clock / 1e6)} at {clock:g} MHz"
-        rows.append(("time", text))
     return rows
 
 

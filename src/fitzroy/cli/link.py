@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +13,7 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
-from fitzroy.cli.files import check_output, write_files
+from fitzroy.cli.files import check_directory, check_output, directories, write_files
 from fitzroy.cli.help import Printed, Verb
 from fitzroy.cli.terminal import Column, Terminal
 
@@ -61,7 +62,8 @@ class Results:
             "--directory",
             "-d",
             metavar="DIR",
-            help="Where the results of several files go, under the files' names.",
+            help="Where the results of several files go, under the files' names; it is made if "
+            "need be.",
             show_default=False,
         ),
     ] = None
@@ -110,7 +112,8 @@ def link(
     Parameters get rows of the on-chip memory, instructions are resolved, the host's script is
     derived from the program, and a parameter-caching program is made. Files that are linked
     together share the memory and one caching token: the driver alternates between them without
-    loading their parameters again.
+    loading their parameters again. What does not fit beside the others is sent with every
+    inference, which takes longer.
     """
     from fitzroy.base.bits import integer
     from fitzroy.formats.object_file import write_object
@@ -131,11 +134,12 @@ def link(
                     f"the model has {len(source.objects)} packages, an object holds one",
                     where=source.path,
                 )
-        write_files(
+        _write(
+            results.directory,
             [
                 (path, write_object(source.objects[0]))
                 for source, path in zip(sources, outputs, strict=True)
-            ]
+            ],
         )
         _report(terminal, files, outputs, None)
         return
@@ -143,8 +147,14 @@ def link(
     packages = iter(link_objects(objects, options))
     linked: list[list[PackageFile]] = [[next(packages) for _ in s.objects] for s in sources]
     data = [_written(s, found, form) for s, found in zip(sources, linked, strict=True)]
-    write_files(list(zip(outputs, data, strict=True)))
+    _write(results.directory, list(zip(outputs, data, strict=True)))
     _report(terminal, files, outputs, linked)
+
+
+def _write(directory: Path | None, files: list[tuple[Path, bytes]]) -> None:
+    """Write all results, into a directory that is made if need be, or none."""
+    with directories([] if directory is None else [directory]):
+        write_files(files)
 
 
 def _outputs(
@@ -169,8 +179,11 @@ def _outputs(
         outputs = [directory / (Path(f).stem + endings.get(form, ".o")) for f in files]
         if len(set(outputs)) != len(outputs):
             raise UsageError("two files have the same name", hint="rename one of them")
+    if directory is not None:
+        check_directory(directory)
     for path in outputs:
-        check_output(path, files)
+        if directory is None or os.path.exists(directory):
+            check_output(path, files)
     return outputs
 
 

@@ -136,6 +136,6 @@ patch_command = Verb(
     (
         "fitzroy patch-weights model_edgetpu.tflite retrained.tflite "
         "\\\n     --original model.tflite -o retrained_edgetpu.tflite",
-        "fitzroy patch-weights dense_edgetpu.tflite dense_v2.tflite -o dense_v2_edgetpu.tflite",
+        "fitzroy patch-weights dense_edgetpu.tflite new.tflite -o new_edgetpu.tflite",
     ),
 )

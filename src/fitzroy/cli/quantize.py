@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -23,12 +23,13 @@ from fitzroy.cli.help import Verb
 from fitzroy.cli.models import Importing
 from fitzroy.cli.samples import Quantization
 from fitzroy.cli.terminal import Terminal, count, size
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
 
 if TYPE_CHECKING:
     from fitzroy.cli.samples import Named
     from fitzroy.compiler.frontends.frontend import Reading
+    from fitzroy.compiler.quantization.calibrated import Quantized
     from fitzroy.compiler.quantization.comparison import Comparison
-    from fitzroy.compiler.quantization.pipeline import Quantized
 
 _MEASURED = 16
 """Samples that the result is compared on."""
@@ -75,6 +76,7 @@ def quantize(
     ],
     importing: Importing,
     options: Quantization,
+    heads: HeadOptions,
     written: Quantified,
     comparing: Comparing,
 ) -> None:
@@ -98,7 +100,7 @@ def quantize(
     if written.report is not None:
         check_report(written.report, models)
     if comparing.compare:
-        from fitzroy.cli.compare import compare_models
+        from fitzroy.cli.quantize_compare import compare_models
 
         compare_models(terminal, models, importing.how, options, (comparing.data, written))
         return
@@ -116,7 +118,7 @@ def quantize(
             "quantization needs representative inputs",
             hint=rules.quantize_command(model, importing.arguments, os.fspath(output)),
         )
-    document = _quantize(terminal, model, output, (importing.how, options, written.report))
+    document = _quantize(terminal, model, output, (importing.how, options, heads, written.report))
     if terminal.json:
         terminal.document("quantize", document)
     elif not terminal.quiet:
@@ -127,7 +129,7 @@ def _quantize(
     terminal: Terminal,
     model: str,
     output: Path,
-    settings: tuple[Reading, Quantization, Path | None],
+    settings: tuple[Reading, Quantization, HeadOptions, Path | None],
 ) -> dict[str, Any]:
     """Quantize a model, write it and its report, and describe what was done.
 
@@ -135,13 +137,14 @@ def _quantize(
         FitzroyError: the model or a sample cannot be read, or the model cannot be quantized.
     """
     from fitzroy.compiler.frontends.tflite import export_model
+    from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
     from fitzroy.formats.tflite import write_model
 
-    how, options, report = settings
+    how, options, heads, report = settings
     with terminal.working("quantizing") as progress:
-        result, samples = quantized_model(model, how, options, progress)
+        result, samples = quantized_model(model, how, options, progress, heads)
         progress("writing")
-        data = write_model(export_model(result.graph))
+        data = write_model(export_model(with_best_classes(result.graph)))
         measured_on = samples[:: -(-len(samples) // _MEASURED)]
         comparison = measured(result, measured_on, progress)
         document = {
@@ -150,6 +153,9 @@ def _quantize(
             "samples": len(samples),
             **describe(result, comparison),
         }
+        agreed = agreement(result, measured_on)
+        if agreed is not None:
+            document["agreement"] = agreed
         files = [(output, data)]
         if report is not None:
             document |= _costs(result, measured_on, comparison, progress)
@@ -217,7 +223,11 @@ def _costs(
 
 
 def quantized_model(
-    model: str, how: Reading, options: Quantization, progress: Any
+    model: str,
+    how: Reading,
+    options: Quantization,
+    progress: Any,
+    heads: HeadOptions = PLAIN_OUTPUTS,
 ) -> tuple[Quantized, list[Named]]:
     """A model, quantized, and the samples that it was calibrated with.
 
@@ -226,35 +236,62 @@ def quantized_model(
         how: how to read it.
         options: how to quantize it, and on what: arrays have the model's own order of dimensions.
         progress: called with what is under way.
+        heads: what a detector is to give.
 
     Raises:
         FitzroyError: the model or a sample cannot be read, or the model cannot be quantized.
     """
     import fitzroy
     from fitzroy.cli.samples import pixel_ranges
+    from fitzroy.compiler.passes.heads.rewriting import kept_float, limits, with_detections
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
     options.check()
     graph = fitzroy.load(model, how)
     demand_float(graph)
+    graph = with_detections(graph, heads)
     progress("reading samples")
     paths = options.calibrate or []
     samples = samples_for(model, graph, how, options, paths)
     known = pixel_ranges(graph, paths, options.rule)
     arrays = [sample for _, sample in samples]
-    return quantize_model(graph, arrays, options, progress, known=known), samples
+    bounds = limits(graph, heads)
+    options = replace(options, keep_float=[*(options.keep_float or []), *kept_float(graph)])
+    return quantize_model(graph, arrays, options, progress, known=known, limits=bounds), samples
 
 
 def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:
     """The quantized graph compared with the float32 graph on samples."""
+    from fitzroy.compiler.passes.heads.rewriting import encoded
     from fitzroy.compiler.quantization.comparison import compare
 
     return compare(
-        result.source,
-        result.graph,
+        encoded(result.source),
+        encoded(result.counterpart),
         [sample for _, sample in samples],
         progress=lambda text: progress(f"measuring, {text}"),
     )
+
+
+def agreement(result: Quantized, samples: list[Named]) -> float | None:
+    """Mean average precision of the objects of a quantized detector; None for other models."""
+    import fitzroy
+    from fitzroy.compiler.ops.detections import Detections
+    from fitzroy.compiler.passes.heads.rewriting import with_lower_threshold
+    from fitzroy.compiler.quantization.agreement import mean_average_precision
+    from fitzroy.compiler.quantization.comparison import stored_input
+
+    names = [node.outputs[0] for node in result.source.nodes() if node.op == Detections.name]
+    if not names:
+        return None
+    (name,) = names
+    quantized = with_lower_threshold(result.graph.cut([name]))
+    found, exact = [], []
+    for _, sample in samples:
+        given = {key: stored_input(x, result.graph.type(key)) for key, x in sample.items()}
+        exact.append(fitzroy.evaluate(result.source.cut([name]), sample)[name])
+        found.append(fitzroy.evaluate(quantized, given)[name])
+    return mean_average_precision(found, exact)
 
 
 def describe(result: Quantized, comparison: Comparison) -> dict[str, Any]:
@@ -300,6 +337,11 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
     rows.append(("operators", text))
     terminal.fields(rows)
     show_accuracy(terminal, document)
+    if "agreement" in document:
+        text = (
+            f"{100 * document['agreement']:.1f} % mean average precision at overlaps of 0.5 to 0.95"
+        )
+        terminal.line(f"objects agree with float32: {text}")
     for text in document.get("advice", ()):
         terminal.line(f"hint: {text}", style="green")
     for file in document["files"]:
@@ -310,9 +352,9 @@ quantize_command = Verb(
     quantize,
     (
         "fitzroy quantize model.tflite --calibrate images/ -o model_quant.tflite",
-        "fitzroy quantize model.tflite --calibrate images/ --preprocess imagenet --effort best",
+        "fitzroy quantize m.tflite --calibrate set/ --preprocess imagenet --effort best",
         "fitzroy quantize model.onnx --calibrate inputs.npz --output-type float32",
-        "fitzroy quantize model.tflite --calibrate images/ --keep-float SOFTMAX --report q.html",
+        "fitzroy quantize m.tflite --calibrate d/ --keep-float SOFTMAX --report q.html",
         "fitzroy quantize --compare float.onnx quantized.tflite --data images/",
         "fitzroy compile model.onnx --calibrate images/ -o model_edgetpu.tflite",
     ),

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -16,13 +18,16 @@ import typer
 from fitzroy.base.errors import DeviceError, FitzroyError, SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
+from fitzroy.cli.batches import check_folder, folder_files, refuse_for_many, write_folder
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Verb, Written
+from fitzroy.cli.judged import Judged, Judgement
 from fitzroy.cli.models import given_value
 from fitzroy.cli.terminal import Column, Terminal, count, error_document, seconds
+from fitzroy.compiler.passes.heads.options import PLAIN_OUTPUTS, HeadOptions
 from fitzroy.execution import arrays
-from fitzroy.execution.inputs import Port, read_inputs
+from fitzroy.execution.inputs import Port, Sample, samples
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.formats.npy import read_npy
 
@@ -69,6 +74,7 @@ class Runner:
         run: one array per input to one array per output.
         parts: after a run, what computed what and for how many seconds; empty if it is one part.
         graph: the model, None for programs.
+        simulated: whether a simulated device takes part, whose time is not that of a device.
     """
 
     how: str
@@ -77,6 +83,7 @@ class Runner:
     run: Callable[[Sequence[Array]], Sequence[Array]]
     parts: Callable[[], list[dict[str, Any]]] = list
     graph: Graph | None = None
+    simulated: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,7 @@ class RunOutputs(Written):
 
     Attributes:
         raw_output: whether to write bare bytes.
+        draw: file for the picture with what a detector found.
     """
 
     panel: ClassVar[str] = "Outputs"
@@ -149,12 +157,29 @@ class RunOutputs(Written):
     raw_output: Annotated[
         bool, typer.Option("--raw-output", help="Write bare bytes instead of .npy.")
     ] = False
+    draw: Annotated[
+        Path | None,
+        typer.Option(
+            "--draw",
+            metavar="FILE",
+            help="For detectors: write the input picture with boxes, masks and keypoints in it.",
+            show_default=False,
+        ),
+    ] = None
 
-    def write(self, pairs: Sequence[tuple[Port, Array]]) -> list[str]:
-        """Write outputs, if that is wanted; the names of the files."""
+    def write(self, pairs: Sequence[tuple[Port, Array]], name: str | None = None) -> list[str]:
+        """Write outputs, if that is wanted; the names of the files.
+
+        Args:
+            pairs: the outputs.
+            name: which of several inferences they are of; None for the only one.
+        """
         if self.output is None:
             return []
         named = [(port.name, result) for port, result in pairs]
+        if name is not None:
+            files = folder_files(self.output, name, named, raw=self.raw_output)
+            return write_folder(self.output, files)
         files = arrays.output_files(self.output, named, raw=self.raw_output)
         write_files(files)
         return [os.fspath(path) for path, _ in files]
@@ -171,6 +196,7 @@ class Options:
         method: method of a program, or function of a module.
         device: what the user said of devices.
         shapes: shapes of inputs that an ONNX model leaves open.
+        heads: what a detector is to give.
         values: values that inputs of an ONNX model are fixed to.
     """
 
@@ -180,6 +206,7 @@ class Options:
     method: str | None
     device: DeviceChoice
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    heads: HeadOptions = PLAIN_OUTPUTS
     values: Mapping[str, GivenValue] = field(default_factory=dict)
 
 
@@ -195,7 +222,9 @@ def run(
     given: Given,
     written: RunOutputs,
     how: Execution,
+    heads: HeadOptions,
     device: DeviceChoice,
+    judged: Judged,
 ) -> None:
     """Run a program or a model, or check the test cases of a bundled program.
 
@@ -209,23 +238,27 @@ def run(
     value of the type (uint8: 0, int8: -128), float inputs get pixel / 255, unless --mean and --std
     say otherwise. Arrays for ONNX models have the model's own order of dimensions, and may give
     extents that the model leaves open.
+
+    Several files for an input, or a folder, are several inferences, each with states of zero;
+    --max-us is for the median of their times.
     """
     terminal = written.terminal
     data = read_file(file)
     kind = detect(data, file)
-    options = Options(how.runtime, how.arithmetic, how.threads, how.method, device)
+    heads.check()
+    options = Options(how.runtime, how.arithmetic, how.threads, how.method, device, heads=heads)
     if kind in _BUNDLES and not given.inputs:
         others: dict[str, object] = {"--output": written.output, "--labels": written.labels}
         others |= {"--mean": given.mean, "--std": given.std, "--float": how.real or None}
+        others |= judged.given
+        others |= {"--draw": written.draw, "--detections": heads.detections or None}
         _refuse("checking a bundled program", others, file)
         device.refuse(file)
         _verify(terminal, data, file, options)
         return
-    if written.output is not None:
-        check_output(written.output, [file])
-    elif written.raw_output:
+    if written.output is None and written.raw_output:
         raise UsageError("--raw-output needs --output")
-    rule = arrays.Normalization.parse(given.mean, given.std)
+    judged.check()
     names = written.names
     specs: Sequence[str] = given.inputs or []
     with ExitStack() as stack:
@@ -233,44 +266,157 @@ def run(
             fixed, specs = _fixed(specs)
             options = replace(options, shapes=_shapes(specs), values=fixed)
         runner = _runner(data, file, kind, options, stack)
-        wanted = [_real(port) for port in runner.inputs] if how.real else runner.inputs
-        values = read_inputs(wanted, specs, rule, file)
-        if how.real:
-            values = [_stored(port, x, file) for port, x in zip(runner.inputs, values, strict=True)]
+        job = _Job(runner, given.rule, how.real, file)
+        chosen = samples(job.ports, specs, file)
+        _check_targets(job, chosen, written, judged)
+        document: dict[str, Any] = {"file": file, "kind": kind.value, "ran_on": runner.how}
+        inferences, deviations = [], []
+        for sample in chosen:
+            pairs, entry = job.run(terminal, sample, written)
+            entry["written"] += written.write(pairs, sample.name if len(chosen) > 1 else None)
+            outputs = [(port.name, array) for port, array in pairs]
+            deviations += judged.deviations(sample.name, outputs)
+            inferences.append({"name": sample.name, **entry})
+            if not written.json:
+                if len(chosen) > 1:
+                    terminal.heading(sample.name)
+                show_outputs(terminal, document | entry)
+    us = 1e6 * median(item["seconds"] for item in inferences)
+    judgement = Judgement(judged, len(chosen), deviations, us)
+    if written.json and len(chosen) > 1:
+        document |= {"inferences": inferences}
+        terminal.document("run-batch", document | judgement.document)
+    elif written.json:
+        del inferences[0]["name"]
+        terminal.document("run", document | inferences[0] | judgement.document)
+    if names is not None and "objects" not in inferences[0]:
+        _judge_labels(terminal, names, runner.outputs)
+    judgement.finish(terminal)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What runs, and how files become its inputs.
+
+    Attributes:
+        runner: what runs.
+        rule: what pixels become.
+        real: whether quantized inputs and outputs are given and written as real numbers.
+        path: the file of the model.
+    """
+
+    runner: Runner
+    rule: arrays.Normalization | None
+    real: bool
+    path: str
+
+    @property
+    def ports(self) -> Sequence[Port]:
+        """Inputs as they are given."""
+        inputs = self.runner.inputs
+        return [_real(port) for port in inputs] if self.real else inputs
+
+    def run(
+        self, terminal: Terminal, sample: Sample, written: RunOutputs
+    ) -> tuple[list[tuple[Port, Array]], dict[str, Any]]:
+        """Outputs of an inference, and what to say of it."""
+        runner, names = self.runner, written.names
+        values = sample.read(self.ports, self.rule)
+        if self.real:
+            stored = zip(runner.inputs, values, strict=True)
+            values = [_stored(port, x, self.path) for port, x in stored]
         with terminal.working(f"running on {runner.how}"):
             start = time.perf_counter()
             results = runner.run(values)
             elapsed = time.perf_counter() - start
-    pairs = list(zip(runner.outputs, results, strict=True))
-    if how.real:
-        pairs = [(_real(port), _meant(port, result)) for port, result in pairs]
-    document: dict[str, Any] = {
-        "file": file,
-        "kind": kind.value,
-        "ran_on": runner.how,
-        "seconds": elapsed,
-        "parts": runner.parts(),
-        "outputs": [describe_output(port, x, written.top, names) for port, x in pairs],
-        "written": written.write(pairs),
-    }
-    objects = None if runner.graph is None else _objects(runner.graph, results, names)
-    if objects is not None:
-        document["objects"] = objects
-        for report in document["outputs"]:
-            # Not a ranking of classes.
-            report.pop("top", None)
-    if written.json:
-        terminal.document("run", document)
-    else:
-        show_outputs(terminal, document)
-    if names is not None and objects is None:
-        _judge_labels(terminal, names, runner.outputs)
+        pairs = list(zip(runner.outputs, results, strict=True))
+        if self.real:
+            pairs = [(_real(port), _meant(port, result)) for port, result in pairs]
+        document: dict[str, Any] = {
+            "inputs": list(sample.files),
+            "seconds": elapsed,
+            "parts": runner.parts(),
+            "outputs": [describe_output(port, x, written.top, names) for port, x in pairs],
+        }
+        document["written"] = self._draw(sample, results, document, written)
+        return pairs, document
+
+    def _draw(
+        self,
+        sample: Sample,
+        results: Sequence[Array],
+        document: dict[str, Any],
+        written: RunOutputs,
+    ) -> list[str]:
+        """Say what a detector found, and draw it; the files of the picture.
+
+        Raises:
+            UsageError: a picture is wanted of a model that is no detector.
+        """
+        from fitzroy.cli.objects import drawn, objects_of
+
+        graph, names = self.runner.graph, written.names
+        objects = None if graph is None else objects_of(graph, results)
+        if objects is not None:
+            document["objects"] = [item.document(names) for item in objects]
+            for report in document["outputs"]:
+                # Not a ranking of classes.
+                report.pop("top", None)
+        if written.draw is None:
+            return []
+        picture = _picture(sample.files, written.draw)
+        if objects is None:
+            raise UsageError("--draw is for detectors", where=self.path, hint=_HOW_TO_LIST)
+        write_files([(written.draw, drawn(picture, objects, names, written.draw))])
+        return [os.fspath(written.draw)]
+
+
+def _check_targets(
+    job: _Job, chosen: Sequence[Sample], written: RunOutputs, judged: Judged
+) -> None:
+    """Refuse results that cannot be written, and limits without meaning.
+
+    Raises:
+        UsageError: names the file or the option.
+    """
+    if len(chosen) > 1:
+        check_folder(written.output)
+        refuse_for_many(chosen, {"--draw": written.draw})
+    for target in (written.output, written.draw) if len(chosen) == 1 else ():
+        if target is not None:
+            check_output(target, [job.path])
+    if judged.max_us is not None and job.runner.simulated:
+        raise UsageError(
+            f"--max-us has no meaning on {job.runner.how}",
+            reason="its time is that of the simulation",
+            hint="limit the predicted time: fitzroy sim --max-us",
+        )
+
+
+_HOW_TO_LIST = "fitzroy compile MODEL --calibrate images/ --detections makes one of a YOLO model"
+
+
+def _picture(specs: Sequence[str], output: Path) -> str:
+    """The input that is a picture.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for spec in specs:
+        path = spec if os.path.exists(spec) else spec.partition("=")[2]
+        if Path(path).suffix.lower() in arrays.IMAGE_SUFFIXES:
+            return path
+    raise UsageError("--draw needs a picture as input", where=os.fspath(output))
 
 
 def _runner(data: bytes, file: str, kind: FileKind, options: Options, stack: ExitStack) -> Runner:
     """What runs a file."""
+    if kind not in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
+        _refuse("a program", {"--detections": options.heads.detections or None}, file)
     compiled = kind is FileKind.TFLITE and is_compiled(data, file)
     if compiled or (kind is FileKind.TFLITE and options.runtime is RuntimeChoice.LITERT):
+        what = "a compiled model" if compiled else "a model that LiteRT runs"
+        _refuse(what, {"--detections": options.heads.detections or None}, file)
         return _interpreter_runner(file, options, compiled, stack)
     if kind in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
         return _model_runner(file, kind, options, stack)
@@ -298,6 +444,7 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     import fitzroy
     from fitzroy.compiler.frontends.frontend import Reading
     from fitzroy.compiler.ops.opaque import opaque_nodes
+    from fitzroy.compiler.passes.heads.rewriting import with_detections
     from fitzroy.hw_models.numerics import Arithmetic
 
     given = {
@@ -313,6 +460,7 @@ def _model_runner(path: str, kind: FileKind, options: Options, stack: ExitStack)
     graph = fitzroy.load(path, how)
     if kind is FileKind.TFLITE and opaque_nodes(graph):
         return _interpreter_runner(path, options, False, stack)
+    graph = with_detections(graph, options.heads)
 
     def evaluate(values: Sequence[Array]) -> list[Array]:
         results = fitzroy.evaluate(graph, dict(zip(graph.inputs, values, strict=True)), arithmetic)
@@ -344,10 +492,10 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
     _refuse("a model", given, path)
     host = Host.LITERT if options.runtime is RuntimeChoice.LITERT else Host.REFERENCE
     choice = options.arithmetic or ArithmeticChoice.XNNPACK
-    how, device = _LITERT, None
+    how, device, simulated = _LITERT, None, False
     if compiled:
         device = stack.enter_context(options.device.open())
-        how = device.description
+        how, simulated = device.description, options.device.simulated
     else:
         options.device.refuse(path)
         if host is Host.REFERENCE:
@@ -356,6 +504,7 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
     graph = interpreter.graph
 
     def run(values: Sequence[Array]) -> list[Array]:
+        interpreter.reset_all_variables()
         results = interpreter.run(dict(zip(graph.inputs, values, strict=True)))
         return [results[name] for name in graph.outputs]
 
@@ -369,6 +518,7 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
             for item in interpreter.timings
         ],
         graph,
+        simulated,
     )
 
 
@@ -383,25 +533,29 @@ def _module_runner(path: str, options: Options, stack: ExitStack) -> Runner:
         "--arithmetic": options.arithmetic,
     }
     _refuse("a module, which says itself what runs where", given, path)
-    how, device = "its virtual machine", None
+    how, device, simulated = "its virtual machine", None, False
     if uses_device(read_module(read_file(path), path)):
         device = stack.enter_context(options.device.open())
         how += f" and {device.description}"
+        simulated = options.device.simulated
     else:
         options.device.refuse(path)
     program = stack.enter_context(ModuleProgram(path, device=device))
     function = program.function(options.method)
+    unused = [program]
 
     def run(values: Sequence[Array]) -> list[Array]:
         names = [item.name for item in function.inputs]
-        results = program.run(dict(zip(names, values, strict=True)), function.name)
+        # What a module keeps from call to call begins anew with every inference.
+        with unused.pop() if unused else ModuleProgram(path, device=device) as fresh:
+            results = fresh.run(dict(zip(names, values, strict=True)), function.name)
         return [results[item.name] for item in function.outputs]
 
     inputs, outputs = (
         tuple(Port(item.name, item.type) for item in items)
         for items in (function.inputs, function.outputs)
     )
-    return Runner(how, inputs, outputs, run)
+    return Runner(how, inputs, outputs, run, simulated=simulated)
 
 
 _ROUNDING = {ArithmeticChoice.XNNPACK: "XNNPACK", ArithmeticChoice.TFLITE: "TFLite"}
@@ -584,7 +738,9 @@ def show_outputs(terminal: Terminal, document: dict[str, Any]) -> None:
         if report.get("not_finite"):
             terminal.line(f"  {report['not_finite']} elements are not finite")
     if "objects" in document:
-        _show_objects(terminal, document["objects"])
+        from fitzroy.cli.objects import show_objects
+
+        show_objects(terminal, document["objects"])
     for path in document["written"]:
         terminal.note(f"wrote {path}")
 
@@ -596,54 +752,6 @@ def _show_top(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
         [str(entry["index"]), f"{entry['score']:.6g}", entry.get("label", "")] for entry in entries
     ]
     terminal.table(columns if labelled else columns[:2], [r if labelled else r[:2] for r in rows])
-
-
-def _objects(
-    graph: Graph, results: Sequence[Array], names: dict[int, str] | None
-) -> list[dict[str, Any]] | None:
-    """What a detector found, None if the model is none.
-
-    Boxes are (top, left, bottom, right) in parts of the image.
-    """
-    from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
-
-    given = dict(zip(graph.outputs, results, strict=True))
-    for node in graph.nodes():
-        if node.op == DetectionPostProcess.name and all(name in given for name in node.outputs):
-            boxes, classes, scores, number = (given[name] for name in node.outputs)
-            a = node.attributes
-            assert isinstance(a, DetectionAttributes)
-            rows = a.max_classes_per_detection * int(number[0])
-            break
-    else:
-        return None
-    return [
-        {
-            "class": int(index),
-            **({"label": names.get(int(index), "")} if names is not None else {}),
-            "score": float(score),
-            "box": box.tolist(),
-        }
-        for index, score, box in zip(classes[0, :rows], scores[0], boxes[0], strict=False)
-    ]
-
-
-def _show_objects(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
-    titles = ("class", "score", "top", "left", "bottom", "right")
-    columns = [*(Column(title, right=True) for title in titles), Column("label")]
-    rows = [
-        [
-            str(item["class"]),
-            f"{item['score']:.3f}",
-            *(f"{value:.3f}" for value in item["box"]),
-            item.get("label", ""),
-        ]
-        for item in objects
-    ]
-    if rows:
-        terminal.table(columns, rows)
-    else:
-        terminal.line("no objects")
 
 
 def _judge_labels(terminal: Terminal, names: dict[int, str], ports: Sequence[Port]) -> None:
@@ -771,6 +879,9 @@ run_command = Verb(
         "fitzroy run model_quant.tflite -i x.npy -o y.npy --float",
         "fitzroy run model.bpte",
         "fitzroy run model_edgetpu.tflite --device usb -i photo.png --top 3",
+        "fitzroy run yolo_edgetpu.tflite -i a.jpg --labels coco.txt --draw out.png",
         "fitzroy run model_edgetpu.tflite --device sim -i x.npy --record s.jsonl",
+        "fitzroy run model_edgetpu.tflite --device usb -i images/ -o outputs/",
+        "fitzroy run m_edgetpu.tflite --device usb -i in/ --expect out/ --max-us 3000",
     ),
 )

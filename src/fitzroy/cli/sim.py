@@ -13,6 +13,7 @@ import typer
 
 from fitzroy.base.errors import FitzroyError, SimulationError, UsageError
 from fitzroy.cli import chip_state, timing
+from fitzroy.cli.batches import check_folder, folder_files, refuse_for_many, write_folder
 from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import (
     CompiledFile,
@@ -20,13 +21,15 @@ from fitzroy.cli.help import (
     LatitudeOption,
     PackageNumber,
     Seed,
+    SourceFile,
     Verb,
     Written,
 )
+from fitzroy.cli.judged import Judged, Judgement
 from fitzroy.cli.run import describe_output, show_outputs
 from fitzroy.cli.terminal import Column, Terminal, count
 from fitzroy.execution import arrays
-from fitzroy.execution.inputs import Port, read_inputs
+from fitzroy.execution.inputs import Port, Sample, samples
 
 if TYPE_CHECKING:
     from fitzroy.driver.runtime.debugger import Debugger
@@ -74,6 +77,7 @@ class Chip:
         package: number of the package.
         seed: what randomizes.
         latitude: how late and how irregular units are.
+        source: the model that the program was compiled from.
     """
 
     panel: ClassVar[str] = "Simulated chip"
@@ -81,6 +85,7 @@ class Chip:
     package: PackageNumber = None
     seed: Seed = None
     latitude: LatitudeOption = None
+    source: SourceFile = None
 
     def freedom(self) -> Latitude:
         """How late and how irregular units are.
@@ -193,7 +198,13 @@ class Stops:
 
 
 def sim(
-    file: CompiledFile, given: Given, written: SimOutputs, chip: Chip, times: Times, stops: Stops
+    file: CompiledFile,
+    given: Given,
+    written: SimOutputs,
+    chip: Chip,
+    times: Times,
+    stops: Stops,
+    judged: Judged,
 ) -> None:
     """Run a compiled Edge TPU model on the simulated chip.
 
@@ -205,57 +216,186 @@ def sim(
 
     Inputs that a model keeps from one inference to the next (the states of an LSTM) are zero.
 
+    Several files for an input, or a folder, are several inferences on chips that have just been
+    powered up; the first one is timed, as time does not depend on data.
+
     A program that is right gives the same outputs with every --seed, and with every --latitude up
     to published. A deadlock is reported with what each engine waits for (exit code 8); memories are
     dumped then, too.
     """
-    from fitzroy.driver.runtime.debugger import Debugger
     from fitzroy.execution.programs import EdgeTpuProgram
 
-    terminal = written.terminal
-    dumps = stops.dumps()
-    names = written.names
-    timed = _is_timed(written, times, stops)
+    judged.check()
+    timed = _is_timed(written, times, stops, judged)
     speed = timing.Speed.of(times.clock, times.usb, times.host, times.driver)
     freedom = chip.freedom()
-    _check_targets(file, written.files | times.files, dumps)
-    rule = arrays.Normalization.parse(given.mean, given.std)
+    dumps = stops.dumps()
     program = EdgeTpuProgram.load(file, chip.package)
+    if chip.source is not None:
+        program = program.named_by(chip.source)
     if given.inputs and not program.inputs:
         raise UsageError("the program takes no inputs", where=file, hint="leave out --input")
     ports = [Port(name, type) for name, type in program.inputs.items()]
-    values = read_inputs(ports, given.inputs or [], rule, file)
-    named = dict(zip(program.inputs, values, strict=True))
-    run = program.start(named, seed=chip.seed, latitude=freedom, record=timed)
-    debugger = Debugger(run)
+    job = _Job(program, ports, given.rule, chip, freedom, speed if timed else None)
+    chosen = samples(ports, given.inputs or [], file)
+    if len(chosen) > 1:
+        others = {"--raw-output": written.raw_output, "--stop-at": stops.stop_at}
+        refuse_for_many(chosen, {**others, "--dump": stops.dump or None, **times.files})
+        _several(job, chosen, written, judged)
+        return
+    _check_targets(file, written.files | times.files, dumps)
+    _once(job, chosen[0], (written, times, judged), stops, dumps)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is simulated, and how.
+
+    Attributes:
+        program: the program.
+        ports: its inputs.
+        rule: what pixels become.
+        chip: the chip.
+        freedom: how late and how irregular units are.
+        speed: how fast chip and host are; None to leave time out.
+    """
+
+    program: EdgeTpuProgram
+    ports: Sequence[Port]
+    rule: arrays.Normalization | None
+    chip: Chip
+    freedom: Latitude
+    speed: timing.Speed | None
+
+    def started(self, sample: Sample, *, record: bool) -> Debugger:
+        """A run on files, before its first instruction.
+
+        Args:
+            sample: the files.
+            record: whether it is to be timed.
+        """
+        from fitzroy.driver.runtime.debugger import Debugger
+
+        values = sample.read(self.ports, self.rule)
+        named = dict(zip(self.program.inputs, values, strict=True))
+        seed, freedom = self.chip.seed, self.freedom
+        run = self.program.start(named, seed=seed, latitude=freedom, record=record)
+        return Debugger(run, self.program.steps)
+
+    def timed(self, terminal: Terminal, result: Simulation) -> Inference | None:
+        """When everything in a run happened; None if time is left out."""
+        speed = self.speed
+        if speed is None:
+            return None
+        with terminal.working("timing"):
+            return self.program.timed(
+                result.device, clock=speed.clock, host=speed.profile, driver=speed.driver
+            )
+
+
+def _once(
+    job: _Job,
+    sample: Sample,
+    options: tuple[SimOutputs, Times, Judged],
+    stops: Stops,
+    dumps: Sequence[chip_state.Dump],
+) -> None:
+    """One inference.
+
+    Raises:
+        typer.Exit: something is not as expected.
+    """
+    written, times, judged = options
+    terminal, program, names = written.terminal, job.program, written.names
+    debugger = job.started(sample, record=job.speed is not None)
     elapsed = _simulated(terminal, program, debugger, stops, dumps)
     files = _dumped(debugger, stops, dumps)
-    document = _about(program, chip, debugger, elapsed)
-    inference = None
+    document = _about(program, job.chip) | {"inputs": list(sample.files)}
+    document |= {"instructions": debugger.place().instructions, "seconds": elapsed}
+    inference, deviations = None, []
     if debugger.outputs is None:
         document |= {"stopped": chip_state.state(debugger, stops.tile)}
     else:
         if stops.stop_at is not None:
             terminal.warn(f"the program ended without coming to {stops.stop_at}")
         result = program.finished(debugger.outputs)
-        if timed:
-            with terminal.working("timing"):
-                inference = program.timed(
-                    result.device, clock=speed.clock, host=speed.profile, driver=speed.driver
-                )
+        inference = job.timed(terminal, result)
         document |= {"stopped": None, **_results(program, result, written.top, names)}
         files += _output_files(result, written.output, written.raw_output)
+        deviations = judged.deviations(sample.name, [*result.outputs.items()])
     if inference is not None:
         files += timing.files(inference, times.trace, times.report)
     write_files(files)
     document["written"] = [os.fspath(path) for path, _ in files]
+    judgement = Judgement(judged, 1, deviations, _microseconds(inference))
     if written.json:
-        terminal.document("sim", document | {"timing": timing.document(inference)})
+        document |= {"timing": timing.document(inference)}
+        terminal.document("sim", document | judgement.document)
     else:
         _tell(terminal, document, inference)
+    judgement.finish(terminal)
 
 
-def _is_timed(written: SimOutputs, times: Times, stops: Stops) -> bool:
+def _microseconds(inference: Inference | None) -> float | None:
+    return None if inference is None else inference.timeline.total
+
+
+def _several(job: _Job, chosen: Sequence[Sample], written: SimOutputs, judged: Judged) -> None:
+    """Several inferences, of which the first is timed.
+
+    Raises:
+        typer.Exit: something is not as expected.
+    """
+    terminal, program, names = written.terminal, job.program, written.names
+    check_folder(written.output)
+    document = _about(program, job.chip)
+    inferences: list[dict[str, Any]] = []
+    paths: list[str] = []
+    deviations, inference = [], None
+    for number, sample in enumerate(chosen):
+        debugger = job.started(sample, record=job.speed is not None and not number)
+        elapsed = _simulated(terminal, program, debugger, Stops(), ())
+        assert debugger.outputs is not None
+        result = program.finished(debugger.outputs)
+        if not number:
+            inference = job.timed(terminal, result)
+        outputs = [*result.outputs.items()]
+        deviations += judged.deviations(sample.name, outputs)
+        inferences.append(
+            {
+                "name": sample.name,
+                "inputs": list(sample.files),
+                "instructions": debugger.place().instructions,
+                "seconds": elapsed,
+                **_results(program, result, written.top, names),
+            }
+        )
+        if written.output is not None:
+            paths += write_folder(
+                written.output, folder_files(written.output, sample.name, outputs)
+            )
+        if not written.json:
+            _tell_one(terminal, document | inferences[-1])
+    judgement = Judgement(judged, len(chosen), deviations, _microseconds(inference))
+    if written.json:
+        document |= {"inferences": inferences, "written": paths}
+        document |= {"timing": timing.document(inference)}
+        terminal.document("sim-batch", document | judgement.document)
+    else:
+        if inference is not None:
+            timing.show(terminal, inference)
+        for path in paths:
+            terminal.note(f"wrote {path}")
+    judgement.finish(terminal)
+
+
+def _tell_one(terminal: Terminal, document: dict[str, Any]) -> None:
+    """Print one of several inferences."""
+    terminal.heading(document["name"])
+    show_outputs(terminal, document | {"written": ()})
+
+
+def _is_timed(written: SimOutputs, times: Times, stops: Stops, judged: Judged) -> bool:
     """Whether time is wanted.
 
     Raises:
@@ -263,11 +403,12 @@ def _is_timed(written: SimOutputs, times: Times, stops: Stops) -> bool:
     """
     stopped = stops.stop_at is not None
     if stopped:
-        results = written.files | times.files
+        results = written.files | times.files | judged.given
         _refuse("--stop-at", results, "a program that stops early has no results")
     if times.functional or stopped:
         option = "--functional" if times.functional else "--stop-at"
         _refuse(option, times.given, "it leaves timing out")
+        _refuse(option, {"--max-us": judged.max_us}, "it leaves timing out")
     return not times.functional and not stopped
 
 
@@ -377,9 +518,7 @@ def fnv1a64(data: bytes) -> str:
     return f"{value:016x}"
 
 
-def _about(
-    program: EdgeTpuProgram, chip: Chip, debugger: Debugger, elapsed: float
-) -> dict[str, Any]:
+def _about(program: EdgeTpuProgram, chip: Chip) -> dict[str, Any]:
     return {
         "file": program.path,
         "package": program.number,
@@ -388,8 +527,6 @@ def _about(
         "seed": chip.seed,
         "latitude": chip.latitude,
         "ran_on": "the simulated Edge TPU",
-        "instructions": debugger.place().instructions,
-        "seconds": elapsed,
     }
 
 
@@ -453,5 +590,7 @@ sim_command = Verb(
         "fitzroy sim model_edgetpu.tflite -i left=a.npy -i right=b.npy --seed 7 --json",
         "fitzroy sim model_edgetpu.tflite -i x.npy --seed 1 --latitude published",
         "fitzroy sim model_edgetpu.tflite -i x.npy --stop-at 0:120 --dump wide=w.npy",
+        "fitzroy sim model_edgetpu.tflite -i in/ -o out/ --functional",
+        "fitzroy sim model_edgetpu.tflite -i in/ --expect out/ --max-us 400",
     ),
 )

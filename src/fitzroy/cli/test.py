@@ -29,7 +29,8 @@ def check_models(
             "--device",
             metavar="NAME",
             help="Run on this device instead of that of the test file: usb, sim, sim:direct, "
-            "replay:FILE, or twin:MODEL, the model that was compiled, in the chip's arithmetic.",
+            "replay:FILE, or twin, the model that was compiled, in the chip's arithmetic: that "
+            "which the test file names, or twin:MODEL.",
             show_default=False,
         ),
     ] = None,
@@ -124,6 +125,6 @@ test_command = Verb(
         "fitzroy test digits.toml",
         "fitzroy test models/*.toml --junit results.xml",
         "fitzroy test digits.toml --device usb --json",
-        "fitzroy test digits.toml --device twin:digits.tflite",
+        "fitzroy test digits.toml --device twin",
     ),
 )

@@ -136,6 +136,21 @@ class Speed:
         return Conditions(self.clock, self.profile, self.driver)
 
 
+def estimated_time(estimate: dict[str, Any]) -> str:
+    """The short figures of an inference, as text."""
+    bound = ", ".join(f"{what} {share:.0%}" for what, share in estimate["bound"].items())
+    return (
+        f"{estimate['total_us'] / 1000:.3f} ms on {estimate['host']}: "
+        f"{estimate['cycles']:,.0f} cycles, bound by {bound}"
+    )
+
+
+def whole_time(whole: dict[str, Any]) -> str:
+    """The parts of an inference of a whole model, as text."""
+    parts = ", ".join(f"{part['on']} {part['us'] / 1000:.3f} ms" for part in whole["parts"])
+    return f"{whole['total_us'] / 1000:.3f} ms on {whole['host']}: {parts}"
+
+
 def document(run: Run | None) -> dict[str, Any] | None:
     """Figures of a run, for JSON; None if time was left out."""
     if run is None:

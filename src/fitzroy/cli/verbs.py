@@ -27,6 +27,7 @@ VERBS: dict[str, str] = {
     "patch-weights": "patch.patch_command",
     "sim": "sim.sim_command",
     "test": "test.test_command",
+    "compare": "compare.compare_command",
     "bench": "bench.bench_command",
     "calibrate-host": "calibrate.calibrate_command",
     "debug": "debug.debug_command",
@@ -35,6 +36,7 @@ VERBS: dict[str, str] = {
     "probe": "probe.probe_command",
     "schema": "schema.schema_command",
     "usbip": "usbip.usbip_command",
+    "shim": "shim.shim_command",
 }
 """All verbs by name: a module of this package, and what declares the verb there."""
 

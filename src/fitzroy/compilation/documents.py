@@ -15,21 +15,19 @@ from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
 from fitzroy.compiler.targets.edgetpu.program.stages import Parameters, text
 from fitzroy.execution.estimate import steps
+from fitzroy.execution.hosts import find
+from fitzroy.execution.whole import CHIP, PartTime, Prediction, on_host
+from fitzroy.execution.whole import document as whole_document
 from fitzroy.formats.darwinn import Executable, token_text
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.program import positions
 from fitzroy.linker.objects.assembly import executable_chunks, package_listing
 from fitzroy.linker.schedule.derive import derive_executable
 from fitzroy.report import summary
-from fitzroy.report.phases import phases
 from fitzroy.report.run import Run
 
 MAPPED = "Mapped to Edge TPU"
 """Status of operators on the chip."""
-
-_BOUNDS = 3
-"""Resources that are named as those which bound a program."""
-
 
 # --- documents -----------------------------------------------------------------------------------
 
@@ -62,6 +60,7 @@ def document(
         "operators": len(result.operators),
         "mapped": len(result.mapped),
         "subgraphs": parts,
+        "inference": _inference(result, runs) if runs else None,
         "cached_bytes": cached,
         "remaining_bytes": BEAGLE.memories.wide.size * BEAGLE.tiles.count - taken - cached,
         "streamed_bytes": sum(part["streamed_bytes"] for part in parts),
@@ -69,6 +68,20 @@ def document(
         "explanation": _explanation(result),
         "seconds": result.seconds,
     }
+
+
+def _inference(result: EdgeTpuCompilation, runs: Sequence[Run]) -> dict[str, Any]:
+    """An inference of the whole model, with the operators that stay on the host, by its parts."""
+    host = find(runs[0].timeline.host).host
+    waiting = {item.segment.nodes: run for item, run in zip(result.segments, runs, strict=True)}
+    parts: list[PartTime] = []
+    for placement in result.placements:
+        run = waiting.get(placement.nodes)
+        if run is not None:
+            parts.append(PartTime(CHIP, f"subgraph {len(parts)}", run.timeline.total, run))
+        else:
+            parts.append(on_host(result.graph, placement.nodes, host))
+    return whole_document(Prediction(tuple(parts)), runs[0].timeline.host)
 
 
 def _part(part: MappedSegment, run: Run | None, full: bool) -> dict[str, Any]:
@@ -87,7 +100,7 @@ def _part(part: MappedSegment, run: Run | None, full: bool) -> dict[str, Any]:
         "streamed_bytes": _parameter_bytes(main),
         "narrow_bytes": main.used_narrow_memory_bytes_per_tile,
         "token": token_text(main.parameter_caching_token),
-        "estimate": None if run is None else _estimate(run),
+        "estimate": None if run is None else summary.brief(run),
         "envelope": [_exit(item) for item in exits(form(part, Emitted))],
     }
     if full:
@@ -134,24 +147,6 @@ def _layers(part: MappedSegment, run: Run) -> list[dict[str, Any]]:
 
 def _parameter_bytes(executable: Executable) -> int:
     return 0 if executable.parameters is None else len(executable.parameters)
-
-
-def _estimate(run: Run) -> dict[str, Any]:
-    """Time of an inference, and the resources that most of its critical path goes through."""
-    critical: dict[str, float] = defaultdict(float)
-    for figures in phases(run):
-        for what, cycles in figures.critical.items():
-            critical[what] += cycles
-    total = sum(critical.values()) or 1.0
-    most = sorted(critical.items(), key=lambda item: (-item[1], item[0]))[:_BOUNDS]
-    return {
-        "total_us": run.timeline.total,
-        "chip_us": run.chip_time,
-        "cycles": run.timeline.cycles,
-        "clock": run.timeline.clock,
-        "host": run.timeline.host,
-        "bound": {what: cycles / total for what, cycles in most},
-    }
 
 
 def _operations(result: EdgeTpuCompilation) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import CapacityError, UnsupportedError
+from fitzroy.compilation.records import operators_of, record_of
 from fitzroy.compilation.source import Source, demand_uncompiled
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, Node
@@ -36,6 +37,7 @@ from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.stages import Form
 from fitzroy.execution.estimate import estimate, steps
 from fitzroy.formats import custom_op, tflite
+from fitzroy.formats.compilation_record import attached
 from fitzroy.formats.darwinn import PackageFile, write_package
 from fitzroy.formats.object_file import ObjectFile
 from fitzroy.formats.submodel import submodel
@@ -291,8 +293,9 @@ def _finished(
         _embedded(part.segment, package)
         for part, package in zip(lowered.parts, packages, strict=True)
     ]
+    model = custom_op.embed(source.model, embedded)
     return EdgeTpuCompilation(
-        tflite.write_model(custom_op.embed(source.model, embedded)),
+        tflite.write_model(attached(model, record_of(model, lowered.parts, packages))),
         source,
         tuple(map(_mapped, lowered.parts, packages)),
         lowered.placements,
@@ -367,19 +370,14 @@ def _times(source: Source, generator: Options) -> dict[str, float]:
 def _segment_source(source: Source, segment: Segment, name: str) -> Source:
     """A segment as a model of its own."""
     graph = segment.graph
-    model = submodel(source.model, _indices(segment), graph.inputs, graph.outputs)
+    model = submodel(source.model, operators_of(segment), graph.inputs, graph.outputs)
     path = f"{source.path}, {name}"
     return Source(path, source.size, model, import_model(model, path=path))
 
 
-def _indices(segment: Segment) -> frozenset[int]:
-    """Indices of the operators of a segment in its model."""
-    return frozenset(node.origin.index for node in segment.nodes if node.origin is not None)
-
-
 def _embedded(segment: Segment, package: PackageFile) -> custom_op.Segment:
     return custom_op.Segment(
-        _indices(segment),
+        operators_of(segment),
         tuple(segment.graph.inputs),
         tuple(segment.graph.outputs),
         write_package(package),

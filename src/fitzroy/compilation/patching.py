@@ -5,8 +5,15 @@ from __future__ import annotations
 import os
 
 from fitzroy.base.files import read_file
-from fitzroy.compiler.targets.edgetpu.patching.apply import ModelReport, patch_model
-from fitzroy.formats import tflite
+from fitzroy.compilation.remaking import remade
+from fitzroy.compilation.source import Source
+from fitzroy.compiler.targets.edgetpu.patching.apply import (
+    ModelReport,
+    patch_model,
+    with_packages,
+)
+from fitzroy.formats import custom_op, tflite
+from fitzroy.formats.compilation_record import CompilationRecord, read_record
 
 
 def patch_weights(
@@ -17,11 +24,15 @@ def patch_weights(
 ) -> tuple[bytes, ModelReport]:
     """A compiled Edge TPU model with the weights of its source after training.
 
+    A model with the record of its compilation is made again with the retrained weights, and must
+    come to the same program. In one without, weights are found by their content in the original
+    source, or by their order and sizes.
+
     Args:
         compiled: a ``*_edgetpu.tflite`` model.
         retrained: its source with other weights, and activations quantized as before.
-        original: the source that it was compiled from; without it, weights are found by their
-            order and sizes, which is refused where that leaves a choice.
+        original: the source that it was compiled from. A model with a record needs none. Without
+            both, what is left to choose is refused.
 
     Returns:
         The bytes of the model, and what was changed.
@@ -32,15 +43,47 @@ def patch_weights(
         UsageError: a file cannot be read.
         FormatError: a malformed file.
     """
-    paths = [os.fspath(path) for path in (compiled, retrained, original) if path is not None]
-    files = [read_file(path) for path in paths]
-    models = [tflite.read_model(data, path) for data, path in zip(files, paths, strict=True)]
-    model, report = patch_model(
-        models[0],
-        models[1],
-        models[2] if original is not None else None,
-        path=paths[0],
-        retrained_path=paths[1],
+    path = os.fspath(compiled)
+    data = read_file(path)
+    model = tflite.read_model(data, path)
+    record = read_record(model, path)
+    if record is not None and record.packages:
+        new = Source.read(retrained)
+        old = None if original is None else Source.read(original)
+        model, report = _made_again(model, record, new, old, path)
+    else:
+        model, report = _searched(model, path, os.fspath(retrained), original)
+    return tflite.write_model(model) if report.changed else data, report
+
+
+def _made_again(
+    model: tflite.Model,
+    record: CompilationRecord,
+    retrained: Source,
+    original: Source | None,
+    path: str,
+) -> tuple[tflite.Model, ModelReport]:
+    """A model whose packages are made again from its record."""
+    packages = [operator.read() for operator in custom_op.extract(model, path)]
+    results = [
+        remade(package, item, record.producer, retrained, original)
+        for package, item in zip(packages, record.packages, strict=True)
+    ]
+    before = None if original is None else original.model
+    return with_packages(model, results, retrained.model, before, path)
+
+
+def _searched(
+    model: tflite.Model, path: str, retrained: str, original: str | os.PathLike[str] | None
+) -> tuple[tflite.Model, ModelReport]:
+    """A model in whose packages the weights are looked for."""
+    paths = [retrained, *([] if original is None else [os.fspath(original)])]
+    sources = [tflite.read_model(read_file(item), item) for item in paths]
+    return patch_model(
+        model,
+        sources[0],
+        sources[1] if original is not None else None,
+        path=path,
+        retrained_path=paths[0],
         original_path=paths[-1],
     )
-    return tflite.write_model(model) if report.changed else files[0], report

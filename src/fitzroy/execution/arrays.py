@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from fitzroy.base.errors import FitzroyError, FormatError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.formats import npy
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
 
 IMAGE_SUFFIXES = frozenset(
     {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
@@ -197,6 +201,27 @@ def _geometry(type: TensorType, path: str) -> tuple[int, int, int, bool]:
 def _pixels(
     data: bytes, extent: tuple[int, int], channels: int, path: str
 ) -> npt.NDArray[np.float64]:
+    image = opened_image(data, _MODES[channels], path)
+    if image.size != extent:
+        from PIL import Image
+
+        image = image.resize(extent, Image.Resampling.BILINEAR)
+    return np.asarray(image, np.float64).reshape(extent[1], extent[0], channels)
+
+
+def opened_image(data: bytes, mode: str, path: str) -> PilImage:
+    """An image of a file.
+
+    Args:
+        data: the file.
+        mode: Pillow's name of the kind of pixels: ``L``, ``RGB`` or ``RGBA``.
+        path: its name, for errors.
+
+    Raises:
+        UsageError: Pillow is missing, or samples have more than 8 bits.
+        FormatError: the file is no readable image.
+        CapacityError: it takes more memory than the budget has.
+    """
     if importlib.util.find_spec("PIL") is None:
         raise UsageError("images need Pillow", where=path, hint="pip install 'fitzroy[images]'")
     from PIL import Image, ImageOps
@@ -214,7 +239,7 @@ def _pixels(
                 # Compressed pixels may be many more than the bytes of the file.
                 budget.demand(_PIXEL_BYTES * file.width * file.height, "the image", where=path)
                 with _stderr_closed() if file.format == "TIFF" else nullcontext():
-                    image = ImageOps.exif_transpose(file).convert(_MODES[channels])
+                    return ImageOps.exif_transpose(file).convert(mode)
     except (FitzroyError, MemoryError):
         raise
     except Exception as error:
@@ -222,9 +247,6 @@ def _pixels(
         # TypeError. Its message for unknown formats names a Python object.
         text = "of no format that Pillow knows" if "BytesIO" in str(error) else str(error)
         raise FormatError(f"no readable image: {text}", path=path) from None
-    if image.size != extent:
-        image = image.resize(extent, Image.Resampling.BILINEAR)
-    return np.asarray(image, np.float64).reshape(extent[1], extent[0], channels)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
 from fitzroy.formats import sparse, tflite
 from fitzroy.formats.flat import UnknownMember, ints
@@ -39,13 +40,20 @@ def tensor_details(tensor: tflite.Tensor, index: int) -> dict[str, Any] | None:
     Returns:
         Its name, index, shape, signature of its shape (-1 for extents that are open), element type
         and quantization; None for element types that TFLite gives no details of.
+
+    Raises:
+        FormatError: it has other zero points than scales.
     """
     dtype = _NUMPY.get(tensor.type)
     if dtype is None:
         return None
     quantization = tensor.quantization or tflite.QuantizationParameters()
     scales = _copied(quantization.scale, np.float32)
-    points = _copied(quantization.zero_point, np.int32)
+    points = _copied(quantization.zero_point if len(scales) else None, np.int32)
+    if len(scales) != len(points):
+        raise FormatError(
+            f"{len(points)} zero points for {len(scales)} scales", table=f"Tensor {index}"
+        )
     signature = ints(tensor.shape_signature) or ints(tensor.shape)
     single = len(scales) == 1
     return {

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import UsageError
 from fitzroy.compiler.targets.edgetpu.program.emitted import Mark
 from fitzroy.driver.runtime.simulator import Stage
 from fitzroy.execution.hosts import Profile, find
+from fitzroy.formats.compilation_record import Step
 from fitzroy.formats.darwinn import Executable, PackageFile
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU
@@ -21,7 +21,7 @@ from fitzroy.hw_models.edgetpu.verifier import record
 from fitzroy.hw_models.edgetpu.verifier.parts import plan_of
 from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.hw_models.isa.scalar import DescriptorTag
-from fitzroy.report.phases import phases
+from fitzroy.report.phases import owners, phases
 from fitzroy.report.run import Run
 
 CLOCK = "max"
@@ -69,13 +69,19 @@ class Conditions:
         return profile
 
 
-def estimate(package: PackageFile, name: str, conditions: Conditions | None = None) -> Run:
+def estimate(
+    package: PackageFile,
+    name: str,
+    conditions: Conditions | None = None,
+    steps: Sequence[Step] = (),
+) -> Run:
     """When everything in an inference of a package would happen.
 
     Args:
         package: the package.
         name: its name in reports.
         conditions: clock and host.
+        steps: where the steps of layers begin, if that is known.
 
     Raises:
         UsageError: an unknown clock or host.
@@ -92,7 +98,7 @@ def estimate(package: PackageFile, name: str, conditions: Conditions | None = No
         name: layer.size_bytes * layer.execution_count_per_inference
         for name, layer in main.outputs.items()
     }
-    return timed(stages, name, outputs, conditions)
+    return replace(timed(stages, name, outputs, conditions), steps=tuple(steps))
 
 
 def recorded(executable: Executable) -> Stage:
@@ -196,23 +202,11 @@ def steps(marks: Sequence[Mark], run: Run) -> list[StepFigures]:
     spent = [0.0] * len(marks)
     products = [0] * len(marks)
     critical: list[dict[str, float]] = [defaultdict(float) for _ in marks]
-    for figures, owner in zip(phases(run), _owners(marks, run), strict=True):
+    places = [(mark.chunk, mark.bundle) for mark in marks]
+    for figures, owner in zip(phases(run), owners(places, run.timeline), strict=True):
         spent[owner] += figures.cycles
         products[owner] += figures.macs
         for what, cycles in figures.critical.items():
             critical[owner][what] += cycles
     bounds = [max(sorted(path), key=path.__getitem__) if path else "" for path in critical]
     return list(map(StepFigures, marks, spent, products, bounds))
-
-
-def _owners(marks: Sequence[Mark], run: Run) -> Iterator[int]:
-    """For each phase, the step that its first instruction belongs to; START is a bundle, too."""
-    first: dict[int, tuple[int, int]] = {}
-    for item in run.timeline.issued:
-        first.setdefault(item.phase, (item.chunk, item.bundle - 1))
-    places = [(mark.chunk, mark.bundle) for mark in marks]
-    owner = 0
-    for number in range(len(run.timeline.phases)):
-        if number in first:
-            owner = max(0, bisect_right(places, first[number]) - 1)
-        yield owner

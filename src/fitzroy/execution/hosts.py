@@ -13,9 +13,9 @@ from fitzroy.base.evidence import Evidence
 from fitzroy.base.files import read_file
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.facts import Fact
-from fitzroy.hw_models.chips.hosts import USB2, USB3, Host
+from fitzroy.hw_models.chips.hosts import PCIE, USB2, USB3, Host
 
-FORMAT, VERSION = "fitzroy host profile", 1
+FORMAT, VERSION = "fitzroy host profile", 2
 """What a profile file says it is."""
 
 SUFFIX = ".json"
@@ -25,6 +25,7 @@ _MOST_BYTES = 1 << 20
 _MOST = 1e9
 _NUMBERS = tuple(field.name for field in fields(Host) if field.name not in ("bus", "read"))
 _RATES = ("link", "stream")
+_BUSES = (USB2, USB3, PCIE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +85,21 @@ def parse(data: bytes, path: str) -> Host:
         raise FormatError(f"it is no {FORMAT}", path=path)
     if document.get("version") != VERSION:
         found = str(document.get("version"))[:20]
-        raise FormatError(f"version {found} of a profile, not {VERSION}", path=path)
+        raise FormatError(
+            f"version {found} of a profile, not {VERSION}",
+            path=path,
+            hint="measure the host again: fitzroy calibrate-host",
+        )
     constants = document.get("constants")
     wanted = {field.name for field in fields(Host)}
     if not isinstance(constants, dict) or set(constants) != wanted:
         raise FormatError(f"constants are to be {', '.join(sorted(wanted))}", path=path)
     for name in _NUMBERS:
         _check_number(name, constants[name], path)
-    if constants["bus"] not in (USB2, USB3):
-        raise FormatError(f"a bus {str(constants['bus'])[:20]!r}, not {USB2} or {USB3}", path=path)
+    if constants["bus"] not in _BUSES:
+        raise FormatError(
+            f"a bus {str(constants['bus'])[:20]!r}, not {', '.join(_BUSES)}", path=path
+        )
     read = constants["read"]
     if not isinstance(read, int) or isinstance(read, bool) or not 1 <= read <= _MOST_BYTES:
         raise FormatError(f"reads of {str(read)[:20]} bytes, not 1 to {_MOST_BYTES}", path=path)

@@ -62,6 +62,7 @@ class Interpreter(Closing):
         host: what computes the other operators; ``auto`` takes LiteRT if it is installed.
         arithmetic: rounding of the reference semantics; of LiteRT, whether it uses XNNPACK.
         name: name of the file in errors, where its bytes are given.
+        threads: how many threads of LiteRT compute the other operators.
 
     Attributes:
         path: name of the file, empty if only its bytes are known.
@@ -89,12 +90,14 @@ class Interpreter(Closing):
         host: Host | str = Host.REFERENCE,
         arithmetic: Arithmetic = Arithmetic.XNNPACK,
         name: str = "",
+        threads: int = 1,
     ) -> None:
         self.path = name if isinstance(model, bytes) else os.fspath(model)
         data = model if isinstance(model, bytes) else read_file(model)
         self.model = tflite.read_model(data, self.path)
         self.graph = import_model(self.model, path=self.path)
-        self.parts = parts_of(self.model, self.graph, data, self.path, host_of(host), arithmetic)
+        kind = host_of(host)
+        self.parts = parts_of(self.model, self.graph, data, self.path, kind, arithmetic, threads)
         self.timings: tuple[Timing, ...] = ()
         self.device: Device | None = None
         self._states: dict[int, Values] = {}

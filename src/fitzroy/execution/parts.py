@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
+from typing import cast
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from fitzroy.base.errors import DeviceError, UnsupportedError, UsageError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
-from fitzroy.compiler.ops.detection import DetectionPostProcess
+from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
 from fitzroy.compiler.ops.opaque import Opaque, opaque_nodes
 from fitzroy.compiler.partition import families_of
 from fitzroy.compiler.reference import demand_memory, evaluate_node
@@ -129,8 +130,18 @@ def parts_of(
     path: str,
     host: Host,
     arithmetic: Arithmetic,
+    threads: int = 1,
 ) -> tuple[Part, ...]:
     """The parts of a model in the order in which they run.
+
+    Args:
+        model: the model.
+        graph: the model as a graph.
+        data: the model's bytes.
+        path: name of its file, for errors.
+        host: what computes operators that are not on the Edge TPU.
+        arithmetic: rounding of the reference semantics; of LiteRT, whether it uses XNNPACK.
+        threads: how many threads of LiteRT compute.
 
     Raises:
         UsageError: LiteRT is not installed, and some operator needs it.
@@ -158,7 +169,7 @@ def parts_of(
             inputs = tuple(name for name in read if not graph.value(name).is_constant)
             parts.append(DevicePart(node, programs[where], inputs, node.outputs))
         elif where is Host.LITERT:
-            run = _litert(model, graph, nodes, arithmetic)
+            run = _litert(model, graph, nodes, arithmetic, threads)
             parts.append(HostPart(nodes, "LiteRT", run))
         else:
             run = _reference(graph, nodes, arithmetic)
@@ -249,7 +260,11 @@ def _reference(
 
 
 def _litert(
-    model: tflite.Model, graph: Graph, nodes: Sequence[Node], arithmetic: Arithmetic
+    model: tflite.Model,
+    graph: Graph,
+    nodes: Sequence[Node],
+    arithmetic: Arithmetic,
+    threads: int,
 ) -> Callable[[Mapping[str, Array]], Values]:
     """Operators of a model on LiteRT, as a model of their own.
 
@@ -262,7 +277,10 @@ def _litert(
     main, numbers = (model.subgraphs or [])[0], _tensors(model, graph)
     made = {name for node in nodes for name in node.outputs}
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name in numbers)
-    inputs, outputs = [name for name in read if name not in made], _left(graph, nodes)
+    detectors = [node for node in nodes if node.op == DetectionPostProcess.name]
+    left = _left(graph, nodes)
+    counted = [name for node in detectors for name in node.outputs]
+    inputs, outputs = [name for name in read if name not in made], [*dict.fromkeys(left + counted)]
     borders = replace(
         main,
         inputs=np.array([numbers[name] for name in inputs], np.int32),
@@ -278,11 +296,13 @@ def _litert(
     # Nobody has checked operators that have no class.
     opaque = any(node.op == Opaque.name for node in nodes)
     kind = litert.IsolatedModel if opaque else litert.LiteRtModel
-    runtime = kind(data, xnnpack=arithmetic is Arithmetic.XNNPACK)
+    runtime = kind(data, xnnpack=arithmetic is Arithmetic.XNNPACK, threads=threads)
 
     def run(values: Mapping[str, Array]) -> Values:
         found = runtime.run([values[name] for name in inputs])
         results = dict(zip(outputs, found, strict=True))
+        for node in detectors:
+            _clear_rows(node, results)
         for name, array in results.items():
             # Nobody but the caller of the model takes other shapes than the file says.
             open_end = _is_open((main.tensors or [])[numbers[name]]) and name not in others
@@ -290,6 +310,15 @@ def _litert(
         return results
 
     return run
+
+
+def _clear_rows(node: Node, results: Mapping[str, Array]) -> None:
+    """Zero what follows the last object of a detector: LiteRT's kernel leaves what was there."""
+    *tables, number = (results[name] for name in node.outputs)
+    attributes = cast(DetectionAttributes, node.attributes)
+    each = 1 if attributes.use_regular_nms else attributes.max_classes_per_detection
+    for table in tables:
+        table[:, int(number[0]) * each :] = 0
 
 
 def _operators(

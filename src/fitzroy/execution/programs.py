@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from fitzroy.base import budget
 from fitzroy.base.errors import FormatError, SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.targets.edgetpu.parameters.operands import STATE_SUFFIX
 from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, SimulatedDevice
 from fitzroy.execution.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.execution.hosts import Profile
+from fitzroy.execution.source_names import steps_of_source
 from fitzroy.formats import custom_op, tflite
+from fitzroy.formats.compilation_record import Step
 from fitzroy.formats.darwinn import Layer, PackageFile
 from fitzroy.formats.flat import ints
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU
@@ -57,6 +60,7 @@ class EdgeTpuProgram:
         states: types of the inputs that the model itself keeps from inference to inference.
         siblings: how many packages the file has.
         others: operators of the model that the package does not compute.
+        steps: where the steps of the source's layers begin, if the model has a record of that.
     """
 
     path: str
@@ -67,6 +71,7 @@ class EdgeTpuProgram:
     states: Mapping[str, TensorType] = field(default_factory=dict)
     siblings: int = 1
     others: int = 0
+    steps: tuple[Step, ...] = ()
 
     def __repr__(self) -> str:
         inputs, outputs = (
@@ -146,7 +151,24 @@ class EdgeTpuProgram:
             states={item: types[item] for item in names if item in states},
             siblings=count,
             others=others,
+            steps=container.steps(number),
         )
+
+    def named_by(self, path: str | os.PathLike[str]) -> EdgeTpuProgram:
+        """The program with the names of its source's layers, told from their constants.
+
+        Args:
+            path: the model that it was compiled from.
+
+        Raises:
+            UsageError: the file cannot be read, or is no source of the program.
+            LinkError: no instruction has the constants of an operator of it.
+            FormatError: it is malformed.
+        """
+        name = os.fspath(path)
+        source = import_model(tflite.read_model(read_file(name), name), path=name)
+        with self.located():
+            return replace(self, steps=steps_of_source(self.package, source))
 
     def simulate(
         self,
@@ -208,7 +230,7 @@ class EdgeTpuProgram:
         Raises:
             UsageError: an array of another type than the input.
         """
-        values = {name: _zeros(type) for name, type in self.states.items()} | dict(inputs)
+        values = {name: zeros(type) for name, type in self.states.items()} | dict(inputs)
         types = {**self.inputs, **self.states}
         data = {}
         for name, array in values.items():
@@ -264,13 +286,14 @@ class EdgeTpuProgram:
         conditions.check()
         remark = "Other operators of the model, which run on the CPU, are left out."
         with self.located():
-            return timed(
+            found = timed(
                 outputs.stages,
                 os.path.basename(self.path),
                 {name: len(data) for name, data in outputs.buffers.items()},
                 conditions,
                 (remark,) if self.others else (),
             )
+        return replace(found, steps=self.steps)
 
     @contextmanager
     def located(self) -> Iterator[None]:
@@ -315,7 +338,7 @@ def _decoded(data: Array, type: TensorType) -> Array:
     return elements.reshape(type.shape).astype(type.dtype.numpy)
 
 
-def _zeros(type: TensorType) -> Array:
+def zeros(type: TensorType) -> Array:
     """A tensor of real zeros."""
     zero = 0 if type.quantization is None else type.quantization.zero_point[0]
     budget.demand(type.nbytes, f"a state, which is {type},")

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from fitzroy.base import budget
 from fitzroy.base.types import Array, TensorType
 from fitzroy.driver.runtime.devices import DeviceOptions, open_device
-from fitzroy.execution.estimate import Conditions, estimate
 from fitzroy.execution.interpreter import Interpreter
-from fitzroy.execution.parts import DevicePart, Part, Values
+from fitzroy.execution.parts import Part, Values
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.usb import StreamHeader, Tag
 from fitzroy.report.run import Run
@@ -97,27 +96,6 @@ def measure(
             share.append(timing.seconds)
     parts = zip(interpreter.parts, (Latencies(tuple(share)) for share in shares), strict=True)
     return Measurement(first, Latencies(tuple(totals)), tuple(parts), outputs)
-
-
-def predict(
-    interpreter: Interpreter, conditions: Conditions | None = None
-) -> tuple[tuple[DevicePart, Run], ...]:
-    """How long the parts on the Edge TPU should take, once their parameters are on the chip.
-
-    Args:
-        interpreter: the model; its device is not used.
-        conditions: clock and host.
-
-    Raises:
-        UsageError: an unknown clock or host.
-        UnknownValueError: the course of a program depends on data.
-        SimulationError: a program relies on queues that the chip may not have.
-    """
-    return tuple(
-        (part, estimate(part.program.package, part.title, conditions))
-        for part in interpreter.parts
-        if isinstance(part, DevicePart)
-    )
 
 
 @dataclass(frozen=True, slots=True)

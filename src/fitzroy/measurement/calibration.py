@@ -308,6 +308,8 @@ def usual(bus: str) -> Host:
         "read": driver.read_high if bus == USB2 else driver.read,
         "doze": 1000.0,
         "wake": 0.0,
+        "compute": 1.0,
+        "element": 1.0,
     }
     return made(constants, Evidence.ASSUMED, "to begin with")
 

@@ -19,8 +19,9 @@ PREFIX = "fitzroy-"
 
 VERSIONS: Mapping[str, int] = {
     "as": 1,
-    "bench": 1,
+    "bench": 2,
     "calibrate-host": 1,
+    "compare": 1,
     "compile": 1,
     "compile-module": 1,
     "compile-program": 1,
@@ -44,9 +45,12 @@ VERSIONS: Mapping[str, int] = {
     "quantize": 1,
     "quantize-compare": 1,
     "run": 1,
+    "run-batch": 1,
     "run-bundle": 1,
     "schemas": 1,
+    "shim": 1,
     "sim": 1,
+    "sim-batch": 1,
     "test": 1,
     "udev-rules": 1,
     "usbip-event": 1,

@@ -140,7 +140,7 @@ def _data(run: Run, figures: Sequence[PhaseFigures]) -> dict[str, Any]:
         "streams": STREAM_UNITS,
         "resources": RESOURCE_OF,
         "legend": _LEGEND,
-        "phases": [(_short(item.begin), _short(item.end), item.name) for item in figures],
+        "phases": [(_short(item.begin), _short(item.end), item.title) for item in figures],
         "issued": issued,
         "spans": spans,
         "critical": critical,
@@ -278,7 +278,7 @@ def _phase_table(run: Run, figures: Sequence[PhaseFigures]) -> str:
         rows.append(
             (
                 number(item.number),
-                Cell(f'<button type="button">{escaped(item.name)}</button>', item.name),
+                Cell(f'<button type="button">{escaped(item.title)}</button>', item.title),
                 number(item.cycles, units.time(item.cycles / run.timeline.core_mhz)),
                 Cell(
                     escaped(units.share(item.cycles / total))
@@ -543,7 +543,7 @@ def _roofline(run: Run, figures: Sequence[PhaseFigures]) -> str:
             f'<circle class="dot" cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" '
             f'r="{3 + 22 * math.sqrt(share) / 2:.1f}" '
             f'style="fill:var(--{_color(item.bound)})" data-phase="{item.number}" '
-            f'data-title="{escaped(f"{item.number}: {item.name}")}" data-text="{escaped(text)}"/>'
+            f'data-title="{escaped(f"{item.number}: {item.title}")}" data-text="{escaped(text)}"/>'
         )
     shapes.append(f'<path class="axis" d="M{_LEFT} {_TOP}V{_HEIGHT - _BOTTOM}H{_WIDTH - _RIGHT}"/>')
     shapes.append(

@@ -178,7 +178,7 @@ def _phases(timeline: Timeline, figures: Iterable[PhaseFigures]) -> Iterator[Eve
             "bound_by": item.bound,
         }
         begin, end = timeline.microsecond(item.begin), timeline.microsecond(item.end)
-        yield _slice(item.name, "phase", CHIP, _PHASES, begin, end, args)
+        yield _slice(item.title, "phase", CHIP, _PHASES, begin, end, args)
 
 
 def _critical(timeline: Timeline) -> Iterator[Event]:

@@ -1,6 +1,7 @@
 """Figures of each phase of a run, and names for what it does.
 
-Compiled programs have no layers. What lies between two fences of all tiles stands for one,
+Compiled programs have no layers; a record of the compilation may say which they are
+(`formats.compilation_record`). What lies between two fences of all tiles stands for one,
 and its name is told from the loops of the tensor operation in it that takes the most steps:
 channels are those of one tile, input channels filled up to words.
 """
@@ -9,8 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fitzroy.hw_models.chips.chip import Chip
 from fitzroy.hw_models.edgetpu.memory import LANES
@@ -55,6 +56,7 @@ class PhaseFigures:
     Attributes:
         number: number of the phase.
         name: what it does.
+        layer: the source's layer that it computes, empty if that is not known.
         begin: cycle at which it begins.
         end: cycle at which it ends.
         tile: the tile.
@@ -76,6 +78,7 @@ class PhaseFigures:
 
     number: int
     name: str
+    layer: str
     begin: float
     end: float
     tile: int
@@ -93,6 +96,11 @@ class PhaseFigures:
     waits: Mapping[str, Mapping[str, float]]
     critical: Mapping[str, float]
     bound: str
+
+    @property
+    def title(self) -> str:
+        """The layer, if it is known, and what it does."""
+        return f"{short_name(self.layer)}: {self.name}" if self.layer else self.name
 
     @property
     def cycles(self) -> float:
@@ -134,6 +142,42 @@ def busiest_tile(run: Run) -> int:
     return busy.index(max(busy))
 
 
+_MOST_NAME = 48
+"""Characters of a layer's name that titles have."""
+
+
+def short_name(layer: str) -> str:
+    """The name of a layer without the layers that were folded into it, and not too long."""
+    first = layer.partition(";")[0] or layer
+    return first if len(first) <= _MOST_NAME else f"…{first[1 - _MOST_NAME :]}"
+
+
+def owners(places: Sequence[tuple[int, int]], timeline: Timeline) -> Iterator[int]:
+    """For each phase, the step that its first instruction belongs to.
+
+    Args:
+        places: chunk and bundle where each step begins, counted without START, in order.
+        timeline: an inference.
+    """
+    first: dict[int, tuple[int, int]] = {}
+    for item in timeline.issued:
+        # START is a bundle, too.
+        first.setdefault(item.phase, (item.chunk, item.bundle - 1))
+    owner = 0
+    for number in range(len(timeline.phases)):
+        if number in first:
+            owner = max(0, bisect_right(places, first[number]) - 1)
+        yield owner
+
+
+def _layers(run: Run) -> list[str]:
+    """The layer of every phase."""
+    if not run.steps:
+        return [""] * len(run.timeline.phases)
+    places = [(step.chunk, step.bundle) for step in run.steps]
+    return [run.steps[owner].origin for owner in owners(places, run.timeline)]
+
+
 def phases(run: Run) -> tuple[PhaseFigures, ...]:
     """Figures of every phase, in order."""
     timeline = run.timeline
@@ -149,8 +193,8 @@ def phases(run: Run) -> tuple[PhaseFigures, ...]:
     for what, number, cycles in _critical(timeline):
         critical[number][RESOURCE_OF.get(what, what)] += cycles
     return tuple(
-        _figures(run, number, issued[number], spans[number], critical[number])
-        for number in range(count)
+        replace(_figures(run, number, issued[number], spans[number], critical[number]), layer=layer)
+        for number, layer in enumerate(_layers(run))
     )
 
 
@@ -249,6 +293,7 @@ def _figures(
     return PhaseFigures(
         number=number,
         name=_name(issued, number, len(timeline.phases), phase.bundles),
+        layer="",
         begin=phase.begin,
         end=phase.end,
         tile=tile,

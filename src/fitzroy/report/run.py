@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fitzroy.formats.compilation_record import Step
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.chip import Chip
 from fitzroy.hw_models.edgetpu.occupancy import Occupancy
@@ -27,6 +28,7 @@ class Run:
         chip: the chip.
         notes: remarks that belong beside the figures.
         positions: positions in y and x of all outputs, which the host puts in order.
+        steps: where the steps of layers begin, if that is known.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Run:
     chip: Chip = BEAGLE
     notes: tuple[str, ...] = field(default=())
     positions: int = 0
+    steps: tuple[Step, ...] = ()
 
     @property
     def chip_time(self) -> float:

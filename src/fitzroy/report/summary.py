@@ -13,6 +13,8 @@ from fitzroy.report.run import Run
 
 _TOP = 10
 _CAUSES = 5
+_BOUNDS = 3
+"""Resources that are named as those which bound a program."""
 
 
 def document(run: Run) -> dict[str, Any]:
@@ -68,11 +70,30 @@ def document(run: Run) -> dict[str, Any]:
     }
 
 
+def brief(run: Run) -> dict[str, Any]:
+    """Time of an inference, and the resources that most of its critical path goes through."""
+    critical: dict[str, float] = defaultdict(float)
+    for figures in phases(run):
+        for what, cycles in figures.critical.items():
+            critical[what] += cycles
+    total = sum(critical.values()) or 1.0
+    most = sorted(critical.items(), key=lambda item: (-item[1], item[0]))[:_BOUNDS]
+    return {
+        "total_us": run.timeline.total,
+        "chip_us": run.chip_time,
+        "cycles": run.timeline.cycles,
+        "clock": run.timeline.clock,
+        "host": run.timeline.host,
+        "bound": {what: cycles / total for what, cycles in most},
+    }
+
+
 def _phase(run: Run, item: PhaseFigures) -> dict[str, Any]:
     cycles = run.timeline.cycles
     return {
         "number": item.number,
         "name": item.name,
+        "layer": item.layer,
         "begin_us": run.timeline.microsecond(item.begin),
         "us": item.cycles / run.timeline.core_mhz,
         "cycles": item.cycles,
@@ -163,7 +184,7 @@ def _table(run: Run, figures: Sequence[PhaseFigures], count: int) -> list[str]:
         rows.append(
             (
                 str(item.number),
-                item.name,
+                item.title,
                 units.time(item.cycles / run.timeline.core_mhz),
                 units.share(item.cycles / total),
                 units.share(item.op_busy / (item.cycles or 1.0)),

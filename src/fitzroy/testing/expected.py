@@ -124,7 +124,7 @@ def _elements(name: str, found: Array, expected: Array, tolerance: float) -> Dev
         same = (found == expected) | (np.isnan(real[0]) & np.isnan(real[1])) | (off <= tolerance)
     if same.all():
         return None
-    largest = float(np.max(np.where(same, 0, np.nan_to_num(off, nan=np.inf))))
+    largest = float(np.max(np.where(same, 0, np.where(np.isnan(off), np.inf, off))))
     place = np.unravel_index(int(np.argmin(same)), same.shape)
     at = ",".join(str(int(index)) for index in place)
     count = int(same.size - np.count_nonzero(same))
@@ -224,7 +224,8 @@ def _digests(
     """
     if document["schema"].endswith("-batch"):
         runs = document.get("inferences")
-        named = {str(item.get("name")): item for item in runs or () if isinstance(item, dict)}
+        listed = runs if isinstance(runs, list) else ()
+        named = {str(item.get("name")): item for item in listed if isinstance(item, dict)}
         if sample not in named:
             raise UsageError(
                 f"nothing is expected of {sample!r}",

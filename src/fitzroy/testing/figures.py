@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from fitzroy.base.errors import SimulationError
 from fitzroy.execution.estimate import Conditions, estimate
+from fitzroy.execution.whole import predict
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.darwinn import Executable, Layer
 from fitzroy.linker.packages.container import Container, read_container
@@ -32,6 +33,7 @@ class Figure:
 
 FIGURES: Mapping[str, Figure] = {
     "latency_us": Figure("predicted latency", "µs"),
+    "host_us": Figure("predicted time of operators on the host", "µs"),
     "cycles": Figure("cycles of the chip", ""),
     "measured_us": Figure("measured latency, median", "µs"),
     "measured_p90_us": Figure("measured latency, 90 %", "µs"),
@@ -131,17 +133,14 @@ def model_figures(
     container = read_container(data, path)
     host = host_operators(container)
     values = _sizes(container)
-    doubt, runs = "", []
-    try:
-        runs = [estimate(package, path, conditions) for package in container.packages]
-    except SimulationError as error:
-        # The course of the program depends on data: it has sizes, and no time.
-        doubt = str(error)
-    if runs:
-        values = _times(runs) | values
     if host is not None:
         values["host_operators"] = sum(host.values())
-    return ModelFigures(path, values, tuple(_layers(runs)), host, doubt)
+    try:
+        times, runs = _times(container, conditions)
+    except SimulationError as error:
+        # A program that relies on what the chip may not have has sizes, and no time.
+        return ModelFigures(path, values, (), host, str(error))
+    return ModelFigures(path, times | values, tuple(_layers(runs)), host)
 
 
 def host_operators(container: Container) -> dict[str, int] | None:
@@ -189,15 +188,27 @@ def _layer_bytes(layers: Iterable[Layer]) -> int:
     return sum(layer.size_bytes * layer.execution_count_per_inference for layer in layers)
 
 
-def _times(runs: Sequence[Run]) -> dict[str, float]:
-    return {
-        "latency_us": sum(run.timeline.total for run in runs),
-        "cycles": sum(run.timeline.cycles for run in runs),
-    }
+def _times(
+    container: Container, conditions: Conditions | None
+) -> tuple[dict[str, float], Sequence[Run]]:
+    """Predicted times, and an inference of each program.
+
+    Raises:
+        SimulationError: a program relies on queues that the chip may not have.
+    """
+    if container.model is None:
+        runs: Sequence[Run] = [
+            estimate(package, container.path, conditions) for package in container.packages
+        ]
+        times = {"latency_us": sum(run.timeline.total for run in runs)}
+    else:
+        whole = predict(container.data, container.path, conditions)
+        runs, times = whole.runs, {"latency_us": whole.total, "host_us": whole.on_host}
+    return {**times, "cycles": sum(run.timeline.cycles for run in runs)}, runs
 
 
 def _layers(runs: Sequence[Run]) -> Iterator[LayerCost]:
     for number, run in enumerate(runs):
         place = f"program {number}: " if len(runs) > 1 else ""
         for item in phases(run):
-            yield LayerCost(place + item.name, item.cycles)
+            yield LayerCost(place + item.title, item.cycles)

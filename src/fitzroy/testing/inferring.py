@@ -13,15 +13,13 @@ from fitzroy.base.errors import FitzroyError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.devices import is_accelerator
 from fitzroy.execution import arrays
-from fitzroy.execution.devices import open_device
 from fitzroy.execution.inputs import Port, Sample, samples
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.measurement.bench import measure, random_inputs
 from fitzroy.testing.expected import deviation, read_expected
 from fitzroy.testing.results import Check, Kind, Status, failure, limited
 from fitzroy.testing.spec import Accuracy, Case, Spec
-
-Progress = Callable[[str], None]
+from fitzroy.testing.subject import Opening, Progress, Subject
 
 _MOST_SAMPLES = 1 << 20
 _NAMED = 3
@@ -29,21 +27,22 @@ _NAMED = 3
 
 
 def inferences(
-    spec: Spec, model: bytes, device: str, progress: Progress = lambda _: None
+    spec: Spec, found: Subject, device: tuple[str, Opening], progress: Progress = lambda _: None
 ) -> tuple[str, list[Check]]:
     """What ran the checks of a test file that need inferences, and those checks.
 
     Args:
         spec: what the test file asks.
-        model: the compiled model.
-        device: name of the device.
+        found: the model.
+        device: name of the device, and what opens it.
         progress: is told what is under way.
 
     Raises:
         FitzroyError: the device cannot be opened, or the model cannot be run on the host.
     """
-    with open_device(device) as opened:
-        interpreter = Interpreter(model, device=opened)
+    name, opening = device
+    with opening(name, found.source) as chosen:
+        interpreter = Interpreter(found.data, device=chosen)
         runner = _Runner(spec, interpreter, spec.labels and spec.file(spec.labels))
         checks = []
         for case in spec.cases:
@@ -51,19 +50,19 @@ def inferences(
             checks.append(_checked(Kind.CASE, case.name, partial(runner.case, case)))
         for item in spec.accuracies:
             for k, floor in item.floors.items():
-                name = f"{item.name} top-{k}"
-                progress(name)
+                title = f"{item.name} top-{k}"
+                progress(title)
                 checks.append(
                     _checked(
                         Kind.ACCURACY,
-                        name,
+                        title,
                         partial(runner.accuracy, item, k, floor),
                     )
                 )
         if spec.measured:
             progress("measuring")
-            checks += _measured(spec, interpreter, is_accelerator(device))
-        return opened.description, checks
+            checks += _measured(spec, interpreter, is_accelerator(name))
+        return chosen.description, checks
 
 
 def _checked(kind: Kind, name: str, check: Callable[[], Check]) -> Check:

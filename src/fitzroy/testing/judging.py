@@ -4,57 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-from fitzroy.base.errors import FitzroyError, SimulationError, UsageError
-from fitzroy.base.files import read_file
-from fitzroy.compilation.build import compile
-from fitzroy.formats import custom_op, tflite
-from fitzroy.formats.detect import FileKind, detect
+from fitzroy.base.errors import FitzroyError, SimulationError
 from fitzroy.testing.figures import MEASURED, ModelFigures, model_figures
-from fitzroy.testing.inferring import Progress, inferences
+from fitzroy.testing.inferring import inferences
 from fitzroy.testing.results import Check, Kind, Status, TestReport, failure, limited
 from fitzroy.testing.spec import OperatorRules, Spec
+from fitzroy.testing.subject import Opening, Progress, Subject, opened, subject
 
 _NO_FIGURE = SimulationError.exit_code
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A compiled model.
-
-    Attributes:
-        data: the model.
-        operators: names of the operators of the model before it was compiled; None if unknown.
-    """
-
-    data: bytes
-    operators: frozenset[str] | None = None
-
-
-def subject(spec: Spec, progress: Progress = lambda _: None) -> Subject:
-    """The model of a test file, compiled if it is not yet.
-
-    Raises:
-        FitzroyError: it cannot be read or compiled.
-    """
-    path = spec.file(spec.model)
-    data = read_file(path)
-    if detect(data, path) is FileKind.TFLITE:
-        model = tflite.read_model(data, path)
-        if custom_op.extract(model, path, data):
-            if spec.options:
-                raise UsageError(
-                    "options of the compiler for a model that is compiled", where=spec.path
-                )
-            return Subject(data)
-    progress("compiling")
-    compiled = compile(path, target="edgetpu", **dict(spec.options))
-    nodes = (node for graph in compiled.graphs.values() for node in graph.nodes())
-    return Subject(compiled.data, frozenset(node.spelled.upper() for node in nodes))
-
-
-def judge(spec: Spec, device: str | None = None, progress: Progress = lambda _: None) -> TestReport:
+def judge(
+    spec: Spec,
+    device: str | None = None,
+    progress: Progress = lambda _: None,
+    opening: Opening = opened,
+) -> TestReport:
     """Check everything that a test file asks.
 
     What goes wrong, from the model to the device, is a check that ended in an error.
@@ -63,18 +29,20 @@ def judge(spec: Spec, device: str | None = None, progress: Progress = lambda _: 
         spec: what it asks.
         device: the device, None for that of the test file.
         progress: is told what is under way.
+        opening: opens a device by its name.
     """
     begin = time.perf_counter()
     checks: list[Check] = []
     figures, ran_on = None, ""
     try:
-        found = subject(spec, progress)
+        source = spec.source and spec.file(spec.source)
+        found = subject(spec.file(spec.model), source, spec.options, progress)
         progress("estimating")
         figures = model_figures(found.data, spec.model, spec.conditions)
         checks += _operators(spec.operators, found, figures)
         checks += _limits(spec.limits, figures)
         if spec.cases or spec.accuracies or spec.measured:
-            ran_on, more = inferences(spec, found.data, device or spec.device, progress)
+            ran_on, more = inferences(spec, found, (device or spec.device, opening), progress)
             checks += more
     except FitzroyError as error:
         checks.append(failure(Kind.MODEL, spec.model, error))

@@ -10,7 +10,8 @@ from typing import Any
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.execution.estimate import Conditions
-from fitzroy.report.documents import PREFIX
+from fitzroy.report.documents import PREFIX, VERSIONS
+from fitzroy.report.phases import short_name
 from fitzroy.testing.figures import FIGURES, LayerCost, ModelFigures, accuracy, model_figures
 
 Document = Mapping[str, Any]
@@ -56,10 +57,12 @@ def document_figures(data: bytes, path: str = "") -> ModelFigures:
         raise FormatError("it is no document", path=path)
     name = str(found.get("schema"))[:80]
     reader = _READERS.get(name.removeprefix(PREFIX))
-    if reader is None or found.get("schema_version") != 1:
-        known = ", ".join(f"{PREFIX}{key} 1" for key in _READERS)
+    version = str(found.get("schema_version"))[:20]
+    if reader is None or found.get("schema_version") != VERSIONS[name.removeprefix(PREFIX)]:
+        known = ", ".join(f"{PREFIX}{key} {VERSIONS[key]}" for key in _READERS)
         raise FormatError(
-            f"a document of the schema {name!r} has no figures; those of {known} have", path=path
+            f"a document of the schema {name!r} {version} has no figures; those of {known} have",
+            path=path,
         )
     return reader(_Reader(found, path, ""))
 
@@ -145,7 +148,13 @@ class _Reader:
         found = self.objects(key)
         if len(found) > _MOST_LAYERS:
             raise FormatError(f"{len(found)} layers, of at most {_MOST_LAYERS}", path=self.path)
-        return (LayerCost(item.text("name"), item.number("cycles")) for item in found)
+        return (LayerCost(item.title, item.number("cycles")) for item in found)
+
+    @property
+    def title(self) -> str:
+        """The name of a layer or phase, with that of the source's layer if there is one."""
+        layer = self.text("layer") if self.values.get("layer") else ""
+        return f"{short_name(layer)}: {self.text('name')}" if layer else self.text("name")
 
 
 def _compile(root: _Reader) -> ModelFigures:
@@ -153,17 +162,14 @@ def _compile(root: _Reader) -> ModelFigures:
     model = root.only("models", "model") if "models" in root.values else root
     parts = model.objects("subgraphs")
     files = model.objects("files")
-    sent = {
+    whole = model.maybe("inference")
+    times = {} if whole is None else {"latency_us": whole.number("total_us")}
+    times |= {} if whole is None else {"host_us": whole.number("host_us")}
+    values = {
+        **times,
+        **_sums("cycles", "cycles", parts),
         "instruction_bytes": sum(part.number("instruction_bytes") for part in parts),
         "streamed_bytes": model.number("streamed_bytes"),
-        "input_bytes": sum(sum(part.numbers("inputs").values()) for part in parts),
-        "output_bytes": sum(sum(part.numbers("outputs").values()) for part in parts),
-    }
-    values = {
-        **_sums("latency_us", "total_us", parts),
-        **_sums("cycles", "cycles", parts),
-        **sent,
-        "transfer_bytes": sum(sent.values()),
         "cached_bytes": model.number("cached_bytes"),
         "narrow_bytes": max((part.number("narrow_bytes") for part in parts), default=0.0),
         **({"model_bytes": files[0].number("bytes")} if len(files) == 1 else {}),
@@ -207,16 +213,20 @@ def _sim(root: _Reader) -> ModelFigures:
 
 def _bench(root: _Reader) -> ModelFigures:
     """Figures of a measurement."""
-    seconds, predicted = root.object("seconds"), root.maybe("predicted")
-    values = {} if predicted is None else {"latency_us": 1e6 * predicted.number("seconds")}
-    values |= {
-        "measured_us": 1e6 * seconds.number("p50"),
-        "measured_p90_us": 1e6 * seconds.number("p90"),
-        "measured_p99_us": 1e6 * seconds.number("p99"),
-        "first_us": 1e6 * root.number("first_seconds"),
-    }
+    seconds, predicted = root.maybe("seconds"), root.maybe("predicted")
+    values: dict[str, float] = {}
     if predicted is not None:
-        values["cached_bytes"] = predicted.number("cached_bytes")
+        values |= {"latency_us": 1e6 * predicted.number("seconds")}
+        values |= {"host_us": 1e6 * predicted.number("host_seconds")}
+    if seconds is not None:
+        values |= {
+            "measured_us": 1e6 * seconds.number("p50"),
+            "measured_p90_us": 1e6 * seconds.number("p90"),
+            "measured_p99_us": 1e6 * seconds.number("p99"),
+            "first_us": 1e6 * root.number("first_seconds"),
+        }
+    if predicted is not None:
+        values |= {"cached_bytes": predicted.number("cached_bytes")}
     return ModelFigures(root.path, values)
 
 
@@ -230,7 +240,8 @@ def _test(root: _Reader) -> ModelFigures:
             values[accuracy(check.text("name"))] = check.number("found")
     host = report.maybe("host_operators")
     counts = None if host is None else {name: int(host.number(name)) for name in host.values}
-    return ModelFigures(root.path, values, tuple(report.layers("layers")), counts)
+    source = f"{report.text('file')} in {root.path}"
+    return ModelFigures(source, values, tuple(report.layers("layers")), counts)
 
 
 _READERS = {"compile": _compile, "sim": _sim, "bench": _bench, "test": _test}

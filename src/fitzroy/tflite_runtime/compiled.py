@@ -42,6 +42,7 @@ class CompiledModel:
         device: what runs its Edge TPU operators; without one, tensors cannot be allocated if there
             are any.
         arithmetic: how the host rounds, as `execution.interpreter.Interpreter` takes it.
+        threads: how many threads of LiteRT compute on the host.
 
     Attributes:
         model: the model as the file has it.
@@ -54,14 +55,19 @@ class CompiledModel:
     """
 
     def __init__(
-        self, data: bytes, path: str, device: Device | None, arithmetic: Arithmetic
+        self, data: bytes, path: str, device: Device | None, arithmetic: Arithmetic, threads: int
     ) -> None:
         self.path = path
         self.model = tflite.read_model(data, path)
         self._engine: execution.Interpreter | None = None
         if device is not None or not custom_op.extract(self.model, path):
             self._engine = execution.Interpreter(
-                data, device=device, host=Host.AUTO, arithmetic=arithmetic, name=path
+                data,
+                device=device,
+                host=Host.AUTO,
+                arithmetic=arithmetic,
+                name=path,
+                threads=threads,
             )
         main = (self.model.subgraphs or [])[0]
         self._tensors = main.tensors or []
@@ -70,6 +76,9 @@ class CompiledModel:
         self._outputs = tuple(dict.fromkeys(ints(main.outputs)))
         self.signatures: Signatures = execution.signature_tensors(self.model)
         self._ready = False
+        for number in range(self.num_subgraphs()):
+            # What is wrong with a tensor is said now, and not when it is asked for.
+            self.get_tensor_details(number)
         self._views: list[weakref.ref[Array]] = []
 
     # --- running ---------------------------------------------------------------------------------
@@ -299,6 +308,24 @@ class CompiledModel:
     def num_subgraphs(self) -> int:
         """How many subgraphs the model has."""
         return len(self.model.subgraphs or ())
+
+    def _get_ops_details(self) -> list[dict[str, Any]]:
+        """Index, name, and tensors of every operator, as LiteRT says them."""
+        operators = (self.model.subgraphs or [])[0].operators or []
+        return [
+            {
+                "index": number,
+                "op_name": tflite.operator_name(self.model, item),
+                "inputs": np.array(ints(item.inputs), np.int32),
+                "outputs": np.array(ints(item.outputs), np.int32),
+                "operand_types": self._types(item.inputs),
+                "result_types": self._types(item.outputs),
+            }
+            for number, item in enumerate(operators)
+        ]
+
+    def _types(self, indices: Array | None) -> list[type[np.generic]]:
+        return [self.details(index)["dtype"] for index in ints(indices) if index >= 0]
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """Names of the inputs and outputs of every signature, in order of the names."""

@@ -1,8 +1,9 @@
 """TFLite's interpreter on FitzRoy, which ``tflite_runtime`` and ``ai_edge_litert`` have.
 
 Models with Edge TPU operators run on a device of FitzRoy's driver, and their other operators on
-LiteRT where it is installed, else by reference semantics. Models without them run on LiteRT alone,
-in this process; where it is not installed, by reference semantics, with a warning.
+LiteRT where it is installed, else by reference semantics, and so do models that list objects.
+Others run on LiteRT alone, in this process; where it is not installed, by reference semantics, with
+a warning.
 
 Facts: the published interface of LiteRT's Python package, and what it raises for wrong calls.
 """
@@ -20,6 +21,7 @@ from typing import Any
 from fitzroy.base.errors import FitzroyError
 from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
+from fitzroy.compiler.ops.detections import Detections
 from fitzroy.driver.runtime import litert
 from fitzroy.formats.custom_op import CUSTOM_CODE
 from fitzroy.hw_models.numerics import Arithmetic
@@ -55,7 +57,7 @@ class Interpreter:
         model_content: its bytes, instead of a file.
         experimental_delegates: what `load_delegate` gave. Models with Edge TPU operators take the
             first of FitzRoy's, others give LiteRT those that are not FitzRoy's.
-        num_threads: threads of LiteRT for a model that runs on it alone.
+        num_threads: threads of LiteRT; None for one.
         experimental_op_resolver_type: kernels of the host's operators; without default delegates,
             they round as TFLite's reference kernels do.
         experimental_preserve_all_tensors: keep values between operators, which models with Edge TPU
@@ -86,16 +88,18 @@ class Interpreter:
         _check_options(options)
         data, path = _content(model_path, model_content)
         self._delegates = list(experimental_delegates or ())
+        # LiteRT has kernels for neither.
         compiled = CUSTOM_CODE.encode() in data
-        if compiled or not litert.available():
+        ours = compiled or Detections.custom.encode() in data
+        if ours or not litert.available():
             if experimental_preserve_all_tensors:
                 raise ArgumentError(
                     "experimental_preserve_all_tensors cannot be kept",
                     reason="an Edge TPU does not give values between operators",
                     where=path,
                 )
-            self._runtime: Any = self._compiled(data, path, resolver)
-            if not compiled:
+            self._runtime: Any = self._compiled(data, path, resolver, num_threads or 1)
+            if not ours:
                 _warn(path)
         else:
             options["experimental_preserve_all_tensors"] = experimental_preserve_all_tensors
@@ -103,7 +107,9 @@ class Interpreter:
         self._handle = next(_handles)
         _interpreters[self._handle] = self
 
-    def _compiled(self, data: bytes, path: str, resolver: OpResolverType) -> CompiledModel:
+    def _compiled(
+        self, data: bytes, path: str, resolver: OpResolverType, threads: int
+    ) -> CompiledModel:
         for delegate in self._delegates:
             if not isinstance(delegate, Delegate):
                 raise ArgumentError(
@@ -114,7 +120,7 @@ class Interpreter:
         device = self._delegates[0].device if self._delegates else None
         arithmetic = Arithmetic.XNNPACK if resolver in _OPTIMIZED else Arithmetic.TFLITE
         with raising(ValueError):
-            return CompiledModel(data, path, device, arithmetic)
+            return CompiledModel(data, path, device, arithmetic, threads)
 
     def _litert(
         self, data: bytes, threads: int | None, resolver: OpResolverType, options: dict[str, Any]
@@ -247,6 +253,11 @@ class Interpreter:
         if isinstance(self._runtime, CompiledModel):
             return self._runtime.signatures
         found: dict[str, dict[str, dict[str, int]]] = self._runtime._get_full_signature_list()
+        return found
+
+    def _get_ops_details(self) -> list[dict[str, Any]]:
+        """Index, name, and tensors of every operator."""
+        found: list[dict[str, Any]] = self._runtime._get_ops_details()
         return found
 
     def _native_handle(self) -> int:

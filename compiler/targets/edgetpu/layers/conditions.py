@@ -46,9 +46,17 @@ def requires(*ops: str) -> Callable[[C], C]:
 
 def hint(call: Call) -> str:
     """What can be done about a call that has to stay on the host."""
+    if OPS[call.node.op].custom:
+        return "nothing needs to be done: the host computes it from what the Edge TPU gives"
     values = [value for value in (*call.inputs, *call.outputs) if value is not None]
-    if any(value.type.dtype is DType.FLOAT32 for value in values):
-        return "quantize the model to 8 bits, its inputs and outputs too"
+    real = [value for value in values if value.type.dtype is DType.FLOAT32]
+    bytes_too = any(value.type.dtype in (DType.INT8, DType.UINT8) for value in values)
+    if real and bytes_too and any(value.name in call.graph_inputs for value in real):
+        return "let the model take integers of 8 bits: quantize its inputs, too"
+    if real and bytes_too:
+        return "let the model give integers of 8 bits, or what follows take them"
+    if real:
+        return "quantize it to 8 bits: it computes with real numbers"
     return "express it by operators that the Edge TPU computes, or let it come first or last"
 
 

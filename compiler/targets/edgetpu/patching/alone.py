@@ -175,7 +175,7 @@ def _dependencies(graph: Graph, nodes: Sequence[Node]) -> dict[str, frozenset[st
     return found
 
 
-_COMPARED = {
+COMPARED = {
     "add": ("scale", "constant", "output_zero_point"),
     "sub": ("scale", "constant", "output_zero_point"),
     "mul": ("scale", "a_zero_point", "c_zero_point", "output_zero_point"),
@@ -195,11 +195,11 @@ def _check_others(changes: Changes, task: Task) -> None:
     """Compare the constants of operators without weights, as far as they are known."""
     known = {
         (names, tuple(getattr(op, name) for name in names))
-        for names in set(_COMPARED.values())
+        for names in set(COMPARED.values())
         for op in task.operations.values()
     }
     for node in task.nodes:
-        call, names = Call.of(task.graph, node), _COMPARED.get(node.op)
+        call, names = Call.of(task.graph, node), COMPARED.get(node.op)
         if node.op in WEIGHTED or _is_same(call):
             continue
         if node.op in _MOVES:

@@ -55,7 +55,7 @@ class PatchedOperand:
         offset: byte offset in those parameters.
         nbytes: size in bytes.
         changed: how many bytes differ.
-        layout: how they lie there.
+        layout: how they lie there; None if only the lowering of the operator knows.
         instructions: instructions whose constants were changed.
         constants: what these hold instead: name, earlier and present value.
     """
@@ -65,7 +65,7 @@ class PatchedOperand:
     offset: int
     nbytes: int
     changed: int
-    layout: Layout
+    layout: Layout | None
     instructions: int = 0
     constants: tuple[tuple[str, float, float], ...] = ()
 
@@ -116,6 +116,10 @@ class ModelReport:
         """Whether the model differs from what it was."""
         packages = any(report.changed or report.instructions for report in self.packages)
         return packages or bool(self.constants)
+
+
+Patched = tuple[PackageFile, PatchReport]
+"""A package with other weights and its earlier token, and what became of it."""
 
 
 # --- packages ------------------------------------------------------------------------------------
@@ -238,15 +242,12 @@ def _rewrite(
 # --- tokens --------------------------------------------------------------------------------------
 
 
-_Result = tuple[PackageFile, PatchReport]
-
-
-def _with_token(results: Sequence[_Result]) -> list[_Result]:
+def _with_token(results: Sequence[Patched]) -> list[Patched]:
     """Packages with other tokens where parameters have changed.
 
     Runtimes take parameters with a known token for cached. Packages that share a token still do.
     """
-    groups: dict[int, list[_Result]] = {}
+    groups: dict[int, list[Patched]] = {}
     for package, report in results:
         groups.setdefault(report.token[0], []).append((package, report))
     tokens = {
@@ -262,7 +263,7 @@ def _with_token(results: Sequence[_Result]) -> list[_Result]:
     return [_tokened(*result, tokens.get(result[1].token[0])) for result in results]
 
 
-def _tokened(package: PackageFile, report: PatchReport, token: int | None) -> _Result:
+def _tokened(package: PackageFile, report: PatchReport, token: int | None) -> Patched:
     if token is None:
         return package, report
     note = Diagnostic(
@@ -327,6 +328,28 @@ def patch_model(
             else import_model(original, path=original_path, subgraph=op.subgraph)
         )
         results.append(_patch(op.read(), after, before))
+    return with_packages(model, results, retrained, original, path)
+
+
+def with_packages(
+    model: tflite.Model,
+    results: Sequence[Patched],
+    retrained: tflite.Model,
+    original: tflite.Model | None = None,
+    path: str = "",
+) -> tuple[tflite.Model, ModelReport]:
+    """A compiled model with patched packages, and the constants of its other operators.
+
+    Args:
+        model: the compiled model; it is not changed.
+        results: its packages with other weights, in order, each with what became of it.
+        retrained: the source after training.
+        original: the source from which the model was compiled, if its tensors have other names.
+        path: name of the compiled model's file, for errors.
+
+    Raises:
+        LinkError: a constant of the model has no counterpart in the retrained source.
+    """
     patched, constants = _cpu_constants(model, retrained, original, path)
     results = _with_token(results)
     for index, (package, _) in enumerate(results):
@@ -416,18 +439,27 @@ def _tensors(
 def _operands(
     original: tflite.Model, subgraph: int, retrained: tflite.Model
 ) -> Iterator[tuple[str, tflite.Tensor]]:
-    """Names of the original's tensors with the tensors of the retrained source."""
+    """Names of the original's tensors with the tensors of the retrained source.
+
+    Raises:
+        LinkError: they have different numbers of operators.
+    """
     old, new = _of_subgraph(original, subgraph), _of_subgraph(retrained, subgraph)
     pairs = (
         (original.subgraphs or [])[subgraph].operators or (),
         (retrained.subgraphs or [])[subgraph].operators or (),
     )
+    if len(pairs[0]) != len(pairs[1]):
+        raise LinkError(
+            f"the retrained source has {len(pairs[1])} operators, the original one {len(pairs[0])}",
+            hint=RECOMPILE,
+        )
     for a, b in zip(*pairs, strict=True):
-        for x, y in zip(
-            (*ints(a.inputs), *ints(a.outputs)), (*ints(b.inputs), *ints(b.outputs)), strict=True
-        ):
-            if x >= 0 and y >= 0:
-                yield old[x].name or "", new[y]
+        # Operands that may be absent come last.
+        for before, after in ((a.inputs, b.inputs), (a.outputs, b.outputs)):
+            for x, y in zip(ints(before), ints(after), strict=False):
+                if x >= 0 and y >= 0:
+                    yield old[x].name or "", new[y]
 
 
 def _of_subgraph(model: tflite.Model, number: int) -> Sequence[tflite.Tensor]:

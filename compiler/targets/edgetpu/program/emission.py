@@ -107,7 +107,7 @@ def emitted(assignment: Assignment) -> Emission:
                 replace(context, tensors=step.tensors, scratch=narrow_bytes - nbytes, last=last)
             )
         _complete(builder, step, last=step is steps[-1])
-    marks.append(Mark("end", "", *builder.position))
+    marks.append(Mark("end", "", *builder.position, kind="end"))
     builder.end()
     assert host.complete
     return Emission(Emitted(marks, list(builder.program)), builder)
@@ -117,7 +117,7 @@ def _mark(step: Step, builder: Builder) -> Mark:
     """What begins at the place that the program has reached."""
     layer = step.layer
     name = "" if isinstance(layer, host_layers.Receive | host_layers.Send) else layer.name
-    return Mark(f"{layer.kind} {layer.name}", name, *builder.position, layer.origin)
+    return Mark(f"{layer.kind} {layer.name}", name, *builder.position, layer.origin, layer.kind)
 
 
 def _complete(builder: Builder, step: Step, *, last: bool) -> None:

@@ -23,6 +23,7 @@ class Mark:
         chunk: number of the chunk.
         bundle: bundle in the chunk, after its START.
         origin: the node that the layer comes from, or the input that it takes; empty for the end.
+        kind: what the layer is.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Mark:
     chunk: int
     bundle: int
     origin: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True)

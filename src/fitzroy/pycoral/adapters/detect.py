@@ -114,6 +114,24 @@ def _results(interpreter: Detector) -> tuple[Array, ...]:
     return tuple(output_tensor(interpreter, number)[0] for number in order)
 
 
+_ROW = 6
+
+
+def _listed(interpreter: Detector) -> tuple[Array, ...] | None:
+    """The same of a model that lists objects; None if the model does not.
+
+    Such a model has rows [n,6] of left, top, right, bottom in pixels of the input, score and class.
+    """
+    if len(interpreter.get_output_details()[0]["shape"]) != 2:
+        return None
+    rows = output_tensor(interpreter, 0)
+    if rows.shape[1] != _ROW:
+        return None
+    rows = rows[rows[:, 4] > 0]
+    width, height = input_size(interpreter)
+    return rows[:, [1, 0, 3, 2]] / (height, width, height, width), rows[:, 5], rows[:, 4]
+
+
 def get_objects(
     interpreter: Detector,
     score_threshold: float = -math.inf,
@@ -130,7 +148,7 @@ def get_objects(
     Raises:
         ArgumentError: the model's outputs are not those of a detector.
     """
-    boxes, classes, scores = _results(interpreter)
+    boxes, classes, scores = _listed(interpreter) or _results(interpreter)
     factors = [
         extent / scale for extent, scale in zip(input_size(interpreter), image_scale, strict=True)
     ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from fitzroy.base.errors import FitzroyError
 from fitzroy.base.files import read_file
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, is_usable_scale
 from fitzroy.formats import tflite
 from fitzroy.formats.flat import ints
 from fitzroy.tflite_runtime.errors import ArgumentError, raising
@@ -57,7 +57,7 @@ def quantization_of(tensor: tflite.Tensor) -> tuple[float, int]:
     """Scale and zero point of a tensor with one of each.
 
     Raises:
-        ArgumentError: it has none, or several.
+        ArgumentError: it has none, or several, or such as no element can have.
     """
     found = tensor.quantization
     scales = [] if found is None or found.scale is None else found.scale.tolist()
@@ -66,6 +66,12 @@ def quantization_of(tensor: tflite.Tensor) -> tuple[float, int]:
         raise ArgumentError(
             f"tensor {tensor.name!r} is not quantized to 8 bits with one scale",
             reason=f"it has {len(scales)} scales",
+        )
+    limits = np.iinfo(QUANTIZED[tensor.type])
+    if not is_usable_scale(scales[0]) or not limits.min <= points[0] <= limits.max:
+        raise ArgumentError(
+            f"tensor {tensor.name!r} has no usable quantization",
+            reason=f"scale {scales[0]:.7g}, zero point {points[0]}",
         )
     return scales[0], points[0]
 

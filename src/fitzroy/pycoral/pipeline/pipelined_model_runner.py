@@ -196,8 +196,13 @@ class _Segment:
     def compute(self, tensors: Tensors) -> Tensors:
         """Outputs of the last segment; of others, what later segments need."""
         interpreter = self.interpreter
-        for details in interpreter.get_input_details():
-            interpreter.set_tensor(details["index"], tensors[details["name"]])
+        try:
+            for details in interpreter.get_input_details():
+                interpreter.set_tensor(details["index"], tensors[details["name"]])
+        except ValueError as error:
+            raise NotReadyError(
+                "Invoke called on model that is not ready.", reason=str(error)
+            ) from error
         interpreter.invoke()
         outputs = interpreter.get_output_details()
         found = {item["name"]: interpreter.get_tensor(item["index"]) for item in outputs}

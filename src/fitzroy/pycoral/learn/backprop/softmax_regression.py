@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, is_usable_scale
 from fitzroy.formats import tflite
 from fitzroy.formats.flat import ints
 from fitzroy.formats.tflite import BuiltinOperator
@@ -158,6 +158,11 @@ class SoftmaxRegression:
         )
         weights, weight_scale, weight_zero = _weights(self._weights.T, dtype)
         bias_scale = scale * weight_scale
+        if not is_usable_scale(bias_scale):
+            raise ArgumentError(
+                f"the output {appender.output.name!r} cannot be an embedding",
+                reason=f"with its scale {scale:.7g}, that of biases would be {bias_scale:.7g}",
+            )
         biases = quantized(self._biases, bias_scale, 0, np.int32)
         operands = (
             appender.constant(

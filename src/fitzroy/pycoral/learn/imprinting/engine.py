@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, is_usable_scale
 from fitzroy.formats import tflite
 from fitzroy.formats.flat import ints
 from fitzroy.formats.submodel import rebuilt
@@ -30,7 +30,7 @@ from fitzroy.tflite_runtime.errors import ArgumentError, NotReadyError
 
 __all__ = ["ImprintingEngine"]
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float64]
 
 _TAIL = (
     BuiltinOperator.CONV_2D,
@@ -40,6 +40,9 @@ _TAIL = (
 )
 _SHORTEST = 1e-5
 """Vectors that are shorter have no direction."""
+
+_LONGEST = 1e30
+"""Sums of embeddings are shorter."""
 
 
 class ImprintingEngine:
@@ -106,7 +109,7 @@ class ImprintingEngine:
                 reason=f"it is {class_id}, and there are {self.num_classes} classes",
             )
         if class_id == self.num_classes:
-            self._classes.append(_Class(np.zeros_like(vector), True))
+            self._classes.append(_Class(np.zeros(len(vector)), True))
         known = self._classes[class_id]
         if not known.learned:
             raise NotReadyError(
@@ -166,6 +169,10 @@ class _Ending:
                 "Embedding extractor's output tensor should be [1, 1, 1, x]",
                 reason=f"it is {list(embedding)}",
             )
+        for item in (self._convolution, self._product, self._reshape, self._softmax):
+            self._output(item)
+            for number in range(len(ints(item.inputs))):
+                self._input(item, number)
         logits = ints(self._output(self._softmax).shape)
         if len(logits) != 2 or logits[0] != 1:
             raise ArgumentError(
@@ -186,10 +193,10 @@ class _Ending:
         tensor = self._input(self._convolution, 1)
         scale, zero = quantization_of(tensor)
         stored = self._constant(tensor).reshape(-1, self.features)
-        real = np.float32(scale) * (stored.astype(np.float32) - np.float32(zero))
+        real = scale * (stored.astype(np.float64) - zero)
         lengths = _lengths(self.model.description or "")
         return [
-            _Class(row * np.float32(lengths.get(number, 1.0)), number in lengths)
+            _Class(row * lengths.get(number, 1.0), number in lengths)
             for number, row in enumerate(real)
         ]
 
@@ -245,6 +252,11 @@ class _Ending:
         factor_tensor = self._input(self._product, 1)
         scale, zero = quantization_of(factor_tensor)
         factor = scale * (int(self._constant(factor_tensor).reshape(-1)[0]) - zero)
+        if not is_usable_scale(factor / 128):
+            raise ArgumentError(
+                "the factor of the last multiplication is a positive number",
+                reason=f"it is {factor:.7g}",
+            )
         middle = 128 if self._output(self._convolution).type == tflite.TensorType.UINT8 else 0
         cosines, logits = parameters(1 / 128, middle), parameters(factor / 128, middle)
         results = (
@@ -300,10 +312,11 @@ def _lengths(description: str) -> dict[int, float]:
     words = description.split()
     try:
         pairs = zip(words[::2], words[1::2], strict=True)
-        return {int(number): float(length) for number, length in pairs}
+        found = {int(number): float(length) for number, length in pairs}
     except ValueError:
         # A description in words, of a model that was not made here.
         return {}
+    return found if all(0 <= length < _LONGEST for length in found.values()) else {}
 
 
 def _described(classes: list[_Class], lengths: list[float]) -> str:

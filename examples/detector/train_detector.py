@@ -2,9 +2,10 @@
 """Train a small detector, quantize it, and compare boxes with those of float32.
 
 Handwritten digits of scikit-learn lie on dark canvases of 32x32 pixels. A network trained with
-numpy says for each of 8x8 cells where a digit is, in pixels, and how sure it is of one; both are
-in one tensor, as detectors often have them. One scale for both leaves the scores few of 256
-levels, so that the quantizer keeps them apart.
+numpy says for each of 8x8 cells how far the edges of a digit are, and how sure it is of each of
+ten; decoded boxes and scores are in one tensor, as YOLO models have them. One scale for both leaves
+the scores few of 256 levels. So the quantizer joins them in float32, or ``--detections`` recognises
+the head and lists the objects; `make demo-detector` does that with the model that is here.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from train_digits import (  # type: ignore[import-not-found]
     SEED,
@@ -34,17 +35,22 @@ from train_digits import (  # type: ignore[import-not-found]
 
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
-from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
-from fitzroy.compiler.ops.shape import ConcatenationAttributes, ReshapeAttributes
+from fitzroy.compiler.ops.shape import (
+    ConcatenationAttributes,
+    ReshapeAttributes,
+    StridedSliceAttributes,
+)
 from fitzroy.compiler.quantization.options import Border, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.formats.tflite import write_model
 
-SIDE, CELLS, DIGIT = 32, 8, 8
+SIDE, CELLS, DIGIT, CLASSES = 32, 8, 8, 10
 _STRIDE = SIDE // CELLS
+WIDTH = 48
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,18 @@ class Scenes:
     Attributes:
         images: [N,32,32,1], 0 to 1.
         boxes: [N,8,8,4], centre and extent of the digit of each cell, in pixels.
-        present: [N,8,8,1], 1 where a digit's centre is in the cell.
+        kinds: [N,8,8,10], 1 for the digit whose centre is in the cell.
     """
 
     images: Floats
     boxes: Floats
-    present: Floats
+    kinds: Floats
+
+    @property
+    def present(self) -> Floats:
+        """[N,8,8,1], 1 where a digit's centre is in the cell."""
+        found: Floats = self.kinds.max(axis=-1, keepdims=True)
+        return found
 
 
 def scenes(digits: Digits, count: int, seed: int) -> Scenes:
@@ -67,14 +79,13 @@ def scenes(digits: Digits, count: int, seed: int) -> Scenes:
     rng = np.random.default_rng(seed)
     images = rng.random((count, SIDE, SIDE, 1), np.float32) * np.float32(0.1)
     boxes = np.zeros((count, CELLS, CELLS, 4), np.float32)
-    present = np.zeros((count, CELLS, CELLS, 1), np.float32)
+    kinds = np.zeros((count, CELLS, CELLS, CLASSES), np.float32)
     real = digits.real()
     for number in range(count):
         for half in range(int(rng.integers(1, 3))):
             size = DIGIT * int(rng.integers(1, 3))
-            picture = (
-                real[rng.integers(len(real))].repeat(size // DIGIT, 0).repeat(size // DIGIT, 1)
-            )
+            which = int(rng.integers(len(real)))
+            picture = real[which].repeat(size // DIGIT, 0).repeat(size // DIGIT, 1)
             top = int(rng.integers(0, SIDE - size + 1))
             low = half * SIDE // 2
             left = low + int(rng.integers(0, max(SIDE // 2 - size, 0) + 1))
@@ -83,8 +94,8 @@ def scenes(digits: Digits, count: int, seed: int) -> Scenes:
             x, y = left + size / 2, top + size / 2
             cell = int(y) // _STRIDE, min(int(x) // _STRIDE, CELLS - 1)
             boxes[(number, *cell)] = x, y, size, size
-            present[(number, *cell)] = 1
-    return Scenes(images, boxes, present)
+            kinds[(number, *cell)] = np.eye(CLASSES)[digits.labels[which]]
+    return Scenes(images, boxes, kinds)
 
 
 class Head:
@@ -118,34 +129,39 @@ class Head:
 
 @dataclass(frozen=True)
 class Detector:
-    """A backbone, and heads for places in pixels from the cell's middle and for scores."""
+    """A backbone, and heads for distances of edges from the cell's middle and for scores."""
 
     backbone: list[Layer]
-    places: Head
+    edges: Head
     scores: Head
 
     @property
     def layers(self) -> list[Layer]:
         """All layers."""
-        return [*self.backbone, self.places, self.scores]
+        return [*self.backbone, self.edges, self.scores]
 
 
 def detector(rng: np.random.Generator) -> Detector:
     """A detector with random weights."""
     backbone: list[Layer] = [
-        Conv3x3(1, 12, rng), MaxPool2x2(), Conv3x3(12, 24, rng), MaxPool2x2(),
-        Conv3x3(24, 32, rng), Conv3x3(32, 32, rng),
+        Conv3x3(1, 16, rng), MaxPool2x2(), Conv3x3(16, 32, rng), MaxPool2x2(),
+        Conv3x3(32, WIDTH, rng), Conv3x3(WIDTH, WIDTH, rng),
     ]  # fmt: skip
-    return Detector(backbone, Head(32, 4, rng), Head(32, 1, rng))
+    return Detector(backbone, Head(WIDTH, 4, rng), Head(WIDTH, CLASSES, rng))
 
 
 def middles() -> Floats:
-    """What is added to places: the middles of cells and a usual extent, [1,8,8,4], in pixels."""
-    line = (np.arange(CELLS, dtype=np.float32) + np.float32(0.5)) * _STRIDE
-    grid = np.zeros((1, CELLS, CELLS, 4), np.float32)
-    grid[..., 0], grid[..., 1] = line, line[:, None]
-    grid[..., 2:] = 12
-    return grid
+    """The middles of cells, [64,2], x before y, in cells."""
+    line = np.arange(CELLS, dtype=np.float32) + np.float32(0.5)
+    return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+
+
+def distances(boxes: Floats) -> Floats:
+    """Distances [N,8,8,4] from middles to the left, top, right and bottom edges, in cells."""
+    middle = middles().reshape(CELLS, CELLS, 2)
+    centre, half = boxes[..., :2] / _STRIDE, boxes[..., 2:] / (2 * _STRIDE)
+    found: Floats = np.concatenate([middle - centre + half, centre + half - middle], axis=-1)
+    return found
 
 
 def train(
@@ -154,7 +170,7 @@ def train(
     """A detector trained with Adam on squared places and the entropy of scores."""
     rng = np.random.default_rng(seed)
     found = detector(rng)
-    grid, number = middles(), 0
+    number = 0
     total = epochs * (len(data.images) // size)
     for epoch in range(epochs):
         order, losses = rng.permutation(len(data.images)), []
@@ -164,12 +180,13 @@ def train(
             for layer in found.backbone:
                 x = layer.forward(x)
             here = data.present[chosen]
-            off = (found.places.forward(x) + grid - data.boxes[chosen]) * here
+            off = (found.edges.forward(x) - distances(data.boxes[chosen])) * here * _STRIDE
             sure = 1 / (1 + np.exp(-found.scores.forward(x)))
-            weight = np.where(here > 0, np.float32(8), np.float32(1))
+            kinds = data.kinds[chosen]
+            weight = np.where(kinds > 0, np.float32(8), np.float32(1))
             losses.append(float((off**2).sum() / here.sum()))
-            gradient = found.places.backward(off * np.float32(0.5 / size))
-            gradient = gradient + found.scores.backward((sure - here) * weight / np.float32(size))
+            gradient = found.edges.backward(off * np.float32(0.5 / size))
+            gradient = gradient + found.scores.backward((sure - kinds) * weight / np.float32(size))
             for layer in reversed(found.backbone):
                 gradient = layer.backward(gradient)
             rate = 3e-3 * 0.5 * (1 + math.cos(math.pi * number / total))
@@ -181,43 +198,64 @@ def train(
 
 
 def build(found: Detector) -> Graph:
-    """The float32 graph: ``image`` [1,32,32,1] to ``boxes`` [1,64,5], places and a score."""
+    """The float32 graph: ``image`` [1,32,32,1] to ``boxes`` [1,64,14], places and scores.
+
+    Distances of edges become centres and extents in pixels, as exporters of YOLO models write it.
+    """
     graph = Graph("detector")
     x = graph.add_input("image", TensorType((1, SIDE, SIDE, 1), DType.FLOAT32))
     for layer in found.backbone:
         x = layer.emit(graph, x)
-    places = found.places.emit(graph, x)
-    grid = graph.add_constant("middles", middles())
-    places = graph.emit(
-        "add", (places, grid), graph.type(places), ActivationAttributes(), stem="places"
-    )
-    logits = found.scores.emit(graph, x)
-    scores = graph.emit("sigmoid", (logits,), graph.type(logits), stem="scores")
-    joined = TensorType((1, CELLS, CELLS, 5), DType.FLOAT32)
-    both = graph.emit("concatenation", (places, scores), joined, ConcatenationAttributes(3))
-    shape = (1, CELLS * CELLS, 5)
-    flat = TensorType(shape, DType.FLOAT32)
-    graph.outputs = [graph.emit("reshape", (both,), flat, ReshapeAttributes(shape), stem="boxes")]
+    count = CELLS * CELLS
+
+    def emit(op: str, names: list[str], width: int, a: Attributes | None = None) -> str:
+        type = TensorType((1, count, width), DType.FLOAT32)
+        return graph.emit(op, names, type, a or ActivationAttributes())
+
+    def rows(name: str) -> str:
+        width = graph.type(name).shape[3]
+        return emit("reshape", [name], width, ReshapeAttributes((1, count, width)))
+
+    edges, join = rows(found.edges.emit(graph, x)), ConcatenationAttributes(2)
+    first, second = (emit("strided_slice", [edges], 2, _columns(at)) for at in (0, 2))
+    middle = graph.add_constant("middles", middles())
+    half = graph.add_constant("half", np.array(0.5, np.float32))
+    stride = graph.add_constant("stride", np.array(_STRIDE, np.float32))
+    low, high = emit("sub", [middle, first], 2), emit("add", [middle, second], 2)
+    centre = emit("mul", [emit("add", [low, high], 2), half], 2)
+    cells = emit("concatenation", [centre, emit("sub", [high, low], 2)], 4, join)
+    places = emit("mul", [cells, stride], 4)
+    scores = emit("sigmoid", [rows(found.scores.emit(graph, x))], CLASSES, NO_ATTRIBUTES)
+    joined = TensorType((1, count, 4 + CLASSES), DType.FLOAT32)
+    both = graph.emit("concatenation", [places, scores], joined, join, stem="boxes")
+    graph.outputs = [both]
     verify(graph)
     return graph
 
 
+def _columns(begin: int) -> StridedSliceAttributes:
+    """Two columns of all rows."""
+    return StridedSliceAttributes((0, 0, begin), (1, CELLS * CELLS, 2), (1, 1, 1))
+
+
 def right(found: Array, data: Scenes, pixels: float = 2.0) -> float:
-    """Part of the digits that are found: the cell's score is above a half, and the box fits.
+    """Part of the digits that are found: the score of the digit is above a half, and the box fits.
 
     Args:
-        found: [N,64,5], places and scores.
+        found: [N,64,14], places and scores.
         data: where digits are.
         pixels: how far centre and extent may be off.
     """
-    boxes, present = data.boxes.reshape(len(found), -1, 4), data.present.reshape(len(found), -1)
+    boxes = data.boxes.reshape(len(found), -1, 4)
+    kinds = data.kinds.reshape(len(found), -1, CLASSES)
     off = np.abs(found[..., :4] - boxes).max(axis=-1)
-    good = (off <= pixels) & (found[..., 4] > 0.5) & (present > 0)
-    return float(good.sum() / present.sum())
+    sure = (found[..., 4:] * kinds).max(axis=-1)
+    good = (off <= pixels) & (sure > 0.5)
+    return float(good.sum() / kinds.sum())
 
 
 def detect(graph: Graph, images: Floats) -> npt.NDArray[np.float32]:
-    """What a graph with float32 borders finds, [N,64,5]."""
+    """What a graph with float32 borders finds, [N,64,14]."""
     (output,) = graph.outputs
     return np.concatenate([evaluate(graph, {"image": x[None]})[output] for x in images])
 
@@ -226,7 +264,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--scenes", type=int, default=1024, help="canvases to train on")
-    parser.add_argument("--output", type=Path, help="write the quantized model there")
+    parser.add_argument(
+        "--output", type=Path, help="directory for the float32 model and pictures to calibrate on"
+    )
     options = parser.parse_args(arguments)
     training, held_out = load_digits()
     data, unseen = scenes(training, options.scenes, SEED), scenes(held_out, 128, SEED + 1)
@@ -240,12 +280,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         result = quantize_model(graph, samples, chosen)
         given = detect(result.graph, unseen.images)
-        error = np.abs(given[..., 4] - exact[..., 4]).max()
+        error = np.abs(given[..., 4:] - exact[..., 4:]).max()
         what = "boxes and scores apart" if mixed is Mixed.FLOAT else "one scale for both"
         print(f"int8, {what}: {100 * right(given, unseen):.1f} %, scores off by up to {error:.3f}")
-        if mixed is Mixed.FLOAT and options.output is not None:
-            options.output.write_bytes(write_model(export_model(result.graph)))
+    if options.output is not None:
+        write(options.output, graph, data, unseen)
     return 0
+
+
+def write(folder: Path, graph: Graph, data: Scenes, unseen: Scenes) -> None:
+    """Write the model, 32 canvases to calibrate on, 4 others, and the names of classes."""
+    from PIL import Image
+
+    for name, images in (("calibration", data.images[:32]), ("scenes", unseen.images[:4])):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number, image in enumerate(images):
+            pixels = np.rint(image[..., 0] * 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number:02d}.png", optimize=True)
+    (folder / "detector.tflite").write_bytes(write_model(export_model(graph)))
+    (folder / "labels.txt").write_text("".join(f"{kind}\n" for kind in range(CLASSES)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,3 @@
+"""The version of the package, for those that the package itself imports."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,281 @@
+"""Agreement of a quantized detector with its float32 model, measure by measure.
+
+The detector is the YOLOv8n that the package ``nudenet`` ships with trained weights; pictures are
+those of scikit-image, ultralytics and insightface, as far as these packages are there. Objects of
+the float32 model with a score of 0.25 or more are what is to be found; those of the quantized ones
+count from the least score on that its scale holds.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+import fitzroy
+from benchmarks.support import write_results
+from fitzroy.base.errors import UsageError
+from fitzroy.base.types import DType, TensorType
+from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.source import Source
+from fitzroy.compiler.frontends.frontend import Reading
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.box_coding import BoxCoding
+from fitzroy.compiler.ops.detections import DetectionsAttributes
+from fitzroy.compiler.passes.base import run_passes
+from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
+from fitzroy.compiler.passes.heads.options import HeadOptions
+from fitzroy.compiler.passes.heads.rewriting import (
+    limits,
+    with_detections,
+    with_lower_threshold,
+)
+from fitzroy.compiler.quantization.agreement import mean_average_precision
+from fitzroy.compiler.quantization.comparison import real_output, stored_input
+from fitzroy.compiler.quantization.options import Effort, Mixed, QuantizeOptions, RangeMethod
+from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.twin import TwinDevice
+
+Floats = npt.NDArray[np.float32]
+
+CALIBRATING, JUDGING = 8, 12
+"""Cuttings of each picture to calibrate and to judge on."""
+
+SIDE, CLASSES, LEAST, KNOWN = 320, 18, 0.25, 0.11
+"""Of the model: pixels, classes; least score of an object, and of one that is looked for."""
+
+PICTURES = (
+    ("skimage", "data/astronaut.png"),
+    ("ultralytics", "assets/bus.jpg"),
+    ("ultralytics", "assets/zidane.jpg"),
+    ("insightface", "data/images/t1.jpg"),
+    ("insightface", "data/images/mask_white.jpg"),
+)
+
+
+def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
+    """Write ``results/detections.json``.
+
+    Args:
+        progress: called with what is under way.
+        repeats: cuttings of each picture to judge on, 0 for the usual number.
+
+    Returns:
+        pictures on which the simulated chip lists other objects than the reference.
+
+    Raises:
+        UsageError: the package of the model, or all packages of pictures, are missing.
+    """
+    graph = fitzroy.load(_file("nudenet", "320n.onnx"), _SHAPE)
+    pictures = [path for package, name in PICTURES if (path := _found(package, name)) is not None]
+    if not pictures:
+        raise UsageError("there are no pictures", hint="pip install scikit-image ultralytics")
+    calibrating = cuttings(pictures, CALIBRATING, 1)
+    judging = cuttings(pictures, repeats or JUDGING, 2)
+    options = HeadOptions(True)
+    listing = with_detections(graph, options)
+    exact = [_listed(listing, picture) for picture in judging]
+    rows = []
+    for title, made in _variants(prepared(graph), listing, options, calibrating).items():
+        progress(title)
+        quantized, rows_of = made()
+        found = [rows_of(quantized, picture) for picture in judging]
+        rows.append(
+            {
+                "method": title,
+                "map": mean_average_precision(found, exact),
+                "map50": mean_average_precision(found, exact, (0.5,)),
+                "objects": sum(int((item[:, 4] >= LEAST).sum()) for item in found),
+            }
+        )
+        last = quantized
+    progress("simulating")
+    simulated, faults = _simulated(last, listing, judging[:: len(judging) // len(pictures)])
+    results = {
+        "pictures": [os.path.basename(path) for path in pictures],
+        "judged": len(judging),
+        "exact": sum(int((item[:, 4] > 0).sum()) for item in exact),
+        "rows": rows,
+        "simulated": simulated,
+    }
+    write_results("detections", results)
+    return faults
+
+
+_SHAPE = Reading(shapes={"images": (1, 3, SIDE, SIDE)})
+
+
+def _found(package: str, name: str) -> str | None:
+    """A file of an installed package."""
+    spec = importlib.util.find_spec(package)
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if os.path.isfile(os.path.join(folder, name)):
+            return os.path.join(folder, name)
+    return None
+
+
+def _file(package: str, name: str) -> Path:
+    path = _found(package, name)
+    if path is None:
+        raise UsageError(f"the package {package} is not installed", hint=f"pip install {package}")
+    return Path(path)
+
+
+def cuttings(paths: Sequence[str], count: int, seed: int) -> list[Floats]:
+    """Cuttings of pictures [1,320,320,3], 0 to 1: all of each first, then random ones."""
+    from PIL import Image, ImageOps
+
+    random = np.random.default_rng(seed)
+    found = []
+    for path in paths:
+        with Image.open(path) as file:
+            whole = file.convert("RGB")
+        for number in range(count):
+            share = random.uniform(0.4, 1.0) if number or seed > 1 else 1.0
+            width, height = (round(extent * share) for extent in whole.size)
+            left = int(random.integers(0, whole.width - width + 1))
+            top = int(random.integers(0, whole.height - height + 1))
+            part = whole.crop((left, top, left + width, top + height))
+            if random.random() < 0.5:
+                part = ImageOps.mirror(part)
+            # As the package does: the longer side fills the input.
+            fitted = ImageOps.pad(part, (SIDE, SIDE), Image.Resampling.BILINEAR, centering=(0, 0))
+            found.append(np.asarray(fitted, np.float32)[None] / np.float32(255))
+    return found
+
+
+# --- what lists objects --------------------------------------------------------------------------
+
+
+Made = tuple[Graph, Callable[[Graph, Floats], Floats]]
+
+
+def _variants(
+    plain: Graph, listing: Graph, options: HeadOptions, pictures: Sequence[Floats]
+) -> dict[str, Callable[[], Made]]:
+    """Ways to quantize, each with what those before have."""
+    ranges = QuantizeOptions(ranges=RangeMethod.MINMAX)
+
+    def joined(mixed: Mixed) -> Made:
+        chosen = QuantizeOptions(mixed_outputs=mixed)
+        return _quantized(plain, chosen, pictures, {}), _decoded
+
+    def heads(chosen: QuantizeOptions, bounds: bool) -> Made:
+        found = limits(listing, options) if bounds else {}
+        return _quantized(listing, chosen, pictures, found), _listed
+
+    return {
+        "one output, one scale": lambda: joined(Mixed.KEEP),
+        "boxes and scores joined in float32": lambda: joined(Mixed.FLOAT),
+        "head recognised, ranges of extrema": lambda: heads(ranges, False),
+        "ranges by what SiLU makes of values": lambda: heads(QuantizeOptions(), False),
+        "scores from below the threshold on": lambda: heads(QuantizeOptions(), True),
+        "`--effort best`": lambda: heads(QuantizeOptions(effort=Effort.BEST), True),
+    }
+
+
+def _quantized(
+    graph: Graph,
+    options: QuantizeOptions,
+    pictures: Sequence[Floats],
+    bounds: dict[str, tuple[float, float]],
+) -> Graph:
+    (name,) = graph.inputs
+    samples = [{name: picture} for picture in pictures]
+    known = {name: (0.0, 1.0)}
+    return quantize_model(graph, samples, options, known=known, limits=bounds).graph
+
+
+def _results(graph: Graph, picture: Floats) -> Floats:
+    """The first output, as real numbers."""
+    (name,) = graph.inputs
+    (output,) = graph.outputs
+    given = stored_input(picture, graph.type(name))
+    found: Floats = real_output(fitzroy.evaluate(graph, {name: given})[output], graph.type(output))
+    return found
+
+
+def _listed(graph: Graph, picture: Floats) -> Floats:
+    """Objects of a model that lists them; of a quantized one, also those below the threshold."""
+    quantized = graph.type(graph.inputs[0]).is_quantized
+    return _results(with_lower_threshold(graph) if quantized else graph, picture)
+
+
+def _decoded(graph: Graph, picture: Floats) -> Floats:
+    """Objects of a model that gives decoded rows [1,4+c,n]."""
+    rows = _results(graph, picture).transpose(0, 2, 1)
+    lister = _lister(rows.shape[1], KNOWN)
+    parts = {"boxes": rows[:, :, :4], "scores": rows[:, :, 4:]}
+    given = {name: np.ascontiguousarray(part, np.float32) for name, part in parts.items()}
+    found: Floats = fitzroy.evaluate(lister, given)["objects"]
+    return found
+
+
+def _lister(count: int, score: float) -> Graph:
+    """The operator alone, for decoded boxes and probabilities."""
+    graph = Graph("lister")
+    for name, width in (("boxes", 4), ("scores", CLASSES)):
+        graph.add_input(name, TensorType((1, count, width), DType.FLOAT32))
+    a = DetectionsAttributes(SIDE, SIDE, BoxCoding.CENTRES, score_threshold=score)
+    node = Node("list", "detections", ("boxes", "scores"), ("objects",), a)
+    graph.add_node(node, [TensorType((a.most, 6), DType.FLOAT32)])
+    graph.outputs = ["objects"]
+    return graph
+
+
+# --- on the simulated chip -----------------------------------------------------------------------
+
+
+def _simulated(
+    quantized: Graph, listing: Graph, pictures: Sequence[Floats]
+) -> tuple[list[dict[str, object]], list[str]]:
+    """Objects of the simulated chip beside those of ONNX Runtime's float32 results."""
+    source = Source.of(run_passes(quantized, (ClassMaximum(),)))
+    data = compile_edgetpu(source).data
+    entries, faults = [], []
+    with (
+        Interpreter(data, device="sim:direct") as interpreter,
+        Interpreter(data, device=TwinDevice(source.graph)) as twin,
+    ):
+        (name,) = interpreter.graph.inputs
+        for number, picture in enumerate(pictures):
+            given = stored_input(picture, interpreter.graph.type(name))
+            found, same = (next(iter(x.run({name: given}).values())) for x in (interpreter, twin))
+            if not np.array_equal(found, same):
+                faults.append(f"detections: picture {number} is another on the simulated chip")
+            entries.append(_beside(found, _by_onnxruntime(picture)))
+    return entries, faults
+
+
+def _by_onnxruntime(picture: Floats) -> Floats:
+    """Objects of the float32 model on ONNX Runtime."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(_file("nudenet", "320n.onnx"))
+    (rows,) = session.run(None, {"images": picture.transpose(0, 3, 1, 2)})
+    parts = np.asarray(rows).transpose(0, 2, 1)
+    lister = _lister(parts.shape[1], LEAST)
+    found: Floats = fitzroy.evaluate(
+        lister,
+        {
+            "boxes": np.ascontiguousarray(parts[:, :, :4]),
+            "scores": np.ascontiguousarray(parts[:, :, 4:]),
+        },
+    )["objects"]
+    return found
+
+
+def _beside(found: Floats, exact: Floats) -> dict[str, object]:
+    """The best objects of both, and how many there are."""
+    mine, theirs = (rows[rows[:, 4] > 0] for rows in (found, exact))
+    return {
+        "found": len(mine),
+        "exact": len(theirs),
+        "best": [rows[:3].round(2).tolist() for rows in (mine, theirs)],
+        "map": mean_average_precision([found], [exact]),
+    }

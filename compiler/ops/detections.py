@@ -1,0 +1,292 @@
+"""Objects of any detector: from encoded boxes and scores to a list, with keypoints or masks.
+
+The operator is FitzRoy's own; its runtimes compute it on the host. Which boxes are the same object
+is decided as Ultralytics and torchvision do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base import budget
+from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.ir import Attributes
+from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, UNIT, BoxCoding, decoded
+from fitzroy.compiler.ops.custom import PostProcessing
+from fitzroy.compiler.ops.definition import Arrays, Call, Expected, define, demand
+from fitzroy.compiler.ops.elementwise import reals
+from fitzroy.hw_models.numerics import Arithmetic
+from fitzroy.hw_models.numerics.suppression import descending, suppressed
+
+Floats = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.intp]
+
+ROW = 6
+"""Columns of a result: left, top, right, bottom, score, class."""
+
+MOST = 1 << 12
+"""Bound on the rows of the results, which no file has to hold."""
+
+_APART = np.float32(7680)
+"""Pixels by which classes are moved apart, so that only boxes of one class overlap."""
+
+_CANDIDATES = 30000
+"""Most boxes among which the best are looked for."""
+
+_OPERANDS = (
+    "boxes", "scores", "anchors", "classes", "objectness", "points", "coefficients", "prototypes",
+)  # fmt: skip
+BOXES, SCORES, ANCHORS, CLASSES, OBJECTNESS, POINTS, COEFFICIENTS, PROTOTYPES = range(
+    len(_OPERANDS)
+)
+
+
+@dataclass(frozen=True)
+class DetectionsAttributes(Attributes):
+    """Attributes of a list of objects.
+
+    Attributes:
+        width: pixels of a row of the model's input.
+        height: pixels of a column.
+        coding: how boxes are encoded.
+        exponent: factor of logarithms of extents, with that coding.
+        x_scale: pixels of a unit of x, for boxes without anchors.
+        y_scale: pixels of a unit of y likewise.
+        logits: whether scores, and objectness, are logits.
+        background: how many of the first classes stand for no object.
+        score_threshold: objects have a greater score.
+        overlap: boxes of a class that overlap a better one by more, as intersection over union, are
+            the same object; 1 if the model gives each object once.
+        most: rows of the results.
+        agnostic: whether boxes of different classes are one object, too.
+        class_step: what `classes` count in.
+        y_first: whether encoded boxes have y before x.
+        point_scale: units of the anchor to a unit of a keypoint.
+        point_offset: units from the anchor's centre to a keypoint of zero.
+        point_logits: whether keypoints have a third number, which is the logit of their score.
+    """
+
+    width: int
+    height: int
+    coding: BoxCoding
+    exponent: float = 1.0
+    x_scale: float = 1.0
+    y_scale: float = 1.0
+    logits: bool = False
+    background: int = 0
+    score_threshold: float = 0.25
+    overlap: float = 0.45
+    most: int = 100
+    agnostic: bool = False
+    class_step: float = 1.0
+    y_first: bool = False
+    point_scale: float = 1.0
+    point_offset: float = 0.0
+    point_logits: bool = False
+
+    @property
+    def point(self) -> int:
+        """Numbers of a keypoint."""
+        return 3 if self.point_logits else 2
+
+
+@define
+class Detections(PostProcessing):
+    """Objects [n,6]: left, top, right, bottom in pixels of the input, score and class.
+
+    Rows are in order of scores, those after the last object zero. Of models that find keypoints,
+    the second result is those [n,k,3]: x, y and score. Of models that find masks, the last one is
+    those [n,h,w] of ones and zeros, inside of the boxes. Of boxes with several classes, the best
+    counts, of equal ones the first. `classes` are the best ones, if `scores` are the best of each
+    box only.
+    """
+
+    name = "detections"
+    operands = (*_OPERANDS[:2], *(f"{name}?" for name in _OPERANDS[2:]))
+    attributes = DetectionsAttributes
+    custom = "FitzRoyDetections"
+    reads_stored = True
+    choices: ClassVar[Mapping[str, type[StrEnum]]] = {BoxCoding.__name__: BoxCoding}
+
+    def infer(self, call: Call) -> Sequence[Expected]:
+        a = call.attributes(DetectionsAttributes)
+        for value in call.inputs:
+            if value is not None:
+                _demand_real(value.type)
+        demand(a.width > 0 and a.height > 0, f"an image of {a.width} x {a.height}")
+        demand(0 <= a.most <= MOST, f"{a.most} rows of results, of at most {MOST}")
+        demand(a.class_step != 0, "classes in steps of zero")
+        demand(0 <= a.overlap <= 1, f"an overlap of {a.overlap}, of 0 to 1")
+        boxes, scores = call.type(BOXES), call.type(SCORES)
+        demand(boxes.rank == 3 and boxes.shape[0] == 1, f"boxes of shape {list(boxes.shape)}")
+        demand(boxes.shape[2] == BOX, f"{boxes.shape[2]} numbers of a box")
+        count = boxes.shape[1]
+        demand(scores.rank == 3 and scores.shape[:2] == (1, count), "other scores than boxes")
+        demand(0 <= a.background < scores.shape[2], f"{a.background} classes of the background")
+        for index, columns in ((CLASSES, 1), (OBJECTNESS, 1)):
+            value = call.optional(index)
+            shape = (1, count, columns)
+            demand(
+                value is None or value.type.shape == shape, f"no {list(shape)}: {_OPERANDS[index]}"
+            )
+        demand(call.optional(CLASSES) is None or scores.shape[2] == 1, "classes of many scores")
+        anchors = call.optional(ANCHORS)
+        demand((anchors is not None) == a.coding.has_anchors, f"anchors of {a.coding.value}")
+        demand(anchors is None or anchors.type.shape == (count, ANCHOR), "other anchors than boxes")
+        results = [Expected((a.most, ROW), DType.FLOAT32)]
+        return [*results, *_points_of(call, a, count), *_masks_of(call, a, count)]
+
+    def evaluate(self, call: Call, arrays: Arrays, arithmetic: Arithmetic) -> Sequence[Array]:
+        a = call.attributes(DetectionsAttributes)
+        given = [
+            None if array is None else reals(array, call.type(index)).astype(np.float32, copy=False)
+            for index, array in enumerate(arrays)
+        ]
+        given += [None] * (len(_OPERANDS) - len(given))
+        results = [np.zeros(out.type.shape, out.type.dtype.numpy) for out in call.outputs]
+        found = _found(given, a)
+        count = len(found.rows)
+        results[0][:count] = found.objects
+        points, coefficients, prototypes = given[POINTS], given[COEFFICIENTS], given[PROTOTYPES]
+        anchors = given[ANCHORS]
+        if points is not None and anchors is not None:
+            results[1][:count] = _points(points[0, found.rows], anchors[found.rows], a)
+        if coefficients is not None and prototypes is not None:
+            results[-1][:count] = _masks(coefficients[0, found.rows], prototypes[0], found, a)
+        return results
+
+
+def _demand_real(type: TensorType) -> None:
+    demand(
+        type.dtype is DType.FLOAT32 or type.is_quantized, f"operands are real numbers, not {type}"
+    )
+
+
+def _points_of(call: Call, a: DetectionsAttributes, count: int) -> list[Expected]:
+    """The result for keypoints, if there are any."""
+    points = call.optional(POINTS)
+    if points is None:
+        return []
+    shape = points.type.shape
+    demand(a.coding.has_anchors, "keypoints without anchors")
+    demand(
+        len(shape) == 3 and shape[:2] == (1, count) and shape[2] % a.point == 0,
+        f"keypoints of shape {list(shape)}",
+    )
+    return [Expected((a.most, shape[2] // a.point, 3), DType.FLOAT32)]
+
+
+def _masks_of(call: Call, a: DetectionsAttributes, count: int) -> list[Expected]:
+    """The result for masks, if there are any."""
+    values = call.optional(COEFFICIENTS), call.optional(PROTOTYPES)
+    coefficients, prototypes = values
+    if coefficients is None or prototypes is None:
+        demand(values == (None, None), "masks take coefficients and prototypes")
+        return []
+    shape = prototypes.type.shape
+    demand(len(shape) == 4 and shape[0] == 1, f"prototypes of shape {list(shape)}")
+    demand(coefficients.type.shape == (1, count, shape[3]), "other coefficients than prototypes")
+    budget.demand(a.most * shape[1] * shape[2], "the masks")
+    return [Expected((a.most, *shape[1:3]), DType.UINT8)]
+
+
+def sigmoid(logits: Floats) -> Floats:
+    """Logistic function of float32 numbers."""
+    with np.errstate(over="ignore"):
+        result: Floats = np.float32(1) / (np.float32(1) + np.exp(-logits))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Objects: their numbers among all boxes, and their rows [n,6]."""
+
+    rows: Indices
+    objects: Floats
+
+
+def _found(given: Sequence[Floats | None], a: DetectionsAttributes) -> _Found:
+    """The objects of all boxes."""
+    boxes, scores, anchors, classes, objectness = given[: OBJECTNESS + 1]
+    assert boxes is not None
+    assert scores is not None
+    numbers = scores[0, :, a.background :]
+    rows, kinds, best = _candidates(numbers, None if objectness is None else objectness[0], a)
+    if classes is not None:
+        kinds = np.rint(classes[0, rows, 0] / np.float32(a.class_step)).astype(np.intp)
+    encoded = boxes[0, rows]
+    if a.y_first:
+        encoded = encoded[:, [1, 0, 3, 2]]
+    corners = decoded(encoded, None if anchors is None else anchors[rows], a.coding, a.exponent)
+    if not a.coding.has_anchors:
+        corners = corners * np.array([a.x_scale, a.y_scale] * 2, np.float32)
+    kind = kinds[:, None].astype(np.float32)
+    if a.overlap >= 1:
+        kept = descending(best)[: a.most]
+    else:
+        apart = corners if a.agnostic else corners + kind * _APART
+        kept = suppressed(apart, best, a.most, np.float64(a.overlap))
+    objects = np.concatenate([corners, best[:, None], kind], axis=1)
+    return _Found(rows[kept], objects[kept])
+
+
+def _candidates(
+    numbers: Floats, objectness: Floats | None, a: DetectionsAttributes
+) -> tuple[Indices, Indices, Floats]:
+    """Rows, classes and scores of boxes whose score is high enough.
+
+    Args:
+        numbers: scores of classes [n,c].
+        objectness: scores of being any object [n,1].
+        a: what they are.
+    """
+    # A sigmoid keeps the order, so that the best need it alone.
+    best = _probability(numbers.max(axis=1), a)
+    sure = None if objectness is None else _probability(objectness[:, 0], a)
+    if sure is not None:
+        best = best * sure
+    rows = np.flatnonzero(best > np.float32(a.score_threshold))
+    if len(rows) > _CANDIDATES:
+        rows = rows[descending(best[rows])[:_CANDIDATES]]
+    return rows, numbers[rows].argmax(axis=1), best[rows]
+
+
+def _probability(scores: Floats, a: DetectionsAttributes) -> Floats:
+    return sigmoid(scores) if a.logits else scores
+
+
+def _points(points: Floats, anchors: Floats, a: DetectionsAttributes) -> Floats:
+    """Keypoints [n,k,3] as x, y and score, which is 1 if the model says none.
+
+    Args:
+        points: encoded keypoints [n,k*2] or [n,k*3].
+        anchors: those of the objects [n,6].
+        a: how they are encoded.
+    """
+    parts = points.reshape(len(points), -1, a.point)
+    centre, unit = anchors[:, None, CENTRE], anchors[:, None, UNIT]
+    places = centre + (parts[..., :2] * np.float32(a.point_scale) + np.float32(a.point_offset)) * (
+        unit
+    )
+    score = sigmoid(parts[..., 2:]) if a.point_logits else np.ones_like(parts[..., :1])
+    return np.concatenate([places, score], axis=2)
+
+
+def _masks(
+    coefficients: Floats, prototypes: Floats, found: _Found, a: DetectionsAttributes
+) -> Array:
+    """Masks [n,h,w]: where the weighted sum of prototypes [h,w,m] is positive, inside of boxes."""
+    height, width, channels = prototypes.shape
+    sums = coefficients @ prototypes.reshape(-1, channels).T
+    ratio = np.array([width / a.width, height / a.height] * 2, np.float32)
+    left, top, right, bottom = ((found.objects[:, :BOX] * ratio).T)[:, :, None]
+    x, y = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)
+    inside = ((y >= top) & (y < bottom))[:, :, None] & ((x >= left) & (x < right))[:, None]
+    result: Array = (inside & (sums.reshape(-1, height, width) > 0)).astype(np.uint8)
+    return result

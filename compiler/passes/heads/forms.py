@@ -1,0 +1,193 @@
+"""Forms in which other programs take what a detector finds, made of TFLite's own operators."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node
+from fitzroy.compiler.ops.box_coding import BOX, SIZE, UNIT, BoxCoding
+from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.passes.heads.columns import Columns
+from fitzroy.compiler.passes.heads.head import Head
+
+Floats = npt.NDArray[np.float32]
+
+_LEAST = np.array([1e-4], np.float32)
+"""Least extent of a box in units of its anchor, so that it has a logarithm."""
+
+ON_HOST = "decoding/"
+"""What names of nodes begin with that decode boxes on the host, in float32."""
+
+_PLAIN = ("log", "maximum")
+"""Operators without attributes."""
+
+_BINS = 16
+_HALF = np.array([0.5], np.float32)
+_RESULTS = ("boxes", "classes", "scores", "count")
+
+
+def raw_outputs(graph: Graph, head: Head) -> list[str]:
+    """Distributions of the distances of edges [1,n,64], and logits of classes [1,n,c].
+
+    This is what recorders take that decode such models themselves.
+
+    Raises:
+        UnsupportedError: the model has no such distributions.
+    """
+    name, passed = head.boxes, set()
+    while (node := graph.producer(name)) is not None:
+        if node.op not in ("reshape", "transpose", "conv_2d", "softmax"):
+            break
+        passed.add(node.op)
+        name = str(node.inputs[0])
+        type = graph.type(name)
+        found = type.rank == 3 and type.shape[2] == BOX * _BINS
+        if found and {"conv_2d", "softmax"} <= passed and head.objectness is None:
+            return [name, head.scores]
+    raise UnsupportedError(
+        f"its boxes are no distributions over {_BINS} distances, which the form yolo is made of",
+        where=graph.name,
+        hint="use --form ssd",
+    )
+
+
+def post_processed(graph: Graph, head: Head, chosen: tuple[float, float, int]) -> list[str]:
+    """The four results of TFLite's post-processing: boxes, classes, scores and their number.
+
+    Args:
+        graph: the graph, which gets the operators for it.
+        head: the head of its detector.
+        chosen: least score, largest overlap, and most objects.
+
+    Raises:
+        UnsupportedError: objects have keypoints or masks, for which this form has no place.
+    """
+    if head.points is not None or head.masks is not None:
+        what = "keypoints" if head.points is not None else "masks"
+        raise UnsupportedError(
+            f"the form ssd has no place for {what}", where=graph.name, hint="use --form objects"
+        )
+    maker = _Maker(graph, head)
+    names = [graph.fresh(name) for name in _RESULTS]
+    score, overlap, most = chosen
+    a = DetectionAttributes(
+        max_detections=most,
+        max_classes_per_detection=1,
+        num_classes=graph.type(head.scores).shape[2] - head.background,
+        nms_score_threshold=score,
+        nms_iou_threshold=overlap,
+        y_scale=1.0,
+        x_scale=1.0,
+        h_scale=1.0,
+        w_scale=1.0,
+        use_regular_nms=not head.agnostic,
+        detections_per_class=most,
+    )
+    inputs = (maker.encoded(), maker.probabilities(), graph.add_constant("anchors", maker.anchors))
+    types = [
+        TensorType(shape, DType.FLOAT32) for shape in ((1, most, BOX), (1, most), (1, most), (1,))
+    ]
+    node = Node(graph.fresh("post_process"), DetectionPostProcess.name, inputs, tuple(names), a)
+    graph.add_node(node, types)
+    return names
+
+
+class _Maker:
+    """Makes the operands of TFLite's post-processing.
+
+    Args:
+        graph: the graph.
+        head: the head of its detector.
+    """
+
+    def __init__(self, graph: Graph, head: Head) -> None:
+        self.graph, self.head, self.columns = graph, head, Columns(graph, ON_HOST)
+        self.count = graph.type(head.boxes).shape[1]
+        self.coded = self._coded()
+
+    def _coded(self) -> Floats:
+        """Anchors [n,6] in pixels; those of boxes without are the unit of x and y."""
+        if self.head.anchors is not None:
+            return self.head.anchors
+        (width, height), units = self.head.size, self.head.scale
+        row = np.array([0, 0, *units, width, height], np.float32)
+        return np.tile(row, (self.count, 1))
+
+    @property
+    def anchors(self) -> Floats:
+        """Anchors [n,4] of post-processing: centre and unit, y before x, in parts of the image."""
+        x, y, width, height = self.coded[:, :4].T / np.array(
+            [[*self.head.size] * 2], np.float32
+        ).reshape(4, 1)
+        return np.stack([y, x, height, width], axis=1).astype(np.float32)
+
+    def emit(self, op: str, *operands: str | Array) -> str:
+        """An operation on columns [1,n,1]."""
+        names = [
+            item if isinstance(item, str) else self.graph.add_constant("factor", item)
+            for item in operands
+        ]
+        type = TensorType((1, self.count, 1), DType.FLOAT32)
+        a = NO_ATTRIBUTES if op in _PLAIN else ActivationAttributes()
+        return self.graph.emit(op, names, type, a, stem=f"{ON_HOST}{op}")
+
+    def column(self, index: int) -> str:
+        """A number of all encoded boxes [1,n,1]."""
+        return self.columns.sliced(self.head.boxes, 2, index, 1)
+
+    def encoded(self) -> str:
+        """Encoded boxes [1,n,4]: y and x of the centre, logarithms of height and width."""
+        swap = self.head.y_first
+        x, y = (self._axis(axis, axis ^ swap) for axis in (0, 1))
+        return self.columns.joined([y[0], x[0], y[1], x[1]], 2)
+
+    def _axis(self, axis: int, place: int) -> tuple[str, str]:
+        """Offset of the centre in units, and logarithm of the extent in units, along an axis.
+
+        Args:
+            axis: 0 for x and 1 for y.
+            place: which of the first two numbers is for it.
+        """
+        first, second = self.column(place), self.column(place + 2)
+        coding = self.head.coding
+        if coding in (BoxCoding.DISTANCES, BoxCoding.CORNERS):
+            before, after = "sub", "add"
+            if coding is BoxCoding.CORNERS:
+                before, after = "add", "sub"
+            middle = self.emit("mul", self.emit(before, second, first), _HALF)
+            return middle, self._log(self.emit(after, second, first))
+        unit = self.coded[:, UNIT][:, axis]
+        if coding is BoxCoding.CENTRES:
+            return first, self._log(second)
+        shift = np.log(self.coded[:, SIZE][:, axis] / unit).astype(np.float32).reshape(1, -1, 1)
+        if coding is BoxCoding.EXPONENTIAL:
+            scaled = self.emit("mul", second, np.array([self.head.exponent], np.float32))
+            return first, self.emit("add", scaled, shift)
+        power = np.array([2.0 if coding is BoxCoding.SQUARES else 1.0], np.float32)
+        return first, self.emit("add", self.emit("mul", self._log(second), power), shift)
+
+    def _log(self, name: str) -> str:
+        return self.emit("log", self.emit("maximum", name, _LEAST))
+
+    def probabilities(self) -> str:
+        """Scores of classes [1,n,c], times the objectness."""
+        graph, head = self.graph, self.head
+        type = graph.type(head.scores)
+        name = graph.emit("sigmoid", [head.scores], type) if head.logits else head.scores
+        if head.objectness is None:
+            return name
+        sure = head.objectness
+        if head.logits:
+            sure = graph.emit("sigmoid", [sure], graph.type(sure))
+        return graph.emit("mul", [name, sure], type, ActivationAttributes())
+
+
+def threshold_logit(score: float) -> float:
+    """The logit of a score."""
+    return math.log(score / (1 - score))

@@ -1,0 +1,78 @@
+"""Options of a detector's head: which objects count, and what the model gives for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from fitzroy.base.errors import UsageError
+from fitzroy.base.options import given, option
+from fitzroy.compiler.ops.detections import MOST
+
+
+class HeadForm(StrEnum):
+    """What a detector gives for its objects."""
+
+    OBJECTS = "objects"
+    SSD = "ssd"
+    YOLO = "yolo"
+
+
+@dataclass(frozen=True)
+class HeadOptions:
+    """Options of detectors.
+
+    Attributes:
+        detections: whether the model is to list objects.
+        form: in which form.
+        score_threshold: least score of an object.
+        overlap: boxes of a class that overlap a better one by more are the same object; None to do
+            as the model says, or else 0.45.
+        most: most objects.
+    """
+
+    panel: ClassVar[str] = "Detectors"
+
+    detections: bool = option(
+        False,
+        "List the objects that a detector finds: its head is recognised, boxes and scores get "
+        "scales of their own, and what is left of decoding runs on the host.",
+    )
+    form: HeadForm = option(
+        HeadForm.OBJECTS,
+        "With --detections: [b]objects[/b], rows of x1, y1, x2, y2 in pixels, score and class "
+        "from an operator that FitzRoy runs; [b]ssd[/b], the four outputs of TFLite's own "
+        "post-processing, which any TFLite runs; [b]yolo[/b], boxes and logits before decoding.",
+    )
+    score_threshold: float = option(0.25, "With --detections: least score of an object.")
+    overlap: float | None = option(
+        None,
+        "With --detections: boxes of a class that overlap a better one by more, as intersection "
+        "over union, are the same object. [dim]default: as the model says, or 0.45[/dim]",
+    )
+    most: int = option(100, "With --detections: most objects.")
+
+    def check(self) -> None:
+        """Refuse values that mean nothing.
+
+        Raises:
+            UsageError: which one.
+        """
+        if not self.detections:
+            for name in given(self):
+                raise UsageError(f"--{name} is for detectors", hint="add --detections")
+        if not 0.0 < self.score_threshold < 1.0:
+            raise _wrong("--score-threshold is between 0 and 1", self.score_threshold)
+        if self.overlap is not None and not 0.0 < self.overlap <= 1.0:
+            raise _wrong("--overlap is more than 0 and at most 1", self.overlap)
+        if not 0 < self.most <= MOST:
+            raise _wrong(f"--most is 1 to {MOST}", self.most)
+
+
+PLAIN_OUTPUTS = HeadOptions()
+"""The outputs of a model as they are."""
+
+
+def _wrong(what: str, given: float) -> UsageError:
+    return UsageError(what, reason=f"{given:g} is given")

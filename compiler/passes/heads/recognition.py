@@ -1,0 +1,482 @@
+"""From the outputs of a detector to its head."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base.diagnostics import Diagnostic, Severity
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, UNIT, BoxCoding
+from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
+from fitzroy.compiler.ops.detections import sigmoid
+from fitzroy.compiler.ops.elementwise import reals
+from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, Region, source_of
+from fitzroy.compiler.passes.heads.head import Head, Masks, Points
+from fitzroy.compiler.passes.heads.probing import (
+    Decoder,
+    Probe,
+    decoder_of,
+    gives_corners,
+    probes,
+)
+
+Floats = npt.NDArray[np.float32]
+
+_PARTS = 4.0
+"""Coordinates that are all smaller are in parts of the image, not in pixels."""
+
+_LEAST_ROWS = 16
+"""Fewer boxes are no detector's."""
+
+
+def recognised(graph: Graph) -> Head:
+    """The head of a detector; the graph gets nodes that compute what it reads.
+
+    Raises:
+        UnsupportedError: the outputs are not those of a detector; says what was found instead.
+    """
+    columns = Columns(graph)
+    size = image_size(graph)
+    for node in graph.nodes():
+        if node.op == DetectionPostProcess.name:
+            return _of_post_process(columns, node, size)
+    outputs = [name for name in graph.outputs if graph.type(name).rank == 3]
+    rejects = []
+    for name in outputs:
+        try:
+            return _Outputs(columns, name, size).head()
+        except _NoHeadError as error:
+            rejects.append(_reject(graph, name, str(error)))
+    others = [name for name in graph.outputs if name not in outputs]
+    rejects += [_reject(graph, name, "boxes with scores have 3 axes") for name in others]
+    raise UnsupportedError(
+        "no head of a detector is recognised",
+        rejects=rejects,
+        where=graph.name,
+        hint="leave out --detections, and decode the outputs",
+    )
+
+
+def _reject(graph: Graph, name: str, reason: str) -> Diagnostic:
+    what = f"{graph.type(name)} is no list of boxes"
+    return Diagnostic(Severity.ERROR, "detections", f"output {name!r}", what, reason)
+
+
+class _NoHeadError(Exception):
+    """Why an output is not that of a detector."""
+
+
+def image_size(graph: Graph) -> tuple[int, int]:
+    """Width and height of the first input that is an image.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    for name in graph.inputs:
+        shape = graph.type(name).shape
+        if len(shape) == 4:
+            height, width = shape[1:3] if shape[3] <= 4 else shape[2:4]
+            return width, height
+    found = ", ".join(f"{name!r} is {graph.type(name)}" for name in graph.inputs)
+    raise UnsupportedError(
+        f"no input is an image: {found}",
+        where=graph.name,
+        hint="--detections is for models that find objects in images",
+    )
+
+
+# --- TFLite's post-processing --------------------------------------------------------------------
+
+
+def _of_post_process(columns: Columns, node: Node, size: tuple[int, int]) -> Head:
+    """The head of a model that ends in TFLite's own operator."""
+    graph, a = columns.graph, node.attributes
+    assert isinstance(a, DetectionAttributes)
+    boxes, scores, constant = (str(name) for name in node.inputs)
+    data = graph.value(constant).data
+    if data is None:
+        raise UnsupportedError("the anchors are computed", where=node.name)
+    y, x, h, w = reals(data, graph.type(constant)).astype(np.float32).T
+    anchors = np.stack([x, y, w / a.x_scale, h / a.y_scale, w, h], axis=1).astype(np.float32)
+    exponent = 1 / a.h_scale
+    if a.h_scale != a.w_scale:
+        raise UnsupportedError(
+            f"logarithms of heights by {a.h_scale:g} and of widths by {a.w_scale:g}",
+            where=node.name,
+        )
+    logits = without_sigmoid(columns, scores)
+    return Head(
+        size,
+        columns.take(boxes, 2, 0, BOX),
+        BoxCoding.EXPONENTIAL,
+        exponent,
+        anchors * _pixels(size),
+        (1.0, 1.0),
+        logits or scores,
+        None,
+        logits is not None,
+        background=graph.type(scores).shape[2] - a.num_classes,
+        overlap=a.nms_iou_threshold,
+        agnostic=not a.use_regular_nms,
+        y_first=True,
+    )
+
+
+def _pixels(size: tuple[int, int]) -> Floats:
+    """What anchors [n,6] in parts of the image are multiplied by."""
+    return np.resize(np.array(size, np.float32), ANCHOR)
+
+
+# --- boxes and scores in one output --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """An output that may be a detector's.
+
+    Attributes:
+        columns: makes parts of values.
+        name: the output.
+        size: width and height of the image.
+    """
+
+    columns: Columns
+    name: str
+    size: tuple[int, int]
+
+    @property
+    def graph(self) -> Graph:
+        return self.columns.graph
+
+    def head(self) -> Head:
+        """Its head.
+
+        Raises:
+            _NoHeadError: it is none.
+        """
+        chosen = self._before_choice()
+        if chosen is not None:
+            return self._of_rows(chosen, once=True)
+        _, first, second = self.graph.type(self.name).shape
+        turned = self.columns.transposed(self.name, (0, 2, 1))
+        # Mostly there are more boxes than columns.
+        likely, other = (turned, self.name) if first <= second else (self.name, turned)
+        try:
+            return self._of_rows(likely)
+        except _NoHeadError as error:
+            try:
+                return self._of_rows(other)
+            except _NoHeadError:
+                raise error from None
+
+    def _of_rows(self, rows: str, *, once: bool = False) -> Head:
+        """The head whose rows [1,n,c] are decoded boxes, scores and what is beside them.
+
+        Args:
+            rows: the rows.
+            once: whether the model gives each object once.
+
+        Raises:
+            _NoHeadError: they are not.
+        """
+        graph = self.graph
+        _, count, width = graph.type(rows).shape
+        if count < _LEAST_ROWS or width <= BOX:
+            raise _NoHeadError(f"{count} rows of {width} columns")
+        decoded = self.columns.take(rows, 2, 0, BOX)
+        coded = self._coded_boxes(rows, decoded)
+        boxes, decoder, scale = coded
+        segments = self._segments(rows)
+        scored = [part for part in segments if part.begin >= BOX and self._is_score(part)]
+        if not scored or scored[0].begin != BOX:
+            raise _NoHeadError("the fifth column is no score: no sigmoid computes it")
+        end = scored[0].begin
+        for part in scored:
+            end = part.end if part.begin == end else end
+        begin, objectness = BOX, None
+        has_objectness = decoder is not None and (
+            decoder.coding is BoxCoding.SQUARES
+            or (decoder.coding is BoxCoding.EXPONENTIAL and end - begin > 1)
+        )
+        if has_objectness:
+            objectness = self._score(rows, BOX, 1)
+            begin += 1
+        scores = self._score(rows, begin, end - begin)
+        points, masks = self._beside(rows, end, decoder)
+        if decoder is None:
+            coding, anchors, exponent = self._plain(decoded), None, 1.0
+        else:
+            coding, exponent = decoder.coding, decoder.exponent
+            anchors = decoder.anchors * np.resize(np.array(scale, np.float32), ANCHOR)
+        return Head(
+            self.size, boxes, coding, exponent, anchors, scale, scores, objectness,
+            logits=True, points=points, masks=masks, once=once,
+        )  # fmt: skip
+
+    # --- rows ---
+
+    def _before_choice(self) -> str | None:
+        """All rows of a model that gives its best ones, joined again; None if it does not.
+
+        Such a model ends in boxes, their scores, classes and whatever is beside boxes.
+        """
+        graph, node = self.graph, self.graph.producer(self.name)
+        if node is None or not isinstance(node.attributes, ConcatenationAttributes):
+            return None
+        parts = [str(name) for name in node.inputs]
+        if [graph.type(name).shape[-1] for name in parts[:3]] != [BOX, 1, 1]:
+            return None
+        boxes = self._gathered(parts[0])
+        scores = self._ranked(boxes, parts[1])
+        if boxes is None or scores is None:
+            return None
+        beside = [self._gathered(name) for name in parts[3:]]
+        every = [boxes, scores, *(name for name in beside if name is not None)]
+        return self.columns.joined(every, 2) if None not in beside else None
+
+    def _gathered(self, name: str) -> str | None:
+        """The rows [1,n,c] that some are chosen from."""
+        node = self.graph.producer(name)
+        while node is not None and node.op in ("gather", "gather_nd", "reshape"):
+            name = str(node.inputs[0])
+            type = self.graph.type(name)
+            if type.rank == 3 and node.op != "gather_nd" and type.shape[1] >= _LEAST_ROWS:
+                before = self.graph.producer(name)
+                if before is None or before.op not in ("gather", "reshape"):
+                    return name
+            node = self.graph.producer(name)
+        return None
+
+    def _ranked(self, boxes: str | None, name: str) -> str | None:
+        """The scores [1,n,c] of rows whose best are chosen."""
+        if boxes is None:
+            return None
+        count = self.graph.type(boxes).shape[1]
+        pending, seen = [name], set()
+        while pending:
+            node = self.graph.producer(pending.pop())
+            if node is None or node.name in seen:
+                continue
+            seen.add(node.name)
+            read = str(node.inputs[0])
+            if node.op in ("reduce_max", "top_k"):
+                type = self.graph.type(read)
+                if type.rank == 3 and type.shape[1] == count:
+                    return read
+            pending += [item for item in node.inputs if item is not None]
+        return None
+
+    # --- boxes ---
+
+    def _coded_boxes(
+        self, rows: str, decoded: str
+    ) -> tuple[str, Decoder | None, tuple[float, float]]:
+        """Encoded boxes [1,n,4], how they are encoded, and pixels of a unit of x and y."""
+        levels = self._levels(rows)
+        for names in ([decoded], [self.columns.take(name, 2, 0, BOX) for name in levels]):
+            found = [self._level(name) for name in names]
+            decoders = [decoder for _, decoder in found if decoder is not None]
+            kinds = {(decoder.coding, decoder.exponent) for decoder in decoders}
+            if len(decoders) == len(names) and len(kinds) == 1:
+                anchors = np.concatenate([decoder.anchors for decoder in decoders])
+                first = decoders[0]
+                joint = Decoder(first.coding, anchors, first.exponent, first.corners)
+                boxes = self.columns.joined([name for name, _ in found], 1)
+                return boxes, joint, self._scale(float(np.abs(anchors[:, CENTRE]).max()))
+        return decoded, None, self._scale(self._reach(decoded))
+
+    def _levels(self, rows: str) -> list[str]:
+        """The rows that are joined."""
+        node = self.graph.producer(rows)
+        if node is None or not isinstance(node.attributes, ConcatenationAttributes):
+            return [rows]
+        return [str(name) for name in node.inputs] if node.attributes.axis == 1 else [rows]
+
+    def _level(self, decoded: str) -> tuple[str, Decoder | None]:
+        """The earliest encoded boxes [1,n,4] that a known coding fits, and that."""
+        result: tuple[str, Decoder | None] = (decoded, None)
+        for probe in probes(self.graph, decoded, source_of):
+            decoder = decoder_of(probe) if probe.region.size == BOX else None
+            if decoder is not None:
+                result = self._read(probe.region, self.graph.type(decoded).shape[1]), decoder
+        return result
+
+    def _read(self, region: Region, count: int) -> str:
+        """The elements of a region as rows [1,n,c]."""
+        name = self.columns.take(region.name, region.axis, region.begin, region.size)
+        type = self.graph.type(name)
+        if math.prod(type.shape[region.axis + 1 :]) > 1:
+            others = tuple(axis for axis in range(type.rank) if axis != region.axis)
+            name = self.columns.transposed(name, (*others, region.axis))
+        return self.columns.reshaped(name, (1, count, type.size // count))
+
+    def _plain(self, decoded: str) -> BoxCoding:
+        """What decoded boxes are, by trying the decoder."""
+        for probe in probes(self.graph, decoded, source_of):
+            if probe.region.size == BOX:
+                return BoxCoding.CORNERS if gives_corners(probe) else BoxCoding.CENTRES
+        raise _NoHeadError("boxes are not decoded: nothing says where their anchors are")
+
+    def _reach(self, decoded: str) -> float:
+        """A usual coordinate of decoded boxes."""
+        for probe in probes(self.graph, decoded, source_of):
+            if probe.region.size == BOX:
+                return float(np.abs(probe.answers).max())
+        return 0.0
+
+    def _scale(self, reach: float) -> tuple[float, float]:
+        width, height = self.size
+        return (float(width), float(height)) if reach < _PARTS else (1.0, 1.0)
+
+    # --- scores, keypoints and masks ---
+
+    def _segments(self, rows: str) -> list[Region]:
+        """The columns of rows by what computes them."""
+        bounds = sorted({*boundaries(self.graph, rows, 2), 0, self.graph.type(rows).shape[2]})
+        return [Region(rows, 2, low, high - low) for low, high in itertools.pairwise(bounds)]
+
+    def _is_score(self, part: Region) -> bool:
+        name = self.columns.take(part.name, part.axis, part.begin, part.size)
+        return {node.op for node in last_nodes(self.graph, name)} == {"sigmoid"}
+
+    def _score(self, rows: str, begin: int, size: int) -> str:
+        """Logits of some scores."""
+        name = self.columns.take(rows, 2, begin, size)
+        logits = without_sigmoid(self.columns, name)
+        if logits is None:
+            raise _NoHeadError(f"columns from {begin} are no scores: no sigmoid computes them")
+        return logits
+
+    def _beside(
+        self, rows: str, begin: int, decoder: Decoder | None
+    ) -> tuple[Points | None, Masks | None]:
+        """What the columns after the scores mean.
+
+        Raises:
+            _NoHeadError: nothing that is known.
+        """
+        width = self.graph.type(rows).shape[2] - begin
+        if not width:
+            return None, None
+        part = self.columns.take(rows, 2, begin, width)
+        prototypes = self._prototypes(width)
+        if prototypes is not None:
+            return None, Masks(part, prototypes)
+        points = None if decoder is None else self._points(part, decoder)
+        if points is None:
+            raise _NoHeadError(
+                f"{width} columns after the scores are neither keypoints nor weights of masks"
+            )
+        return points, None
+
+    def _prototypes(self, channels: int) -> str | None:
+        """Another output that has masks of so many prototypes [1,h,w,m]."""
+        for name in self.graph.outputs:
+            shape = self.graph.type(name).shape
+            if len(shape) == 4 and shape[1] == channels and shape[3] != channels:
+                return self.columns.transposed(name, (0, 2, 3, 1))
+            if len(shape) == 4 and shape[3] == channels:
+                return name
+        return None
+
+    def _points(self, part: str, decoder: Decoder) -> Points | None:
+        """Keypoints relative to the anchors of boxes."""
+        result = None
+        count = self.graph.type(part).shape[1]
+        for probe in probes(self.graph, part, source_of):
+            fitted = _fitted_points(probe, decoder)
+            if fitted is not None:
+                result = Points(self._read(probe.region, count), *fitted)
+        return result
+
+
+def _fitted_points(probe: Probe, decoder: Decoder) -> tuple[float, float, bool] | None:
+    """Scale and offset of keypoints, and whether they have a third number."""
+    centre, unit = decoder.anchors[:, CENTRE], decoder.anchors[:, UNIT]
+    zero, one = probe.constant(0), probe.constant(1)
+    width = zero.shape[1]
+    for point in (3, 2):
+        if width % point:
+            continue
+        with np.errstate(all="ignore"):
+            offset = float(np.median((zero[:, :2] - centre) / unit))
+            scale = float(np.median((one[:, :2] - zero[:, :2]) / unit))
+        offset, scale = round(offset, 4), round(scale, 4)
+        rows = probe.random.reshape(len(zero), -1, point)
+        places = centre[:, None] + (rows[..., :2] * scale + offset) * unit[:, None]
+        mine = np.concatenate([places, sigmoid(rows[..., 2:])], axis=2).reshape(len(zero), -1)
+        if np.allclose(mine, probe.answers, rtol=1e-3, atol=1e-3):
+            return scale, offset, point == 3
+    return None
+
+
+def boundaries(graph: Graph, name: str, axis: int) -> set[int]:
+    """Where parts of a value along an axis meet that are computed apart."""
+    node = graph.producer(name)
+    if node is None or node.op not in MOVERS:
+        return set()
+    extent = graph.type(name).shape[axis]
+    found: set[int] = set()
+    if isinstance(node.attributes, ConcatenationAttributes):
+        joint, offset = node.attributes.axis % graph.type(name).rank, 0
+        for part in map(str, node.inputs):
+            found |= {offset + at for at in boundaries(graph, part, axis)}
+            if joint == axis:
+                offset += graph.type(part).shape[axis]
+                found.add(offset)
+        return found
+    source = source_of(graph, name)
+    if source is not None:
+        inner = boundaries(graph, source.name, axis)
+        begin = source.begin if source.axis == axis else 0
+        return {at - begin for at in inner if 0 < at - begin < extent}
+    before = str(node.inputs[0])
+    if node.op == "transpose":
+        return boundaries(graph, before, node.attributes.perm[axis])  # type: ignore[attr-defined]
+    if node.op == "reshape" and graph.type(before).shape[-1] == extent:
+        return boundaries(graph, before, graph.type(before).rank - 1)
+    return set()
+
+
+def last_nodes(graph: Graph, name: str) -> Iterator[Node]:
+    """The nodes before a value that do more than move elements, the last of each way."""
+    node = graph.producer(name)
+    if node is None:
+        return
+    if node.op not in MOVERS and not _is_rescaled(graph, node):
+        yield node
+        return
+    for read in node.inputs:
+        if read is not None and not graph.value(read).is_constant:
+            yield from last_nodes(graph, read)
+
+
+def without_sigmoid(columns: Columns, name: str) -> str | None:
+    """The logits of scores, moved as those are; None if not all are sigmoids."""
+    graph, node = columns.graph, columns.graph.producer(name)
+    if node is None:
+        return None
+    if node.op == "sigmoid":
+        return str(node.inputs[0])
+    if _is_rescaled(graph, node):
+        return without_sigmoid(columns, str(node.inputs[0]))
+    if node.op not in MOVERS or len(node.outputs) > 1:
+        return None
+    inputs = [without_sigmoid(columns, str(read)) for read in node.inputs]
+    if None in inputs:
+        return None
+    type = graph.type(str(inputs[0])).with_shape(graph.type(name).shape)
+    return graph.emit(node.op, inputs, type, node.attributes)
+
+
+def _is_rescaled(graph: Graph, node: Node) -> bool:
+    """Whether a node gives the same numbers with another quantization."""
+    return node.op == "quantize" and graph.type(str(node.inputs[0])).is_quantized

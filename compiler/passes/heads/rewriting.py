@@ -1,0 +1,211 @@
+"""The pass that puts one operator in the place of a detector's outputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from fitzroy.base.types import DType, TensorType
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.detection import DetectionPostProcess
+from fitzroy.compiler.ops.detections import (
+    CLASSES,
+    OBJECTNESS,
+    ROW,
+    SCORES,
+    Detections,
+    DetectionsAttributes,
+)
+from fitzroy.compiler.passes.base import Pass, run_passes
+from fitzroy.compiler.passes.canonicalize import DeadCode, FoldConstants, Simplify
+from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, separate
+from fitzroy.compiler.passes.heads.forms import (
+    ON_HOST,
+    post_processed,
+    raw_outputs,
+    threshold_logit,
+)
+from fitzroy.compiler.passes.heads.head import Head
+from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
+from fitzroy.compiler.passes.heads.recognition import recognised
+
+_MARGIN = 1.0
+"""How far below the threshold logits are told apart, so that rounding does not lose objects."""
+
+_SURE = 0.95
+"""A score up to which scores are told apart, whatever samples have."""
+
+
+@dataclass(frozen=True)
+class ListDetections(HeadOptions, Pass):
+    """Let a detector give objects: its head is recognised, and replaced by one operator."""
+
+    name = "detections"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph with objects, in the form that is asked for, as outputs.
+
+        Raises:
+            UnsupportedError: the model is no detector that is known, or has not what the form is
+                made of.
+        """
+        head = recognised(graph)
+        if self.form is HeadForm.YOLO:
+            graph.outputs = raw_outputs(graph, head)
+        elif self.form is HeadForm.SSD:
+            chosen = self.score_threshold, self._overlap(head), self.most
+            graph.outputs = post_processed(graph, head, chosen)
+        else:
+            graph.outputs = self._emitted(graph, head)
+        graph.prune()
+        separate(Columns(graph), graph.outputs)
+        graph.prune()
+        return graph
+
+    def _emitted(self, graph: Graph, head: Head) -> list[str]:
+        """Emit the operator; names of its results."""
+        width, height = head.size
+        points, masks = head.points, head.masks
+        a = DetectionsAttributes(
+            width=width,
+            height=height,
+            coding=head.coding,
+            exponent=head.exponent,
+            x_scale=head.scale[0],
+            y_scale=head.scale[1],
+            logits=head.logits,
+            background=head.background,
+            score_threshold=self.score_threshold,
+            overlap=self._overlap(head),
+            most=self.most,
+            agnostic=head.agnostic,
+            y_first=head.y_first,
+            point_scale=1.0 if points is None else points.scale,
+            point_offset=0.0 if points is None else points.offset,
+            point_logits=points is not None and points.logits,
+        )
+        anchors = None
+        if head.anchors is not None and a.coding.has_anchors:
+            anchors = graph.add_constant("anchors", head.anchors)
+        inputs = [
+            head.boxes,
+            head.scores,
+            anchors,
+            None,
+            head.objectness,
+            None if points is None else points.name,
+            None if masks is None else masks.coefficients,
+            None if masks is None else masks.prototypes,
+        ]
+        while inputs[-1] is None:
+            inputs.pop()
+        results = {"detections": TensorType((self.most, ROW), DType.FLOAT32)}
+        if points is not None:
+            count = graph.type(points.name).shape[2] // a.point
+            results["keypoints"] = TensorType((self.most, count, 3), DType.FLOAT32)
+        if masks is not None:
+            extent = graph.type(masks.prototypes).shape[1:3]
+            results["masks"] = TensorType((self.most, *extent), DType.UINT8)
+        names = [graph.fresh(name) for name in results]
+        node = Node(graph.fresh(Detections.name), Detections.name, tuple(inputs), tuple(names), a)
+        graph.add_node(node, list(results.values()))
+        return names
+
+    def _overlap(self, head: Head) -> float:
+        if head.once:
+            return 1.0
+        if self.overlap is not None:
+            return self.overlap
+        return DetectionsAttributes.overlap if head.overlap is None else head.overlap
+
+
+def with_detections(graph: Graph, options: HeadOptions) -> Graph:
+    """A detector that gives objects; the graph itself if that is not asked for.
+
+    Raises:
+        UsageError: an option means nothing.
+        UnsupportedError: as of the pass.
+    """
+    options.check()
+    if not options.detections:
+        return graph
+    steps = (DeadCode(), FoldConstants(), Simplify(), ListDetections(**vars(options)))
+    return run_passes(graph, steps)
+
+
+def encoded(graph: Graph) -> Graph:
+    """A detector with what is decoded as outputs, in the place of objects, which have no order.
+
+    Scores are not among it: those that are cut off have no part in objects. Other graphs are as
+    they were.
+    """
+    for node in graph.nodes():
+        if node.op == Detections.name:
+            left = {SCORES, OBJECTNESS, CLASSES}
+            read = [name for place, name in enumerate(node.inputs) if place not in left]
+            return graph.cut([x for x in read if x is not None and not graph.value(x).is_constant])
+    return graph
+
+
+def with_lower_threshold(graph: Graph) -> Graph:
+    """A detector that lists all objects whose scores its scale holds, if those are logits.
+
+    So an object whose score is a little lower than that of another model is not lost to it.
+    """
+    result = graph.copy()
+    for node in result.nodes():
+        a = node.attributes
+        if isinstance(a, DetectionsAttributes) and 0 < a.score_threshold < 1:
+            least = 1 / (1 + math.exp(_MARGIN - threshold_logit(a.score_threshold)))
+            result.update(replace(node, attributes=replace(a, score_threshold=least)))
+    return result
+
+
+def kept_float(graph: Graph) -> list[str]:
+    """Patterns of the nodes that decode boxes on the host, and are not to be quantized."""
+    return [f"{ON_HOST}*"] if any(n.name.startswith(ON_HOST) for n in graph.nodes()) else []
+
+
+def limits(graph: Graph, options: HeadOptions) -> dict[str, tuple[float, float]]:
+    """The least logits of a detector that matter, and up to where they do, by value.
+
+    A logit far below the threshold is no object, whatever it is: 8 bits are for those above. Few
+    boxes are objects, but they are what counts: none of their logits is cut off.
+
+    Args:
+        graph: what the pass of these options made of a detector.
+        options: which objects count.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    if not options.detections:
+        return found
+    ends = threshold_logit(options.score_threshold) - _MARGIN, threshold_logit(_SURE)
+    for name in _logits(graph, options.form):
+        found |= dict.fromkeys(moved(graph, name), ends)
+    return found
+
+
+def _logits(graph: Graph, form: HeadForm) -> Iterator[str]:
+    """Logits of classes and of objectness."""
+    if form is HeadForm.YOLO:
+        yield graph.outputs[1]
+    for node in graph.nodes():
+        if isinstance(node.attributes, DetectionsAttributes) and node.attributes.logits:
+            read = (node.inputs[i] for i in (SCORES, OBJECTNESS) if i < len(node.inputs))
+            yield from filter(None, read)
+        if form is HeadForm.SSD and node.op == "sigmoid":
+            after = [reader.op for reader in graph.consumers(node.outputs[0])]
+            if DetectionPostProcess.name in after:
+                yield str(node.inputs[0])
+
+
+def moved(graph: Graph, name: str) -> Iterator[str]:
+    """A value, and those before it whose elements it has, if nothing else reads them."""
+    yield name
+    node = graph.producer(name)
+    if node is None or node.op not in MOVERS:
+        return
+    for read in node.inputs:
+        if read is not None and len(graph.consumers(read)) == 1 and read not in graph.outputs:
+            yield from moved(graph, read)

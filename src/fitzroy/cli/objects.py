@@ -1,0 +1,220 @@
+"""What detectors find: from outputs to objects, as tables, JSON and pictures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fitzroy.base.errors import UsageError
+from fitzroy.base.files import read_file
+from fitzroy.base.types import Array
+from fitzroy.cli.terminal import Column, Terminal
+from fitzroy.compiler.ops.detection import DetectionAttributes
+from fitzroy.compiler.ops.detections import DetectionsAttributes
+from fitzroy.execution.arrays import opened_image
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
+    from PIL.ImageDraw import ImageDraw
+
+    from fitzroy.compiler.ir import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object.
+
+    Attributes:
+        kind: its class.
+        score: its score.
+        box: top, left, bottom and right, in parts of the image.
+        points: keypoints [k,3] as x and y in parts of the image, and score; None without.
+        mask: [h,w] of ones and zeros over the image; None without.
+    """
+
+    kind: int
+    score: float
+    box: tuple[float, float, float, float]
+    points: Array | None = None
+    mask: Array | None = None
+
+    def document(self, names: dict[int, str] | None) -> dict[str, Any]:
+        """The object for JSON."""
+        document: dict[str, Any] = {
+            "class": self.kind,
+            **({"label": names.get(self.kind, "")} if names is not None else {}),
+            "score": self.score,
+            "box": list(self.box),
+        }
+        if self.points is not None:
+            document["keypoints"] = self.points.tolist()
+        if self.mask is not None:
+            document["mask_share"] = float(self.mask.mean())
+        return document
+
+
+def objects_of(graph: Graph, results: Sequence[Array]) -> list[Found] | None:
+    """What a detector found, None if the model is none.
+
+    Args:
+        graph: the model.
+        results: its outputs.
+    """
+    given = dict(zip(graph.outputs, results, strict=True))
+    for node in graph.nodes():
+        if all(name in given for name in node.outputs):
+            arrays = [given[name] for name in node.outputs]
+            if isinstance(node.attributes, DetectionAttributes):
+                return _post_processed(node.attributes, arrays)
+            if isinstance(node.attributes, DetectionsAttributes):
+                return _listed(node.attributes, arrays)
+    return None
+
+
+def _post_processed(a: DetectionAttributes, arrays: Sequence[Array]) -> list[Found]:
+    """Objects of TFLite's post-processing."""
+    boxes, classes, scores, number = arrays
+    rows = a.max_classes_per_detection * int(number[0])
+    return [
+        Found(int(classes[0, row]), float(scores[0, row]), tuple(boxes[0, row].tolist()))
+        for row in range(min(rows, classes.shape[1]))
+    ]
+
+
+def _listed(a: DetectionsAttributes, arrays: Sequence[Array]) -> list[Found]:
+    """Objects of the operator ``detections``."""
+    rows, *others = arrays
+    points = next((array for array in others if array.dtype == np.float32), None)
+    masks = next((array for array in others if array.dtype == np.uint8), None)
+    extent = np.array([a.width, a.height, 1], np.float32)
+    found = []
+    for number in np.flatnonzero(rows[:, 4] > 0):
+        left, top, right, bottom, score, kind = rows[number].tolist()
+        box = top / a.height, left / a.width, bottom / a.height, right / a.width
+        found.append(
+            Found(
+                int(kind),
+                score,
+                box,
+                None if points is None else points[number] / extent,
+                None if masks is None else masks[number],
+            )
+        )
+    return found
+
+
+def show_objects(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:
+    """Print the documents of objects."""
+    titles = ("class", "score", "top", "left", "bottom", "right")
+    columns = [*(Column(title, right=True) for title in titles), Column("label")]
+    rows = [
+        [
+            str(item["class"]),
+            f"{item['score']:.3f}",
+            *(f"{value:.3f}" for value in item["box"]),
+            item.get("label", ""),
+        ]
+        for item in objects
+    ]
+    if rows:
+        terminal.table(columns, rows)
+    else:
+        terminal.line("no objects")
+
+
+# --- pictures ------------------------------------------------------------------------------------
+
+
+_COLOURS = (
+    (230, 25, 75), (60, 180, 75), (0, 130, 200), (245, 130, 48), (145, 30, 180), (0, 160, 160),
+    (210, 180, 0), (240, 50, 230), (128, 80, 20), (70, 70, 200),
+)  # fmt: skip
+"""Colours of classes, in turn."""
+
+_OPAQUE = 0.45
+"""How much of a mask's colour is laid over the picture."""
+
+_SURE = 0.5
+"""Least score of a keypoint that is drawn."""
+
+
+_WHITE = (255, 255, 255)
+_HALF, _LETTER = 127, 12
+_SMALL = 256
+"""Pictures of fewer pixels in a row and a column are drawn larger."""
+
+
+def drawn(
+    picture: str, objects: Sequence[Found], names: dict[int, str] | None, output: Path
+) -> bytes:
+    """A picture with boxes, masks and keypoints in it.
+
+    Args:
+        picture: file of the picture that was given to the model.
+        objects: what was found.
+        names: names of classes.
+        output: what to write, whose name says the format.
+
+    Raises:
+        UsageError: Pillow is missing, or writes no such format.
+        FormatError: the picture cannot be read.
+    """
+    image = opened_image(read_file(picture), "RGB", picture)
+    from PIL import Image
+    from PIL.ImageDraw import Draw
+
+    # Frames and texts need some room.
+    times = -(-_SMALL // max(image.size))
+    image = image.resize((image.width * times, image.height * times), Image.Resampling.NEAREST)
+    image = _masked(image, objects)
+    canvas = Draw(image)
+    for item in objects:
+        _draw(canvas, image.size, item, (names or {}).get(item.kind) or f"class {item.kind}")
+    stream = io.BytesIO()
+    try:
+        image.save(stream, Image.registered_extensions()[output.suffix.lower()])
+    except (KeyError, OSError, ValueError):
+        raise UsageError(
+            f"pictures are not written as {output.suffix or 'files without an ending'}",
+            where=str(output),
+            hint="name it .png or .jpg",
+        ) from None
+    return stream.getvalue()
+
+
+def _masked(image: PilImage, objects: Sequence[Found]) -> PilImage:
+    """A picture with the masks of objects laid over it."""
+    from PIL import Image
+
+    pixels = np.asarray(image, np.float32)
+    for item in objects:
+        if item.mask is not None:
+            mask = Image.fromarray(item.mask * np.uint8(255)).resize(image.size)
+            inside = np.asarray(mask)[:, :, None] > _HALF
+            mixed = pixels * (1 - _OPAQUE) + np.array(_colour(item), np.float32) * _OPAQUE
+            pixels = np.where(inside, mixed, pixels)
+    return Image.fromarray(pixels.astype(np.uint8))
+
+
+def _draw(canvas: ImageDraw, size: tuple[int, int], item: Found, label: str) -> None:
+    """Draw the box and the keypoints of an object."""
+    line, colour = max(2, max(size) // 320), _colour(item)
+    ends = (np.array(item.box).reshape(2, 2)[:, ::-1] * size).clip(0, size)
+    (left, top), (right, bottom) = np.sort(ends, axis=0).tolist()
+    canvas.rectangle((left, top, right, bottom), outline=colour, width=line)
+    text, place = f"{label} {item.score:.2f}", (left + line, max(top - _LETTER, 0.0))
+    canvas.rectangle(canvas.textbbox(place, text), fill=colour)
+    canvas.text(place, text, fill=_WHITE)
+    for x, y, score in [] if item.points is None else item.points.tolist():
+        if score >= _SURE:
+            centre = x * size[0], y * size[1]
+            canvas.circle(centre, 2 * line, fill=colour, outline=_WHITE)
+
+
+def _colour(item: Found) -> tuple[int, int, int]:
+    return _COLOURS[item.kind % len(_COLOURS)]

@@ -1,0 +1,281 @@
+"""Small detectors of every family, with decoders written as exporters write them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node
+from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.indexing import TopKAttributes
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
+from fitzroy.compiler.ops.shape import (
+    ConcatenationAttributes,
+    GatherAttributes,
+    ReshapeAttributes,
+    SplitAttributes,
+    StridedSliceAttributes,
+    TransposeAttributes,
+)
+from fitzroy.compiler.ops.windows import PaddingScheme
+
+Floats = npt.NDArray[np.float32]
+Shape = tuple[int, ...]
+
+SIDE = 64
+STRIDES = (8, 16)
+CLASSES = 3
+CELLS = [(SIDE // stride, stride) for stride in STRIDES]
+ROWS = sum(side * side for side, _ in CELLS)
+BINS = 16
+
+
+class Maker:
+    """Makes a graph, one operator at a time."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.graph = Graph("detector")
+        self.random = np.random.default_rng(seed)
+        self.image = self.graph.add_input("image", TensorType((1, SIDE, SIDE, 3), DType.FLOAT32))
+
+    def shape(self, name: str) -> Shape:
+        return self.graph.type(name).shape
+
+    def emit(self, op: str, names: list[str], shape: Shape, a: Attributes = NO_ATTRIBUTES) -> str:
+        return self.graph.emit(op, names, TensorType(shape, DType.FLOAT32), a)
+
+    def constant(self, data: Array) -> str:
+        return self.graph.add_constant("constant", np.asarray(data, np.float32))
+
+    def layer(self, x: str, channels: int, stride: int = 1) -> str:
+        """A convolution with random filters."""
+        _, height, width, depth = self.shape(x)
+        kernel = self.random.normal(0, 2 / math.sqrt(depth), (channels, 1, 1, depth))
+        bias = self.random.normal(0, 0.5, channels)
+        if channels == 4 * BINS:
+            # Short distances are likely, as in trained models.
+            bias -= np.tile(np.arange(BINS), 4)
+        shape = (1, height // stride, width // stride, channels)
+        names = [x, self.constant(kernel), self.constant(bias)]
+        a = ConvAttributes(stride=(stride, stride), padding=PaddingScheme.VALID)
+        return self.emit("conv_2d", names, shape, a)
+
+    def features(self) -> list[str]:
+        """Features of every level."""
+        return [self.sigmoid(self.layer(self.image, 8, stride)) for stride in STRIDES]
+
+    def sigmoid(self, x: str) -> str:
+        return self.emit("sigmoid", [x], self.shape(x))
+
+    def binary(self, op: str, x: str, y: str | float | Array) -> str:
+        other = y if isinstance(y, str) else self.constant(np.asarray(y, np.float32))
+        shape = np.broadcast_shapes(self.shape(x), self.shape(other))
+        return self.emit(op, [x, other], shape, ActivationAttributes())
+
+    def reshape(self, x: str, *shape: int) -> str:
+        type = self.graph.type(x).with_shape(shape)
+        return self.graph.emit("reshape", [x], type, ReshapeAttributes(shape))
+
+    def transpose(self, x: str, *perm: int) -> str:
+        shape = tuple(self.shape(x)[axis] for axis in perm)
+        return self.emit("transpose", [x], shape, TransposeAttributes(perm))
+
+    def join(self, names: list[str], axis: int) -> str:
+        shape = list(self.shape(names[0]))
+        shape[axis] = sum(self.shape(name)[axis] for name in names)
+        return self.emit("concatenation", names, tuple(shape), ConcatenationAttributes(axis))
+
+    def split(self, x: str, axis: int, *sizes: int) -> list[str]:
+        whole = self.shape(x)
+        axis %= len(whole)
+        names = tuple(self.graph.fresh(f"{x}.{number}") for number in range(len(sizes)))
+        types = [
+            TensorType((*whole[:axis], size, *whole[axis + 1 :]), DType.FLOAT32) for size in sizes
+        ]
+        node = Node(self.graph.fresh("split"), "split", (x,), names, SplitAttributes(axis, sizes))
+        self.graph.add_node(node, types)
+        return list(names)
+
+    def top(self, x: str, count: int) -> tuple[str, str]:
+        """The largest elements of rows [1,n], and their places."""
+        names = self.graph.fresh("best"), self.graph.fresh("places")
+        types = [TensorType((1, count), kind) for kind in (DType.FLOAT32, DType.INT32)]
+        self.graph.add_node(Node(names[0], "top_k", (x,), names, TopKAttributes(count)), types)
+        return names
+
+    def slice(self, x: str, axis: int, begin: int, size: int) -> str:
+        whole = self.shape(x)
+        shape = (*whole[:axis], size, *whole[axis + 1 :])
+        first = tuple(begin if other == axis else 0 for other in range(len(whole)))
+        a = StridedSliceAttributes(first, shape, (1,) * len(whole))
+        return self.emit("strided_slice", [x], shape, a)
+
+    def rows(self, channels: list[int]) -> str:
+        """Layers of every level side by side as rows [1,n,c], joined and levels one another."""
+        levels = []
+        for x in self.features():
+            parts = [self.layer(x, count) for count in channels]
+            joint = self.join(parts, 3) if len(parts) > 1 else parts[0]
+            _, height, width, depth = self.shape(joint)
+            levels.append(self.reshape(joint, 1, height * width, depth))
+        return self.join(levels, 1)
+
+    def done(self, *outputs: str) -> Graph:
+        self.graph.outputs = list(outputs)
+        return self.graph
+
+
+def centres() -> tuple[Floats, Floats]:
+    """Middles of cells [n,2] in cells, and strides [n,1]."""
+    points, strides = [], []
+    for side, stride in CELLS:
+        line = np.arange(side) + 0.5
+        x, y = np.meshgrid(line, line)
+        points.append(np.stack([x, y], axis=-1).reshape(-1, 2))
+        strides.append(np.full((side * side, 1), stride))
+    return np.concatenate(points).astype(np.float32), np.concatenate(strides).astype(np.float32)
+
+
+def expectation(m: Maker, x: str) -> str:
+    """Distances [1,n,4] of distributions [1,n,64]."""
+    count = m.shape(x)[1]
+    parts = m.reshape(x, 1, count, 4, BINS)
+    sure = m.emit("softmax", [parts], m.shape(parts), SoftmaxAttributes())
+    kernel = m.constant(np.arange(BINS).reshape(1, 1, 1, BINS))
+    bias = m.constant(np.zeros(1))
+    a = ConvAttributes(padding=PaddingScheme.VALID)
+    mean = m.emit("conv_2d", [sure, kernel, bias], (1, count, 4, 1), a)
+    return m.reshape(mean, 1, count, 4)
+
+
+def from_distances(m: Maker, distances: str, *, corners: bool = False) -> str:
+    """Boxes [1,n,4] in pixels: centres and extents, or corners."""
+    points, strides = centres()
+    first, second = (m.slice(distances, 2, begin, 2) for begin in (0, 2))
+    low = m.binary("sub", m.constant(points), first)
+    high = m.binary("add", m.constant(points), second)
+    if corners:
+        boxes = m.join([low, high], 2)
+    else:
+        middle = m.binary("mul", m.binary("add", low, high), 0.5)
+        boxes = m.join([middle, m.binary("sub", high, low)], 2)
+    return m.binary("mul", boxes, strides)
+
+
+def dfl(seed: int = 1, *, apart: bool = False) -> Graph:
+    """YOLOv8 and its like: boxes from distributions, without objectness [1,4+c,n]."""
+    m = Maker(seed)
+    if apart:
+        boxes, scores = m.rows([4 * BINS]), m.rows([CLASSES])
+    else:
+        boxes, scores = m.split(m.rows([4 * BINS, CLASSES]), 2, 4 * BINS, CLASSES)
+    both = m.join([from_distances(m, expectation(m, boxes)), m.sigmoid(scores)], 2)
+    return m.done(m.transpose(both, 0, 2, 1))
+
+
+def plain(seed: int = 1) -> Graph:
+    """YOLO26 without its choice: distances without distributions [1,4+c,n]."""
+    m = Maker(seed)
+    boxes, scores = m.rows([4]), m.rows([CLASSES])
+    both = m.join([from_distances(m, boxes), m.sigmoid(scores)], 2)
+    return m.done(m.transpose(both, 0, 2, 1))
+
+
+ANCHORS = np.array([[[6, 9], [12, 7]], [[20, 16], [11, 30]]], np.float32)
+"""Widths and heights of two anchors for each level."""
+
+
+def anchored(seed: int = 1) -> Graph:
+    """YOLOv5: anchors, one layer for each level [1,n,5+c]."""
+    m, levels = Maker(seed), []
+    for x, (side, stride), anchors in zip(m.features(), CELLS, ANCHORS, strict=True):
+        columns = 5 + CLASSES
+        parts = m.reshape(m.layer(x, 2 * columns), 1, side, side, 2, columns)
+        sure = m.sigmoid(m.transpose(parts, 0, 3, 1, 2, 4))
+        xy, wh, rest = m.split(sure, 4, 2, 2, 1 + CLASSES)
+        line = np.arange(side)
+        grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(1, 1, side, side, 2) - 0.5
+        xy = m.binary("mul", m.binary("add", m.binary("mul", xy, 2), grid),
+                      stride)  # fmt: skip
+        double = m.binary("mul", wh, 2)
+        wh = m.binary("mul", m.binary("mul", double, double), anchors.reshape(1, 2, 1, 1, 2))
+        levels.append(m.reshape(m.join([xy, wh, rest], 4), 1, 2 * side * side, columns))
+    return m.done(m.join(levels, 1))
+
+
+def exponential(seed: int = 1) -> Graph:
+    """YOLOX: offsets and logarithms, with objectness [1,n,5+c]."""
+    m, levels = Maker(seed), []
+    for x, (side, _) in zip(m.features(), CELLS, strict=True):
+        parts = [m.layer(x, 4), m.sigmoid(m.layer(x, 1)), m.sigmoid(m.layer(x, CLASSES))]
+        levels.append(m.reshape(m.join(parts, 3), 1, side * side, 5 + CLASSES))
+    rows = m.join(levels, 1)
+    points, strides = centres()
+    xy = m.binary("mul", m.binary("add", m.slice(rows, 2, 0, 2), points - 0.5), strides)
+    extent = m.emit("exp", [m.slice(rows, 2, 2, 2)], (1, ROWS, 2))
+    wh = m.binary("mul", extent, strides)
+    return m.done(m.join([xy, wh, m.slice(rows, 2, 4, 1 + CLASSES)], 2))
+
+
+POINTS = 5
+
+
+def pose(seed: int = 1) -> Graph:
+    """YOLOv8-pose: one class, and five keypoints with scores [1,5+15,n]."""
+    m = Maker(seed)
+    boxes, scores, encoded = m.rows([4]), m.rows([1]), m.rows([3 * POINTS])
+    points, strides = centres()
+    each = m.reshape(encoded, 1, ROWS, POINTS, 3)
+    places = m.binary("mul", m.slice(each, 3, 0, 2), 2)
+    places = m.binary("add", places, (points - 0.5)[:, None])
+    places = m.binary("mul", places, strides[:, None])
+    joint = m.join([places, m.sigmoid(m.slice(each, 3, 2, 1))], 3)
+    flat = m.reshape(joint, 1, ROWS, 3 * POINTS)
+    both = m.join([from_distances(m, boxes), m.sigmoid(scores), flat], 2)
+    return m.done(m.transpose(both, 0, 2, 1))
+
+
+PROTOTYPES = 4
+
+
+def masks(seed: int = 1) -> Graph:
+    """YOLOv8-seg: weights of four prototypes [1,4+c+4,n], and those [1,4,8,8]."""
+    m = Maker(seed)
+    boxes, scores, weights = m.rows([4]), m.rows([CLASSES]), m.rows([PROTOTYPES])
+    boxes = m.binary("add", boxes, 2)
+    both = m.join([from_distances(m, boxes), m.sigmoid(scores), weights], 2)
+    pictures = m.layer(m.sigmoid(m.layer(m.image, 8, 4)), PROTOTYPES)
+    return m.done(m.transpose(both, 0, 2, 1), m.transpose(pictures, 0, 3, 1, 2))
+
+
+def chosen(seed: int = 1) -> Graph:
+    """YOLOv10: the best four boxes [1,4,6] are chosen by the model, as corners, score and class."""
+    m = Maker(seed)
+    boxes, scores = m.rows([4 * BINS]), m.rows([CLASSES])
+    decoded = from_distances(m, expectation(m, boxes), corners=True)
+    both = m.join([decoded, m.sigmoid(scores)], 2)
+    boxes, scores = m.split(both, 2, 4, CLASSES)
+    best = m.emit("reduce_max", [scores], (1, ROWS), ReductionAttributes((2,), False))
+    first = m.top(best, CHOSEN)
+    rows = m.reshape(first[1], CHOSEN)
+    near = m.emit("gather", [m.reshape(boxes, ROWS, 4), rows], (CHOSEN, 4), GatherAttributes(0))
+    columns = [m.reshape(near, 1, CHOSEN, 4), m.reshape(first[0], 1, CHOSEN, 1)]
+    kind = m.emit("cast", [first[1]], (1, CHOSEN))
+    return m.done(m.join([*columns, m.reshape(kind, 1, CHOSEN, 1)], 2))
+
+
+CHOSEN = 16
+
+FAMILIES = {
+    "dfl": dfl,
+    "plain": plain,
+    "anchored": anchored,
+    "exponential": exponential,
+    "pose": pose,
+    "masks": masks,
+}

@@ -1,0 +1,408 @@
+"""Heads of detectors: recognised by what their decoders do, and listed by one operator."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tests.compiler import detectors
+
+import fitzroy
+from fitzroy.base.errors import UnsupportedError, UsageError
+from fitzroy.base.types import DType, TensorType
+from fitzroy.compiler.frontends.tflite import export_model, import_model
+from fitzroy.compiler.ir import Graph, Node, parse_graph, print_graph
+from fitzroy.compiler.ops.arithmetic import CumsumAttributes
+from fitzroy.compiler.ops.box_coding import BoxCoding
+from fitzroy.compiler.ops.catalog import attributes_of
+from fitzroy.compiler.ops.detection import DetectionAttributes
+from fitzroy.compiler.ops.detections import DetectionsAttributes
+from fitzroy.compiler.ops.opaque import OpaqueAttributes
+from fitzroy.compiler.passes.base import run_passes
+from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
+from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
+from fitzroy.compiler.passes.heads.rewriting import ListDetections, kept_float, limits
+from fitzroy.compiler.quantization.options import QuantizeOptions
+from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.formats import tflite
+from fitzroy.hw_models.numerics import Arithmetic
+
+Floats = npt.NDArray[np.float32]
+
+SCORE, OVERLAP, MOST = 0.3, 0.45, 20
+
+
+def image(seed: int = 0) -> Floats:
+    side = detectors.SIDE
+    return np.random.default_rng(seed).random((1, side, side, 3), np.float32)
+
+
+def listed(graph: Graph, form: HeadForm = HeadForm.OBJECTS) -> Graph:
+    options = ListDetections(True, form, SCORE, OVERLAP, MOST)
+    return run_passes(graph, (options,))
+
+
+def the_node(graph: Graph) -> Node:
+    (node,) = (node for node in graph.nodes() if node.op == "detections")
+    return node
+
+
+def rows_of(graph: Graph, picture: Floats) -> Floats:
+    """What the model itself gives, as rows [n,c]."""
+    found: Floats = fitzroy.evaluate(graph, {"image": picture})[graph.outputs[0]][0]
+    return found if found.shape[0] > found.shape[1] else found.T
+
+
+def overlap(a: Floats, b: Floats) -> float:
+    sides = np.minimum(a[2:4], b[2:4]) - np.maximum(a[:2], b[:2])
+    common = float(np.maximum(sides, 0).prod())
+    return common / (float((a[2:4] - a[:2]).prod() + (b[2:4] - b[:2]).prod()) - common)
+
+
+def expected(rows: Floats, classes: int, objectness: bool) -> list[tuple[int, Floats]]:
+    """Objects of decoded rows, by hand: their numbers, and box, score and class of each."""
+    found = []
+    for number, row in enumerate(rows):
+        scores = row[4 + objectness : 4 + objectness + classes]
+        score = scores.max() * (row[4] if objectness else 1)
+        if score > SCORE:
+            half = row[2:4] / 2
+            corners = [*(row[:2] - half), *(row[:2] + half)]
+            values = [*corners, score, scores.argmax()]
+            found.append((number, np.array(values, np.float32)))
+    found.sort(key=lambda item: -item[1][4])
+    kept: list[tuple[int, Floats]] = []
+    for number, item in found:
+        if all(other[5] != item[5] or overlap(other, item) <= OVERLAP for _, other in kept):
+            kept.append((number, item))
+    return kept[:MOST]
+
+
+@pytest.mark.parametrize("family", detectors.FAMILIES)
+def test_families(family: str) -> None:
+    graph = detectors.FAMILIES[family]()
+    result = listed(graph)
+    found = fitzroy.evaluate(result, {"image": image()})
+    objectness = family in ("anchored", "exponential")
+    classes = 1 if family == "pose" else detectors.CLASSES
+    wanted = expected(rows_of(graph, image()), classes, objectness)
+    assert len(wanted) > 2
+    rows = found["detections"]
+    assert rows.shape == (MOST, 6)
+    assert not rows[len(wanted) :].any()
+    for (_, item), row in zip(wanted, rows, strict=False):
+        np.testing.assert_allclose(row, item, rtol=1e-4, atol=1e-4)
+
+
+def test_a_choice_of_the_model_is_left_out() -> None:
+    """What the model chooses from is listed, each box by its best class, and none twice."""
+    graph = detectors.chosen()
+    result = listed(graph)
+    assert not {"top_k", "gather"} & {node.op for node in result.nodes()}
+    rows = fitzroy.evaluate(result, {"image": image()})["detections"]
+    wanted = fitzroy.evaluate(graph, {"image": image()})[graph.outputs[0]][0]
+    sure = [row for row in wanted if row[4] > SCORE]
+    assert 2 < len(sure) <= np.count_nonzero(rows[:, 4])
+    for row, item in zip(rows, sure, strict=False):
+        np.testing.assert_allclose(row[:5], item[:5], rtol=1e-4, atol=1e-4)
+
+
+def test_codings() -> None:
+    """Codings are those of the families, with the anchors that decoders have."""
+    wanted = {
+        "dfl": BoxCoding.DISTANCES,
+        "plain": BoxCoding.DISTANCES,
+        "anchored": BoxCoding.SQUARES,
+        "exponential": BoxCoding.EXPONENTIAL,
+    }
+    points, strides = detectors.centres()
+    for family, coding in wanted.items():
+        result = listed(detectors.FAMILIES[family]())
+        node = the_node(result)
+        assert isinstance(node.attributes, DetectionsAttributes)
+        assert node.attributes.coding is coding
+        anchors = result.value(str(node.inputs[2])).data
+        assert anchors is not None
+        if family == "dfl":
+            np.testing.assert_allclose(anchors[:, :2], points * strides, rtol=1e-5)
+            np.testing.assert_allclose(anchors[:, 2:4], np.repeat(strides, 2, 1), rtol=1e-5)
+
+
+def test_keypoints_are_those_of_the_model() -> None:
+    graph = detectors.pose()
+    found = fitzroy.evaluate(listed(graph), {"image": image()})
+    rows = rows_of(graph, image())
+    for place, (number, _) in enumerate(expected(rows, 1, False)):
+        points = rows[number, 5:].reshape(detectors.POINTS, 3)
+        np.testing.assert_allclose(found["keypoints"][place], points, rtol=1e-4, atol=1e-4)
+
+
+def test_masks_are_weighted_sums_inside_of_boxes() -> None:
+    graph = detectors.masks()
+    found = fitzroy.evaluate(listed(graph), {"image": image()})
+    every = fitzroy.evaluate(graph, {"image": image()})
+    pictures = every[graph.outputs[1]][0]
+    rows = rows_of(graph, image())
+    kept = expected(rows, detectors.CLASSES, False)
+    assert any(found["masks"][number].any() for number in range(len(kept)))
+    for place, (number, item) in enumerate(kept):
+        sums = np.tensordot(rows[number, 4 + detectors.CLASSES :], pictures, 1)
+        left, top, right, bottom = item[:4] * pictures.shape[1] / detectors.SIDE
+        for (y, x), value in np.ndenumerate(sums):
+            inside = left <= x < right and top <= y < bottom
+            if abs(value) > 1e-4:
+                assert found["masks"][place, y, x] == (inside and value > 0)
+
+
+def test_boxes_and_scores_come_from_layers_of_their_own() -> None:
+    """What shares a tensor in the model has tensors, and so scales, of its own."""
+    result = listed(detectors.dfl())
+    node = the_node(result)
+    seen, pending = set(), [node.inputs[1]]
+    while pending:
+        before = result.producer(str(pending.pop()))
+        if before is None or before.op == "conv_2d":
+            continue
+        seen.add(before.op)
+        for name in before.inputs:
+            assert result.type(str(name)).shape[-1] == detectors.CLASSES
+            pending.append(name)
+    assert seen == {"reshape", "concatenation"}
+    assert not [node for node in result.nodes() if node.op in ("split", "strided_slice")]
+
+
+def test_no_detector_is_refused_with_reasons() -> None:
+    m = detectors.Maker()
+    boxes, scores = m.rows([4]), m.sigmoid(m.rows([4]))
+    with pytest.raises(UnsupportedError, match="no head of a detector") as error:
+        listed(m.done(m.join([boxes, scores], 2)))
+    assert "not decoded" in str(error.value)
+    m = detectors.Maker()
+    with pytest.raises(UnsupportedError, match="have 3 axes"):
+        listed(m.done(m.layer(m.image, 8)))
+    graph = Graph("vectors")
+    graph.add_input("x", TensorType((1, 8), DType.FLOAT32))
+    graph.outputs = ["x"]
+    with pytest.raises(UnsupportedError, match="no input is an image"):
+        listed(graph)
+
+
+def test_slices_of_slices_that_nothing_computes_alone() -> None:
+    m = detectors.Maker()
+    whole = m.emit("cumsum", [m.rows([8])], (1, detectors.ROWS, 8), CumsumAttributes(2))
+    part = m.slice(m.slice(whole, 1, 0, 40), 2, 0, 6)
+    with pytest.raises(UnsupportedError, match="no head of a detector"):
+        listed(m.done(part))
+
+
+def test_what_reads_nothing_decodes_nothing() -> None:
+    m = detectors.Maker()
+    made = Node("made", "opaque", (), ("made",), OpaqueAttributes("Maker"))
+    m.graph.add_node(made, [TensorType((1, 20, 8), DType.FLOAT32)])
+    with pytest.raises(UnsupportedError, match="fifth column"):
+        listed(m.done("made"))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (HeadOptions(most=5), "add --detections"),
+        (HeadOptions(True, score_threshold=1.0), "between 0 and 1"),
+        (HeadOptions(True, overlap=0.0), "more than 0"),
+        (HeadOptions(True, most=0), "is 1 to"),
+    ],
+)
+def test_options_that_mean_nothing(options: HeadOptions, text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        options.check()
+
+
+# --- TFLite's post-processing --------------------------------------------------------------------
+
+
+def ssd(background: int = 1) -> Graph:
+    """A detector that ends in TFLite's own operator."""
+    m = detectors.Maker()
+    boxes, scores = m.rows([4]), m.sigmoid(m.rows([detectors.CLASSES + background]))
+    points, strides = detectors.centres()
+    centre = (points * strides)[:, ::-1] / detectors.SIDE
+    extent = np.repeat(strides, 2, axis=1) * np.array([1.5, 1.0], np.float32) / detectors.SIDE
+    anchors = m.constant(np.concatenate([centre, extent], axis=1))
+    a = DetectionAttributes(
+        MOST, 1, detectors.CLASSES, SCORE, OVERLAP, 10.0, 10.0, 5.0, 5.0, True, MOST
+    )
+    names = ("where", "what", "sure", "number")
+    shapes: tuple[tuple[int, ...], ...] = ((1, MOST, 4), (1, MOST), (1, MOST), (1,))
+    node = Node("found", "detection_post_process", (boxes, scores, anchors), names, a)
+    m.graph.add_node(node, [TensorType(shape, DType.FLOAT32) for shape in shapes])
+    return m.done(*names)
+
+
+def test_post_processing_becomes_the_same_list() -> None:
+    """Where each box has one class, both operators find the same."""
+    graph = ssd()
+    found = fitzroy.evaluate(listed(graph), {"image": image()})["detections"]
+    given = fitzroy.evaluate(graph, {"image": image()})
+    boxes = given["where"][0] * detectors.SIDE
+    theirs = {
+        tuple(np.round([*box[[1, 0, 3, 2]], score, kind], 2))
+        for box, score, kind in zip(boxes, given["sure"][0], given["what"][0], strict=True)
+        if score > 0
+    }
+    mine = {tuple(np.round(row, 2)) for row in found if row[4] > 0}
+    # TFLite gives boxes of several classes once for each.
+    assert len(mine) > 2
+    assert len(mine - theirs) <= len(mine) // 4
+
+
+@pytest.mark.parametrize("family", ["dfl", "anchored", "exponential"])
+def test_form_of_post_processing(family: str) -> None:
+    """The form of TFLite's operator has the same boxes, in parts of the image."""
+    graph = detectors.FAMILIES[family]()
+    result = listed(graph, HeadForm.SSD)
+    boxes, classes, scores, number = fitzroy.evaluate(result, {"image": image()}).values()
+    rows = rows_of(graph, image())
+    wanted = expected(rows, detectors.CLASSES, family != "dfl")
+    assert number[0] >= len(wanted)
+    best, (_, first) = boxes[0, 0], wanted[0]
+    np.testing.assert_allclose(scores[0, 0], first[4], rtol=1e-4)
+    assert classes[0, 0] == first[5]
+    np.testing.assert_allclose(best[[1, 0, 3, 2]] * detectors.SIDE, first[:4], rtol=1e-3, atol=1e-3)
+
+
+def test_form_before_decoding() -> None:
+    graph = detectors.dfl()
+    result = listed(graph, HeadForm.YOLO)
+    shapes = [result.type(name).shape for name in result.outputs]
+    assert shapes == [(1, detectors.ROWS, 64), (1, detectors.ROWS, detectors.CLASSES)]
+    with pytest.raises(UnsupportedError, match="no distributions"):
+        listed(detectors.anchored(), HeadForm.YOLO)
+    with pytest.raises(UnsupportedError, match="no place for keypoints"):
+        listed(detectors.pose(), HeadForm.SSD)
+
+
+# --- quantized -----------------------------------------------------------------------------------
+
+
+def quantized(form: HeadForm) -> tuple[Graph, Graph]:
+    options = ListDetections(True, form, SCORE, OVERLAP, MOST)
+    graph = listed(detectors.dfl(), form)
+    samples = [{"image": image(seed)} for seed in range(4)]
+    chosen = QuantizeOptions(keep_float=kept_float(graph))
+    result = quantize_model(graph, samples, chosen, limits=limits(graph, options))
+    return graph, result.graph
+
+
+def test_scores_have_a_scale_for_what_matters() -> None:
+    """Logits far below the threshold take none of the 256 levels."""
+    _, result = quantized(HeadForm.OBJECTS)
+    node = the_node(result)
+    boxes, scores = (result.type(str(name)).quantization for name in node.inputs[:2])
+    assert boxes is not None
+    assert scores is not None
+    least = scores.scale[0] * (-128 - scores.zero_point[0])
+    threshold = float(np.log(SCORE / (1 - SCORE)))
+    assert threshold - 1.1 < least < threshold
+    assert boxes.scale != scores.scale
+    assert not [node for node in result.nodes() if node.op == "dequantize"]
+
+
+@pytest.mark.parametrize("form", HeadForm)
+def test_quantized_finds_what_float_finds(form: HeadForm) -> None:
+    graph, result = quantized(form)
+    picture = image(1)
+    stored = np.rint(picture * 255 - 128).astype(np.int8)
+    exact = fitzroy.evaluate(graph, {"image": picture})
+    found = fitzroy.evaluate(result, {"image": stored})
+    if form is HeadForm.OBJECTS:
+        a, b = exact["detections"], found["detections"]
+        assert abs(np.count_nonzero(a[:, 4]) - np.count_nonzero(b[:, 4])) <= 2
+        assert overlap(a[0], b[0]) > 0.8
+        return
+    names = graph.outputs if form is HeadForm.SSD else []
+    for name in names[:1]:
+        np.testing.assert_allclose(exact[name][0, 0], found[name][0, 0], atol=0.1)
+    if form is HeadForm.YOLO:
+        types = [result.type(name) for name in result.outputs]
+        assert {type.dtype for type in types} == {DType.INT8}
+        assert types[0].quantization != types[1].quantization
+
+
+def test_decoding_on_the_host_stays_float() -> None:
+    _, result = quantized(HeadForm.SSD)
+    kinds = {node.op for node in result.nodes() if node.name.startswith("decoding/")}
+    assert {"log", "add", "sub", "mul", "maximum"} <= kinds
+    for node in result.nodes():
+        if node.op == "log":
+            assert result.type(node.outputs[0]).dtype is DType.FLOAT32
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["dfl", "pose", "masks"])
+def test_operator_survives_files(family: str) -> None:
+    graph = listed(detectors.FAMILIES[family]())
+    again = import_model(tflite.read_model(tflite.write_model(export_model(graph))))
+    assert the_node(again).attributes == the_node(graph).attributes
+    text = parse_graph(print_graph(graph), attributes_of)
+    assert the_node(text).attributes == the_node(graph).attributes
+    first = fitzroy.evaluate(graph, {"image": image()})
+    for other in (again, text):
+        second = fitzroy.evaluate(other, {"image": image()})
+        for a, b in zip(graph.outputs, other.outputs, strict=True):
+            np.testing.assert_array_equal(first[a], second[b])
+
+
+def test_options_of_a_file_are_judged() -> None:
+    graph = listed(detectors.plain())
+    model = export_model(graph)
+    main = (model.subgraphs or [])[0]
+    operator = (main.operators or [])[-1]
+    assert operator.custom_options is not None
+    raw = operator.custom_options.tobytes().replace(b"distances", b"distancez")
+    operator.custom_options = np.frombuffer(raw, np.uint8)
+    (last,) = [node for node in import_model(model).nodes() if node.op == "opaque"]
+    assert "distancez" in last.attributes.why  # type: ignore[attr-defined]
+
+
+# --- the best class on the chip ------------------------------------------------------------------
+
+
+def many_classes() -> Graph:
+    """A quantized detector of 40 classes, some of whose scores are equal."""
+    m = detectors.Maker()
+    boxes, scores = m.rows([4]), m.rows([40])
+    both = m.join([detectors.from_distances(m, boxes), m.sigmoid(scores)], 2)
+    graph = listed(m.done(both))
+    options = ListDetections(True, HeadForm.OBJECTS, SCORE, OVERLAP, MOST)
+    samples = [{"image": image(seed)} for seed in range(4)]
+    chosen = QuantizeOptions()
+    return quantize_model(graph, samples, chosen, limits=limits(graph, options)).graph
+
+
+def test_best_class_is_found_where_scores_are_images() -> None:
+    before = many_classes()
+    after = run_passes(before, (ClassMaximum(),))
+    node = the_node(after)
+    assert after.type(str(node.inputs[1])).shape == (1, detectors.ROWS, 1)
+    assert after.type(str(node.inputs[3])).shape == (1, detectors.ROWS, 1)
+    random = np.random.default_rng(3)
+    found = 0
+    for _ in range(4):
+        side = detectors.SIDE
+        picture = random.integers(-128, 128, (1, side, side, 3)).astype(np.int8)
+        for arithmetic in Arithmetic:
+            first, second = (
+                fitzroy.evaluate(graph, {"image": picture}, arithmetic)["detections"]
+                for graph in (before, after)
+            )
+            np.testing.assert_array_equal(first, second)
+            found += int(np.count_nonzero(first[:, 4]))
+    assert found > 20
+
+
+def test_few_classes_are_left_to_the_host() -> None:
+    _, graph = quantized(HeadForm.OBJECTS)
+    after = run_passes(graph, (ClassMaximum(),))
+    assert print_graph(after) == print_graph(graph)

@@ -1,0 +1,53 @@
+"""Non-maximum suppression: by hand, and as torchvision does it where that is installed."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from fitzroy.hw_models.numerics.suppression import suppressed
+
+BOXES = np.array([[0, 0, 10, 10], [1, 0, 10, 10], [20, 20, 30, 30], [0, 0, 5, 10]], np.float32)
+
+
+def test_better_boxes_suppress_those_that_overlap_more() -> None:
+    scores = np.array([0.5, 0.9, 0.7, 0.5], np.float32)
+    assert suppressed(BOXES, scores, 10, np.float64(0.45)).tolist() == [1, 2, 3]
+    assert suppressed(BOXES, scores, 2, np.float64(0.45)).tolist() == [1, 2]
+    assert suppressed(BOXES, scores, 10, np.float64(0.95)).tolist() == [1, 2, 0, 3]
+
+
+def test_equal_scores_keep_their_order_and_equal_overlaps_stay() -> None:
+    scores = np.full(4, 0.5, np.float32)
+    # The last overlaps the first by exactly a half, which is not more.
+    assert suppressed(BOXES, scores, 10, np.float64(0.5)).tolist() == [0, 2, 3]
+    assert suppressed(BOXES, scores, 10, np.float64(0.49)).tolist() == [0, 2]
+
+
+def test_empty_boxes_overlap_nothing() -> None:
+    boxes = np.array([[3, 3, 3, 9], [3, 3, 3, 9], [0, 0, 9, 9]], np.float32)
+    scores = np.array([0.9, 0.8, 0.7], np.float32)
+    assert suppressed(boxes, scores, 10, np.float64(0.0)).tolist() == [0, 1, 2]
+    assert suppressed(boxes[:0], scores[:0], 10, np.float64(0.5)).tolist() == []
+
+
+def test_as_torchvision() -> None:
+    torch = pytest.importorskip("torch")
+    try:
+        nms = pytest.importorskip("torchvision").ops.nms
+    except RuntimeError as error:
+        pytest.skip(f"torchvision does not load: {error}")
+    random = np.random.default_rng(7)
+    for number in range(100):
+        count = int(random.integers(1, 300))
+        boxes: npt.NDArray[np.float32] = random.integers(0, 20, (count, 4)).astype(np.float32)
+        if number % 2:
+            boxes = random.random((count, 4), np.float32) * 100
+        boxes[:, 2:] += boxes[:, :2]
+        boxes += (random.integers(0, 80, count) * 7680)[:, None].astype(np.float32)
+        scores = random.integers(0, 10, count).astype(np.float32) / np.float32(10)
+        limit = float(random.choice([0, 0.25, 0.45, 1 / 3, 0.7]))
+        wanted = nms(torch.tensor(boxes), torch.tensor(scores), limit).numpy()
+        found = suppressed(boxes, scores, count, np.float64(limit))
+        np.testing.assert_array_equal(found, wanted)
