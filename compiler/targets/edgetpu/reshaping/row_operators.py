@@ -104,7 +104,11 @@ def _rows(legalizer: Legalizer, call: Call) -> _Rows | None:
     count = len(call.inputs) if OPS[call.node.op].elementwise or _joins(call) else 1
     values = [value for value in call.inputs[:count] if value is not None and not value.is_constant]
     leading = {value.type.shape[:-1] for value in values}
-    found, grids, each = dict[str, tuple[str, ...]](), set[tuple[tuple[int, int], ...]](), set[int]()
+    found, grids, each = (
+        dict[str, tuple[str, ...]](),
+        set[tuple[tuple[int, int], ...]](),
+        set[int](),
+    )
     if not any(value.name in legalizer.views for value in values) or len(leading) != 1:
         return None
     if {value.type.shape[:-1] for value in call.outputs} != leading:
@@ -205,9 +209,7 @@ class _Part:
             return rows[0]
         depth = sum(self.rewriting.graph.type(row).shape[-1] for row in rows)
         whole = replace(type, shape=(1, *self.grid, depth))
-        return self.rewriting.emit(
-            "concatenation", rows, whole, ConcatenationAttributes(_CHANNELS)
-        )
+        return self.rewriting.emit("concatenation", rows, whole, ConcatenationAttributes(_CHANNELS))
 
     def _by_rows(self, attributes: Attributes) -> str:
         """An operator of one operand, for every row of a pixel."""
