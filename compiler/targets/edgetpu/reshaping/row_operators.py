@@ -61,7 +61,7 @@ def apply_to_rows(legalizer: Legalizer, call: Call) -> bool:
     Returns:
         Whether it did; otherwise the rule of the operator applies.
     """
-    if not _works_on_rows(call):
+    if several(call.type()) or not _works_on_rows(call):
         return False
     rows = _rows(legalizer, call)
     if rows is None:
@@ -228,11 +228,14 @@ class _Part:
         """Some elements of every row, requantized if the result has another quantization."""
         (source,), after = self._operands, self.call.outputs[index].type
         rows = [self._row(source, number, begin, count) for number in range(self.each)]
-        found = self._together(rows, self.call.type())
-        if self.rewriting.graph.type(found).quantization == after.quantization:
-            return found
-        shape = self.rewriting.graph.type(found).shape
-        return self.rewriting.emit("quantize", [found], replace(after, shape=shape))
+        return self._requantized(self._together(rows, self.call.type()), after)
+
+    def _requantized(self, name: str, after: TensorType) -> str:
+        """An image in the quantization of a result."""
+        type = self.rewriting.graph.type(name)
+        if (type.dtype, type.quantization) == (after.dtype, after.quantization):
+            return name
+        return self.rewriting.emit("quantize", [name], replace(after, shape=type.shape))
 
     def _joined(self) -> str:
         """Rows of several operands, one after the other."""
@@ -241,7 +244,8 @@ class _Part:
             for number in range(self.each)
             for name in self._operands
         ]
-        return self._together(rows, self.call.result.type)
+        after = self.call.result.type
+        return self._requantized(self._together(rows, after), after)
 
     def _multiplied(self, attributes: ConvAttributes) -> str:
         """Rows times a matrix: all rows of a pixel at once, with zeros between them."""
