@@ -273,8 +273,8 @@ class _Work:
 
     def _of_image(self, root: str, numbers: Numbers) -> _Matrices | None:
         """Matrices that are rows and channels of an image."""
-        shape = self.graph.type(root).shape
-        if len(shape) != 4 or shape[0] != 1:
+        shape = _as_pixels(self.graph.type(root).shape)
+        if shape is None:
             return None
         boxes = [_box(one, shape) for one in numbers]
         swapped = any(box is None for box in boxes)
@@ -290,12 +290,14 @@ class _Work:
         """Some rows and channels of an image, as [1,1,pixels,channels]."""
         top, rows, first, channels = box
         type, origin = self.graph.type(root), self._origin(root)
-        _, _, width, _ = type.shape
+        shape = _as_pixels(type.shape)
+        assert shape is not None, "it has a box"
+        _, _, width, _ = shape
         part = replace(type, shape=(1, rows, width, channels))
-        name = root
-        if part.shape != type.shape:
+        name = self._reshape(origin, root, shape)
+        if part.shape != shape:
             taken = StridedSliceAttributes((0, top, 0, first), part.shape, (1, 1, 1, 1))
-            name = self._emit(origin, "strided_slice", [root], part, taken)
+            name = self._emit(origin, "strided_slice", [name], part, taken)
         return self._reshape(origin, name, (1, 1, rows * width, channels))
 
     def _applied(self, between: Sequence[Node], name: str, product: Node) -> str:
@@ -343,10 +345,11 @@ class _Work:
 
     def _as_image(self, name: str, node: Node) -> None:
         """An image of parts of another, or of matrices, in place of operators that move them."""
-        after = self.graph.type(name)
-        traces = self._traces(name)
-        if len(after.shape) != 4 or after.shape[0] != 1 or len(traces) < 3:
+        whole = self.graph.type(name)
+        shape, traces = _as_pixels(whole.shape), self._traces(name)
+        if shape is None or len(traces) < 3:
             return
+        after = replace(whole, shape=shape)
         if name in self.graph.outputs and len(node.outputs) > 1:
             return
         trace = traces[-1]
@@ -356,14 +359,14 @@ class _Work:
         if stack is None:
             made = self._channels(trace, after, node)
         else:
-            made = self._of_matrices(stack, trace.numbers, after, node)
+            made = self._of_matrices(stack, trace.numbers.reshape(shape), after, node)
         if made is not None:
-            self._replace(name, made)
+            self._replace(name, self._reshape(node.name, made, whole.shape))
 
     def _channels(self, trace: _Trace, after: TensorType, node: Node) -> str | None:
         """An image of runs of channels of another one of as many pixels."""
         before = self.graph.type(trace.root)
-        if before.shape[:3] != after.shape[:3]:
+        if before.shape[:3] != after.shape[:3] or trace.numbers.shape != after.shape:
             return None
         _, height, width, depth = before.shape
         taken = trace.numbers[0, 0, 0]
@@ -450,6 +453,13 @@ class _Work:
             self.graph.retarget(new, name)
         else:
             self.graph.replace_uses(name, new)
+
+
+def _as_pixels(shape: Sequence[int]) -> tuple[int, ...] | None:
+    """A shape as that of one image: itself, or a single row of pixels; None if it has several."""
+    if len(shape) == 4:
+        return tuple(shape) if shape[0] == 1 else None
+    return (1, 1, math.prod(shape[:-1]), shape[-1]) if shape else None
 
 
 def _box(numbers: Numbers, shape: Sequence[int]) -> tuple[int, int, int, int] | None:

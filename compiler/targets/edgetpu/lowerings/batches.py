@@ -30,6 +30,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
+from fitzroy.compiler.targets.edgetpu.reshaping.row_operators import apply_to_rows
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import assemble, keeps_bytes, temporary
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 from fitzroy.compiler.targets.edgetpu.reshaping.views import apply_to_parts
@@ -50,7 +51,11 @@ def by_parts(legalizer: Legalizer, call: Call) -> bool:
     Raises:
         UnsupportedError: there are several images, and it cannot be computed image by image.
     """
-    return apply_to_parts(legalizer, call) or _by_images(legalizer, call)
+    return (
+        apply_to_parts(legalizer, call)
+        or apply_to_rows(legalizer, call)
+        or _by_images(legalizer, call)
+    )
 
 
 def _by_images(legalizer: Legalizer, call: Call) -> bool:
