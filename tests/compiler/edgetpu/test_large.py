@@ -340,7 +340,8 @@ def test_views_get_a_place_for_operators_that_need_one() -> None:
     graph.outputs = [boxes, back]
     assert not kinds(graph)["ToImage"]
     graph.outputs = [back]
-    grow(graph, "conv_2d", 4, (1, 1))
+    # A filter of several rows; one of a row is applied to each of the joined images.
+    grow(graph, "conv_2d", 4, (3, 1))
     graph.outputs = [boxes, *graph.outputs]
     assert kinds(graph)["ToImage"]
     count, package = differences(graph)
