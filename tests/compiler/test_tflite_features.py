@@ -326,6 +326,11 @@ def branching(*, condition: bool) -> File:
     file = File()
     x, y = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
     flag = file.tensor(BOOL, (), np.array(condition))
+    return branched(file, flag, x, y)
+
+
+def branched(file: File, flag: int, x: int, y: int) -> File:
+    """A file whose model ends with a choice between absolute and negated values."""
     options = tflite.IfOptions(then_subgraph_index=1, else_subgraph_index=2)
     file.operator("IF", [flag, x], [y], options)
     file.border([x], [y])
@@ -352,15 +357,7 @@ def deciding(shape: tuple[int, ...] = ()) -> File:
     total, flag = file.tensor(FLOAT, shape), file.tensor(BOOL, shape)
     file.operator("SUM", [x, axes], [total], tflite.ReducerOptions(keep_dims=bool(shape)))
     file.operator("LESS", [total, zero], [flag], tflite.LessOptions())
-    options = tflite.IfOptions(then_subgraph_index=1, else_subgraph_index=2)
-    file.operator("IF", [flag, x], [y], options)
-    file.border([x], [y])
-    for name in ("ABS", "NEG"):
-        file.subgraph()
-        a, b = file.tensor(FLOAT, (3,)), file.tensor(FLOAT, (3,))
-        file.operator(name, [a], [b])
-        file.border([a], [b])
-    return file
+    return branched(file, flag, x, y)
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])

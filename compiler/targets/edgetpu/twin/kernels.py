@@ -38,7 +38,8 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     unsigned_zero_point,
 )
 from fitzroy.compiler.targets.edgetpu.twin.semantics import (
-    Neighbours,
+    clamp_bounds,
+    interpolated_sums,
     interpolation_scale,
     keeps_bytes,
     neighbours,
@@ -313,9 +314,7 @@ def _copy(before: TensorType, after: TensorType, bounds: tuple[float, float]) ->
 
 
 def _converted(call: Call) -> Kernel | None:
-    attributes = call.node.attributes
-    bounds = getattr(attributes, "min", -math.inf), getattr(attributes, "max", math.inf)
-    finish = _copy(call.type(), call.result.type, bounds)
+    finish = _copy(call.type(), call.result.type, clamp_bounds(call))
 
     def run(operands: Sequence[Codes], out: Codes) -> None:
         out[...] = operands[0]
@@ -380,26 +379,13 @@ def _resize_bilinear(call: Call) -> Kernel | None:
 
     def run(operands: Sequence[Codes], out: Codes) -> None:
         # Ties are those of stored codes.
-        x = _interpolated(_interpolated(operands[0] + zero, rows, 1), columns, 2)
+        x = interpolated_sums(interpolated_sums(operands[0] + zero, rows, 1), columns, 2)
         np.multiply(x, scale, out=out)
         np.clip(rounded(out, out=out), 0, LARGEST, out=out)
         out -= zero
         finish(out)
 
     return run
-
-
-def _interpolated(x: Codes, neighbours: Neighbours, axis: int) -> Codes:
-    """Sums of neighbours along an axis, times their integer weights."""
-    share = neighbours.weights.astype(np.float32).reshape(
-        [-1 if k == axis else 1 for k in range(4)]
-    )
-    found = x.take(neighbours.lower, axis)
-    found *= neighbours.whole - share
-    other = x.take(neighbours.upper, axis)
-    other *= share
-    found += other
-    return found
 
 
 def _function(call: Call) -> Kernel | None:

@@ -23,7 +23,7 @@ from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call
-from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.recurrent import (
@@ -149,6 +149,14 @@ def keeps_bytes(before: TensorType, after: TensorType) -> bool:
     )
 
 
+def clamp_bounds(call: Call) -> tuple[float, float]:
+    """The smallest and the largest real number that a copy lets pass."""
+    attributes = call.node.attributes
+    if isinstance(attributes, ClampAttributes):
+        return attributes.min, attributes.max
+    return _ANY
+
+
 def converted(
     x: Array,
     before: TensorType,
@@ -248,9 +256,7 @@ def _reduced(call: Call, arrays: Operands) -> list[Array]:
 
 
 def _converted(call: Call, arrays: Operands) -> list[Array]:
-    attributes = call.node.attributes
-    bounds = getattr(attributes, "min", -math.inf), getattr(attributes, "max", math.inf)
-    return [converted(arrays[0], call.type(), call.result.type, bounds)]
+    return [converted(arrays[0], call.type(), call.result.type, clamp_bounds(call))]
 
 
 def _extremum(call: Call, arrays: Operands) -> list[Array]:
@@ -403,11 +409,15 @@ def interpolation_scale(rows: Neighbours, columns: Neighbours) -> float:
     return (1 + 2.0**-22) / (rows.whole * columns.whole)
 
 
-def interpolated_sums(x: Integers, neighbours: Neighbours, axis: int) -> Integers:
-    """Sums of neighbours along an axis, times their weights."""
-    share = neighbours.weights.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
-    lower, upper = x.take(neighbours.lower, axis), x.take(neighbours.upper, axis)
-    return np.asarray(lower * (neighbours.whole - share) + upper * share)
+def interpolated_sums(x: Array, neighbours: Neighbours, axis: int) -> Array:
+    """Sums of neighbours along an axis, times their weights, in the type of the elements."""
+    share = neighbours.weights.astype(x.dtype)
+    share = share.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
+    found, other = x.take(neighbours.lower, axis), x.take(neighbours.upper, axis)
+    found *= neighbours.whole - share
+    other *= share
+    found += other
+    return found
 
 
 # --- long short-term memory ----------------------------------------------------------------------

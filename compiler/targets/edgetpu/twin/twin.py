@@ -8,14 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fitzroy.base import budget
-from fitzroy.base.types import Array, DType, TensorType
+from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.reference import check_array, demand_memory
-from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
-    SIGNED_OFFSET,
-    unsigned_zero_point,
-)
 from fitzroy.compiler.targets.edgetpu.twin.kernels import Codes, Kernel, kernel_of
 from fitzroy.compiler.targets.edgetpu.twin.semantics import OPERATORS, Operator, results
 
@@ -59,15 +55,14 @@ class Twin:
         for number, node in enumerate(nodes):
             demand_memory(graph, node)
             ends |= {name: number for name in (*node.inputs, *node.outputs) if name is not None}
-        for number, node in enumerate(nodes):
+        last: list[list[str]] = [[] for _ in nodes]
+        for name, end in ends.items():
+            if name not in graph.outputs and not graph.value(name).is_constant:
+                last[end].append(name)
+        for node, unread in zip(nodes, last, strict=True):
             call = Call.of(graph, node)
             same = operators.get(node.op) is OPERATORS.get(node.op)
-            last = tuple(
-                name
-                for name, end in ends.items()
-                if end == number and name not in graph.outputs and not graph.value(name).is_constant
-            )
-            self._steps.append(_Step(call, kernel_of(call) if same else None, last))
+            self._steps.append(_Step(call, kernel_of(call) if same else None, tuple(unread)))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, as a program of the graph gives them on the chip.
@@ -127,8 +122,7 @@ class Twin:
         if value.data is not None:
             return value.data
         if name not in stored:
-            shift = unsigned_zero_point(value.type) - _offset(value.type)
-            stored[name] = (codes[name] + np.float32(shift)).astype(value.type.dtype.numpy)
+            stored[name] = (codes[name] + _zero_point(value.type)).astype(value.type.dtype.numpy)
         return stored[name]
 
     def _coded(self, name: str, stored: Mapping[str, Array], codes: dict[str, Codes]) -> Codes:
@@ -136,8 +130,7 @@ class Twin:
         if name not in codes:
             type = self.graph.type(name)
             out = self._take(type)
-            shift = unsigned_zero_point(type) - _offset(type)
-            np.subtract(stored[name], np.float32(shift), out=out, casting="unsafe")
+            np.subtract(stored[name], _zero_point(type), out=out, casting="unsafe")
             codes[name] = out
         return codes[name]
 
@@ -153,5 +146,6 @@ class Twin:
         self._free.setdefault(codes.size, []).append(codes)
 
 
-def _offset(type: TensorType) -> int:
-    return SIGNED_OFFSET if type.dtype is DType.INT8 else 0
+def _zero_point(type: TensorType) -> np.float32:
+    assert type.quantization is not None, "only values with codes get here"
+    return np.float32(type.quantization.zero_point[0])
