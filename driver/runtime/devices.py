@@ -120,20 +120,27 @@ class Device(Protocol):
     ) -> None: ...
 
 
-class DirectSimulator(Closing):
-    """The simulated chip without USB around it.
+class LocalDevice(Closing):
+    """A device in this process, which computes one request after the other.
 
     Args:
-        seed: randomize the order of engines and what memories hold at first.
+        description: what it is, for people.
     """
 
-    def __init__(self, *, seed: int | None = None) -> None:
-        self.description = "the simulated chip"
-        self._seed = seed
-        self._device = SimulatedDevice(seed=seed)
+    def __init__(self, description: str) -> None:
+        self.description = description
         self._turn = threading.Lock()
         self._closed = False
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="simulator")
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="device")
+
+    def compute(self, package: PackageFile, inputs: Mapping[str, Array]) -> Answer:
+        """Execute a package, while nothing else is executed.
+
+        Args:
+            package: the package.
+            inputs: bytes of every input in the order of its elements, by layer name.
+        """
+        raise NotImplementedError
 
     def run(
         self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
@@ -141,18 +148,13 @@ class DirectSimulator(Closing):
         """Execute a package; nothing takes too long.
 
         Raises:
-            SimulationError: the program fails.
             DeviceError: the device was closed.
+            FitzroyError: as `compute` says.
         """
         # In the thread of the caller, so that Ctrl-C ends it.
         with self._turn:
             self._check_open()
-            try:
-                return self._device.run(package, inputs)
-            except BaseException:
-                # A program that was left in the middle must not meet the next one.
-                self._device = SimulatedDevice(seed=self._seed)
-                raise
+            return self.compute(package, inputs)
 
     def submit(
         self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
@@ -173,6 +175,32 @@ class DirectSimulator(Closing):
     def _check_open(self) -> None:
         if self._closed:
             raise DeviceError("the device was closed", where=self.description)
+
+
+class DirectSimulator(LocalDevice):
+    """The simulated chip without USB around it.
+
+    Args:
+        seed: randomize the order of engines and what memories hold at first.
+    """
+
+    def __init__(self, *, seed: int | None = None) -> None:
+        super().__init__("the simulated chip")
+        self._seed = seed
+        self._device = SimulatedDevice(seed=seed)
+
+    def compute(self, package: PackageFile, inputs: Mapping[str, Array]) -> Answer:
+        """Execute a package on the simulated chip.
+
+        Raises:
+            SimulationError: the program fails.
+        """
+        try:
+            return self._device.run(package, inputs)
+        except BaseException:
+            # A program that was left in the middle must not meet the next one.
+            self._device = SimulatedDevice(seed=self._seed)
+            raise
 
 
 @dataclass(frozen=True, slots=True)

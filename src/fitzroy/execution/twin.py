@@ -7,22 +7,19 @@ were compared with it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from fitzroy.base.closing import Closing
-from fitzroy.base.errors import DeviceError, UnsupportedError, UsageError
+from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.parameters.operands import STATE_SUFFIX
 from fitzroy.compiler.targets.edgetpu.twin.published import operators, published_logistic
 from fitzroy.compiler.targets.edgetpu.twin.semantics import OPERATORS
 from fitzroy.compiler.targets.edgetpu.twin.twin import Twin
-from fitzroy.driver.runtime.devices import Answer, Pending
+from fitzroy.driver.runtime.devices import Answer, LocalDevice
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.linker.packages.darwinn import PRODUCER
 
@@ -38,7 +35,7 @@ class TwinOutputs:
     tensors: Mapping[str, Array]
 
 
-class TwinDevice(Closing):
+class TwinDevice(LocalDevice):
     """The twin of the chip, for packages that were compiled from one model.
 
     Args:
@@ -46,53 +43,29 @@ class TwinDevice(Closing):
     """
 
     def __init__(self, source: Graph) -> None:
-        self.description = f"the twin of the chip, which computes {source.name}"
+        super().__init__(f"the twin of the chip, which computes {source.name}")
         self._source = source
         self._twins: dict[int, tuple[PackageFile, Twin]] = {}
-        self._turn = threading.Lock()
-        self._closed = False
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="twin")
 
-    def run(
-        self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
-    ) -> Answer:
-        """Compute what a package computes; nothing takes too long.
-
-        Args:
-            package: a package that was compiled from the source.
-            inputs: bytes of every input in the order of its elements, by layer name.
-            timeout: has no effect.
+    def compute(self, package: PackageFile, inputs: Mapping[str, Array]) -> Answer:
+        """Compute what a package that was compiled from the source computes.
 
         Raises:
             UsageError: the package was not compiled from the source.
             UnsupportedError: the package keeps states from inference to inference.
-            DeviceError: the device was closed.
         """
-        with self._turn:
-            if self._closed:
-                raise DeviceError("the device was closed", where=self.description)
-            twin = self._twin(package)
-            graph = twin.graph
-            arrays = {
-                name: inputs[name].view(type.dtype.numpy).reshape(type.shape)
-                for name, type in ((name, graph.type(name)) for name in graph.inputs)
-            }
-            found = {
+        twin = self._twin(package)
+        types = {name: twin.graph.type(name) for name in twin.graph.inputs}
+        arrays = {
+            name: inputs[name].view(type.dtype.numpy).reshape(type.shape)
+            for name, type in types.items()
+        }
+        return TwinOutputs(
+            {
                 name: np.ascontiguousarray(x).reshape(-1).view(np.uint8)
                 for name, x in twin.run(arrays).items()
             }
-        return TwinOutputs(found)
-
-    def submit(
-        self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
-    ) -> Pending:
-        """Compute what a package computes in the background."""
-        return self._worker.submit(self.run, package, inputs)
-
-    def close(self) -> None:
-        """End what is under way."""
-        self._closed = True
-        self._worker.shutdown(cancel_futures=True)
+        )
 
     def _twin(self, package: PackageFile) -> Twin:
         known = self._twins.get(id(package))
