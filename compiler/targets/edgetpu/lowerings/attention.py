@@ -53,25 +53,12 @@ class Apart:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stack:
-    """A value as matrices, one after the other.
-
-    Attributes:
-        parts: images [1,1,rows,columns] of one shape.
-        swapped: whether the value has them transposed.
-    """
-
-    parts: tuple[str, ...]
-    swapped: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Matrices:
-    """The matrices of an operand.
+    """A value, or an operand, as matrices, one after the other.
 
     Attributes:
-        names: images [1,1,rows,columns].
-        swapped: whether the operand has them transposed.
+        names: images [1,1,rows,columns] of one shape.
+        swapped: whether the value has them transposed.
     """
 
     names: tuple[str, ...]
@@ -147,7 +134,7 @@ class _Work:
 
     graph: Graph
     origins: dict[str, str] = field(default_factory=dict)
-    stacks: dict[str, _Stack] = field(default_factory=dict)
+    stacks: dict[str, _Matrices] = field(default_factory=dict)
 
     # --- nodes ---------------------------------------------------------------------------------
 
@@ -190,7 +177,7 @@ class _Work:
             self._emit(origin, "batch_matmul", [a, b], single, BatchMatMulAttributes(False, adj))
             for a, b, adj in pairs
         )
-        self.stacks[node.outputs[0]] = _Stack(parts, swaps[0])
+        self.stacks[node.outputs[0]] = _Matrices(parts, swaps[0])
 
     def _each(self, node: Node) -> None:
         """A function of matrices, for each of them."""
@@ -206,9 +193,9 @@ class _Work:
                 replace(after, shape=self.graph.type(part).shape),
                 node.attributes,
             )
-            for part in stack.parts
+            for part in stack.names
         )
-        self.stacks[node.outputs[0]] = _Stack(parts, stack.swapped)
+        self.stacks[node.outputs[0]] = _Matrices(parts, stack.swapped)
 
     # --- operands ------------------------------------------------------------------------------
 
@@ -254,13 +241,13 @@ class _Work:
                 return _Matrices(tuple(names), found.swapped)
         return None
 
-    def _of_stack(self, stack: _Stack, numbers: Numbers) -> _Matrices | None:
+    def _of_stack(self, stack: _Matrices, numbers: Numbers) -> _Matrices | None:
         """Matrices that are those of a stack."""
         size = numbers[0].size
         first = numbers.reshape(len(numbers), -1).min(axis=1)
-        if len(numbers) > len(stack.parts) or np.any(first % size):
+        if len(numbers) > len(stack.names) or np.any(first % size):
             return None
-        names = tuple(stack.parts[number] for number in (first // size).tolist())
+        names = tuple(stack.names[number] for number in (first // size).tolist())
         if any(self.graph.type(part).size != size for part in names):
             return None
         plain = np.arange(size).reshape(numbers.shape[1:])
@@ -330,15 +317,15 @@ class _Work:
         readers = self.graph.consumers(name)
         return name in self.graph.outputs or any(reader.op not in _MOVES for reader in readers)
 
-    def _put(self, name: str, stack: _Stack) -> None:
+    def _put(self, name: str, stack: _Matrices) -> None:
         """A stack as the value that it is, for those that need all of it."""
         origin, after = self._known(self._producer(name)), self.graph.type(name)
-        type = self.graph.type(stack.parts[0])
+        type = self.graph.type(stack.names[0])
         _, _, rows, columns = type.shape
-        whole = replace(after, shape=(1, len(stack.parts), rows, columns))
-        joined = self._joined(origin, stack.parts, whole, 1)
+        whole = replace(after, shape=(1, len(stack.names), rows, columns))
+        joined = self._joined(origin, stack.names, whole, 1)
         if stack.swapped:
-            turned = replace(after, shape=(1, len(stack.parts), columns, rows))
+            turned = replace(after, shape=(1, len(stack.names), columns, rows))
             perm = TransposeAttributes((0, 1, 3, 2))
             joined = self._emit(origin, "transpose", [joined], turned, perm)
         self._replace(name, self._reshape(origin, joined, after.shape))
@@ -383,12 +370,12 @@ class _Work:
         return self._joined(node.name, parts, after, 3)
 
     def _of_matrices(
-        self, stack: _Stack, numbers: Numbers, after: TensorType, node: Node
+        self, stack: _Matrices, numbers: Numbers, after: TensorType, node: Node
     ) -> str | None:
         """An image of which each matrix has some rows and channels."""
-        _, _, rows, columns = self.graph.type(stack.parts[0]).shape
+        _, _, rows, columns = self.graph.type(stack.names[0]).shape
         size, (height, width, depth) = rows * columns, after.shape[1:]
-        if rows % width or depth % columns or height * width * depth != size * len(stack.parts):
+        if rows % width or depth % columns or height * width * depth != size * len(stack.names):
             return None
         plain = np.arange(size).reshape(rows, columns)
         if stack.swapped:
@@ -403,7 +390,7 @@ class _Work:
                 if rest or not np.array_equal(box.reshape(rows, columns) - number * size, plain):
                     return None
                 shape = (1, tall, width, columns)
-                band.append(self._reshape(node.name, stack.parts[number], shape))
+                band.append(self._reshape(node.name, stack.names[number], shape))
             bands.append(
                 self._joined(node.name, band, replace(after, shape=(1, tall, width, depth)), 3)
             )

@@ -37,11 +37,11 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     sum_weights,
     unsigned_zero_point,
 )
+from fitzroy.compiler.targets.edgetpu.reshaping.shapes import keeps_bytes
 from fitzroy.compiler.targets.edgetpu.twin.semantics import (
     clamp_bounds,
     interpolated_sums,
     interpolation_scale,
-    keeps_bytes,
     neighbours,
     results,
     stored_unsigned,

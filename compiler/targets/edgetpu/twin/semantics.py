@@ -51,6 +51,7 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     sum_weights,
     unsigned_zero_point,
 )
+from fitzroy.compiler.targets.edgetpu.reshaping.shapes import keeps_bytes
 from fitzroy.hw_models.edgetpu.rounding import rounded
 from fitzroy.hw_models.isa.tensor import NluTable
 from fitzroy.hw_models.numerics import Arithmetic, Sampling
@@ -137,16 +138,6 @@ def finished(sums: Integers, stage: OutputStage, type: TensorType) -> Array:
     found = np.clip(rounded(real).astype(np.int64) + stage.output_zero_point, 0, LARGEST)
     found -= SIGNED_OFFSET if type.dtype is DType.INT8 else 0
     return np.asarray(found.astype(type.dtype.numpy))
-
-
-def keeps_bytes(before: TensorType, after: TensorType) -> bool:
-    """Whether a copy from one type to another changes nothing on the chip."""
-    return (
-        before.quantization is not None
-        and after.quantization is not None
-        and before.quantization.scale == after.quantization.scale
-        and unsigned_zero_point(before) == unsigned_zero_point(after)
-    )
 
 
 def clamp_bounds(call: Call) -> tuple[float, float]:
