@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,6 +10,7 @@ from typing import Any
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.evidence import Evidence
 from fitzroy.base.files import read_file
+from fitzroy.formats.json_document import read_json
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.facts import Fact
 from fitzroy.hw_models.chips.hosts import PCIE, USB2, USB3, Host
@@ -75,12 +75,7 @@ def parse(data: bytes, path: str) -> Host:
     Raises:
         FormatError: it is no profile, or a constant is missing or out of range.
     """
-    if len(data) > _MOST_BYTES:
-        raise FormatError(f"{len(data)} bytes, of at most {_MOST_BYTES} of a profile", path=path)
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"it is no JSON: {error}", path=path) from None
+    document = read_json(data, path, "a profile", _MOST_BYTES)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FormatError(f"it is no {FORMAT}", path=path)
     if document.get("version") != VERSION:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import Array
 from fitzroy.execution import arrays
 from fitzroy.formats import npy, npz
+from fitzroy.formats.json_document import read_json
 
 _MOST_BYTES = 64 << 20
 """The most that a document may have."""
@@ -200,12 +200,7 @@ def _document(data: bytes, path: str) -> Mapping[str, Any]:
     Raises:
         FormatError: it is none.
     """
-    if len(data) > _MOST_BYTES:
-        raise FormatError(f"{len(data)} bytes, of at most {_MOST_BYTES} of a document", path=path)
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"it is no JSON: {error}", path=path) from None
+    document = read_json(data, path, "a document", _MOST_BYTES)
     if not isinstance(document, dict) or document.get("schema") not in _SCHEMAS:
         raise FormatError(
             f"a document without outputs; those of {', '.join(_SCHEMAS)} have some", path=path

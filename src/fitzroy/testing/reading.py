@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from fitzroy.base.errors import FormatError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.execution.estimate import Conditions
+from fitzroy.formats.json_document import read_json
 from fitzroy.report.documents import PREFIX, VERSIONS
 from fitzroy.report.phases import short_name
 from fitzroy.testing.figures import FIGURES, LayerCost, ModelFigures, accuracy, model_figures
@@ -47,12 +47,7 @@ def document_figures(data: bytes, path: str = "") -> ModelFigures:
         data: the document.
         path: its name.
     """
-    if len(data) > _MOST_BYTES:
-        raise FormatError(f"{len(data)} bytes, of at most {_MOST_BYTES} of a document", path=path)
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"it is no JSON: {str(error)[:200]}", path=path) from None
+    found = read_json(data, path, "a document", _MOST_BYTES)
     if not isinstance(found, dict):
         raise FormatError("it is no document", path=path)
     name = str(found.get("schema"))[:80]
