@@ -89,7 +89,7 @@ def evaluated(
     Args:
         graph: a verified graph, quantized to 8 bits.
         inputs: one array per graph input.
-        operators: what operators give, if not what their declarations say.
+        operators: operators whose results are not those of their declarations.
         keep: give every value, not only the outputs.
     """
     values: dict[str, Array] = dict(inputs)
@@ -115,7 +115,7 @@ def results(
     Args:
         call: an operator.
         arrays: stored elements of its operands; None where one is absent.
-        operators: what operators give, if not what their declarations say; by default that of
+        operators: operators whose results are not those of their declarations; by default those of
             programs of this compiler.
     """
     operators = OPERATORS if operators is None else operators

@@ -22,7 +22,7 @@ class _Step:
 
     Attributes:
         call: the node, with its values.
-        kernel: what computes it; None if its meaning does.
+        kernel: what computes it fast; None if `semantics` has to.
         last: values that nothing reads after it.
     """
 
@@ -35,10 +35,10 @@ class Twin:
     """A graph, prepared.
 
     Args:
-        graph: a verified graph whose activations are quantized to 8 bits, as a segment of a model
-            is that a program of the chip computes.
-        operators: what operators give, where it is not what their declarations say; by default as
-            programs of this compiler compute them. Kernels stand for the default.
+        graph: a verified graph whose activations are quantized to 8 bits, such as the part of a
+            model that one program computes on the chip.
+        operators: operators whose results are not those of their declarations; by default those of
+            programs of this compiler. An operator that is not the default one has no fast kernel.
 
     Raises:
         CapacityError: the values take more memory than the budget has.
@@ -81,7 +81,7 @@ class Twin:
             if step.kernel is not None:
                 self._compute(step.call, step.kernel, stored, codes)
             else:
-                self._mean(step.call, stored, codes)
+                self._evaluate(step.call, stored, codes)
             for name in step.last:
                 stored.pop(name, None)
                 if name in codes:
@@ -104,8 +104,8 @@ class Twin:
         kernel(operands, out)
         codes[call.result.name] = out
 
-    def _mean(self, call: Call, stored: dict[str, Array], codes: dict[str, Codes]) -> None:
-        """Compute a node by its meaning."""
+    def _evaluate(self, call: Call, stored: dict[str, Array], codes: dict[str, Codes]) -> None:
+        """Compute a node as `semantics` defines it."""
         arrays = [
             None
             if value is None
