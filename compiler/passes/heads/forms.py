@@ -73,6 +73,12 @@ def post_processed(graph: Graph, head: Head, chosen: tuple[float, float, int]) -
         raise UnsupportedError(
             f"the form ssd has no place for {what}", where=graph.name, hint="use --form objects"
         )
+    if head.peaks:
+        raise UnsupportedError(
+            "the form ssd has no place for peaks of images",
+            where=graph.name,
+            hint="use --form objects",
+        )
     maker = _Maker(graph, head)
     names = [graph.fresh(name) for name in _RESULTS]
     score, overlap, most = chosen

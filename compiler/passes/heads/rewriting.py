@@ -50,7 +50,7 @@ class ListDetections(HeadOptions, Pass):
             UnsupportedError: the model is no detector that is known, or has not what the form is
                 made of.
         """
-        head = recognised(graph)
+        head = recognised(graph, self.anchors)
         if self.form is HeadForm.YOLO:
             graph.outputs = raw_outputs(graph, head)
         elif self.form is HeadForm.SSD:
@@ -84,6 +84,8 @@ class ListDetections(HeadOptions, Pass):
             point_scale=1.0 if points is None else points.scale,
             point_offset=0.0 if points is None else points.offset,
             point_logits=points is not None and points.logits,
+            point_scores=points is not None and points.scored,
+            peaks=head.peaks,
         )
         anchors = None
         if head.anchors is not None and a.coding.has_anchors:
