@@ -33,6 +33,9 @@ ROW = 6
 MOST = 1 << 12
 """Bound on the rows of the results, which no file has to hold."""
 
+DECODING = "decoding/"
+"""What names of nodes begin with that decode boxes on the host, in float32."""
+
 _APART = np.float32(7680)
 """Pixels by which classes are moved apart, so that only boxes of one class overlap."""
 

@@ -406,3 +406,26 @@ def test_few_classes_are_left_to_the_host() -> None:
     _, graph = quantized(HeadForm.OBJECTS)
     after = run_passes(graph, (ClassMaximum(),))
     assert print_graph(after) == print_graph(graph)
+
+
+def test_best_class_is_found_for_several_anchors() -> None:
+    """Scores of boxes side by side in an image are taken apart, filters and all."""
+    graph = listed(detectors.anchored(classes=40))
+    options = ListDetections(True, HeadForm.OBJECTS, SCORE, OVERLAP, MOST)
+    samples = [{"image": image(seed)} for seed in range(2)]
+    bounds = limits(graph, options)
+    before = quantize_model(graph, samples, QuantizeOptions(), limits=bounds).graph
+    after = run_passes(before, (ClassMaximum(),))
+    node = the_node(after)
+    assert after.type(str(node.inputs[1])).shape == (1, 2 * detectors.ROWS, 1)
+    assert after.type(str(node.inputs[4])).shape == (1, 2 * detectors.ROWS, 1)
+    assert not any(n.op == "strided_slice" for n in after.nodes())
+    found = 0
+    for seed in range(4):
+        picture = np.random.default_rng(seed).integers(-128, 128, (1, 64, 64, 3)).astype(np.int8)
+        first, second = (
+            fitzroy.evaluate(graph, {"image": picture})["detections"] for graph in (before, after)
+        )
+        np.testing.assert_array_equal(first, second)
+        found += int(np.count_nonzero(first[:, 4]))
+    assert found > 20

@@ -225,6 +225,8 @@ _SCHEMES: dict[Scheme, Callable[[tuple[int, int], Sequence[Grid]], Anchors]] = {
 _KEYS = {"anchors", "coding", "factors", "y_first", "scores", "background"}
 _CODINGS = [coding.value for coding in BoxCoding if coding.has_anchors]
 _MOST_BYTES = 1 << 24
+_LARGEST = 1e6
+"""Largest number in a file of anchors: no image has so many pixels in a row."""
 
 
 def parse_anchors(data: bytes, path: str) -> Anchors:
@@ -264,15 +266,18 @@ def parse_anchors(data: bytes, path: str) -> Anchors:
 
 def _numbers(path: str, given: object, name: str, shape: tuple[int, ...]) -> Floats:
     try:
-        found = np.array(given, np.float32)
+        with np.errstate(over="ignore"):
+            found = np.array(given, np.float32)
     except (TypeError, ValueError, OverflowError):
         raise _wrong(path, f"{name} are no numbers") from None
     fits = found.ndim == len(shape) and all(
         want in (-1, extent) for want, extent in zip(shape, found.shape, strict=True)
     )
-    if not fits or not np.isfinite(found).all():
+    if not fits or not (np.abs(found) <= _LARGEST).all():
         wanted = "x".join("n" if extent < 0 else str(extent) for extent in shape)
-        raise _wrong(path, f"{name} are {list(found.shape)} numbers, not {wanted} finite ones")
+        raise _wrong(
+            path, f"{name} are {list(found.shape)} numbers, not {wanted} up to {_LARGEST:g}"
+        )
     return found
 
 

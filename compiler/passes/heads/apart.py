@@ -15,11 +15,11 @@ import numpy as np
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, SIZE, UNIT, BoxCoding
+from fitzroy.compiler.ops.detections import DECODING
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
 from fitzroy.compiler.passes.heads.anchors import Anchors, Grid, Scheme, anchors_of
 from fitzroy.compiler.passes.heads.columns import MOVERS, Columns
-from fitzroy.compiler.passes.heads.forms import ON_HOST
 from fitzroy.compiler.passes.heads.head import Head, Points
 from fitzroy.compiler.passes.heads.scores import is_rescaled, without_sigmoid
 
@@ -201,7 +201,7 @@ def peaks_head(columns: Columns, size: tuple[int, int]) -> Head | None:
     )
     scores = without_sigmoid(columns, heat) or heat
     # Offsets and extents have ranges of their own, so the host joins them, in float32.
-    boxes = Columns(graph, ON_HOST).joined([offsets, extents], 2)
+    boxes = Columns(graph, DECODING).joined([offsets, extents], 2)
     return Head(
         size, boxes, BoxCoding.CENTRE_SIZES, 1.0, _corners(size, cells), (1.0, 1.0), scores,
         None, logits=True, once=True, peaks=cells[1],

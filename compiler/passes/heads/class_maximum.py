@@ -6,6 +6,7 @@ Edge TPU these are operators of images, and two bytes of a box go to the host in
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,8 +16,13 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.detections import CLASSES, SCORES, Detections, DetectionsAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
-from fitzroy.compiler.ops.shape import ConcatenationAttributes, ReshapeAttributes
+from fitzroy.compiler.ops.shape import (
+    ConcatenationAttributes,
+    ReshapeAttributes,
+    TransposeAttributes,
+)
 from fitzroy.compiler.passes.base import Pass, run_passes
+from fitzroy.compiler.passes.heads.columns import Columns
 
 _LEVELS = 256
 _HIGH = 127
@@ -55,8 +61,10 @@ def _rewrite(graph: Graph, node: Node) -> None:
     assert isinstance(a, DetectionsAttributes)
     type = graph.type(scores)
     classes = type.shape[2]
+    if not _FEW < classes <= _LEVELS or a.background or a.peaks:
+        return
     images = _images(graph, scores)
-    if not images or not _FEW < classes <= _LEVELS or a.background:
+    if not images:
         return
     best = {name: _best(graph, name) for name in images}
     numbers = {name: _number(graph, name, best[name]) for name in images}
@@ -79,12 +87,36 @@ def _images(graph: Graph, name: str) -> list[str]:
         found = [_images(graph, str(part)) for part in node.inputs]
         same = all(graph.type(str(part)).quantization == type.quantization for part in node.inputs)
         return [name for part in found for name in part] if same and all(found) else []
-    if isinstance(node.attributes, ReshapeAttributes):
-        before = str(node.inputs[0])
-        shape = graph.type(before).shape
-        if len(shape) == 4 and shape[0] == 1 and shape[3] == type.shape[-1]:
-            return [before]
-    return []
+    return _parts_of_image(graph, name)
+
+
+def _parts_of_image(graph: Graph, name: str) -> list[str]:
+    """The parts [1,h,w,c] of one image whose pixels are rows [1,n,c]; empty if it is not so.
+
+    An image has the scores of several boxes side by side where a model has several anchors.
+    """
+    rows = graph.type(name).shape
+    moves: list[Node] = []
+    node = graph.producer(name)
+    while node is not None and isinstance(node.attributes, ReshapeAttributes | TransposeAttributes):
+        moves.append(node)
+        node = graph.producer(str(node.inputs[0]))
+    shape = graph.type(str(moves[-1].inputs[0])).shape if moves else ()
+    if len(shape) != 4 or shape[0] != 1 or shape[3] % rows[2]:
+        return []
+    places = np.arange(math.prod(shape)).reshape(shape)
+    boxes, moved = shape[3] // rows[2], places
+    for move in reversed(moves):
+        if isinstance(move.attributes, TransposeAttributes):
+            moved = moved.transpose(move.attributes.perm)
+        else:
+            moved = moved.reshape(graph.type(move.outputs[0]).shape)
+    # All cells of one box come before those of the next.
+    wanted = places.reshape(-1, boxes, rows[2]).transpose(1, 0, 2).reshape(rows)
+    if not np.array_equal(moved, wanted):
+        return []
+    columns, image = Columns(graph), str(moves[-1].inputs[0])
+    return [columns.take(image, 3, box * rows[2], rows[2]) for box in range(boxes)]
 
 
 def _column(type: TensorType) -> TensorType:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fitzroy.compiler.ops.box_coding import BoxCoding
+from fitzroy.compiler.ops.detections import DECODING
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.passes.heads.columns import Columns
-from fitzroy.compiler.passes.heads.forms import ON_HOST
 from fitzroy.compiler.passes.heads.head import Head, Points
 
 _POINT = 3
@@ -27,7 +27,7 @@ def keypoints_head(columns: Columns, size: tuple[int, int]) -> Head | None:
     (first, second, count, numbers), (output,) = shapes[0], graph.outputs
     if (first, second, numbers) != (1, 1, _POINT) or count < _FEWEST:
         return None
-    host = Columns(graph, ON_HOST)
+    host = Columns(graph, DECODING)
     rows = host.reshaped(output, (1, count, _POINT))
     y, x, score = (host.sliced(rows, 2, index, 1) for index in range(_POINT))
     corners = [_reduced(host, op, name) for op in ("reduce_min", "reduce_max") for name in (x, y)]
@@ -44,4 +44,4 @@ def _reduced(columns: Columns, op: str, name: str) -> str:
     graph = columns.graph
     type = graph.type(name).with_shape((1, 1, 1))
     a = ReductionAttributes((1,), keep_dims=True)
-    return graph.emit(op, [name], type, a, stem=f"{ON_HOST}{op}")
+    return graph.emit(op, [name], type, a, stem=f"{DECODING}{op}")
