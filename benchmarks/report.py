@@ -933,16 +933,39 @@ def quantization(results: Json) -> str:
 
 def twin(results: Json) -> str:
     """The figures of the twin on the page of the simulator."""
-    header = ("model", "twin", "LiteRT", "simulated chip", "bytes that differ")
+    header = (
+        "model", "twin", "LiteRT", "simulated chip", "the same, 32 images in lockstep", "faster by",
+        "bytes that differ",
+    )  # fmt: skip
+    who = ("ours", "litert", "simulator", "lockstep")
     rows = [
         (
             Path(case["model"]).stem,
-            *(f"{case[who]['median_ms']:,.1f} ms" for who in ("ours", "litert", "simulator")),
+            *(f"{case[one]['median_ms']:,.1f} ms" for one in who),
+            f"{case['simulator']['median_ms'] / case['lockstep']['median_ms']:.1f}",
             str(case["differing_bytes"]),
         )
         for case in results["cases"]
     ]
     return _renewed("simulator.md", f"\n{_table(header, rows)}\n{_machine(results)}\n\n", "twin")
+
+
+def evaluation(results: Json) -> str:
+    """The figures of the page of evaluations."""
+    header = ("who computes", "seconds", "pictures a second", "the same report")
+    count = results["examples"]
+    rows = [
+        (
+            row["way"],
+            f"{row['seconds']:.1f}",
+            f"{count / row['seconds']:,.0f}",
+            "yes" if row["same"] else "no",
+        )
+        for row in results["rows"]
+    ]
+    figures = ", ".join(f"{name} {value:.4f}" for name, value in results["figures"].items())
+    text = f"\n{_table(header, rows)}\n{count:,} pictures: {figures}.\n\n{_machine(results)}\n\n"
+    return _renewed("evaluate.md", text, "evaluation")
 
 
 def detections(results: Json) -> str:
@@ -982,6 +1005,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "conformance.md": (conformance, ("conformance",)),
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
     "simulator.md": (twin, ("twin",)),
+    "evaluate.md": (evaluation, ("evaluation",)),
     "timing.md": (timing, ("timing",)),
     "hosts.md": (hosts, ("hosts",)),
     "edgetpu_compiler.md": (edgetpu_compiler, ("edgetpu_compiler",)),
