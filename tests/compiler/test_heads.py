@@ -369,10 +369,22 @@ def test_options_of_a_file_are_judged() -> None:
 # --- the best class on the chip ------------------------------------------------------------------
 
 
-def many_classes() -> Graph:
-    """A quantized detector of 40 classes, some of whose scores are equal."""
+def many_classes(*, turned: bool = False) -> Graph:
+    """A quantized detector of 40 classes, some of whose scores are equal.
+
+    Args:
+        turned: whether boxes are joined after classes, and then exchanged with them.
+    """
     m = detectors.Maker()
-    boxes, scores = m.rows([4]), m.rows([40])
+    boxes = m.rows([4])
+    if turned:
+        levels = []
+        for x, (side, _) in zip(m.features(), detectors.CELLS, strict=True):
+            level = m.transpose(m.layer(x, 40), 0, 3, 1, 2)
+            levels.append(m.reshape(level, 1, 40, side * side))
+        scores = m.transpose(m.join(levels, 2), 0, 2, 1)
+    else:
+        scores = m.rows([40])
     both = m.join([detectors.from_distances(m, boxes), m.sigmoid(scores)], 2)
     graph = listed(m.done(both))
     options = ListDetections(True, HeadForm.OBJECTS, SCORE, OVERLAP, MOST)
@@ -381,8 +393,9 @@ def many_classes() -> Graph:
     return quantize_model(graph, samples, chosen, limits=limits(graph, options)).graph
 
 
-def test_best_class_is_found_where_scores_are_images() -> None:
-    before = many_classes()
+@pytest.mark.parametrize("turned", [False, True])
+def test_best_class_is_found_where_scores_are_images(turned: bool) -> None:
+    before = many_classes(turned=turned)
     after = run_passes(before, (ClassMaximum(),))
     node = the_node(after)
     assert after.type(str(node.inputs[1])).shape == (1, detectors.ROWS, 1)

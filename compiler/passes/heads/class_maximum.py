@@ -24,6 +24,9 @@ from fitzroy.compiler.ops.shape import (
 from fitzroy.compiler.passes.base import Pass, run_passes
 from fitzroy.compiler.passes.heads.columns import Columns
 
+_TURNED = (0, 2, 1)
+"""The order of axes that exchanges boxes and classes."""
+
 _LEVELS = 256
 _HIGH = 127
 _FEW = 32
@@ -78,24 +81,36 @@ def _rewrite(graph: Graph, node: Node) -> None:
     graph.update(replace(node, inputs=tuple(inputs), attributes=a))
 
 
-def _images(graph: Graph, name: str) -> list[str]:
-    """The images [1,h,w,c] whose pixels are the rows of scores; empty if there are others."""
+def _images(graph: Graph, name: str, turned: bool = False) -> list[str]:
+    """The images [1,h,w,c] whose pixels are the rows of scores; empty if there are others.
+
+    Args:
+        graph: the graph.
+        name: scores [1,n,c], or [1,c,n].
+        turned: whether classes come before boxes.
+    """
     node, type = graph.producer(name), graph.type(name)
     if node is None or type.dtype is not DType.INT8 or type.quantization is None:
         return []
-    if isinstance(node.attributes, ConcatenationAttributes):
-        found = [_images(graph, str(part)) for part in node.inputs]
+    a, boxes = node.attributes, 2 if turned else 1
+    if isinstance(a, TransposeAttributes) and a.perm == _TURNED:
+        return _images(graph, str(node.inputs[0]), not turned)
+    if isinstance(a, ConcatenationAttributes):
+        found = [_images(graph, str(part), turned) for part in node.inputs]
         same = all(graph.type(str(part)).quantization == type.quantization for part in node.inputs)
+        same = same and a.axis % type.rank == boxes
         return [name for part in found for name in part] if same and all(found) else []
-    return _parts_of_image(graph, name)
+    return _parts_of_image(graph, name, turned)
 
 
-def _parts_of_image(graph: Graph, name: str) -> list[str]:
-    """The parts [1,h,w,c] of one image whose pixels are rows [1,n,c]; empty if it is not so.
+def _parts_of_image(graph: Graph, name: str, turned: bool) -> list[str]:
+    """The parts [1,h,w,c] of one image whose pixels are scores; empty if it is not so.
 
     An image has the scores of several boxes side by side where a model has several anchors.
     """
     rows = graph.type(name).shape
+    if turned:
+        rows = tuple(rows[axis] for axis in _TURNED)
     moves: list[Node] = []
     node = graph.producer(name)
     while node is not None and isinstance(node.attributes, ReshapeAttributes | TransposeAttributes):
@@ -111,6 +126,8 @@ def _parts_of_image(graph: Graph, name: str) -> list[str]:
             moved = moved.transpose(move.attributes.perm)
         else:
             moved = moved.reshape(graph.type(move.outputs[0]).shape)
+    if turned:
+        moved = moved.transpose(_TURNED)
     # All cells of one box come before those of the next.
     wanted = places.reshape(-1, boxes, rows[2]).transpose(1, 0, 2).reshape(rows)
     if not np.array_equal(moved, wanted):
