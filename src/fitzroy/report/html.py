@@ -348,8 +348,8 @@ def _phase_table(run: Run, figures: Sequence[PhaseFigures]) -> str:
         if column.text or any(row[place].value for row in rows)
     ]
     columns = [_PHASE_COLUMNS[place] for place in kept]
-    shown = [[row[place] for place in kept] for row in rows]
-    return table(columns, shown, id="phases", sort=True, mark="phase", wrap=1)
+    cells = [[row[place] for place in kept] for row in rows]
+    return table(columns, cells, id="phases", sort=True, mark="phase", wrap=1)
 
 
 def _critical(run: Run, figures: Sequence[PhaseFigures]) -> str:
