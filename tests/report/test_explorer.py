@@ -53,6 +53,18 @@ def test_names_do_not_break_out() -> None:
     assert "://" not in text
 
 
+def test_tensors_that_cross_are_counted_once_each() -> None:
+    first = model()
+    host = {**first.operators[0], "index": 1, "subgraph": None}
+    edges = [
+        {"from": 0, "to": 1, "name": "a", "bytes": 1},
+        {"from": 0, "to": 1, "name": "b", "bytes": 1},
+        {"from": 0, "to": None, "name": "b", "bytes": 1},
+    ]
+    text = page(replace(first, operators=[first.operators[0], host], edges=edges))
+    assert "2 tensors cross between host and chip" in text
+
+
 def test_programs_that_are_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explorer, "MOST_INSTRUCTIONS", 1)
     with pytest.raises(CapacityError, match="2 instructions") as raised:
