@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.report.test_html import HOSTILE, computing, data_of, read
@@ -56,7 +57,7 @@ def test_names_do_not_break_out() -> None:
 def test_tensors_that_cross_are_counted_once_each() -> None:
     first = model()
     host = {**first.operators[0], "index": 1, "subgraph": None}
-    edges = [
+    edges: list[dict[str, Any]] = [
         {"from": 0, "to": 1, "name": "a", "bytes": 1},
         {"from": 0, "to": 1, "name": "b", "bytes": 1},
         {"from": 0, "to": None, "name": "b", "bytes": 1},
