@@ -9,6 +9,7 @@ from typing import Any
 from tests.driver.fault_campaign import tables
 
 from benchmarks.conformance import OPERATORS, explanation
+from benchmarks.detector_pages import detectors_tables
 from benchmarks.model_pages import models_tables
 from benchmarks.onnx_pages import nodes_table, rules_table
 from benchmarks.quantization_pages import accuracy_table, cost_text, score_table
@@ -914,8 +915,20 @@ def _mebibytes(count: int) -> str:
 
 def models(results: Json) -> str:
     """The page of real models on every target."""
-    tables = "\n".join(_table(*table) for table in models_tables(results))
-    return _renewed("models.md", f"\n{tables}\n{_machine(results)}\n\n")
+    return _with_tables("models.md", models_tables(results), results)
+
+
+def detectors(results: Json) -> str:
+    """The page of detectors at the sizes that they are used at."""
+    return _with_tables("detectors.md", detectors_tables(results), results)
+
+
+def _with_tables(
+    name: str, tables: Sequence[tuple[tuple[str, ...], Sequence[tuple[str, ...]]]], results: Json
+) -> str:
+    """A page with other tables, and what they were measured with."""
+    text = "\n".join(_table(*table) for table in tables)
+    return _renewed(name, f"\n{text}\n{_machine(results)}\n\n")
 
 
 def onnx(nodes: Json) -> str:
@@ -1017,6 +1030,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "modules.md": (modules, ("modules",)),
     "detections.md": (detections, ("detections",)),
     "models.md": (models, ("models",)),
+    "detectors.md": (detectors, ("detectors",)),
     "onnx.md": (onnx, ("onnx_nodes",)),
     "quantization.md": (quantization, ("quantization",)),
     "robustness.md": (robustness, ("fuzz",)),

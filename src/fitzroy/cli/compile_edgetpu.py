@@ -24,6 +24,7 @@ from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.hw_models.edgetpu.envelope import Risk
 from fitzroy.report.documents import headed
+from fitzroy.report.streaming import streaming_text
 
 if TYPE_CHECKING:
     from fitzroy.compilation.edgetpu import EdgeTpuCompilation
@@ -466,6 +467,8 @@ def _summary(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         "Off-chip memory used for streaming uncached model parameters",
         size(document["streamed_bytes"]),
     )
+    if document["streaming"]:
+        yield "Cost of streaming", streaming_text(document["streaming"])
     yield "Number of Edge TPU subgraphs", str(len(document["subgraphs"]))
     yield "Total number of operations", str(document["operators"])
     if document["log"] is not None:

@@ -26,6 +26,7 @@ from fitzroy.linker.objects.assembly import executable_chunks, package_listing
 from fitzroy.linker.schedule.derive import derive_executable
 from fitzroy.report import summary
 from fitzroy.report.run import Run
+from fitzroy.report.streaming import streaming_document
 
 MAPPED = "Mapped to Edge TPU"
 """Status of operators on the chip."""
@@ -51,7 +52,12 @@ def document(
         _part(part, runs[number] if runs else None, full)
         for number, part in enumerate(result.segments)
     ]
-    cached = sum(part["cached_bytes"] for part in parts)
+    cached, streamed = (
+        sum(part[key] for part in parts) for key in ("cached_bytes", "streamed_bytes")
+    )
+    remaining = BEAGLE.memories.wide.size * BEAGLE.tiles.count - taken - cached
+    host = runs[0].timeline.host if runs else None
+    sender = None if host is None else (host, find(host).host)
     shown = {"edges": edges(result.graph, result.operators)} if full else {}
     return {
         "model": result.source.path,
@@ -64,8 +70,9 @@ def document(
         "subgraphs": parts,
         "inference": _inference(result, runs) if runs else None,
         "cached_bytes": cached,
-        "remaining_bytes": BEAGLE.memories.wide.size * BEAGLE.tiles.count - taken - cached,
-        "streamed_bytes": sum(part["streamed_bytes"] for part in parts),
+        "remaining_bytes": remaining,
+        "streamed_bytes": streamed,
+        "streaming": streaming_document(cached, remaining, streamed, sender),
         "operations": _operations(result),
         "explanation": _explanation(result),
         "seconds": result.seconds,
