@@ -189,7 +189,7 @@ class Cuts:
 
     def _nodes(self, begin: int, end: int) -> tuple[Node, ...]:
         chosen = np.flatnonzero(self.inside[end] & ~self.inside[begin])
-        names = {node.name for number in chosen for node in self.blocks[number]}
+        names = {node.name for number in chosen for node in self.blocks[int(number)]}
         return tuple(node for node in self.graph.nodes() if node.name in names)
 
 
@@ -236,8 +236,8 @@ def cuts_of(
 ) -> Cuts:
     """All cuts of a graph, and what pieces between them cost.
 
-    A piece takes the time of its operators, of the parameters beyond those that a chip holds, and
-    of the tensors that it takes and gives.
+    A piece takes what every part takes, the time of its operators, of the parameters beyond those
+    that a chip holds, and of the tensors that it takes and gives.
 
     Args:
         graph: the graph.
@@ -270,7 +270,7 @@ def cuts_of(
         graph,
         blocks,
         inside,
-        np.where(there, spent + streamed / costs.parameters + crossing, np.inf),
+        np.where(there, costs.part + spent + streamed / costs.parameters + crossing, np.inf),
         np.where(there, (moved + streamed) / costs.parameters, np.inf),
         sum(map(any, able)),
         bool(found),
@@ -337,7 +337,8 @@ class _Pieces:
         """Whether a cut lies within another one and is smaller."""
         ones = self.inside.astype(np.float32)
         common, size = ones @ ones.T, ones.sum(axis=1)
-        return (common == size[:, None]) & (size[:, None] < size[None, :])
+        found: npt.NDArray[np.bool_] = (common == size[:, None]) & (size[:, None] < size[None, :])
+        return found
 
     @cached_property
     def transfers(self) -> tuple[Times, Times]:
