@@ -945,6 +945,37 @@ def twin(results: Json) -> str:
     return _renewed("simulator.md", f"\n{_table(header, rows)}\n{_machine(results)}\n\n", "twin")
 
 
+def pipelines(results: Json) -> str:
+    """The figures of models that are cut for several chips."""
+    header = (
+        "model", "parameters", "chips", "predicted slowest", "speed-up", "whole models in parallel",
+        "slowest on the timing model", "speed-up there",
+    )  # fmt: skip
+    rows = [row for model in results["models"] for row in _pipeline_rows(model)]
+    return _renewed(
+        "pipelines.md",
+        f"\n{_table(header, rows)}\nThe cuts of a model of {results['operators']} operators for 1 to 8 "
+        f"chips were found in {results['seconds']:.1f} s.\n\n{_machine(results)}\n\n",
+    )
+
+
+def _pipeline_rows(model: Json) -> Iterator[tuple[str, ...]]:
+    one = model["rows"][0]
+    for row in model["rows"]:
+        slowest = max(row.get("timing_model_us", [0.0]))
+        timed = slowest > 0
+        yield (
+            model["name"],
+            f"{model['parameter_bytes'] / 1e6:.1f} MB",
+            str(row["chips"]),
+            f"{row['interval_us'] / 1000:.2f} ms",
+            f"{one['interval_us'] / row['interval_us']:.2f}",
+            f"{one['interval_us'] / row['parallel_interval_us']:.2f}",
+            f"{slowest / 1000:.2f} ms" if timed else "",
+            f"{max(one['timing_model_us']) / slowest:.2f}" if timed else "",
+        )
+
+
 def detections(results: Json) -> str:
     """The figures of the page of detections."""
     header = ("measure", "mAP at 0.5 to 0.95", "mAP at 0.5", "objects")
@@ -982,6 +1013,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "conformance.md": (conformance, ("conformance",)),
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
     "simulator.md": (twin, ("twin",)),
+    "pipelines.md": (pipelines, ("cuts",)),
     "timing.md": (timing, ("timing",)),
     "hosts.md": (hosts, ("hosts",)),
     "edgetpu_compiler.md": (edgetpu_compiler, ("edgetpu_compiler",)),
