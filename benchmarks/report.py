@@ -11,6 +11,7 @@ from tests.driver.fault_campaign import tables
 from benchmarks.conformance import OPERATORS, explanation
 from benchmarks.model_pages import models_tables
 from benchmarks.onnx_pages import nodes_table, rules_table
+from benchmarks.pipeline_pages import pipelines_table, pipelines_text
 from benchmarks.quantization_pages import accuracy_table, cost_text, score_table
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
@@ -933,11 +934,16 @@ def quantization(results: Json) -> str:
 
 def twin(results: Json) -> str:
     """The figures of the twin on the page of the simulator."""
-    header = ("model", "twin", "LiteRT", "simulated chip", "bytes that differ")
+    header = (
+        "model", "twin", "LiteRT", "simulated chip", "the same, 32 images in lockstep", "faster by",
+        "bytes that differ",
+    )  # fmt: skip
+    who = ("ours", "litert", "simulator", "lockstep")
     rows = [
         (
             Path(case["model"]).stem,
-            *(f"{case[who]['median_ms']:,.1f} ms" for who in ("ours", "litert", "simulator")),
+            *(f"{case[one]['median_ms']:,.1f} ms" for one in who),
+            f"{case['simulator']['median_ms'] / case['lockstep']['median_ms']:.1f}",
             str(case["differing_bytes"]),
         )
         for case in results["cases"]
@@ -947,33 +953,26 @@ def twin(results: Json) -> str:
 
 def pipelines(results: Json) -> str:
     """The figures of models that are cut for several chips."""
-    header = (
-        "model", "parameters", "chips", "predicted slowest", "speed-up", "whole models in parallel",
-        "slowest on the timing model", "speed-up there",
-    )  # fmt: skip
-    rows = [row for model in results["models"] for row in _pipeline_rows(model)]
-    return _renewed(
-        "pipelines.md",
-        f"\n{_table(header, rows)}\nThe cuts of a model of {results['operators']} operators for 1 to 8 "
-        f"chips were found in {results['seconds']:.1f} s.\n\n{_machine(results)}\n\n",
-    )
+    figures = f"\n{_table(*pipelines_table(results))}\n{pipelines_text(results)}\n"
+    return _renewed("pipelines.md", f"{figures}{_machine(results)}\n\n")
 
 
-def _pipeline_rows(model: Json) -> Iterator[tuple[str, ...]]:
-    one = model["rows"][0]
-    for row in model["rows"]:
-        slowest = max(row.get("timing_model_us", [0.0]))
-        timed = slowest > 0
-        yield (
-            model["name"],
-            f"{model['parameter_bytes'] / 1e6:.1f} MB",
-            str(row["chips"]),
-            f"{row['interval_us'] / 1000:.2f} ms",
-            f"{one['interval_us'] / row['interval_us']:.2f}",
-            f"{one['interval_us'] / row['parallel_interval_us']:.2f}",
-            f"{slowest / 1000:.2f} ms" if timed else "",
-            f"{max(one['timing_model_us']) / slowest:.2f}" if timed else "",
+def evaluation(results: Json) -> str:
+    """The figures of the page of evaluations."""
+    header = ("who computes", "seconds", "pictures a second", "the same report")
+    count = results["examples"]
+    rows = [
+        (
+            row["way"],
+            f"{row['seconds']:.1f}",
+            f"{count / row['seconds']:,.0f}",
+            "yes" if row["same"] else "no",
         )
+        for row in results["rows"]
+    ]
+    figures = ", ".join(f"{name} {value:.4f}" for name, value in results["figures"].items())
+    text = f"\n{_table(header, rows)}\n{count:,} pictures: {figures}.\n\n{_machine(results)}\n\n"
+    return _renewed("evaluate.md", text, "evaluation")
 
 
 def detections(results: Json) -> str:
@@ -1014,6 +1013,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
     "simulator.md": (twin, ("twin",)),
     "pipelines.md": (pipelines, ("cuts",)),
+    "evaluate.md": (evaluation, ("evaluation",)),
     "timing.md": (timing, ("timing",)),
     "hosts.md": (hosts, ("hosts",)),
     "edgetpu_compiler.md": (edgetpu_compiler, ("edgetpu_compiler",)),
