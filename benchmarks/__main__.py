@@ -46,8 +46,8 @@ Each writes ``benchmarks/results/<name>.json`` with the machine and the versions
 of ``docs/timing.md``, ``docs/hosts.md``, ``docs/edgetpu_compiler.md``,
 ``docs/instruction_forms.md``, ``docs/driver.md``, ``docs/fault_campaign.md``, ``docs/modules.md``,
 ``docs/simulator.md``, ``docs/pipelines.md``, ``docs/evaluate.md``, ``docs/quantization.md``,
-``docs/detections.md`` and, from what ``python -m tests.fuzz`` keeps, ``docs/robustness.md`` are made from these files if all
-are there.
+``docs/detections.md`` and, from what ``python -m tests.fuzz`` keeps, ``docs/robustness.md`` are
+made from these files if all are there.
 Needed are the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a corpus of models
 (FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no explanation.
 """

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-Json = dict[str, Any]
+Json = Mapping[str, Any]
 
 _HEADER = (
     "model",
