@@ -12,6 +12,7 @@ from benchmarks.conformance import OPERATORS, explanation
 from benchmarks.detector_pages import detectors_tables
 from benchmarks.model_pages import models_tables
 from benchmarks.onnx_pages import nodes_table, rules_table
+from benchmarks.pipeline_pages import pipelines_table, pipelines_text
 from benchmarks.quantization_pages import accuracy_table, cost_text, score_table
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
@@ -963,6 +964,12 @@ def twin(results: Json) -> str:
     return _renewed("simulator.md", f"\n{_table(header, rows)}\n{_machine(results)}\n\n", "twin")
 
 
+def pipelines(results: Json) -> str:
+    """The figures of models that are cut for several chips."""
+    figures = f"\n{_table(*pipelines_table(results))}\n{pipelines_text(results)}\n"
+    return _renewed("pipelines.md", f"{figures}{_machine(results)}\n\n")
+
+
 def evaluation(results: Json) -> str:
     """The figures of the page of evaluations."""
     header = ("who computes", "seconds", "pictures a second", "the same report")
@@ -1020,6 +1027,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "conformance.md": (conformance, ("conformance",)),
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
     "simulator.md": (twin, ("twin",)),
+    "pipelines.md": (pipelines, ("cuts",)),
     "evaluate.md": (evaluation, ("evaluation",)),
     "timing.md": (timing, ("timing",)),
     "hosts.md": (hosts, ("hosts",)),

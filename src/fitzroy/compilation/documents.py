@@ -10,6 +10,7 @@ from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form,
 from fitzroy.compilation.records import steps_of
 from fitzroy.compiler.ir import Graph, Node, print_graph
 from fitzroy.compiler.partition import title
+from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
 from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
 from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
@@ -328,3 +329,16 @@ def _program(part: MappedSegment, number: int) -> Iterator[str]:
                 yield ""
                 yield f"; {marks[place]}"
         yield line
+
+
+def cut_document(cut: Cut) -> dict[str, Any]:
+    """What was predicted for a way to cut a model, in microseconds, fit for JSON."""
+    return {
+        "chips": len(cut.times),
+        "segments_us": list(cut.times),
+        "bus_us": cut.bus,
+        "latency_us": cut.latency,
+        "interval_us": cut.interval,
+        "parallel_interval_us": cut.parallel_interval,
+        "exact": cut.exact,
+    }
