@@ -236,16 +236,24 @@ def _placed(
     if isinstance(blocks, Refused):
         return blocks
     rows, pieces = blocks.rows, dict(blocks.pieces)
+    every = [(layer, item) for layer, items in blocks.held.items() for item in items]
+    # What both channels of the ring send must lie on different tiles: there is most room now.
+    for layer, item in every:
+        if item.beside:
+            apart = [piece.tile for piece in pieces.get(item.beside, ())]
+            taken = rows.anywhere(item.words, most=_most_rows(item), apart=apart)
+            if isinstance(taken, NoRows):
+                return _refusal(layer, taken)
+            rows, pieces[item.name] = taken.rows, taken.pieces
     # Then those that must not be divided.
     for kind in (OperandKind.PACKED, OperandKind.CONVOLUTION):
-        for layer, items in blocks.held.items():
-            for item in items:
-                if item.kind is kind:
-                    whole = kind is OperandKind.PACKED
-                    taken = rows.anywhere(item.words, whole=whole, most=_most_rows(item))
-                    if isinstance(taken, NoRows):
-                        return _refusal(layer, taken)
-                    rows, pieces[item.name] = taken.rows, taken.pieces
+        for layer, item in every:
+            if item.kind is kind and not item.beside:
+                whole = kind is OperandKind.PACKED
+                taken = rows.anywhere(item.words, whole=whole, most=_most_rows(item))
+                if isinstance(taken, NoRows):
+                    return _refusal(layer, taken)
+                rows, pieces[item.name] = taken.rows, taken.pieces
     found = {layer: (*items, *others.get(layer, ())) for layer, items in blocks.held.items()}
     for demand in demands:
         for layer in demand.shared:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from fitzroy.compiler.targets.edgetpu.fitting import patch_choice
+from fitzroy.compiler.targets.edgetpu.fitting import channels, patch_choice
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.residency import (
     Residency,
@@ -68,14 +68,20 @@ def assigned(layered: Layered) -> Assignment:
     """
     options, arrangement = layered.options, arranged(layered)
     staged = _staged(arrangement, options)
-    found = _assigned(arrangement, staged, options)
+    if not options.conservative:
+        both = staged.schedule.with_layers(channels.shared(staged.schedule.steps))
+        complete = _complete(both, options)
+        if complete is not None:
+            return _assigned(arrangement, both, complete)
+    found = _assigned(arrangement, staged.schedule, _parameters(staged.schedule, options))
     if found.residency.complete or arrangement.patches.compact:
         return found
     # Patches take as few rows as they can before anything comes from the host.
     again = arrangement.layered.with_layers(staged.layers)
     again = replace(again, options=replace(options, parameter_rows=0))
     arrangement = arranged(again)
-    return _assigned(arrangement, _staged(arrangement, options), options)
+    schedule = _staged(arrangement, options).schedule
+    return _assigned(arrangement, schedule, _parameters(schedule, options))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +111,11 @@ def _staged(arrangement: Arrangement, options: Options) -> _Staged:
     return _Staged(schedule.with_layers(layers), layers)
 
 
-def _assigned(arrangement: Arrangement, staged: _Staged, options: Options) -> Assignment:
-    """Places of the parameters of a schedule."""
-    schedule = staged.schedule
-    residency, staging = _parameters(schedule, options)
+def _assigned(
+    arrangement: Arrangement, schedule: Schedule, parameters: tuple[Residency, int]
+) -> Assignment:
+    """A schedule whose parameters have places, with the rows for data."""
+    residency, staging = parameters
     layers: dict[Layer, Layer] = {
         layer: replace(layer, weights=weights) for layer, weights in residency.weights.items()
     }
@@ -121,20 +128,33 @@ def _assigned(arrangement: Arrangement, staged: _Staged, options: Options) -> As
     return Assignment(schedule, residency, staging, arrangement.used, arrangement.cycles)
 
 
+def _complete(schedule: Schedule, options: Options) -> tuple[Residency, int] | None:
+    """Rows of wide memory for all parameters, and how many are for data; None if they do not fit.
+
+    Raises:
+        Refused: a layer needs more rows for data than there are.
+    """
+    layers, tensors = schedule.layered.layers, schedule.tensors
+    shared = options.parameter_rows is not None
+    staging = max(_staging(schedule), options.staging)
+    if _words(layers) > options.free_rows(staging):
+        return None
+    rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
+    found = place_all(layers, tensors, rows)
+    return (found, staging) if isinstance(found, Residency) else None
+
+
 def _parameters(schedule: Schedule, options: Options) -> tuple[Residency, int]:
     """Rows of wide memory for parameters that stay on the chip, and how many are for data.
 
     Raises:
         Refused: parameters that cannot come from the host do not fit.
     """
+    complete = _complete(schedule, options)
+    if complete is not None:
+        return complete
     layers, tensors = schedule.layered.layers, schedule.tensors
     shared = options.parameter_rows is not None
-    staging = max(_staging(schedule), options.staging)
-    if _words(layers) <= options.free_rows(staging):
-        rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
-        found = place_all(layers, tensors, rows)
-        if isinstance(found, Residency):
-            return found, staging
     staging = max(_staging(schedule, streaming=True), options.staging)
     rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
     demands = demands_of(layers, Counter(step.layer for step in schedule.steps))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from itertools import zip_longest
 from typing import ClassVar
 
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, mask_of
@@ -82,6 +83,8 @@ class Convolution(Layer):
         columns: what it reads along columns.
         stage: constants of the output stage.
         staging: how its weights are staged; `staging.choose_staging` chooses.
+        beside: rows of every chunk that come on channel A while the others come on B; there are
+            weights for each of them then.
     """
 
     layout: ConvolutionLayout
@@ -90,6 +93,7 @@ class Convolution(Layer):
     columns: Window
     stage: OutputStage
     staging: Staging = Staging.PAIR
+    beside: int = 0
 
     streams: ClassVar[bool] = True
     strips: ClassVar[bool] = True
@@ -126,7 +130,7 @@ class Convolution(Layer):
 
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
         """Blocks of 64 channels, unless only some are computed in the last phase."""
-        if len(self.weights) > 1:
+        if len(self.weights) > 1 and not self.beside:
             return None
         blocks = -(-self.channels // LANES)
         return Blocks(blocks, min(LANES, round_up(self.channels, WORD)) // WORD)
@@ -134,8 +138,8 @@ class Convolution(Layer):
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
         whole, first = Blocking.of(self, context.image(self.writes)), 0
-        if len(self.weights) == 1:
-            self._emit(context, whole, self.weights[0], first)
+        if len(self.weights) == 1 or self.beside:
+            self._emit(context, whole, self.weights, first)
             return
         for item in self.weights:
             if first:
@@ -143,13 +147,15 @@ class Convolution(Layer):
             last = whole.last if first + item.blocks == whole.blocks else whole.lanes
             lanes = whole.lanes if item.blocks > 1 else last
             blocking = replace(whole, blocks=item.blocks, lanes=lanes, last=last)
-            self._emit(context, blocking, item, first)
+            self._emit(context, blocking, (item,), first)
             first += item.blocks
 
-    def _emit(self, context: Context, blocking: Blocking, weights: Weights, first: int) -> None:
+    def _emit(
+        self, context: Context, blocking: Blocking, weights: Sequence[Weights], first: int
+    ) -> None:
         """The blocks from one on of which there are weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
-        channel = 0 if context.streamed(weights.name) else 1
+        channel = 0 if context.streamed(weights[0].name) else 1
         stream = self._stream(blocking, context.builder.staging, channel)
         convolve(
             context,
@@ -176,6 +182,7 @@ class Convolution(Layer):
             vectors=vectors_of(self.layout),
             top=top,
             channel=channel,
+            beside=self.beside,
         )
 
     def consumers(self, tensors: Mapping[str, Placed], top: int) -> list[Instruction]:
@@ -272,13 +279,48 @@ class Blocking:
         return self.slots * self.staged + SLOTS * self.prefix + self.sums
 
     @property
+    def delivery(self) -> Delivery:
+        """How its weights come."""
+        steps = self.positions * self.staged
+        return Delivery(steps, self.staged, self.prefix, self.chunks, self.blocks, self.slots)
+
+    @property
     def cycles(self) -> float:
         """Estimated cycles: the delivery of chunks overlaps with steps."""
-        vectors = BEAGLE.timing.ring_row * self.prefix
-        steps = self.positions * self.staged
-        count = self.chunks * self.blocks
-        delivery = BEAGLE.timing.ring_row * self.staged + vectors / self.chunks
-        return pipeline(steps, delivery, count, self.slots) + vectors
+        return self.delivery.cycles()
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Weights on their way, chunk by chunk, and the steps that use them.
+
+    Attributes:
+        steps: steps with a chunk.
+        staged: weight rows of a chunk.
+        prefix: words of vectors of a block.
+        chunks: chunks of a block.
+        blocks: blocks of output channels.
+        slots: slots of staging.
+    """
+
+    steps: int
+    staged: int
+    prefix: int
+    chunks: int
+    blocks: int
+    slots: int
+
+    @property
+    def beside(self) -> int:
+        """Rows of a chunk that channel A had best bring, so that both channels take as long."""
+        return min(self.staged - 1, (self.staged + self.prefix // self.chunks) // 2)
+
+    def cycles(self, beside: int = 0) -> float:
+        """Estimated cycles if so many rows of every chunk come on the other channel."""
+        row = BEAGLE.timing.ring_row
+        vectors = row * self.prefix
+        delivery = max(row * (self.staged - beside) + vectors / self.chunks, row * beside)
+        return pipeline(self.steps, delivery, self.chunks * self.blocks, self.slots) + vectors
 
 
 def _chunks(groups: int, taps: int, positions: int) -> list[int]:
@@ -370,7 +412,7 @@ class Sent:
 
 def convolve(
     context: Context,
-    weights: Weights,
+    weights: Sequence[Weights],
     result: Image,
     stream: WeightStream,
     operation: Callable[[int], TensorOp | None],
@@ -380,7 +422,7 @@ def convolve(
 
     Args:
         context: where things are.
-        weights: the weights.
+        weights: the weights; those on channel B and those beside them on A, if both bring some.
         result: what is computed; tiles that own nothing of it take no part.
         stream: the weights.
         operation: the operation of a tile, None if it computes nothing.
@@ -396,12 +438,30 @@ def convolve(
         builder.sync()
     stream.receive(builder, mask_of(active))
     builder.on_tiles(operations.get, active)
-    if context.streamed(weights.name):
-        _receive_rest(builder, stream, mask_of(active), weights)
-        context.host.send(builder, weights.units, mask_of(active), stream.vectors.lanes)
+    first, *others = weights
+    if context.streamed(first.name):
+        _receive_rest(builder, stream, mask_of(active), first)
+        context.host.send(builder, first.units, mask_of(active), stream.vectors.lanes)
         return
-    sent = Sent(weights.name, context.pieces[weights.name], mask_of(active))
+    sent = Sent(first.name, context.pieces[first.name], mask_of(active))
+    for other in others:
+        _send_both(builder, sent, replace(sent, name=other.name, pieces=context.pieces[other.name]))
+        return
     (sender or send_rows)(builder, stream, sent)
+
+
+def _send_both(builder: Builder, first: Sent, other: Sent) -> None:
+    """Owners send words on both channels; all are different tiles, so that none waits for another.
+
+    Args:
+        builder: the program.
+        first: what goes on channel B.
+        other: what goes on channel A.
+    """
+    for pieces in zip_longest(first.pieces, other.pieces):
+        for channel, sent, piece in zip((1, 0), (first, other), pieces, strict=True):
+            if piece is not None:
+                send(builder, sent.name, [piece], sent.destination, channel=channel)
 
 
 def _receive_rest(builder: Builder, stream: WeightStream, tiles: int, weights: Weights) -> None:

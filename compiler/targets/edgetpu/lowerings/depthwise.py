@@ -46,6 +46,7 @@ from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import (
     REST_ROWS,
+    Delivery,
     Sent,
     convolve,
     send_rows,
@@ -104,6 +105,8 @@ class Depthwise(Layer):
         columns: what it reads along columns.
         stage: constants of the output stage.
         choice: what lanes compute; None until `choose_patches` has chosen.
+        beside: rows of every block that come on channel A while the others come on B; there are
+            weights for each of them then.
     """
 
     in_channels: int
@@ -115,6 +118,7 @@ class Depthwise(Layer):
     columns: Window
     stage: OutputStage
     choice: Patch | None = None
+    beside: int = 0
 
     streams: ClassVar[bool] = True
     strips: ClassVar[bool] = True
@@ -225,10 +229,22 @@ class Depthwise(Layer):
                     return None
         return Blocks(self.patch.blocks(self.in_channels), self.patch.groups)
 
+    def delivery(self, result: Image) -> Delivery:
+        """How its weights come, unless they are packed, for a result."""
+        patch, areas = self.patch, [result.area(tile) for tile in range(TILES)]
+        patches = max(
+            patch.rows.patches(height) * patch.columns.patches(width)
+            for height, width in areas
+            if height * width
+        )
+        blocks = patch.blocks(self.in_channels)
+        prefix = len(self.vectors)
+        return Delivery(patches * patch.staged, patch.staged, prefix, 1, blocks, patch.slots)
+
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
-        (operand,) = self.weights
+        operand = self.weights[0]
         packed = self.patch.packed
         stream = WeightStream(
             staged=self.patch.staged,
@@ -243,10 +259,11 @@ class Depthwise(Layer):
             ),
             top=context.builder.staging,
             channel=0 if packed or context.streamed(operand.name) else 1,
+            beside=self.beside,
         )
         convolve(
             context,
-            operand,
+            self.weights,
             result,
             stream,
             lambda tile: _operation(self, source, result, tile, stream),
