@@ -68,12 +68,12 @@ def assigned(layered: Layered) -> Assignment:
     """
     options, arrangement = layered.options, arranged(layered)
     staged = _staged(arrangement, options)
-    if not options.conservative:
-        both = staged.schedule.with_layers(channels.shared(staged.schedule.steps))
-        complete = _complete(both, options)
-        if complete is not None:
-            return _assigned(arrangement, both, complete)
-    found = _assigned(arrangement, staged.schedule, _parameters(staged.schedule, options))
+    complete = _complete(staged.schedule, options)
+    if complete is None and options.recipes.both:
+        return assigned(replace(layered, options=replace(options, both=False)))
+    found = _assigned(
+        arrangement, staged.schedule, complete or _parameters(staged.schedule, options)
+    )
     if found.residency.complete or arrangement.patches.compact:
         return found
     # Patches take as few rows as they can before anything comes from the host.
@@ -101,6 +101,7 @@ def _staged(arrangement: Arrangement, options: Options) -> _Staged:
     """Choose how convolutions stage their weights; staging takes no rows that parameters need."""
     schedule = arrangement.schedule
     schedule = schedule.with_layers(patch_choice.packed(schedule.layered.layers))
+    schedule = schedule.with_layers(channels.freed(schedule.steps, options.recipes))
     needed = _words(schedule.layered.layers) / _PARAMETER_SHARE
     room = next((rows for rows in _STAGING_ROWS if needed <= options.free_rows(rows)), 0)
     patches = arrangement.patches
@@ -108,7 +109,8 @@ def _staged(arrangement: Arrangement, options: Options) -> _Staged:
     cost = options.recipes.cost / (2 if patches.layers else 1)
     # Other layers than convolutions are estimated too roughly to spend a share of their cycles.
     layers = choose_staging(schedule.steps, cost, patches.cycles, IDENTITY, room)
-    return _Staged(schedule.with_layers(layers), layers)
+    schedule = schedule.with_layers(layers)
+    return _Staged(schedule.with_layers(channels.parted(schedule.steps)), layers)
 
 
 def _assigned(

@@ -54,6 +54,15 @@ _WHOLE_ROWS = 512
 _MOST_ROWS = BEAGLE.memories.wide.elements // 2
 """Rows of wide memory for weights in staging from which on a single slot has to do."""
 
+_BOTH_WORTH = 0.95
+"""Part of the cycles with one channel of the ring from which on both are used."""
+
+_BOTH_CYCLES = 200
+"""Cycles that both must save, at least: instructions of two senders take some, too."""
+
+_LOADED = 2
+"""Vectors of a block that go to scaling memory, at most."""
+
 _MOST_SUMS = 256
 """Partial sums of so many positions may be in wide memory."""
 
@@ -83,8 +92,8 @@ class Convolution(Layer):
         columns: what it reads along columns.
         stage: constants of the output stage.
         staging: how its weights are staged; `staging.choose_staging` chooses.
-        beside: rows of every chunk that come on channel A while the others come on B; there are
-            weights for each of them then.
+        both: whether its weights may come on both channels of the ring; there are weights for each
+            of them if they do.
     """
 
     layout: ConvolutionLayout
@@ -93,7 +102,7 @@ class Convolution(Layer):
     columns: Window
     stage: OutputStage
     staging: Staging = Staging.PAIR
-    beside: int = 0
+    both: bool = False
 
     streams: ClassVar[bool] = True
     strips: ClassVar[bool] = True
@@ -130,7 +139,7 @@ class Convolution(Layer):
 
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
         """Blocks of 64 channels, unless only some are computed in the last phase."""
-        if len(self.weights) > 1 and not self.beside:
+        if len(self.weights) > 1 and not self.weights[0].beside:
             return None
         blocks = -(-self.channels // LANES)
         return Blocks(blocks, min(LANES, round_up(self.channels, WORD)) // WORD)
@@ -138,7 +147,7 @@ class Convolution(Layer):
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
         whole, first = Blocking.of(self, context.image(self.writes)), 0
-        if len(self.weights) == 1 or self.beside:
+        if len(self.weights) == 1 or self.weights[0].beside:
             self._emit(context, whole, self.weights, first)
             return
         for item in self.weights:
@@ -182,7 +191,7 @@ class Convolution(Layer):
             vectors=vectors_of(self.layout),
             top=top,
             channel=channel,
-            beside=self.beside,
+            beside=blocking.beside,
         )
 
     def consumers(self, tensors: Mapping[str, Placed], top: int) -> list[Instruction]:
@@ -224,6 +233,7 @@ class Blocking:
         positions: most positions of a tile.
         lanes: lanes of a block.
         last: lanes of the last block.
+        both: whether both channels of the ring may bring weights.
     """
 
     chunk: int
@@ -235,6 +245,7 @@ class Blocking:
     positions: int
     lanes: int
     last: int
+    both: bool = False
 
     @classmethod
     def of(cls, layer: Convolution, result: Image) -> Blocking:
@@ -258,6 +269,7 @@ class Blocking:
                 positions,
                 LANES if blocks > 1 else depth,
                 depth - LANES * (blocks - 1),
+                layer.both,
             )
             for chunk in _chunks(groups, taps, positions)
             if chunk == groups or (positions <= sums and layer.staging is not Staging.WHOLE)
@@ -282,12 +294,19 @@ class Blocking:
     def delivery(self) -> Delivery:
         """How its weights come."""
         steps = self.positions * self.staged
-        return Delivery(steps, self.staged, self.prefix, self.chunks, self.blocks, self.slots)
+        return Delivery(
+            steps, self.staged, self.prefix, self.chunks, self.blocks, self.slots, self.lanes
+        )
 
     @property
     def cycles(self) -> float:
         """Estimated cycles: the delivery of chunks overlaps with steps."""
-        return self.delivery.cycles()
+        return self.delivery.cycles(self.beside)
+
+    @property
+    def beside(self) -> int:
+        """Rows of a chunk that come on channel A while the others come on B."""
+        return self.delivery.beside if self.both else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +320,7 @@ class Delivery:
         chunks: chunks of a block.
         blocks: blocks of output channels.
         slots: slots of staging.
+        lanes: lanes of a block.
     """
 
     steps: int
@@ -309,18 +329,37 @@ class Delivery:
     chunks: int
     blocks: int
     slots: int
+    lanes: int
 
     @property
     def beside(self) -> int:
-        """Rows of a chunk that channel A had best bring, so that both channels take as long."""
-        return min(self.staged - 1, (self.staged + self.prefix // self.chunks) // 2)
+        """Rows of a chunk that channel A had best bring while B brings the others.
+
+        Both then take as long; none if that saves little.
+        """
+        rows = min(self.staged - 1, (self.staged + self.prefix // self.chunks) // 2)
+        usual, both = self.cycles(), self.cycles(rows)
+        pays = both <= _BOTH_WORTH * usual and usual - both >= _BOTH_CYCLES
+        return rows if pays else 0
 
     def cycles(self, beside: int = 0) -> float:
         """Estimated cycles if so many rows of every chunk come on the other channel."""
         row = BEAGLE.timing.ring_row
         vectors = row * self.prefix
         delivery = max(row * (self.staged - beside) + vectors / self.chunks, row * beside)
-        return pipeline(self.steps, delivery, self.chunks * self.blocks, self.slots) + vectors
+        count = self.chunks * self.blocks
+        return pipeline(self.steps, delivery, count, self.slots, self._loading) + vectors
+
+    @property
+    def _loading(self) -> float:
+        """Cycles after a chunk has come until its scales and biases are in scaling memory.
+
+        Only if every chunk has some: else they have come long before they are needed.
+        """
+        if self.chunks > 1:
+            return 0.0
+        # An entry is a pair of lanes.
+        return BEAGLE.timing.conversion_word * min(self.prefix, _LOADED) * self.lanes / 2
 
 
 def _chunks(groups: int, taps: int, positions: int) -> list[int]:
@@ -375,7 +414,7 @@ def published_slots(slots: int, turns: int) -> bool:
     return slots <= SLOTS or slots == turns
 
 
-def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
+def pipeline(steps: float, delivery: float, count: int, slots: int, loading: float = 0.0) -> float:
     """Estimated cycles of tensor operations that are fed with chunks over the ring.
 
     Args:
@@ -383,8 +422,9 @@ def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
         delivery: cycles that a chunk takes on the ring.
         count: number of chunks.
         slots: chunks that a tile can hold.
+        loading: cycles until a chunk that has come can be used.
     """
-    latency = BEAGLE.timing.chunk_latency
+    latency = BEAGLE.timing.chunk_latency + loading
     period = max(steps, delivery, (steps + delivery + latency) / slots)
     return delivery + latency + (count - 1) * period + steps
 

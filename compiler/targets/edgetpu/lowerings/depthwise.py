@@ -46,7 +46,6 @@ from fitzroy.compiler.targets.edgetpu.lowerings.as_convolution import (
 )
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import (
     REST_ROWS,
-    Delivery,
     Sent,
     convolve,
     send_rows,
@@ -105,8 +104,6 @@ class Depthwise(Layer):
         columns: what it reads along columns.
         stage: constants of the output stage.
         choice: what lanes compute; None until `choose_patches` has chosen.
-        beside: rows of every block that come on channel A while the others come on B; there are
-            weights for each of them then.
     """
 
     in_channels: int
@@ -118,7 +115,6 @@ class Depthwise(Layer):
     columns: Window
     stage: OutputStage
     choice: Patch | None = None
-    beside: int = 0
 
     streams: ClassVar[bool] = True
     strips: ClassVar[bool] = True
@@ -166,8 +162,15 @@ class Depthwise(Layer):
         )
         return max(patches, BEAGLE.timing.ring_row) * (taps * words) + PHASE_CYCLES
 
-    def patches(self, areas: Sequence[tuple[int, int]]) -> tuple[Option, ...]:
-        """All patches that it may use for results of which tiles own so much."""
+    def patches(
+        self, areas: Sequence[tuple[int, int]], *, both: bool = False
+    ) -> tuple[Option, ...]:
+        """All patches that it may use for results of which tiles own so much.
+
+        Args:
+            areas: rows and columns of tiles.
+            both: whether weights may come on both channels of the ring.
+        """
         return depthwise_patches(
             self.rows,
             self.columns,
@@ -175,6 +178,7 @@ class Depthwise(Layer):
             self.multiplier,
             len(self.vectors),
             tuple(areas),
+            both=both,
         )
 
     def scatter(self, data: Array) -> None:
@@ -229,18 +233,6 @@ class Depthwise(Layer):
                     return None
         return Blocks(self.patch.blocks(self.in_channels), self.patch.groups)
 
-    def delivery(self, result: Image) -> Delivery:
-        """How its weights come, unless they are packed, for a result."""
-        patch, areas = self.patch, [result.area(tile) for tile in range(TILES)]
-        patches = max(
-            patch.rows.patches(height) * patch.columns.patches(width)
-            for height, width in areas
-            if height * width
-        )
-        blocks = patch.blocks(self.in_channels)
-        prefix = len(self.vectors)
-        return Delivery(patches * patch.staged, patch.staged, prefix, 1, blocks, patch.slots)
-
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
@@ -259,7 +251,7 @@ class Depthwise(Layer):
             ),
             top=context.builder.staging,
             channel=0 if packed or context.streamed(operand.name) else 1,
-            beside=self.beside,
+            beside=self.patch.beside,
         )
         convolve(
             context,
@@ -283,7 +275,9 @@ class Dense(Depthwise):
         positions = max(1, LANES // WORD // groups)
         return self._patch_cycles(area, positions, -(-self.in_channels // WORD))
 
-    def patches(self, areas: Sequence[tuple[int, int]]) -> tuple[Option, ...]:
+    def patches(
+        self, areas: Sequence[tuple[int, int]], *, both: bool = False
+    ) -> tuple[Option, ...]:
         """All patches that it may use for results of which tiles own so much."""
         return dense_patches(
             self.rows,
@@ -292,6 +286,7 @@ class Dense(Depthwise):
             self.channels,
             len(self.vectors),
             tuple(areas),
+            both=both,
         )
 
     def scatter(self, data: Array) -> None:
@@ -424,8 +419,8 @@ def _send_words(builder: Builder, stream: WeightStream, sent: Sent) -> None:
 # --- parameters ----------------------------------------------------------------------------------
 
 
-def packed_weights(layer: Depthwise) -> Weights:
-    """The parameters of a layer for its patch."""
+def packed_weights(layer: Depthwise) -> tuple[Weights, ...]:
+    """The parameters of a layer for its patch, divided if both channels of the ring bring some."""
     patch = layer.patch
     rows, columns, words, groups = patch.rows, patch.columns, patch.words, patch.groups
     blocks = patch.blocks(layer.in_channels)
@@ -457,7 +452,7 @@ def packed_weights(layer: Depthwise) -> Weights:
         )
     if patch.packed:
         lanes, count = LANES, patch.parameter_rows(layer.in_channels, len(layer.vectors))
-    return Weights(
+    found = Weights(
         layer.name,
         OperandKind.PACKED if patch.packed else OperandKind.CONVOLUTION,
         lanes,
@@ -465,6 +460,7 @@ def packed_weights(layer: Depthwise) -> Weights:
         filled(packed),
         count,
     )
+    return found.parted(blocks, patch.staged, patch.beside) if patch.beside else (found,)
 
 
 # --- legalization --------------------------------------------------------------------------------
