@@ -104,12 +104,13 @@ def choose_patches(
     cycles += sum(min(one.cycles for one in some) for some in choices)
     best, fitting, missing = _cheapest(choices, staging, taken, options)
     # Convolutions may spend the other half.
-    best = _paired(best, fitting, options.recipes.cost * cycles / 2)
-    # Rows may do more for options with published numbers of slots from the outset.
-    usual = [[one for one in some if one.paired] or some for some in choices]
-    other, _, lacking = _cheapest(usual, staging, taken, options)
-    if (lacking, _cycles(other)) < (missing, _cycles(best)):
-        best = other
+    swapped = _paired(best, fitting, options.recipes.cost * cycles / 2)
+    if swapped != best:
+        # Rows may do more for options with published numbers of slots from the outset.
+        usual = [[one for one in some if one.paired] or some for some in choices]
+        other, _, lacking = _cheapest(usual, staging, taken, options)
+        better = (lacking, _cycles(other)) < (missing, _cycles(swapped))
+        best = other if better else swapped
     return Patches(
         {
             layer: replace(layer, choice=option.patch)

@@ -233,7 +233,7 @@ class Blocking:
         positions: most positions of a tile.
         lanes: lanes of a block.
         last: lanes of the last block.
-        both: whether both channels of the ring may bring weights.
+        both: whether both channels of the ring bring weights.
     """
 
     chunk: int
@@ -278,7 +278,8 @@ class Blocking:
         fitting = [blocking for blocking in options if blocking.slots * blocking.staged <= limit]
         # If nothing fits, what takes the fewest rows.
         least = min(options, key=lambda blocking: blocking.rows)
-        return min(fitting or [least], key=lambda blocking: (blocking.cycles, blocking.rows))
+        best = min(fitting or [least], key=lambda blocking: (blocking.cycles, blocking.rows))
+        return replace(best, both=best.beside > 0)
 
     @property
     def sums(self) -> int:
