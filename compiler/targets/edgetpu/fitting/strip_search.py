@@ -20,7 +20,7 @@ from fitzroy.compiler.targets.edgetpu.fitting.strips import (
     part_of_image,
     turns,
 )
-from fitzroy.compiler.targets.edgetpu.layers.layer import longest
+from fitzroy.compiler.targets.edgetpu.layers.layer import PHASE_CYCLES, longest
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Live
@@ -48,6 +48,15 @@ _ACROSS = (1, 2, 4, 8)
 
 # --- choice --------------------------------------------------------------------------------------
 
+
+_ARRIVING = (2, 3, 4, 6, 8)
+"""Strips of segments that compute while their input arrives."""
+
+_FEWEST_LAYERS = 2
+"""Layers of such a segment, with the one that takes the input."""
+
+_ARRIVAL = 1.25
+"""Cycles of a byte of an input, over USB 3."""
 
 MOST_STRIPS = 640
 """Most strips of a segment, parts of columns counted: programs grow with them, and so does the
@@ -175,7 +184,7 @@ class Search:
             What does not fit if nothing helps.
         """
         full = [nbytes > capacity for nbytes in self.taken()]
-        if not any(full):
+        if not any(full) and not any(map(self.arrives, range(len(self.layered.layers)))):
             return []
         table = self.table(capacity, full)
         last = table[-1]
@@ -204,12 +213,15 @@ class Search:
                 if not self.joins(first, end):
                     break
                 before = best[first]
-                if before is None or not any(full[first + 1 : end + 1]):
+                if before is None:
                     continue
-                found = self.cheapest(first, end, capacity)
-                if found is not None:
-                    cycles, segment = found
-                    options.append((before[0] + cycles, [*before[1], segment]))
+                chosen = self.arriving(first, end, capacity) if self.arrives(first) else []
+                if any(full[first + 1 : end + 1]):
+                    chosen.append(self.cheapest(first, end, capacity))
+                for found in chosen:
+                    if found is not None:
+                        cycles, segment = found
+                        options.append((before[0] + cycles, [*before[1], segment]))
             best.append(min(options, key=lambda one: one[0], default=None))
         return best
 
@@ -307,6 +319,64 @@ class Search:
             else:
                 low = count + 1
         return replace(segment, strips=high)
+
+    def arrives(self, number: int) -> bool:
+        """Whether a layer takes an image from the host."""
+        layer = self.layered.layers[number]
+        return layer.received and not layer.makes_vector
+
+    def arriving(self, first: int, end: int, capacity: int) -> list[tuple[float, Segment] | None]:
+        """Segments that compute while their input arrives, and their additional cycles.
+
+        The input stays in narrow memory, so that no row of it comes twice to a tile.
+        """
+        if end - first < _FEWEST_LAYERS:
+            return []
+        around = self.around(first + 1, end)
+        height = self.layered.type(self.layered.layers[end - 1].writes).shape[1]
+        found = list[tuple[float, Segment] | None]()
+        for count in _ARRIVING:
+            segment = Segment(first, end, count, arriving=True)
+            parts = [self.part(end, count, 1, number, 0) for number in _some(count)]
+            room = capacity - around.nbytes
+            if (
+                count <= height // ROWS
+                and self.scratch[first + 1] <= room
+                and all(part.peak(first + 1) <= room for part in parts)
+            ):
+                found.append((self.overlapped(segment) - self.one_by_one(segment), segment))
+        return found
+
+    def one_by_one(self, segment: Segment) -> float:
+        """Estimated cycles of layers that begin when the input has arrived."""
+        first = segment.first
+        _, height, width, channels = self.layered.type(self.layered.layers[first].writes).shape
+        return _ARRIVAL * height * width * channels + sum(
+            self.part(number + 1, 1, 1, 0, 0).cycles(number)
+            for number in range(first + 1, segment.end)
+        )
+
+    def overlapped(self, segment: Segment) -> float:
+        """Estimated cycles of layers of which a strip begins when its rows have arrived.
+
+        Rows arrive, and strips take their time, evenly: either the first strip is waited for, or
+        the last.
+        """
+        first, count = segment.first, segment.strips
+        name = self.layered.layers[first].writes
+        _, height, width, channels = self.layered.type(name).shape
+        needs = [self.needs(segment.end, 0, count, number) for number in (0, count - 1)]
+        begin, end = ([interval for interval in one.read(first + 1, name)] for one in needs)
+        rows = [
+            sum(max(0, min(stop, height) - max(start, 0)) for start, stop in reads)
+            for reads in (begin, [(a, b) for (a, _), (_, b) in zip(begin, end, strict=True)])
+        ]
+        one, every = (_ARRIVAL * width * channels * number for number in rows)
+        strips = [
+            self.part(segment.end, count, 1, number, 0).cycles(first + 1)
+            for number in (count // 2, count - 1)
+        ]
+        return max(one + count * strips[0], every + strips[1]) + 2 * PHASE_CYCLES * count
 
     def around(self, first: int, end: int) -> _Around:
         """Tensors that live during a segment, without its intermediate images."""

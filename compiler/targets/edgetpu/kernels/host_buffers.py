@@ -11,6 +11,9 @@ from fitzroy.hw_models.isa.fields import Producer, ScalarFlag
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.units import infeed_units, outfeed_units, pop_units
 
+UNIT = BEAGLE.memories.activation_buffer.element_bytes
+"""Bytes of a unit of inputs and outputs."""
+
 AHEAD = BEAGLE.memories.parameter_buffer.elements - 4
 """Units of parameters that may be in their buffer, as in compiled programs."""
 

@@ -84,6 +84,7 @@ def emitted(assignment: Assignment) -> Emission:
             if item.name not in pieces
         ]
     )
+    inputs = host_layers.input_stream(steps)
     context = Context(
         builder,
         schedule.tensors,
@@ -91,6 +92,7 @@ def emitted(assignment: Assignment) -> Emission:
         IDENTITY,
         narrow_bytes - own[0],
         host,
+        inputs,
         host_layers.kept_images(steps),
     )
     builder.begin()
@@ -101,6 +103,7 @@ def emitted(assignment: Assignment) -> Emission:
         marks.append(_mark(step, builder))
         if not step.layer.received:
             host.prefetch(builder)
+            inputs.ahead(builder)
         last = not isinstance(step.layer, host_layers.Send) or ends[step.layer.output] is step
         with refusing(step.layer.origin):
             step.layer.emit(
@@ -110,6 +113,7 @@ def emitted(assignment: Assignment) -> Emission:
     marks.append(Mark("end", "", *builder.position, kind="end"))
     builder.end()
     assert host.complete
+    assert inputs.complete
     return Emission(Emitted(marks, list(builder.program)), builder)
 
 

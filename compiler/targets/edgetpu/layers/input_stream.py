@@ -1,0 +1,141 @@
+"""Inputs that the host sends: a stream of pieces, which run ahead of what tiles take.
+
+All pieces go through the buffer of activations. While layers compute, the scalar core asks for the
+next piece as soon as the one before is there and the buffer has room for it, so that the link does
+not stand still. One request is open at a time, as in published programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fitzroy.compiler.targets.edgetpu.instructions.builder import RING_STREAMS, Builder
+from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import ACTIVATIONS, UNIT
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Interval
+from fitzroy.formats.object_file import SymbolKind
+from fitzroy.hw_models.isa.fence import ScalarFence
+from fitzroy.hw_models.isa.fields import ScalarFlag, StreamEngine
+from fitzroy.hw_models.isa.scalar import DescriptorTag
+
+CREDIT = 32764
+"""AVDATA_INFEED at the start of a stream: as much credit as compiled programs give, which is how
+many units may wait in the buffer."""
+
+_ALL_POPPED = RING_STREAMS | 1 << StreamEngine.AVDATA_POP
+"""Stream engines, with the one that takes inputs from the host."""
+
+
+def request(
+    builder: Builder,
+    units: Interval,
+    name: str = "",
+    kind: SymbolKind = SymbolKind.INPUT,
+    *,
+    position: int = 0,
+) -> None:
+    """Ask the host for some units of an input, or of the scratch buffer.
+
+    One such request is open at a time, as in published programs: the scalar core has waited until
+    the one before was served.
+
+    Args:
+        builder: the program.
+        units: the units, in the host's buffer.
+        name: the input.
+        kind: what the buffer is.
+        position: units of the stream before the first one. At 0 it begins, once infeeds have sent
+            everything before it; else it goes on, once everything before it is in the buffer.
+    """
+    begin, end = units
+    if position:
+        builder.emit(ScalarFence(idle=_ALL_POPPED))
+    else:
+        builder.set_scalar([ScalarFlag.AVDATA_INFEED], CREDIT)
+        builder.set_scalar([ScalarFlag.AVDATA_POP], 0)
+    builder.emit(ACTIVATIONS.pop(end - begin, position))
+    builder.descriptor(DescriptorTag.INPUT, (end - begin) * UNIT, kind, name, begin * UNIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Units that the host sends on one request.
+
+    Attributes:
+        name: the input.
+        units: the units, in the host's buffer.
+    """
+
+    name: str
+    units: Interval
+
+    @property
+    def count(self) -> int:
+        """How many units."""
+        return self.units[1] - self.units[0]
+
+
+@dataclass(slots=True)
+class InputStream:
+    """The inputs of a program under construction.
+
+    Attributes:
+        streams: pieces in the order in which tiles take them. Between two of these streams,
+            something else goes through the buffer.
+        stream: number of the stream that tiles take pieces of.
+        asked: pieces of it that the host has been asked for.
+        taken: pieces of it that infeeds send.
+        requested: units of the pieces that were asked for.
+        sent: units of the pieces that were taken.
+    """
+
+    streams: Sequence[Sequence[Piece]]
+    stream: int = 0
+    asked: int = 0
+    taken: int = 0
+    requested: int = 0
+    sent: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything has been taken."""
+        return all(not some for some in self._left())
+
+    def _left(self) -> list[Sequence[Piece]]:
+        first, *others = self.streams[self.stream :] or [()]
+        return [first[self.taken :], *others]
+
+    def take(self, builder: Builder) -> int:
+        """The next piece for infeeds to send; it is asked for if that was not done ahead.
+
+        Returns:
+            Units of the stream before it.
+        """
+        while self.taken == len(self.streams[self.stream]):
+            self.stream += 1
+            self.asked = self.taken = self.requested = self.sent = 0
+        if self.asked == self.taken:
+            self._ask(builder)
+        before = self.sent
+        self.sent += self.streams[self.stream][self.taken].count
+        self.taken += 1
+        return before
+
+    def ahead(self, builder: Builder) -> None:
+        """Ask for the next piece of the stream, if it has begun and the buffer has room."""
+        if not self.taken or self.asked == len(self.streams[self.stream]):
+            return
+        piece = self.streams[self.stream][self.asked]
+        if self.requested + piece.count - self.sent <= CREDIT:
+            self._ask(builder)
+
+    def _ask(self, builder: Builder) -> None:
+        piece = self.streams[self.stream][self.asked]
+        builder.room(_REQUEST_BUNDLES)
+        request(builder, piece.units, piece.name, position=self.requested)
+        self.asked += 1
+        self.requested += piece.count
+
+
+_REQUEST_BUNDLES = 48
+"""Bundles of a request."""
