@@ -101,6 +101,11 @@ class InputStream:
         """Whether everything has been taken."""
         return all(not some for some in self._left())
 
+    @property
+    def awaited(self) -> bool:
+        """Whether a stream has begun, and the host has not been asked for all of it."""
+        return 0 < self.taken and self.asked < len(self.streams[self.stream])
+
     def _left(self) -> list[Sequence[Piece]]:
         first, *others = self.streams[self.stream :] or [()]
         return [first[self.taken :], *others]

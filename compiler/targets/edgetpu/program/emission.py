@@ -99,6 +99,7 @@ def emitted(assignment: Assignment) -> Emission:
     matrices.put_identity(builder, IDENTITY, context.scratch // WORD)
     ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
     for step, nbytes in zip(steps, own[1:], strict=True):
+        builder.holding = inputs.awaited
         builder.room(_MOST_BUNDLES)
         marks.append(_mark(step, builder))
         if not step.layer.received:
