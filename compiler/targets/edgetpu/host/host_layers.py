@@ -190,11 +190,16 @@ def input_stream(steps: Iterable[Step]) -> InputStream:
     """What the host sends of inputs, in the order in which steps take it."""
     streams: list[list[Piece]] = [[]]
     for step in steps:
-        if isinstance(step.layer, Receive):
-            streams[-1] += inputs.pieces(step.result, step.layer.input)
-        elif isinstance(step.layer, Fetch):
+        streams[-1] += pieces(step)
+        if isinstance(step.layer, Fetch):
             streams.append([])
-    return InputStream([pieces for pieces in streams if pieces])
+    return InputStream([stream for stream in streams if stream])
+
+
+def pieces(step: Step) -> list[Piece]:
+    """What the host sends of an input for a step."""
+    layer = step.layer
+    return inputs.pieces(step.result, layer.input) if isinstance(layer, Receive) else []
 
 
 def kept_images(steps: Iterable[Step]) -> dict[str, Kept]:

@@ -61,7 +61,7 @@ _PIECE_BUNDLES = 600
 _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 """Bundles of a chunk, with room for its end."""
 
-_FIRST_BUNDLES = 1024
+_FIRST_BUNDLES = 512
 """Bundles of the first chunk after which it ends with a phase."""
 
 _GROWTH = 2
@@ -138,8 +138,6 @@ class Builder:
     Attributes:
         tokens: turns on the ring.
         staging: first row of wide memory that phases may use for data.
-        holding: whether chunks become as long as they can, because the host has other things to
-            send first.
         infeeds_awaited: fences so far that wait for the infeed.
     """
 
@@ -149,7 +147,6 @@ class Builder:
         self._sections = [_Section()]
         self._chunk = 0
         self._enough = _FIRST_BUNDLES
-        self.holding = False
         self._streamed = False
         self._quiet = list(self.tokens.ring)
         self._begun = False
@@ -435,7 +432,7 @@ class Builder:
             raise CapacityError(
                 f"an operator takes {bundles} bundles", reason=f"a chunk holds {_CHUNK_BUNDLES}"
             )
-        long_enough = self._begun and not self.holding and self._chunk >= self._enough
+        long_enough = self._begun and self._chunk >= self._enough
         if long_enough or self._chunk + bundles > _CHUNK_BUNDLES:
             self._enough = _GROWTH * self._chunk
             begun = self._begun

@@ -101,11 +101,6 @@ class InputStream:
         """Whether everything has been taken."""
         return all(not some for some in self._left())
 
-    @property
-    def awaited(self) -> bool:
-        """Whether a stream has begun, and the host has not been asked for all of it."""
-        return 0 < self.taken and self.asked < len(self.streams[self.stream])
-
     def _left(self) -> list[Sequence[Piece]]:
         first, *others = self.streams[self.stream :] or [()]
         return [first[self.taken :], *others]
@@ -126,12 +121,17 @@ class InputStream:
         self.taken += 1
         return before
 
-    def ahead(self, builder: Builder) -> None:
-        """Ask for the next piece of the stream, if it has begun and the buffer has room."""
-        if not self.taken or self.asked == len(self.streams[self.stream]):
-            return
-        piece = self.streams[self.stream][self.asked]
-        if self.requested + piece.count - self.sent <= CREDIT:
+    def ahead(self, builder: Builder, count: int) -> None:
+        """Ask for the next pieces of the stream, if it has begun.
+
+        Args:
+            builder: the program.
+            count: how many; fewer if the buffer has no room for them, or the stream ends.
+        """
+        pieces = self.streams[self.stream] if self.taken else ()
+        while self.asked < min(self.taken + count, len(pieces)):
+            if self.requested + pieces[self.asked].count - self.sent > CREDIT:
+                return
             self._ask(builder)
 
     def _ask(self, builder: Builder) -> None:

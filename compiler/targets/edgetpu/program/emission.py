@@ -99,12 +99,12 @@ def emitted(assignment: Assignment) -> Emission:
     matrices.put_identity(builder, IDENTITY, context.scratch // WORD)
     ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
     for step, nbytes in zip(steps, own[1:], strict=True):
-        builder.holding = inputs.awaited
         builder.room(_MOST_BUNDLES)
         marks.append(_mark(step, builder))
         if not step.layer.received:
             host.prefetch(builder)
-            inputs.ahead(builder)
+        # What a step takes is under way before the tiles are waited for.
+        inputs.ahead(builder, len(host_layers.pieces(step)) or 1)
         last = not isinstance(step.layer, host_layers.Send) or ends[step.layer.output] is step
         with refusing(step.layer.origin):
             step.layer.emit(
