@@ -52,9 +52,6 @@ _ACROSS = (1, 2, 4, 8)
 _ARRIVING = (2, 3, 4, 6)
 """Strips of segments that compute while their input arrives."""
 
-_FEWEST_LAYERS = 2
-"""Layers of such a segment, with the one that takes the input."""
-
 _ARRIVAL = 1.25
 """Cycles of a byte of an input, over USB 3."""
 
@@ -328,11 +325,11 @@ class Search:
 
         The input stays in narrow memory, so that no row of it comes twice to a tile.
         """
-        receive, last = self.layered.layers[first], self.layered.layers[end - 1]
-        if not receive.received or receive.makes_vector or end - first < _FEWEST_LAYERS:
+        receive, *others = self.layered.layers[first:end]
+        if not others or not receive.received or any(layer.remote for layer in others):
             return
         around = self.around(first + 1, end)
-        room, height = capacity - around.nbytes, self.layered.type(last.writes).shape[1]
+        room, height = capacity - around.nbytes, self.layered.type(others[-1].writes).shape[1]
         for count in _ARRIVING:
             parts = [self.part(end, count, 1, number, 0) for number in _some(count)]
             peak = max(self.scratch[first + 1], *[part.peak(first + 1) for part in parts])

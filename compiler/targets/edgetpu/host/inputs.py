@@ -80,7 +80,7 @@ def receive_image(
 def pieces(tensor: Placed, name: str) -> list[Piece]:
     """What the host sends of an input for what tiles own of a tensor, request by request."""
     if isinstance(tensor, Image):
-        return [Piece(name, piece.units) for piece in _pieces(tensor)]
+        return [Piece(name, piece.units, piece.again(tensor)) for piece in _pieces(tensor)]
     return [Piece(name, (0, _vector_units(tensor)))]
 
 
@@ -134,6 +134,11 @@ class _Piece:
 
     units: Interval
     parts: tuple[int, ...]
+
+    def again(self, image: Image) -> int:
+        """Units that more than one row of the grid gets."""
+        parts = [_units(image, part) for part in self.parts]
+        return sum(end - begin for begin, end in parts) - (self.units[1] - self.units[0])
 
 
 def _pieces(image: Image) -> list[_Piece]:

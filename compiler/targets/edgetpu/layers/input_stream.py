@@ -33,6 +33,7 @@ def request(
     kind: SymbolKind = SymbolKind.INPUT,
     *,
     position: int = 0,
+    again: int = 0,
 ) -> None:
     """Ask the host for some units of an input, or of the scratch buffer.
 
@@ -46,6 +47,7 @@ def request(
         kind: what the buffer is.
         position: units of the stream before the first one. At 0 it begins, once infeeds have sent
             everything before it; else it goes on, once everything before it is in the buffer.
+        again: how many of those infeeds have sent twice.
     """
     begin, end = units
     if position:
@@ -53,7 +55,7 @@ def request(
     else:
         builder.set_scalar([ScalarFlag.AVDATA_INFEED], CREDIT)
         builder.set_scalar([ScalarFlag.AVDATA_POP], 0)
-    builder.emit(ACTIVATIONS.pop(end - begin, position))
+    builder.emit(ACTIVATIONS.pop(end - begin, position, again))
     builder.descriptor(DescriptorTag.INPUT, (end - begin) * UNIT, kind, name, begin * UNIT)
 
 
@@ -64,10 +66,12 @@ class Piece:
     Attributes:
         name: the input.
         units: the units, in the host's buffer.
+        again: how many of them infeeds send twice, to different tiles.
     """
 
     name: str
     units: Interval
+    again: int = 0
 
     @property
     def count(self) -> int:
@@ -87,6 +91,7 @@ class InputStream:
         taken: pieces of it that infeeds send.
         requested: units of the pieces that were asked for.
         sent: units of the pieces that were taken.
+        again: how many of these infeeds have sent twice.
     """
 
     streams: Sequence[Sequence[Piece]]
@@ -95,6 +100,7 @@ class InputStream:
     taken: int = 0
     requested: int = 0
     sent: int = 0
+    again: int = 0
 
     @property
     def complete(self) -> bool:
@@ -113,11 +119,13 @@ class InputStream:
         """
         while self.taken == len(self.streams[self.stream]):
             self.stream += 1
-            self.asked = self.taken = self.requested = self.sent = 0
+            self.asked = self.taken = self.requested = self.sent = self.again = 0
         if self.asked == self.taken:
             self._ask(builder)
         before = self.sent
-        self.sent += self.streams[self.stream][self.taken].count
+        piece = self.streams[self.stream][self.taken]
+        self.sent += piece.count
+        self.again += piece.again
         self.taken += 1
         return before
 
@@ -137,7 +145,7 @@ class InputStream:
     def _ask(self, builder: Builder) -> None:
         piece = self.streams[self.stream][self.asked]
         builder.room(_REQUEST_BUNDLES)
-        request(builder, piece.units, piece.name, position=self.requested)
+        request(builder, piece.units, piece.name, position=self.requested, again=self.again)
         self.asked += 1
         self.requested += piece.count
 
