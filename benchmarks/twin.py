@@ -1,7 +1,7 @@
 """Time of an inference on the twin of the chip, beside LiteRT and the simulated chip, by turns.
 
-All three compute on one thread, in a warm process: the twin and LiteRT the whole source model, the
-simulated chip the program that Google's compiler or this one made of it.
+All compute on one thread, in a warm process: the twin and LiteRT the whole source model, the
+simulated chip the compiled program, one image at a time and as many as it takes in lockstep.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from fitzroy.base.types import Array
 from fitzroy.compilation.edgetpu import compile_edgetpu
 from fitzroy.compilation.source import Source
 from fitzroy.driver.runtime.devices import DirectSimulator
+from fitzroy.driver.runtime.simulator import MOST_IMAGES
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.twin import TwinDevice
 
 ROUNDS = 20
 _PER_SIMULATION = 10
+_LOCKSTEPS = 2
 
 BOUNDS = {
     "coral/mobilenet_v2_1.0_224_quant.tflite": 1 / 20,
@@ -67,7 +69,7 @@ def _measured(name: str, rounds: int) -> tuple[dict[str, list[float]], int]:
     compiled = compile_edgetpu(source).data
     litert = LiteRT(corpus_model(name).read_bytes())
     inputs = _inputs(source)
-    times: dict[str, list[float]] = {"ours": [], "litert": [], "simulator": []}
+    times: dict[str, list[float]] = {"ours": [], "litert": [], "simulator": [], "lockstep": []}
     differing = 0
     with (
         Interpreter(compiled, device=TwinDevice(source.graph)) as twin,
@@ -79,10 +81,22 @@ def _measured(name: str, rounds: int) -> tuple[dict[str, list[float]], int]:
             times["litert"] += litert.time(list(inputs.values()), 1)
             if turn % _PER_SIMULATION == 0:
                 wanted = _timed(simulated, inputs, times["simulator"])
-                differing += sum(
-                    int(np.count_nonzero(found[key] != array)) for key, array in wanted.items()
-                )
+                differing += _differing(found, wanted)
+        for turn in range(_LOCKSTEPS + 1):
+            images = [_inputs(source, seed) for seed in range(MOST_IMAGES)]
+            start = time.perf_counter()
+            results = simulated.run_images(images)
+            if turn:
+                # The first one loads parameters.
+                times["lockstep"].append((time.perf_counter() - start) / MOST_IMAGES)
+        for image, wanted in zip(images, results, strict=True):
+            differing += _differing(twin.run(image), wanted)
     return times, differing
+
+
+def _differing(found: Mapping[str, Array], wanted: Mapping[str, Array]) -> int:
+    """Elements that are not what they should be."""
+    return sum(int(np.count_nonzero(found[key] != array)) for key, array in wanted.items())
 
 
 def _timed(
@@ -94,8 +108,8 @@ def _timed(
     return found
 
 
-def _inputs(source: Source) -> dict[str, Array]:
-    rng = np.random.default_rng(0)
+def _inputs(source: Source, seed: int = 0) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
     return {
         name: rng.integers(0, 256, source.graph.type(name).shape, np.uint8).view(
             source.graph.type(name).dtype.numpy

@@ -32,7 +32,7 @@ from fitzroy.driver.device.discovery import choose
 from fitzroy.driver.device.firmware import Firmware
 from fitzroy.driver.device.limits import Limits
 from fitzroy.driver.runtime.edgetpu import EdgeTpu
-from fitzroy.driver.runtime.simulator import SimulatedDevice
+from fitzroy.driver.runtime.simulator import Lockstep
 from fitzroy.driver.transports.libusb import NoLibusbError
 from fitzroy.driver.transports.record import Recorder, RecordingBus
 from fitzroy.driver.transports.replay import ReplayBus
@@ -156,6 +156,21 @@ class LocalDevice(Closing):
             self._check_open()
             return self.compute(package, inputs)
 
+    def run_images(
+        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
+    ) -> list[Answer]:
+        """Execute a package for several images; an answer for each.
+
+        Args:
+            package: the package.
+            inputs: of each image, as `run` takes them.
+
+        Raises:
+            DeviceError: the device was closed.
+            FitzroyError: as `compute` says.
+        """
+        return [self.run(package, image) for image in inputs]
+
     def submit(
         self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
     ) -> Pending:
@@ -186,8 +201,7 @@ class DirectSimulator(LocalDevice):
 
     def __init__(self, *, seed: int | None = None) -> None:
         super().__init__("the simulated chip")
-        self._seed = seed
-        self._device = SimulatedDevice(seed=seed)
+        self._chips = Lockstep(seed)
 
     def compute(self, package: PackageFile, inputs: Mapping[str, Array]) -> Answer:
         """Execute a package on the simulated chip.
@@ -195,12 +209,21 @@ class DirectSimulator(LocalDevice):
         Raises:
             SimulationError: the program fails.
         """
-        try:
-            return self._device.run(package, inputs)
-        except BaseException:
-            # A program that was left in the middle must not meet the next one.
-            self._device = SimulatedDevice(seed=self._seed)
-            raise
+        (answer,) = self._chips.run(package, [inputs])
+        return answer
+
+    def run_images(
+        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
+    ) -> list[Answer]:
+        """Execute a package on the simulated chip, for many images at a time.
+
+        Raises:
+            DeviceError: the device was closed.
+            SimulationError: the program fails.
+        """
+        with self._turn:
+            self._check_open()
+            return [*self._chips.run(package, inputs)]
 
 
 @dataclass(frozen=True, slots=True)

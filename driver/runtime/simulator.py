@@ -13,8 +13,10 @@ from fitzroy.base.errors import FormatError, SimulationError, UnsupportedError, 
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.caching import ParameterCache
 from fitzroy.formats.darwinn import Description, Executable, ExecutableType, PackageFile
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
 from fitzroy.hw_models.edgetpu.machine import Doubt, Machine
+from fitzroy.hw_models.edgetpu.memory import TILES
 from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.scalar import STEP_BUDGET, Descriptor, Event
 from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES, Instruction
@@ -26,6 +28,12 @@ from fitzroy.linker.schedule.check import demand_script
 
 _CONFIRMING_SEEDS = (1, 2, 3)
 """Contents of memories with which outputs must be the same that depend on unknown values."""
+
+_IMAGE_BYTES = TILES * (BEAGLE.memories.narrow.size + BEAGLE.memories.wide.size)
+"""Bytes of the chip's memories that every image of a lockstep has for itself."""
+
+MOST_IMAGES = 32
+"""Images that the simulated chip computes at a time."""
 
 _WRITABLE = (Description.BASE_ADDRESS_OUTPUT_ACTIVATION, Description.BASE_ADDRESS_SCRATCH)
 
@@ -97,9 +105,11 @@ class SimulatedDevice:
         seed: randomize the order of engines and what memories hold at first.
         latitude: how late, how short and how irregular its units are.
         steps: most steps of the scalar core in an executable, and as many to follow it before.
+        images: how many images it computes in lockstep.
 
     Raises:
-        UsageError: the latitude has delays, and there is no seed.
+        UsageError: the latitude has delays, and there is no seed; or there are late sums and
+            several images.
     """
 
     def __init__(
@@ -108,8 +118,10 @@ class SimulatedDevice:
         seed: int | None = None,
         latitude: Latitude = NONE,
         steps: int = STEP_BUDGET,
+        images: int = 1,
     ) -> None:
-        self.machine = Machine(seed=seed, latitude=latitude)
+        budget.demand(images * _IMAGE_BYTES, f"the memories of the chip for {images} images")
+        self.machine = Machine(seed=seed, latitude=latitude, images=images)
         self.machine.core.budget = self._steps = steps
         self._cache = ParameterCache()
         # By identity: tables are compared by their fields.
@@ -134,6 +146,33 @@ class SimulatedDevice:
         """
         return self.start(package, inputs).finish()
 
+    def run_images(
+        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
+    ) -> tuple[PackageOutputs, ...]:
+        """Execute a package once for several images, each with the results that `run` has.
+
+        The course of the program is the same for all images, so that it is followed once. At most
+        as many images as the device has; less take as long.
+
+        Args:
+            package: the package.
+            inputs: of each image, elements of every input tensor as bytes, by layer name.
+
+        Raises:
+            UsageError: as `run`, or no image, or too many.
+            FormatError: as `run`.
+            CapacityError: as `run`.
+            UnsupportedError: as `run`.
+            SimulationError: as `run`, or something that the chip has once differs between images.
+        """
+        images = self.machine.images
+        if not 1 <= len(inputs) <= images:
+            raise UsageError(f"there are {len(inputs)} images", reason=f"1 to {images} can be run")
+        rest = [inputs[-1]] * (images - len(inputs))
+        run = self._start(package, [*inputs, *rest], record=False)
+        run.finish()
+        return run.images[: len(inputs)]
+
     def start(
         self, package: PackageFile, inputs: Mapping[str, Array], *, record: bool = False
     ) -> PackageRun:
@@ -150,18 +189,22 @@ class SimulatedDevice:
             CapacityError: as `run`.
             UnsupportedError: as `run`.
         """
+        if self.machine.images > 1:
+            raise UsageError(f"the device computes {self.machine.images} images in lockstep")
+        return self._start(package, [inputs], record=record)
+
+    def _start(
+        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]], *, record: bool
+    ) -> PackageRun:
         main = package.main
         if main.batch_size > 1:
             raise UnsupportedError(f"a program for a batch of {main.batch_size} is not simulated")
-        layers = main.inputs
-        unknown = sorted(set(inputs) - set(layers))
-        missing = sorted(set(layers) - set(inputs))
-        if unknown or missing:
-            raise UsageError(
-                f"no input {unknown[0]!r}" if unknown else f"input {missing[0]!r} is missing",
-                reason=f"the package has {', '.join(map(repr, layers))}",
-            )
-        buffers = {name: encode_input(layers[name], data) for name, data in inputs.items()}
+        for image in inputs:
+            _demand_inputs(main, image)
+        buffers = {
+            name: np.stack([encode_input(layer, image[name]) for image in inputs])
+            for name, layer in main.inputs.items()
+        }
         caching = package.caching
         self._demand_scripts(executable for executable in (caching, main) if executable is not None)
         stages = []
@@ -182,24 +225,24 @@ class SimulatedDevice:
         self,
         package: PackageFile,
         stages: Sequence[Stage],
-        inputs: Mapping[str, Array],
+        inputs: Sequence[Mapping[str, Array]],
         buffers: Mapping[str, Array],
-    ) -> Generator[tuple[Stage, Event], None, PackageOutputs]:
+    ) -> Generator[tuple[Stage, Event], None, tuple[PackageOutputs, ...]]:
         before = self.machine.core.steps
         self.machine.doubts = []
         main = stages[-1].executable
         self._cache.enter(main)
         for stage in stages[:-1]:
-            yield from self._stage_pauses(stage, _Host.of(stage.executable, {}))
+            yield from self._stage_pauses(stage, _Host.of(stage.executable, {}, len(inputs)))
             self._cache.add(stage.executable)
-        host = _Host.of(main, buffers)
+        host = _Host.of(main, buffers, len(inputs))
         try:
             yield from self._stage_pauses(stages[-1], host)
             host.demand_complete()
-            stream = b"".join(host.stream)
             doubts = self.machine.doubts
             if doubts and self._confirms:
-                self._confirm(package, inputs, stream, doubts[0])
+                for number, image in enumerate(inputs):
+                    self._confirm(package, image, host.sent(number), doubts[0])
         except SimulationError as error:
             if main.kind is not ExecutableType.EXECUTION_ONLY or package.caching is not None:
                 raise
@@ -210,16 +253,19 @@ class SimulatedDevice:
                 hint="the executable relies on parameters that another one loads, and that one "
                 "is not in the file",
             ) from None
-        return PackageOutputs(
-            {
-                name: decode_output(layer, host.outputs[name])
-                for name, layer in main.outputs.items()
-            },
-            host.outputs,
-            stream,
-            self.machine.core.steps - before,
-            tuple(stages),
-            str(doubts[0].origin) if doubts else "",
+        return tuple(
+            PackageOutputs(
+                {
+                    name: decode_output(layer, host.outputs[name][number])
+                    for name, layer in main.outputs.items()
+                },
+                {name: data[number] for name, data in host.outputs.items()},
+                host.sent(number),
+                self.machine.core.steps - before,
+                tuple(stages),
+                str(doubts[0].origin) if doubts else "",
+            )
+            for number in range(len(inputs))
         )
 
     def _confirm(
@@ -250,6 +296,59 @@ class SimulatedDevice:
             self.machine.recording = None
 
 
+class Lockstep:
+    """Simulated chips that execute packages for many images at a time, with what they cache.
+
+    Programs in which the data of an image decides on more than data are executed for one image
+    after the other.
+
+    Args:
+        seed: randomize the order of engines and what memories hold at first.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._seed = seed
+        self._devices: dict[int, SimulatedDevice] = {}
+
+    def run(
+        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
+    ) -> Iterator[PackageOutputs]:
+        """Execute a package for each image.
+
+        Args:
+            package: the package.
+            inputs: of each image, elements of every input tensor as bytes, by layer name.
+
+        Raises:
+            UsageError: as `SimulatedDevice.run`.
+            FormatError: as `SimulatedDevice.run`.
+            CapacityError: as `SimulatedDevice.run`.
+            UnsupportedError: as `SimulatedDevice.run`.
+            SimulationError: as `SimulatedDevice.run`.
+        """
+        for first in range(0, len(inputs), MOST_IMAGES):
+            images = inputs[first : first + MOST_IMAGES]
+            try:
+                yield from self._together(package, images)
+            except SimulationError:
+                if len(images) == 1:
+                    raise
+                # If the fault is the program's, one image alone shows it.
+                for image in images:
+                    yield from self._together(package, [image])
+
+    def _together(
+        self, package: PackageFile, images: Sequence[Mapping[str, Array]]
+    ) -> tuple[PackageOutputs, ...]:
+        # A chip that was left in the middle of a program must not meet the next one.
+        count = 1 if len(images) == 1 else max([len(images), *self._devices])
+        device = self._devices.pop(count, None) or SimulatedDevice(seed=self._seed, images=count)
+        outputs = device.run_images(package, images)
+        self._devices = {size: one for size, one in self._devices.items() if size == 1}
+        self._devices[count] = device
+        return outputs
+
+
 class PackageRun:
     """A package under way.
 
@@ -258,21 +357,26 @@ class PackageRun:
         stages: executables that run, in order.
         stage: the one under way; the first before the start, the last after the end.
         event: what the scalar core is about to do, None before the start and after the end.
-        outputs: what came out, None before the end.
+        images: what came out for each image, empty before the end.
     """
 
     def __init__(
         self,
         machine: Machine,
         stages: tuple[Stage, ...],
-        pauses: Generator[tuple[Stage, Event], None, PackageOutputs],
+        pauses: Generator[tuple[Stage, Event], None, tuple[PackageOutputs, ...]],
     ) -> None:
         self.machine = machine
         self.stages = stages
         self.stage = stages[0]
         self.event: Event | None = None
-        self.outputs: PackageOutputs | None = None
+        self.images: tuple[PackageOutputs, ...] = ()
         self._pauses = pauses
+
+    @property
+    def outputs(self) -> PackageOutputs | None:
+        """What came out for the first image, None before the end."""
+        return self.images[0] if self.images else None
 
     def advance(self) -> bool:
         """Go on to the next thing that the scalar core asks of another unit or of the host.
@@ -288,7 +392,7 @@ class PackageRun:
         return self._next(stepping=True)
 
     def finish(self) -> PackageOutputs:
-        """Go on to the end.
+        """Go on to the end; returns the outputs of the first image.
 
         Raises:
             FormatError: as `advance`.
@@ -308,8 +412,8 @@ class PackageRun:
             self.stage, self.event = next(self._pauses)
         except StopIteration as stop:
             # A run that is over, or that failed, stays so.
-            self.outputs = self.outputs or stop.value
-            self.stage = self.stages[-1] if self.outputs else self.stage
+            self.images = self.images or stop.value or ()
+            self.stage = self.stages[-1] if self.images else self.stage
             return False
         finally:
             self.machine.stepping = False
@@ -333,27 +437,44 @@ def _stage(executable: Executable, name: str, record: bool) -> Stage:
 
 @dataclass
 class _Host:
-    """Answers descriptors from buffers in memory."""
+    """Answers descriptors from buffers in memory.
+
+    Attributes:
+        executable: the executable.
+        buffers: its buffers, in the order of their addresses.
+        inputs: uint8[images, bytes] by layer name.
+        images: how many there are.
+        outputs: uint8[images, bytes] by layer name.
+        stream: what the chip sent, uint8[images or 1, bytes] each.
+        scratch: uint8[images, bytes].
+        written: bool[bytes], which bytes of an output the chip sent.
+    """
 
     executable: Executable
     buffers: tuple[Buffer, ...]
     inputs: Mapping[str, Array]
+    images: int
     outputs: dict[str, Array] = field(default_factory=dict)
-    stream: list[bytes] = field(default_factory=list)
-    scratch: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
+    stream: list[Array] = field(default_factory=list)
+    scratch: Array = field(default_factory=lambda: np.zeros((1, 0), np.uint8))
     written: dict[str, Array] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, executable: Executable, inputs: Mapping[str, Array]) -> _Host:
+    def of(cls, executable: Executable, inputs: Mapping[str, Array], images: int) -> _Host:
         """The host of an executable."""
-        return cls(executable, tuple(buffer_addresses(executable)), inputs)
+        return cls(executable, tuple(buffer_addresses(executable)), inputs, images)
 
     def __post_init__(self) -> None:
-        self.scratch = _zeros(self.executable.scratch_size_bytes, "the scratch buffer")
+        scratch = self.executable.scratch_size_bytes
+        self.scratch = _zeros(self.images, scratch, "the scratch buffer")
         for name, layer in self.executable.outputs.items():
             size = layer.size_bytes * layer.execution_count_per_inference
-            self.outputs[name] = _zeros(size, f"the buffer of output {name!r}")
+            self.outputs[name] = _zeros(self.images, size, f"the buffer of output {name!r}")
             self.written[name] = np.zeros(size, bool)
+
+    def sent(self, image: int) -> bytes:
+        """All bytes that left the device for an image, in order."""
+        return b"".join([data[min(image, len(data) - 1)].tobytes() for data in self.stream])
 
     def demand_complete(self) -> None:
         """Refuse outputs that the program did not send.
@@ -379,6 +500,7 @@ class _Host:
         return self.buffers[number - 1], slice(offset, offset + descriptor.size)
 
     def _buffer(self, buffer: Buffer, descriptor: Descriptor) -> Array:
+        """uint8[images or 1, bytes]."""
         found: Array | None
         match buffer.desc:
             case Description.BASE_ADDRESS_INPUT_ACTIVATION:
@@ -388,7 +510,8 @@ class _Host:
             case Description.BASE_ADDRESS_SCRATCH:
                 found = self.scratch
             case Description.BASE_ADDRESS_PARAMETER:
-                found = self.executable.parameters
+                parameters = self.executable.parameters
+                found = None if parameters is None else parameters[None]
         if found is None:
             raise SimulationError(
                 f"the program uses {buffer}",
@@ -401,11 +524,11 @@ class _Host:
         """Bytes of an input, of parameters or of the scratch buffer."""
         buffer, place = self._place(descriptor)
         held = self._buffer(buffer, descriptor)
-        data = held[place]
-        if len(data) < descriptor.size:
+        data = held[:, place]
+        if data.shape[1] < descriptor.size:
             raise SimulationError(
                 f"the program asks for {descriptor.size} bytes of {buffer} from byte {place.start}",
-                reason=f"it has {len(held)}",
+                reason=f"it has {held.shape[1]}",
                 where=_where(descriptor),
             )
         return data.copy()
@@ -413,30 +536,47 @@ class _Host:
     def receive(self, descriptor: Descriptor, data: Array) -> None:
         """Take bytes of an output or of the scratch buffer."""
         buffer, place = self._place(descriptor)
+        data = np.atleast_2d(data)
         if buffer.desc not in _WRITABLE:
             raise SimulationError(
-                f"the program writes {len(data)} bytes to {buffer}",
+                f"the program writes {data.shape[1]} bytes to {buffer}",
                 reason="the host gives that buffer only to be read",
                 where=_where(descriptor),
             )
         target = self._buffer(buffer, descriptor)
-        if len(target[place]) < len(data):
+        if target[:, place].shape[1] < data.shape[1]:
             raise SimulationError(
-                f"the program sends {len(data)} bytes of {buffer} from byte {place.start}",
-                reason=f"it has {len(target)}",
+                f"the program sends {data.shape[1]} bytes of {buffer} from byte {place.start}",
+                reason=f"it has {target.shape[1]}",
                 where=_where(descriptor),
             )
-        target[place] = data
+        target[:, place] = data
         if buffer.desc is Description.BASE_ADDRESS_OUTPUT_ACTIVATION:
             self.written[buffer.name][place] = True
-        self.stream.append(data.tobytes())
+        self.stream.append(data)
 
     def interrupt(self, number: int) -> None:
         """Take an interrupt: nothing waits for it here."""
 
 
-def _zeros(count: int, what: str) -> Array:
-    """A buffer that is made for a program: uint8[count]; no file has to hold it.
+def _demand_inputs(main: Executable, inputs: Mapping[str, Array]) -> None:
+    """Refuse inputs that are not those of a program.
+
+    Raises:
+        UsageError: one is missing, or unknown.
+    """
+    layers = main.inputs
+    unknown = sorted(set(inputs) - set(layers))
+    missing = sorted(set(layers) - set(inputs))
+    if unknown or missing:
+        raise UsageError(
+            f"no input {unknown[0]!r}" if unknown else f"input {missing[0]!r} is missing",
+            reason=f"the package has {', '.join(map(repr, layers))}",
+        )
+
+
+def _zeros(images: int, count: int, what: str) -> Array:
+    """A buffer that is made for a program: uint8[images, count]; no file has to hold it.
 
     Raises:
         FormatError: its size is negative.
@@ -444,8 +584,8 @@ def _zeros(count: int, what: str) -> Array:
     """
     if count < 0:
         raise FormatError(f"{count} bytes for {what}")
-    budget.demand(2 * count, what)
-    return np.zeros(count, np.uint8)
+    budget.demand((images + 1) * count, what)
+    return np.zeros((images, count), np.uint8)
 
 
 def _where(descriptor: Descriptor) -> str:

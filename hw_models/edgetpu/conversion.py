@@ -18,6 +18,7 @@ from fitzroy.hw_models.edgetpu.memory import (
     SCALING_ENTRIES,
     TILES,
     WIDE_ROWS,
+    alike,
     check_range,
     crossing,
     selection,
@@ -141,22 +142,28 @@ class NarrowToWideUnit:
         for first, stop in _uniform(plan.starts, row, last):
             addresses = plan.narrow[plan.bounds[first] : plan.bounds[stop]]
             source = stretch(addresses)
-            shape = (len(tiles), stop - first, -1)
-            words = memory.narrow[crossing(where, source)].reshape(shape)
+            words = memory.narrow[crossing(memory.held(where), source)]
+            words = words.reshape(len(tiles) * memory.images, stop - first, -1)
             marks = memory.narrow_known[crossing(where, source)]
             known: Array | None = None
             if marks.min() != KNOWN:
-                known = memory.marked("narrow", where, addresses, marks).reshape(shape)
+                known = memory.marked("narrow", where, addresses, marks)
+                known = known.reshape(len(tiles), stop - first, -1)
             if instruction.transpose:
-                words, known = _transposed(words, known, instruction.transpose)
+                words = _transposed(words, instruction.transpose)
+                known = None if known is None else _transposed_marks(known, instruction.transpose)
             count = words.shape[2]
-            rows = crossing(where, stretch(plan.rows[first:stop]))
-            memory.wide[*rows, :count] = words
+            rows = stretch(plan.rows[first:stop])
+            held = crossing(memory.held(where), rows)
+            memory.wide[*held, :count] = words
             # Whole rows are written; programs read the rest, but do not use what comes of it.
-            memory.wide[*rows, count:] = 0
-            memory.wide_known[*rows] = KNOWN
+            memory.wide[*held, count:] = 0
+            place = crossing(where, rows)
+            if memory.images > 1:
+                memory.wide_shared[place] = LANES if alike(words, memory.images) else 0
+            memory.wide_known[place] = KNOWN
             if known is not None:
-                memory.wide_known[*rows, :count] = known
+                memory.wide_known[*place, :count] = known
         done = passed(plan.ends, row, last)
         self._core.count(tiles, TileFlag.NARROW_TO_WIDE, done)
         return tiles, end, last == len(plan.rows)
@@ -169,26 +176,35 @@ def _uniform(starts: Array, row: int, last: int) -> Iterator[tuple[int, int]]:
     yield from pairwise(cuts)
 
 
-def _transposed(words: Array, known: Array | None, kind: Transpose) -> tuple[Array, Array | None]:
+def _transposed(words: Array, kind: Transpose) -> Array:
     """Groups of 4 words as 4 x 4 bytes, or of 2 as 2 x 2 halfwords, transposed.
 
-    An incomplete group at the end of a row is filled up with zeros.
+    Args:
+        words: uint32[tiles * images, rows, words of a row]; zeros fill up an incomplete group.
+        kind: size of groups.
     """
-    group = 4 if kind is Transpose.BYTES else 2
-    missing = -words.shape[2] % group
-    pad = ((0, 0), (0, 0), (0, missing))
-    # Padding keeps the order of axes in memory, which a selection of rows may have changed.
-    words = np.ascontiguousarray(np.pad(words, pad))
-    shape = (*words.shape[:2], -1, group)
+    words, shape = _groups(words, kind, 0)
+    group = shape[-1]
     parts = words.reshape(shape).view(np.uint8 if group == 4 else "<u2")
     square = parts.reshape(*shape[:2], -1, group, group).swapaxes(3, 4)
-    result = np.ascontiguousarray(square).view("<u4").reshape(words.shape)
-    if known is not None:
-        # A word of the result has a part of every word of its group.
-        known = np.ascontiguousarray(np.pad(known, pad, constant_values=KNOWN))
-        bytes_known = by_byte(known).reshape(*shape, group, WORD_BYTES // group)
-        known = by_word(bytes_known.swapaxes(3, 4).reshape(*shape[:2], -1)).reshape(words.shape)
-    return result, known
+    return np.ascontiguousarray(square).view("<u4").reshape(words.shape)
+
+
+def _transposed_marks(known: Array, kind: Transpose) -> Array:
+    """Marks of transposed words, of which each has a part of every word of its group."""
+    known, shape = _groups(known, kind, KNOWN)
+    group = shape[-1]
+    bytes_known = by_byte(known).reshape(*shape, group, WORD_BYTES // group)
+    return by_word(bytes_known.swapaxes(3, 4).reshape(*shape[:2], -1)).reshape(known.shape)
+
+
+def _groups(words: Array, kind: Transpose, fill: int) -> tuple[Array, tuple[int, ...]]:
+    """Rows of whole groups, and their shape with an axis of groups."""
+    group = 4 if kind is Transpose.BYTES else 2
+    pad = ((0, 0), (0, 0), (0, -words.shape[2] % group))
+    # Padding keeps the order of axes in memory, which a selection of rows may have changed.
+    words = np.ascontiguousarray(np.pad(words, pad, constant_values=fill))
+    return words, (*words.shape[:2], -1, group)
 
 
 class WideToNarrowUnit:
@@ -227,12 +243,13 @@ class WideToNarrowUnit:
             return tiles, position, False
         memory = self._core.memory
         where = selection(tiles)
-        source = crossing(where, stretch(plan.cells[position:end]))
-        target = crossing(where, stretch(plan.narrow[position:end]))
+        cells, places = stretch(plan.cells[position:end]), stretch(plan.narrow[position:end])
+        source, target = crossing(where, cells), crossing(where, places)
+        held = memory.held(where)
         if instruction.to_scaling:
-            shape = (TILES, -1, _ENTRY_LANES)
-            memory.scaling[target] = memory.wide.reshape(shape)[source]
-            known = memory.wide_known.reshape(shape)[source]
+            entries = memory.wide.reshape(len(memory.wide), -1, _ENTRY_LANES)
+            memory.scaling[crossing(held, places)] = entries[crossing(held, cells)]
+            known = memory.wide_known.reshape(TILES, -1, _ENTRY_LANES)[source]
             if known.min() != KNOWN:
                 lanes = _ENTRY_LANES * plan.cells[position:end, None] + np.arange(_ENTRY_LANES)
                 flat = known.reshape(len(tiles), -1)
@@ -240,13 +257,14 @@ class WideToNarrowUnit:
             memory.scaling_known[target] = known
             flag = TileFlag.WIDE_TO_SCALING
         else:
-            memory.narrow[target] = memory.wide.reshape(TILES, -1)[source]
+            wide = memory.wide.reshape(len(memory.wide), -1)
+            memory.narrow[crossing(held, places)] = wide[crossing(held, cells)]
             known = memory.wide_known.reshape(TILES, -1)[source]
             if known.min() == KNOWN:
                 memory.narrow_known[target] = KNOWN
             else:
-                cells = plan.cells[position:end]
-                memory.narrow_known[target] = memory.marked("wide", where, cells, known)
+                numbers = plan.cells[position:end]
+                memory.narrow_known[target] = memory.marked("wide", where, numbers, known)
             flag = TileFlag.WIDE_TO_NARROW
         self._core.count(tiles, flag, passed(plan.ends, position, end))
         return tiles, end, end == len(plan.narrow)

@@ -52,10 +52,20 @@ from fitzroy.hw_models.edgetpu.stream import (
     OutfeedUnit,
     PopUnit,
     StreamPlan,
+    joined,
     stream_plan,
 )
 from fitzroy.hw_models.edgetpu.turns import Turns
-from fitzroy.hw_models.edgetpu.unknown import KNOWN, Doubtful, Origin, by_byte, unknown
+from fitzroy.hw_models.edgetpu.unknown import (
+    KNOWN,
+    Origin,
+    Several,
+    by_byte,
+    mark_of,
+    per_image,
+    unknown,
+    word_of,
+)
 from fitzroy.hw_models.isa.counters import distance, signed16
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.fields import (
@@ -115,14 +125,20 @@ class NextChunk:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """The chip waits for bytes of an input or of parameters: answer with uint8[size]."""
+    """The chip waits for bytes of an input or of parameters: answer with uint8[size].
+
+    A machine for several images takes uint8[images, size], too.
+    """
 
     descriptor: Descriptor
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The chip sends bytes of an output."""
+    """The chip sends bytes of an output, uint8[size].
+
+    A machine for several images sends uint8[images, size], or uint8[1, size] that all share.
+    """
 
     descriptor: Descriptor
     data: Array
@@ -202,9 +218,11 @@ class Machine:
     Args:
         seed: randomize the order of engines and what memories hold at first.
         latitude: how late, how short and how irregular units are.
+        images: how many images programs compute in lockstep, each with data of its own.
 
     Raises:
-        UsageError: delays are random, and there is no seed.
+        UsageError: delays are random, and there is no seed; or partial sums come late, and there
+            are several images.
 
     Attributes:
         latitude: the same, as far as the seed decides on it.
@@ -214,18 +232,24 @@ class Machine:
         core: the scalar core.
         doubts: unknown values among the outputs; None if a program that has any is refused.
         recording: takes down what the scalar core does, None to take nothing down.
+        images: how many images programs compute in lockstep.
         stepping: whether to pause before everything that the scalar core does.
     """
 
-    def __init__(self, *, seed: int | None = None, latitude: Latitude = NONE) -> None:
+    def __init__(
+        self, *, seed: int | None = None, latitude: Latitude = NONE, images: int = 1
+    ) -> None:
         if latitude.delays and seed is None:
             raise UsageError("delays are random", reason="there is no seed")
+        if latitude.sums and images > 1:
+            raise UsageError("late sums are those of one image", reason=f"there are {images}")
+        self.images = images
         self.recording: Recording | None = None
         self.doubts: list[Doubt] | None = None
         self.stepping = False
         self._rng = None if seed is None else random.Random(seed)
         self.latitude = latitude.drawn(self._rng.randint) if self._rng else latitude
-        self.memory = TileMemory(seed)
+        self.memory = TileMemory(seed, images)
         self.flags = [[0] * TILES for _ in TileFlag]
         self.scalar_flags = [0] * len(ScalarFlag)
         self.core = ScalarCore(late=Lateness(self.latitude, self._rng))
@@ -249,8 +273,8 @@ class Machine:
         self._positions: list[list[Any]] = [[unit_start(e)] * TILES for e in TileEngine]
         self._dispatchers: list[deque[Issue]] = [deque() for _ in range(TILES)]
         self._pops = {
-            PopMemory.ACTIVATION: PopUnit(self, PopMemory.ACTIVATION),
-            PopMemory.PARAMETER: PopUnit(self, PopMemory.PARAMETER),
+            PopMemory.ACTIVATION: PopUnit(self, PopMemory.ACTIVATION, images),
+            PopMemory.PARAMETER: PopUnit(self, PopMemory.PARAMETER, images),
         }
         buffers = {
             int(InfeedMemory.PARAMETER): self._pops[PopMemory.PARAMETER].buffer,
@@ -334,19 +358,17 @@ class Machine:
             self._turns.awake.update(_STREAMS)
 
     def read_words(self, address: int, count: int) -> tuple[Array, Array]:
-        """Words of the scalar core's memory, uint32[count], and their marks."""
+        """Words of the scalar core's memory, uint32[images or 1, count], and their marks."""
         words = self.core.arrived(address, count)
         # A word without value: a shift by more than 31 bits.
         nothing = unknown(self.memory.origins.number(_no_value)) if None in words else KNOWN
-        known = np.array(
-            [nothing if w is None else getattr(w, "mark", KNOWN) for w in words], np.int16
-        )
-        return np.array([word or 0 for word in words], np.uint32), known
+        known = np.array([nothing if w is None else mark_of(w) for w in words], np.int16)
+        return _values([0 if word is None else word for word in words]), known
 
     def write_words(self, addresses: Array, words: Array, known: Array) -> None:
-        """Write words of the scalar core's memory, with their marks."""
-        pairs = zip(words.tolist(), known.tolist(), strict=True)
-        values = [word if mark == KNOWN else Doubtful(word, mark) for word, mark in pairs]
+        """Write words, uint32[images or 1, count], of the scalar core's memory, and their marks."""
+        pairs = zip(words.T.tolist(), known.tolist(), strict=True)
+        values = [word_of(word, mark) for word, mark in pairs]
         place = stretch(addresses)
         if isinstance(place, slice) and place.step in (None, 1):
             self.core.write(place.start, values)
@@ -468,8 +490,8 @@ class Machine:
                     raise SimulationError("the scalar core sends a word that has no value")
                 self._record(event)
                 self._turns.settle()
-                marks = np.array([getattr(word, "mark", KNOWN) for word in event.words], np.int16)
-                data = np.array([int(word) for word in event.words if word is not None], "<u4")
+                marks = np.array([mark_of(word) for word in event.words], np.int16)
+                data = _values([word for word in event.words if word is not None])
                 self.to_host(data.view(np.uint8), by_byte(marks).reshape(-1))
                 yield from self._deliver()
             case ChunkStart() | ChunkEnd():
@@ -523,7 +545,7 @@ class Machine:
             # A program may ask for what it has sent to the scratch buffer before.
             self._turns.settle()
             yield from self._deliver()
-            self._pops[memory].queue.push((yield Fetch(event)))
+            self._pops[memory].queue.push(np.atleast_2d((yield Fetch(event))))
             self._turns.awake.update(_STREAMS)
         elif event.tag is DescriptorTag.OUTPUT:
             self._outputs.append(event)
@@ -536,11 +558,18 @@ class Machine:
         """Give outputs to the host that are complete."""
         while self._outputs:
             size = self._outputs[0].size
-            if sum(map(len, self._output)) < size:
+            if self._left() < size:
                 return
-            data = np.concatenate(list(self._output)) if self._output else np.zeros(0, np.uint8)
-            self._output = deque([data[size:]]) if len(data) > size else deque()
-            yield Delivery(self._outputs.popleft(), data[:size])
+            data = joined(self._output) if self._output else np.zeros((1, 0), np.uint8)
+            self._output = deque([data[:, size:]]) if data.shape[1] > size else deque()
+            sent = data[:, :size]
+            if self.images == 1:
+                sent = sent[0]
+            yield Delivery(self._outputs.popleft(), sent)
+
+    def _left(self) -> int:
+        """Bytes of output that the host does not have yet."""
+        return sum([data.shape[1] for data in self._output])
 
     # --- turns -----------------------------------------------------------------------------------
 
@@ -769,7 +798,7 @@ class Machine:
             if pop.queue.size:
                 left.append(f"{pop.queue.size} bytes of {memory.name.lower()} data")
         if self._output or self._outputs:
-            left.append(f"{sum(map(len, self._output))} bytes of output")
+            left.append(f"{self._left()} bytes of output")
         for engine in TileEngine:
             unit = self._units[engine]
             if isinstance(unit, MeshUnit) and any(unit.waiting):
@@ -855,7 +884,7 @@ class Machine:
                 if isinstance(unit, MeshUnit)
             },
             {memory.name.lower(): pop.queue.size for memory, pop in self._pops.items()},
-            sum(map(len, self._output)),
+            self._left(),
         )
 
     def _closed(self, issue: Issue, tile: int) -> str:
@@ -915,6 +944,13 @@ class _OpEngine:
         self._machine.count(tiles, TileFlag.AVDATA, words)
         self._machine.count(tiles, TileFlag.PARAMETERS, passed(plan.parameters, position, end))
         return tiles, end, end == plan.steps
+
+
+def _values(words: Sequence[int]) -> Array:
+    """Words of the scalar core, uint32[images or 1, count]."""
+    if any(isinstance(word, Several) for word in words):
+        return np.array(list(per_image(*words)), "<u4")
+    return np.array([words], "<u4")
 
 
 def _no_value() -> str:

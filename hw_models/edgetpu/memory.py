@@ -26,14 +26,20 @@ class TileMemory:
 
     Marks are those of `fitzroy.hw_models.edgetpu.unknown`.
 
+    A program whose course does not depend on data can compute several images in lockstep: the
+    memories of each tile are there once for every image, one after the other, so that their first
+    axis counts tiles times images. Marks and functions are those of all images.
+
     Attributes:
-        narrow: uint32[tiles, words].
-        narrow_bytes: the same as uint8[tiles, bytes].
+        images: how many images are computed in lockstep.
+        narrow: uint32[tiles * images, words].
+        narrow_bytes: the same as uint8[tiles * images, bytes].
         narrow_known: marks, int16[tiles, words].
-        wide: uint32[tiles, rows, lanes].
-        wide_bytes: the same as uint8[tiles, rows, bytes].
+        wide: uint32[tiles * images, rows, lanes].
+        wide_bytes: the same as uint8[tiles * images, rows, bytes].
         wide_known: marks, int16[tiles, rows, lanes].
-        scaling: uint32[tiles, entries, 2].
+        wide_shared: uint8[tiles, rows], first lanes of a row that are the same for all images.
+        scaling: uint32[tiles * images, entries, 2].
         scaling_known: marks, int16[tiles, entries, 2].
         tables: coefficients of the non-linear unit, float32[tiles, segments, 5].
         breakpoints: float32[tiles, segments - 1].
@@ -42,23 +48,26 @@ class TileMemory:
 
     Args:
         seed: fill the memories with random numbers, None with zeros.
+        images: how many images are computed in lockstep.
     """
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: int | None = None, images: int = 1) -> None:
         rng = None if seed is None else np.random.default_rng(seed)
+        self.images = images
 
         def memory(*shape: int) -> Array:
             if rng is None:
                 return np.zeros(shape, np.uint32)
             return rng.integers(0, 1 << 32, shape, np.uint32)
 
-        self.narrow = memory(TILES, NARROW_WORDS)
+        self.narrow = memory(TILES * images, NARROW_WORDS)
         self.narrow_bytes = self.narrow.view(np.uint8)
         self.narrow_known = np.zeros((TILES, NARROW_WORDS), np.int16)
-        self.wide = memory(TILES, WIDE_ROWS, LANES)
+        self.wide = memory(TILES * images, WIDE_ROWS, LANES)
         self.wide_bytes = self.wide.view(np.uint8)
         self.wide_known = np.zeros((TILES, WIDE_ROWS, LANES), np.int16)
-        self.scaling = memory(TILES, SCALING_ENTRIES, 2)
+        self.wide_shared = np.full((TILES, WIDE_ROWS), LANES, np.uint8)
+        self.scaling = memory(TILES * images, SCALING_ENTRIES, 2)
         self.scaling_known = np.zeros((TILES, SCALING_ENTRIES, 2), np.int16)
         segments = BEAGLE.compute.nlu_segments
         self.tables = np.zeros((TILES, segments, 5), np.float32)
@@ -70,6 +79,55 @@ class TileMemory:
         """Take what memories hold for known."""
         for known in (self.narrow_known, self.wide_known, self.scaling_known):
             known[:] = KNOWN
+
+    def held(self, tiles: Tiles) -> Tiles:
+        """Index of what tiles hold, for all images."""
+        images = self.images
+        if images == 1:
+            return tiles
+        if isinstance(tiles, slice):
+            return slice(tiles.start * images, tiles.stop * images)
+        return (tiles[:, None] * images + np.arange(images)).reshape(-1)
+
+    def of_first_image(self, tiles: Tiles) -> Tiles:
+        """Index of what tiles hold, for the first image."""
+        images = self.images
+        if images == 1:
+            return tiles
+        if isinstance(tiles, slice):
+            return slice(tiles.start * images, tiles.stop * images, images)
+        return tiles * images
+
+    def shares(self, tiles: Tiles, rows: slice | Array, lanes: int) -> bool:
+        """Whether the first lanes of rows of wide memory are the same for all images."""
+        return self.images == 1 or bool(self.wide_shared[crossing(tiles, rows)].min() >= lanes)
+
+    def wide_rows(self, tile: int, rows: Array) -> Array:
+        """Rows of a tile's wide memory, uint32[images, rows, lanes], one image if all are alike."""
+        where = slice(tile, tile + 1)
+        if self.shares(where, rows, LANES):
+            return np.asarray(self.wide[self.of_first_image(where), rows])
+        words: Array = self.wide[self.held(where), rows]
+        # Lanes that nothing wrote may be alike, too.
+        return words[:1] if alike(words, self.images) else words
+
+    def set_wide(self, tiles: Tiles, rows: slice | Array, words: Array) -> None:
+        """Write rows of wide memory from their first lane on.
+
+        Args:
+            tiles: the tiles.
+            rows: addresses of the rows.
+            words: uint32[images or 1, rows, lanes]; one image stands for all.
+        """
+        lanes = words.shape[2]
+        if self.images > 1:
+            place = crossing(tiles, rows)
+            before = self.wide_shared[place]
+            self.wide_shared[place] = np.maximum(before, lanes) if len(words) == 1 else 0
+        if len(words) > 1:
+            # Images take turns within each tile.
+            words = np.tile(words, (count_of(tiles), 1, 1))
+        self.wide[*crossing(self.held(tiles), rows), :lanes] = words
 
     def marked(self, memory: str, tiles: Tiles, addresses: Array, marks: Array) -> Array:
         """Marks of words that a unit reads, with origins for those that nothing has written.
@@ -131,6 +189,22 @@ def crossing(tiles: Tiles, places: slice | Array) -> tuple[slice | Array, slice 
     if isinstance(tiles, slice) or isinstance(places, slice):
         return tiles, places
     return tiles[:, None], places
+
+
+def alike(words: Array, images: int) -> bool:
+    """Whether words are the same for all images; where they are not, the first row mostly tells.
+
+    Args:
+        words: uint32[tiles * images, rows, words].
+        images: how many images there are.
+    """
+    each = words.reshape(-1, images, *words.shape[1:])
+    return bool((each[:, :, 0] == each[:, :1, 0]).all() and (each == each[:, :1]).all())
+
+
+def count_of(tiles: Tiles) -> int:
+    """How many tiles a selection has."""
+    return tiles.stop - tiles.start if isinstance(tiles, slice) else len(tiles)
 
 
 def number_of(tiles: Tiles, index: int) -> int:

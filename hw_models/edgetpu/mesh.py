@@ -164,9 +164,11 @@ class MeshUnit:
             return tiles, position
         memory = self._core.memory
         where = selection(tiles)
-        place = crossing(where, stretch(plan.words[position:end]))
+        places = stretch(plan.words[position:end])
         # A slice only looks at the memory, which goes on changing.
-        words, known = memory.narrow[place].copy(), memory.narrow_known[place].copy()
+        words = memory.narrow[crossing(memory.held(where), places)].copy()
+        words = words.reshape(len(tiles), memory.images, -1)
+        known = memory.narrow_known[crossing(where, places)].copy()
         if known.min() != KNOWN:
             known = memory.marked("narrow", where, plan.words[position:end], known)
         for tile, some, sure in zip(tiles, words, known, strict=True):
@@ -191,29 +193,29 @@ class MeshUnit:
         memory = self._core.memory
         target = stretch(plan.words[position:end])
         if instruction.fill:
-            place = crossing(selection(tiles), target)
-            memory.narrow[place] = instruction.fill_word
-            memory.narrow_known[place] = KNOWN
+            where = selection(tiles)
+            memory.narrow[crossing(memory.held(where), target)] = instruction.fill_word
+            memory.narrow_known[crossing(where, target)] = KNOWN
         else:
             for tile in tiles:
                 words, known = self._take(tile, end - position)
-                memory.narrow[tile, target] = words
+                memory.narrow[memory.held(slice(tile, tile + 1)), target] = words
                 memory.narrow_known[tile, target] = known
         self._core.count(tiles, self.direction.received, passed(plan.ends, position, end))
         return tiles, end
 
     def _take(self, tile: int, count: int) -> tuple[Array, Array]:
-        """Words from the link of a tile."""
+        """Words from the link of a tile, uint32[images, count], and their marks."""
         self.waiting[tile] -= count
         link, words, known = self.links[tile], [], []
         while count:
             some, sure = link.popleft()
-            if len(some) > count:
-                link.appendleft((some[count:], sure[count:]))
-                some, sure = some[:count], sure[:count]
+            if len(sure) > count:
+                link.appendleft((some[:, count:], sure[count:]))
+                some, sure = some[:, :count], sure[:count]
             words.append(some)
             known.append(sure)
-            count -= len(some)
+            count -= len(sure)
         if len(words) == 1:
             return words[0], known[0]
-        return np.concatenate(words), np.concatenate(known)
+        return np.concatenate(words, axis=1), np.concatenate(known)

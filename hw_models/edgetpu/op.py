@@ -27,6 +27,7 @@ from fitzroy.hw_models.edgetpu.memory import (
     WIDE_ROWS,
     TileMemory,
     Tiles,
+    count_of,
     crossing,
     selection,
 )
@@ -367,12 +368,12 @@ def _outside(numbers: Array, count: int) -> bool:
 
 @dataclass(slots=True)
 class _Factors:
-    """Weights of some steps.
+    """Weights of some steps: a set for each tile, or for each tile and image unless images share.
 
     Attributes:
-        values: weights minus zero points, float32 or float64[tiles, terms, lanes], integers.
-        known: their marks, None if all of them are known.
-        offset: what the zero point of A adds to sums, float64[tiles, lanes], None for nothing.
+        values: weights minus zero points, float32 or float64[sets, terms, lanes], integers.
+        known: their marks, int16[tiles, terms, lanes], None if all of them are known.
+        offset: what the zero point of A adds to sums, float64[sets, lanes], None for nothing.
     """
 
     values: Array
@@ -385,7 +386,7 @@ class _Sums:
     """Sums of some runs, which are `values` and `offset` together.
 
     Attributes:
-        values: float32 or float64[tiles, runs, lanes], integers.
+        values: float32 or float64[tiles, images * runs, lanes], integers.
         offset: float64[tiles, lanes], integers; None for 0.
         known: marks, int16[tiles, runs, lanes], None if all of them are known.
     """
@@ -426,7 +427,7 @@ class OpUnit:
         # Sums of each tile that may not have arrived in memory, the last one at the end.
         self._left: list[list[_Left]] = [[] for _ in range(TILES)]
         # Sums of the reduction that a tile is in the middle of.
-        self._open = np.zeros((TILES, LANES), np.float64)
+        self._open = np.zeros((TILES, memory.images, LANES), np.float64)
         self._open_known = np.full((TILES, LANES), KNOWN, np.int16)
 
     def load_table(self, table: NluTable, tiles: Array) -> None:
@@ -472,7 +473,7 @@ class OpUnit:
         size = int(runs[run + 1]) - int(runs[run])
         # Runs with weights of their own take a row per step, others a word.
         words = size if shared else size * LANES
-        count = TILES if isinstance(tiles, slice) else len(tiles)
+        count = self._memory.images * count_of(tiles)
         most = max(1, _BURST_BYTES // (count * 4 * max(words, plan.op.lanes)))
         factors = None
         if shared:
@@ -516,36 +517,48 @@ class OpUnit:
     ) -> _Sums:
         """Sums of `count` equal runs that use the same weights."""
         w = factors.values
+        own = count_of(tiles)
         if plan.a is None:
             values = np.maximum if plan.op.op is Opcode.MAX else np.add
-            found = values.reduce(w, axis=1, keepdims=True).repeat(count, axis=1)
+            each = own * self._memory.images // len(w)
+            found = values.reduce(w, axis=1, keepdims=True).repeat(each * count, axis=1)
             known = factors.known
             if known is not None:
                 known = known.min(axis=1, keepdims=True).repeat(count, axis=1)
-            return _Sums(found, None, known)
-        x = self._inputs(plan, tiles, begin, end).reshape(len(w), count, -1)
+            return _Sums(found.reshape(own, -1, found.shape[2]), None, known)
+        inputs = self._inputs(plan, tiles, begin, end)
+        x = inputs.reshape(len(w), -1, w.shape[1])
         known = self._known(plan, tiles, begin, end, x, factors, count)
-        return _Sums(_products(x, w), factors.offset, known)
+        sums, offset = _products(x, w), factors.offset
+        if len(w) > own and offset is not None:
+            # Images have offsets of their own; integers of float64 are exact.
+            sums, offset = sums + offset[:, None], None
+        return _Sums(sums.reshape(own, -1, sums.shape[2]), offset, known)
 
     def _different(
         self, plan: OpPlan, tiles: Tiles, begin: int, end: int, count: int, block: int
     ) -> _Sums:
         """Sums of runs each with weights of its own."""
+        own, images = count_of(tiles), self._memory.images
         w, sure = self._weights(plan, tiles, begin, end, block)
-        w = w.reshape(len(w), count, -1, w.shape[2])
+        lanes = w.shape[2]
+        # Without an axis of images of their own, weights are those of all.
+        w = w.reshape(own, -1, count, w.shape[1] // count, lanes)
         if sure is not None:
-            sure = sure.reshape(w.shape)
+            sure = sure.reshape(own, count, -1, lanes)
         if plan.a is None:
             values = np.maximum if plan.op.op is Opcode.MAX else np.add
-            return _Sums(values.reduce(w, axis=2), None, None if sure is None else sure.min(axis=2))
-        inputs = self._inputs(plan, tiles, begin, end).reshape(*w.shape[:3])
+            found = values.reduce(w, axis=3)
+            found = found.repeat(images // found.shape[1], axis=1)
+            known = None if sure is None else sure.min(axis=2)
+            return _Sums(found.reshape(own, -1, lanes), None, known)
+        inputs = self._inputs(plan, tiles, begin, end).reshape(own, images, *w.shape[2:4])
         known = self._known(plan, tiles, begin, end, inputs, _Factors(w, sure), count)
         x = inputs[..., None].astype(w.dtype)
         x -= plan.op.a_zero_point
         x = x * w
-        return _Sums(
-            x[:, :, 0] if x.shape[2] == 1 else x.sum(axis=2, dtype=np.float64), None, known
-        )
+        x = x[:, :, :, 0] if x.shape[3] == 1 else x.sum(axis=3, dtype=np.float64)
+        return _Sums(x.reshape(own, -1, lanes), None, known)
 
     def _input_marks(self, plan: OpPlan, tiles: Tiles, begin: int, end: int) -> Array | None:
         """Marks of the elements of A, int16[tiles, steps, elements], None if all are known."""
@@ -583,7 +596,7 @@ class OpUnit:
             tiles: its tiles.
             begin: first step.
             end: one past the last step.
-            x: elements of A of these steps.
+            x: elements of A of these steps, of all images.
             factors: weights that all runs share, or those of each run.
             count: number of runs.
         """
@@ -591,17 +604,20 @@ class OpUnit:
         if marks is None and factors.known is None:
             return None
         w, sure = factors.values, factors.known
-        # Runs that share their weights, or each with its own.
-        w = w.reshape(len(w), -1, *w.shape[-2:])
-        shape = (len(w), w.shape[1], count // w.shape[1], w.shape[2])
-        x = x.reshape(shape) != plan.op.a_zero_point
-        found = np.full((len(w), count, w.shape[3]), KNOWN, np.int16)
-        used = w != 0
+        own, images = count_of(tiles), self._memory.images
+        # Runs that share their weights, or each with its own: four axes with that of images.
+        lanes, terms = w.shape[-1], w.shape[-2]
+        groups = count if w.ndim == 5 else 1
+        shape = (own, groups, count // groups, terms)
+        # What matters for one image matters for all.
+        x = (x.reshape(own, images, -1) != plan.op.a_zero_point).any(axis=1).reshape(shape)
+        found = np.full((own, count, lanes), KNOWN, np.int16)
+        used = (w != 0).reshape(own, -1, groups, terms, lanes).any(axis=1)
         if marks is not None:
             marks = marks.reshape(shape)
             x |= marks != KNOWN
         if sure is not None:
-            sure = sure.reshape(w.shape)
+            sure = sure.reshape(used.shape)
             _doubt(found, sure, lambda doubtful: (x, doubtful))
             used |= sure != KNOWN
         if marks is not None:
@@ -609,9 +625,10 @@ class OpUnit:
         return None if found.min() == KNOWN else found
 
     def _inputs(self, plan: OpPlan, tiles: Tiles, begin: int, end: int) -> Array:
-        """Elements of A, uint8 or uint16[tiles, steps * elements]."""
+        """Elements of A, uint8 or uint16[tiles * images, steps * elements]."""
         assert plan.a is not None
         memory, size = self._memory, plan.input_bytes
+        tiles = memory.held(tiles)
         if plan.a_words is not None:
             data = _taken(memory.narrow, tiles, plan.a_words[begin:end]).view(np.uint8)
         else:
@@ -622,21 +639,27 @@ class OpUnit:
     def _weights(
         self, plan: OpPlan, tiles: Tiles, begin: int, end: int, block: int
     ) -> tuple[Array, Array | None]:
-        """Elements of C minus zero points, float32 or float64[tiles, steps * elements, lanes].
+        """Elements of C minus zero points, float32 or float64[sets, steps * elements, lanes].
 
-        All of them are integers. The second result has their marks, None if all are known.
+        All of them are integers; see `_Factors` for the sets. The second result has their marks,
+        int16[tiles, steps * elements, lanes], None if all are known.
         """
         op, memory = plan.op, self._memory
         lanes = op.lanes_last if block == plan.blocks[-1] else op.lanes
-        place = (*crossing(tiles, stretch(plan.c[begin:end] >> 2)), slice(lanes))
-        held = memory.wide_bytes.reshape(TILES, WIDE_ROWS, LANES, 4)
-        data = held[place]
+        rows = stretch(plan.c[begin:end] >> 2)
+        place = (*crossing(tiles, rows), slice(lanes))
+        shared = memory.shares(tiles, rows, lanes) and not (
+            op.zero_points_in_memory and not memory.shares(tiles, _zero_point_rows(op), lanes)
+        )
+        where = memory.of_first_image(tiles) if shared else memory.held(tiles)
+        held = memory.wide_bytes.reshape(-1, WIDE_ROWS, LANES, 4)
+        data = held[(*crossing(where, rows), slice(lanes))]
         if not plan.whole_rows:
             # A maximum walks over the bytes of a lane with all four elements on: the same bytes
             # again do not matter, and nothing tells whether the hardware takes others.
             places = ((plan.c[begin:end, None] & 3) + np.arange(plan.weight_bytes)) % 4
-            where = np.broadcast_to(places[None, :, None], (*data.shape[:3], places.shape[1]))
-            data = np.take_along_axis(data, where, 3)
+            index = np.broadcast_to(places[None, :, None], (*data.shape[:3], places.shape[1]))
+            data = np.take_along_axis(data, index, 3)
         if op.c16:
             data = np.ascontiguousarray(data).view("<u2")
         known = self._weight_marks(plan, tiles, begin, end, memory.wide_known[place])
@@ -644,9 +667,9 @@ class OpUnit:
         if op.op is Opcode.MAX:
             zero = 0
         elif op.zero_points_in_memory:
-            zero, sure = self._zero_points(op, tiles, lanes, block)
+            zero, sure = self._zero_points(op, tiles, where, lanes, block)
             if sure is not None:
-                shape = (data.shape[0], data.shape[1] * data.shape[3], lanes)
+                shape = (len(sure), data.shape[1] * data.shape[3], lanes)
                 known = np.minimum(KNOWN if known is None else known, sure[:, None])
                 known = np.broadcast_to(known, shape)
         # Sums of products of bytes fit single precision if there are not too many.
@@ -684,18 +707,25 @@ class OpUnit:
         return None if marks.min() == KNOWN else marks
 
     def _zero_points(
-        self, op: TensorOp, tiles: Tiles, lanes: int, block: int
+        self, op: TensorOp, tiles: Tiles, where: Tiles, lanes: int, block: int
     ) -> tuple[Array, Array | None]:
-        """Zero points of C for a block, int32[tiles, 1, 1, lanes], and marks[tiles, lanes]."""
+        """Zero points of C for a block, int32[sets, 1, 1, lanes], and marks[tiles, lanes].
+
+        Args:
+            op: the operation.
+            tiles: its tiles.
+            where: index of the sets of weights, see `_Factors`.
+            lanes: how many lanes there are.
+            block: number of the block.
+        """
         memory = self._memory
-        span = op.zero_point_last - op.zero_point_base
-        slots = max(1, span // op.zero_point_step + 1) if op.zero_point_step else 1
-        row = op.zero_point_base + block % slots * op.zero_point_step
+        rows = range(WIDE_ROWS)[_zero_point_rows(op)]
+        row = rows[block % len(rows)]
         known = memory.wide_known[tiles, row, :lanes]
         sure = None
         if known.min() != KNOWN:
             sure = whole(memory.marked("wide", tiles, row * LANES + np.arange(lanes), known))
-        return memory.wide[tiles, row, :lanes].view(np.int32)[:, None, None], sure
+        return memory.wide[where, row, :lanes].view(np.int32)[:, None, None], sure
 
     def _add(
         self, plan: OpPlan, tiles: Tiles, run: int, sums: _Sums, opens: bool, closes: bool
@@ -706,18 +736,20 @@ class OpUnit:
             self._spill(plan, tiles, run, sums, opens=opens, closes=closes)
             return
         lanes = sums.values.shape[2]
-        total = sums.values[:, 0].astype(np.float64)
+        # One run: what is left are images.
+        total = sums.values.astype(np.float64)
         if sums.offset is not None:
-            total += sums.offset
-        sure = np.full(total.shape, KNOWN, np.int16) if sums.known is None else sums.known[:, 0]
+            total += sums.offset[:, None]
+        shape = (len(total), lanes)
+        sure = np.full(shape, KNOWN, np.int16) if sums.known is None else sums.known[:, 0]
         if not opens:
-            total = plan.joined(self._open[tiles, :lanes], total)
+            total = plan.joined(self._open[tiles, :, :lanes], total)
             sure = np.minimum(sure, self._open_known[tiles, :lanes])
         if closes:
             known = None if sure.min() == KNOWN else sure[:, None]
-            self._write(plan, tiles, run, total[:, None], None, known)
+            self._write(plan, tiles, run, total, None, known)
         else:
-            self._open[tiles, :lanes] = total
+            self._open[tiles, :, :lanes] = total
             self._open_known[tiles, :lanes] = sure
 
     def _spill(
@@ -733,9 +765,11 @@ class OpUnit:
         """Add sums to those in wide memory, and write the outputs that are complete."""
         assert plan.d is not None
         memory = self._memory
-        count, lanes = sums.values.shape[1:]
+        lanes = sums.values.shape[2]
+        count = sums.values.shape[1] // memory.images
         rows = stretch(plan.d[plan.runs[run : run + count]] >> 2)
         place = (*crossing(tiles, rows), slice(lanes))
+        held = (*crossing(memory.held(tiles), rows), slice(lanes))
         total, known = _int32(sums), sums.known
         if not opens:
             sure: Array = np.asarray(memory.wide_known[place])
@@ -745,8 +779,11 @@ class OpUnit:
                 flat = memory.marked("wide", tiles, cells, sure.reshape(len(sure), -1))
                 sure = whole(flat).reshape(sure.shape)
                 known = sure if known is None else np.minimum(known, sure)
-            total = plan.joined(memory.wide[place].view(np.int32), total)
-        memory.wide[place] = total.view(np.uint32)
+            before = memory.wide[held].view(np.int32)
+            total = plan.joined(before.reshape(total.shape), total)
+        memory.wide[held] = total.view(np.uint32).reshape(-1, count, lanes)
+        if memory.images > 1:
+            memory.wide_shared[crossing(tiles, rows)] = 0
         memory.wide_known[place] = KNOWN if known is None else known
         if closes and plan.last[run]:
             self._write(plan, tiles, run, total, None, known)
@@ -783,21 +820,22 @@ class OpUnit:
         if not len(plan.b):
             return
         memory = self._memory
-        count, lanes = sums.shape[1:]
+        lanes = sums.shape[2]
+        count = sums.shape[1] // memory.images
         slot = int(plan.blocks[run]) & 1
         # Sums of what nothing has written, which programs do not use, may be anything.
         with np.errstate(over="ignore", invalid="ignore"):
             codes = self._codes(plan, tiles, sums, offset, slot)
-        known = self._stage_marks(plan.op, tiles, known, slot, sums.shape)
+        known = self._stage_marks(plan.op, tiles, known, slot, (len(sums), count, lanes))
         first, size = int(plan.words[run]), int(plan.words[run + 1] - plan.words[run])
         if codes.itemsize * lanes != 4 * size:
-            padded = np.zeros((len(codes), count, 4 * size // codes.itemsize), codes.dtype)
+            padded = np.zeros((*codes.shape[:2], 4 * size // codes.itemsize), codes.dtype)
             padded[..., :lanes] = codes
             codes = padded
         words = codes.view("<u4").reshape(len(codes), -1)
-        where = crossing(tiles, stretch(plan.b[first : first + count * size]))
-        memory.narrow[where] = words
-        memory.narrow_known[where] = (
+        places = stretch(plan.b[first : first + count * size])
+        memory.narrow[crossing(memory.held(tiles), places)] = words
+        memory.narrow_known[crossing(tiles, places)] = (
             KNOWN if known is None else _word_marks(known, size, 2 if plan.op.output16 else 1)
         )
 
@@ -828,11 +866,17 @@ class OpUnit:
     def _codes(
         self, plan: OpPlan, tiles: Tiles, sums: Array, offset: Array | None, slot: int
     ) -> Array:
-        """Outputs of sums: bias, scale, clamp, function and rounding."""
+        """Outputs of sums: bias, scale, clamp, function and rounding.
+
+        Returns:
+            uint8 or uint16[tiles * images, runs, lanes].
+        """
         op, lanes = plan.op, sums.shape[2]
+        images, shape = self._memory.images, sums.shape
+        sums = sums.reshape(len(sums) * images, -1, lanes)
         bias: Array | float = float(op.constant)
         if offset is not None:
-            bias = bias + offset
+            bias = bias + (offset if images == 1 else offset.repeat(images, axis=0))
         if op.bias_in_memory:
             found = self._scaling(tiles, _BIAS_ENTRY + _SLOT_ENTRIES * slot, lanes)
             bias = bias + found.view(np.int32).astype(np.float64)
@@ -844,7 +888,7 @@ class OpUnit:
             y *= np.float32(op.scale)
         if op.nlu:
             np.clip(y, np.float32(op.minimum), np.float32(op.maximum), out=y)
-            y = self._function(op, tiles, y)
+            y = self._function(op, tiles, y.reshape(shape)).reshape(y.shape)
         rounded(y, out=y)
         y += np.float32(op.output_zero_point)
         # Rounding and the zero point do not change order: both clamps become one.
@@ -852,9 +896,9 @@ class OpUnit:
         return y.astype("<u2" if op.output16 else np.uint8)
 
     def _scaling(self, tiles: Tiles, entry: int, lanes: int) -> Array:
-        """Words of the scaling memory for some lanes, uint32[tiles, lanes]."""
-        place = slice(2 * entry, 2 * entry + lanes)
-        return self._memory.scaling.reshape(TILES, -1)[tiles, place]
+        """Words of the scaling memory for some lanes, uint32[tiles * images, lanes]."""
+        memory, place = self._memory, slice(2 * entry, 2 * entry + lanes)
+        return memory.scaling.reshape(len(memory.scaling), -1)[memory.held(tiles), place]
 
     def _function(self, op: TensorOp, tiles: Tiles, y: Array) -> Array:
         """The non-linear unit: a polynomial per segment, in float32."""
@@ -880,6 +924,14 @@ class OpUnit:
         if exponent is not None:
             result = (result * np.exp2(-exponent)).astype(np.float32)
         return np.where(y < 0, -result, result) if op.nlu_odd else result
+
+
+def _zero_point_rows(op: TensorOp) -> slice:
+    """Rows of wide memory that have zero points of C, used in turn by blocks."""
+    step = op.zero_point_step
+    span = op.zero_point_last - op.zero_point_base
+    slots = max(1, span // step + 1) if step else 1
+    return slice(op.zero_point_base, op.zero_point_base + (slots - 1) * step + 1, step or 1)
 
 
 def _taken(memory: Array, tiles: Tiles, places: Array) -> Array:

@@ -183,16 +183,18 @@ def resize(plan: ResizePlan, memory: TileMemory, tiles: Array) -> None:
     """
     where = selection(tiles)
     words = plan.words.reshape(-1)
-    data = np.ascontiguousarray(memory.narrow[crossing(where, words)]).view(np.uint8)
-    data = data.reshape(len(tiles), *plan.words.shape, 4)
+    held = memory.held(where)
+    data = np.ascontiguousarray(memory.narrow[crossing(held, words)]).view(np.uint8)
+    data = data.reshape(-1, *plan.words.shape, 4)
     sums = np.einsum("toac,oa->toc", data.astype(np.int64), plan.weights)
     codes = rounded(sums.astype(np.float32) * np.float32(plan.op.scale)).astype(np.uint8)
+    memory.narrow[crossing(held, stretch(plan.b))] = codes.reshape(len(data), -1).view("<u4")
     target = crossing(where, stretch(plan.b))
-    memory.narrow[target] = codes.reshape(len(tiles), -1).view("<u4")
     known = memory.narrow_known[crossing(where, words)]
     if known.min() == KNOWN:
         memory.narrow_known[target] = KNOWN
         return
-    marks = by_byte(memory.marked("narrow", where, words, known)).reshape(data.shape)
+    marks = by_byte(memory.marked("narrow", where, words, known))
+    marks = marks.reshape(len(tiles), *data.shape[1:])
     marks = np.where(plan.weights[:, :, None] != 0, marks, KNOWN).min(axis=2)
     memory.narrow_known[target] = by_word(marks.reshape(len(tiles), -1).astype(np.int16))

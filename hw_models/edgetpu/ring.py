@@ -38,8 +38,9 @@ class Message:
     """Rows on their way to one receiver.
 
     Attributes:
-        words: uint32[rows, lanes]; receivers of the same rows share it.
-        known: marks of the words, or None if all are known.
+        words: uint32[images or 1, rows, lanes], 1 for rows that all images share; receivers of the
+            same rows share it.
+        known: marks of the words, int16[rows, lanes], or None if all are known.
         taken: rows that the receiver has had.
     """
 
@@ -50,7 +51,7 @@ class Message:
     @property
     def left(self) -> int:
         """Rows that are still to be taken."""
-        return len(self.words) - self.taken
+        return int(self.words.shape[1]) - self.taken
 
 
 class Ring:
@@ -145,7 +146,7 @@ class RingProduceUnit:
         self._ring.send(
             instruction.channel,
             instruction.destination,
-            memory.wide[tile, rows],
+            memory.wide_rows(tile, rows),
             known,
             to_outfeed=instruction.to_outfeed,
         )
@@ -194,12 +195,11 @@ class RingConsumeUnit:
         rows = stretch(plan.rows[position : position + size])
         for group, message in _shared(tiles, heads):
             first = message.taken
-            words = message.words[first : first + size]
-            lanes = words.shape[1]
-            place = (*crossing(selection(group), rows), slice(lanes))
-            memory.wide[place] = words
+            words = message.words[:, first : first + size]
+            where = selection(group)
+            memory.set_wide(where, rows, words)
             known = KNOWN if message.known is None else message.known[first : first + size]
-            memory.wide_known[place] = known
+            memory.wide_known[*crossing(where, rows), : words.shape[2]] = known
         for tile, message in zip(tiles, heads, strict=True):
             message.taken += size
             if not message.left:

@@ -29,7 +29,16 @@ from typing import Any
 from fitzroy.base.errors import FormatError, SimulationError
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.lateness import Lateness, Word
-from fitzroy.hw_models.edgetpu.unknown import Doubtful, entire
+from fitzroy.hw_models.edgetpu.unknown import (
+    KNOWN,
+    Doubtful,
+    Several,
+    apart,
+    entire,
+    mark_of,
+    per_image,
+    word_of,
+)
 from fitzroy.hw_models.isa.conversion import NarrowToWide
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.instruction import Instruction, TileInstruction
@@ -548,6 +557,8 @@ class _Compiler:
             known: int = word
             return known
         self._absent(number, word)
+        if isinstance(word, Several):
+            raise apart(purpose)
         raise _unknown(f"register s{number}, {purpose},")
 
     def _operand(self, number: int) -> Callable[[], Word]:
@@ -704,8 +715,7 @@ class _Compiler:
             def look_up() -> Word:
                 place = registers[base]
                 if isinstance(place, Doubtful):
-                    found = memory[place] if place < MEMORY_WORDS else None
-                    return None if found is None else Doubtful(found, entire(place.mark))
+                    return _looked_up(memory, place)
                 return None if place is None else memory[address()]
 
             return look_up, partial(registers.__setitem__, to)
@@ -865,17 +875,56 @@ def _doubted(function: Callable[[int, int], int | bool | None], x: Word, y: Word
     """Result of an operation on words of which one at least is unknown."""
     if x is None or y is None:
         return None
+    marks = [mark for mark in map(mark_of, (x, y)) if mark != KNOWN]
+    if isinstance(x, Several) or isinstance(y, Several):
+        return _of_images([function(*words) for words in per_image(x, y)], marks)
     result = function(x, y)
-    marks = [entire(word.mark) for word in (x, y) if isinstance(word, Doubtful)]
     # A predicate is known or not.
-    return None if result is None or isinstance(result, bool) else Doubtful(result, min(marks))
+    return None if result is None or isinstance(result, bool) else Doubtful(result, _worst(marks))
+
+
+def _worst(marks: Sequence[int]) -> int:
+    """Mark of what is computed from words, given the marks of those that are not known."""
+    return min(map(entire, marks), default=KNOWN)
+
+
+def _of_images(results: Sequence[int | bool | None], marks: Sequence[int]) -> Word:
+    """A word, or a predicate, from the result of each image.
+
+    Raises:
+        SimulationError: a predicate, or whether there is a result, differs between images.
+    """
+    if any(result is None or isinstance(result, bool) for result in results):
+        if any(result is not results[0] for result in results):
+            raise apart("a decision")
+        return None if marks else results[0]
+    return word_of([result for result in results if result is not None], _worst(marks))
+
+
+def _looked_up(memory: Sequence[Word], place: Doubtful) -> Word:
+    """The word at a place that is not certain, or that images have for themselves."""
+    places = place.words if isinstance(place, Several) else (int(place),)
+    found = [memory[at] if at < MEMORY_WORDS else None for at in places]
+    marks = [mark for mark in (place.mark, *map(mark_of, found)) if mark != KNOWN]
+    if None in found:
+        return None
+    words = [
+        word.words[number] if isinstance(word, Several) else int(word or 0)
+        for number, word in enumerate(found)
+    ]
+    return word_of(words, _worst(marks))
 
 
 def _unary(function: Callable[[int], int], operand: Callable[[], Word]) -> Callable[[], Word]:
     def read() -> Word:
         word = operand()
         if isinstance(word, Doubtful):
-            return word if function is _same else Doubtful(function(word), entire(word.mark))
+            if function is _same:
+                return word
+            marks = [] if word.mark == KNOWN else [word.mark]
+            if isinstance(word, Several):
+                return _of_images([function(one) for one in word.words], marks)
+            return Doubtful(function(word), _worst(marks))
         return None if word is None else function(word)
 
     return read

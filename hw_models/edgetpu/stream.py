@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,20 +43,20 @@ class StreamCore(Protocol):
         ...
 
     def read_words(self, address: int, count: int) -> tuple[Array, Array]:
-        """Words of the scalar core's memory, uint32[count], and their marks."""
+        """Words of the scalar core's memory, uint32[images or 1, count], and their marks."""
         ...
 
     def write_words(self, addresses: Array, words: Array, known: Array) -> None:
-        """Write words of the scalar core's memory, with their marks."""
+        """Write words, uint32[images or 1, count], of the scalar core's memory, and their marks."""
         ...
 
     def to_host(self, data: Array, known: Array) -> None:
-        """Append bytes to the output stream, with the mark of each."""
+        """Append bytes, uint8[images or 1, count], to the output stream, with the mark of each."""
         ...
 
 
 class HostQueue:
-    """Bytes that the host has sent and no pop has taken."""
+    """Bytes that the host has sent and no pop has taken; 1 row, or one for each image."""
 
     def __init__(self) -> None:
         self._parts: deque[Array] = deque()
@@ -67,10 +68,10 @@ class HostQueue:
         return len(self._parts)
 
     def push(self, data: Array) -> None:
-        """Append bytes."""
-        if len(data):
+        """Append bytes, uint8[images or 1, count]."""
+        if data.shape[1]:
             self._parts.append(data)
-            self.size += len(data)
+            self.size += data.shape[1]
 
     def take(self, count: int) -> Array:
         """The next bytes; there must be so many."""
@@ -78,12 +79,25 @@ class HostQueue:
         self.size -= count
         while count:
             part = self._parts.popleft()
-            if len(part) > count:
-                self._parts.appendleft(part[count:])
-                part = part[:count]
+            if part.shape[1] > count:
+                self._parts.appendleft(part[:, count:])
+                part = part[:, :count]
             parts.append(part)
-            count -= len(part)
-        return np.concatenate(parts) if len(parts) != 1 else parts[0]
+            count -= part.shape[1]
+        return joined(parts)
+
+
+def joined(parts: Sequence[Array]) -> Array:
+    """Bytes or words one after the other, [images or 1, count].
+
+    What all images share becomes that of each where others differ.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    images = max(len(part) for part in parts)
+    return np.concatenate(
+        [np.broadcast_to(part, (images, part.shape[1])) for part in parts], axis=1
+    )
 
 
 @dataclass(eq=False, slots=True)
@@ -144,34 +158,42 @@ def stream_plan(instruction: Pop | Infeed | Outfeed) -> StreamPlan:
 
 
 class StreamBuffer:
-    """A buffer between host and ring."""
+    """A buffer between host and ring.
 
-    def __init__(self, units: int, unit_bytes: int) -> None:
-        self.data = np.zeros((units, unit_bytes), np.uint8)
+    Attributes:
+        data: uint8[images, units, bytes].
+        known: bool[units], what has been filled.
+        shared: bool[units], what is the same for all images.
+    """
+
+    def __init__(self, images: int, units: int, unit_bytes: int) -> None:
+        self.data = np.zeros((images, units, unit_bytes), np.uint8)
+        self.shared = np.zeros(units, bool)
         self.known = np.zeros(units, bool)
 
 
 class PopUnit:
     """Moves units of one host queue into its buffer."""
 
-    def __init__(self, core: StreamCore, memory: PopMemory) -> None:
+    def __init__(self, core: StreamCore, memory: PopMemory, images: int) -> None:
         parameters = memory is PopMemory.PARAMETER
         size = BEAGLE.memories.parameter_buffer if parameters else BEAGLE.memories.activation_buffer
         self._core = core
         self._flag = ScalarFlag.PARAMETER_POP if parameters else ScalarFlag.AVDATA_POP
         self.queue = HostQueue()
-        self.buffer = StreamBuffer(size.elements, size.element_bytes)
+        self.buffer = StreamBuffer(images, size.elements, size.element_bytes)
 
     def advance(self, instruction: Pop, plan: StreamPlan, position: int) -> int:
         """Pop as many units as credits and the host permit; returns the position."""
-        unit = self.buffer.data.shape[1]
+        _, units, unit = self.buffer.data.shape
         end = self._core.reach(plan, position)
         # Units that are overwritten must have been infed: one buffer full at a time.
-        end = min(end, position + self.queue.size // unit, position + len(self.buffer.data))
+        end = min(end, position + self.queue.size // unit, position + units)
         if end > position:
-            data = self.queue.take((end - position) * unit).reshape(-1, unit)
-            target = plan.addresses[position:end] % len(self.buffer.data)
-            self.buffer.data[target] = data
+            data = self.queue.take((end - position) * unit)
+            target = plan.addresses[position:end] % units
+            self.buffer.data[:, target] = data.reshape(len(data), -1, unit)
+            self.buffer.shared[target] = len(data) == 1
             self.buffer.known[target] = True
             self._core.count_scalar(self._flag, passed(plan.ends, position, end))
         return end
@@ -191,7 +213,7 @@ class InfeedUnit:
         self._ring = ring
         self._buffers = buffers
         # Bytes of a row that is not complete, and their marks.
-        self._row = np.zeros(0, np.uint8)
+        self._row = np.zeros((1, 0), np.uint8)
         self._known = np.zeros(0, np.int16)
 
     def advance(self, instruction: Infeed, plan: StreamPlan, position: int) -> int:
@@ -210,19 +232,20 @@ class InfeedUnit:
             source = plan.addresses[position:end] % len(buffer.known)
             if not buffer.known[source].all():
                 raise SimulationError("the infeed reads a stream buffer that was never filled")
-            data = buffer.data[source].reshape(-1)
-            known = np.full(len(data), KNOWN, np.int16)
+            images = 1 if buffer.shared[source].all() else len(buffer.data)
+            data = buffer.data[:images, source].reshape(images, -1)
+            known = np.full(data.shape[1], KNOWN, np.int16)
         done = end == len(plan.addresses)
-        data = np.concatenate([self._row, data])
+        data = joined([self._row, data]) if len(self._known) else data
         known = np.concatenate([self._known, known])
         size = WORD_BYTES * instruction.row_words
-        whole = len(data) // size * size
+        whole = len(known) // size * size
         if whole:
-            self._send(instruction, data[:whole].reshape(-1, size), known[:whole])
-        self._row, self._known = data[whole:], known[whole:]
-        if done and len(self._row):
-            self._send(instruction, self._row[None], self._known)
-            self._row, self._known = self._row[:0], self._known[:0]
+            self._send(instruction, data[:, :whole], known[:whole], size)
+        self._row, self._known = data[:, whole:], known[whole:]
+        if done and len(self._known):
+            self._send(instruction, self._row, self._known, len(self._known))
+            self._row, self._known = self._row[:, :0], self._known[:0]
         self._core.count_scalar(self._FLAGS[instruction.memory], passed(plan.ends, position, end))
         self._core.token(instruction.channel, passed(plan.tokens, position, end))
         return end
@@ -232,12 +255,13 @@ class InfeedUnit:
         end = min(end, position + FIFO_WORDS)
         source = plan.addresses[position:end] % FIFO_WORDS
         words, known = self._core.read_words(0, FIFO_WORDS)
-        data = np.ascontiguousarray(words[source]).view(np.uint8)
+        data = np.ascontiguousarray(words[:, source]).view(np.uint8)
         return end, data, by_byte(known[source]).reshape(-1)
 
-    def _send(self, instruction: Infeed, rows: Array, known: Array) -> None:
-        words = np.ascontiguousarray(rows).view("<u4")
-        sure = None if known.min() == KNOWN else by_word(known).reshape(words.shape)
+    def _send(self, instruction: Infeed, data: Array, known: Array, size: int) -> None:
+        """Send rows of `size` bytes."""
+        words = np.ascontiguousarray(data).reshape(len(data), -1, size).view("<u4")
+        sure = None if known.min() == KNOWN else by_word(known).reshape(words.shape[1:])
         self._ring.send(instruction.channel, instruction.destination, words, sure)
 
 
@@ -262,7 +286,7 @@ class OutfeedUnit:
         self._core = core
         self._ring = ring
         # Bytes that have arrived and make no whole unit, and their marks.
-        self._row = np.zeros(0, np.uint8)
+        self._row = np.zeros((1, 0), np.uint8)
         self._known = np.zeros(0, np.int16)
 
     def advance(self, instruction: Outfeed, plan: StreamPlan, position: int) -> int:
@@ -270,15 +294,16 @@ class OutfeedUnit:
         unit = HOST_UNIT_BYTES if instruction.to_host else WORD_BYTES
         end = self._core.reach(plan, position)
         size = WORD_BYTES * instruction.row_words
-        wanted = (end - position) * unit - len(self._row)
+        wanted = (end - position) * unit - len(self._known)
         rows = -(-max(wanted, 0) // size)
         while rows and self._ring.outfeed:
             message = self._ring.outfeed[0]
             taken = min(rows, message.left)
-            part = message.words[message.taken : message.taken + taken]
-            self._row = np.concatenate([self._row, part.reshape(-1).view(np.uint8)])
+            part = message.words[:, message.taken : message.taken + taken]
+            data = np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8)
+            self._row = joined([self._row, data]) if len(self._known) else data
             if message.known is None:
-                sure = np.full(part.size * WORD_BYTES, KNOWN, np.int16)
+                sure = np.full(data.shape[1], KNOWN, np.int16)
             else:
                 sure = by_byte(message.known[message.taken : message.taken + taken]).reshape(-1)
             self._known = np.concatenate([self._known, sure])
@@ -286,12 +311,12 @@ class OutfeedUnit:
             rows -= taken
             if not message.left:
                 self._ring.outfeed.popleft()
-        end = min(end, position + len(self._row) // unit)
+        end = min(end, position + len(self._known) // unit)
         if end <= position:
             return position
-        data = self._row[: (end - position) * unit]
-        known = self._known[: len(data)]
-        self._row, self._known = self._row[len(data) :], self._known[len(data) :]
+        size = (end - position) * unit
+        data, known = self._row[:, :size], self._known[:size]
+        self._row, self._known = self._row[:, size:], self._known[size:]
         if instruction.to_host:
             self._core.to_host(data, known)
         else:
@@ -303,6 +328,6 @@ class OutfeedUnit:
             )
         if end == len(plan.addresses):
             # The unused end of the last row is dropped.
-            self._row, self._known = self._row[:0], self._known[:0]
+            self._row, self._known = self._row[:, :0], self._known[:0]
         self._core.count_scalar(ScalarFlag.RING_OUTFEED, passed(plan.ends, position, end))
         return end

@@ -16,11 +16,12 @@ An origin is the place where the first unknown word was read by an instruction; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 
 KNOWN = 1
@@ -109,6 +110,54 @@ class Doubtful(int):
     def __deepcopy__(self, memo: object) -> Doubtful:
         """Words do not change."""
         return self
+
+
+class Several(Doubtful):
+    """A word of 32 bits that each of the images in lockstep has for itself.
+
+    Attributes:
+        mark: its mark, that of all of them; may be `KNOWN`.
+        words: the word of each image.
+    """
+
+    words: tuple[int, ...]
+
+    def __new__(cls, words: Sequence[int], mark: int) -> Several:
+        """Words of images with their mark."""
+        word = int.__new__(cls, words[0])
+        word.mark = mark
+        word.words = tuple(words)
+        return word
+
+
+def word_of(words: Sequence[int], mark: int) -> int:
+    """A word of 32 bits that has a value for each image, with a mark."""
+    if len(words) > 1 and any(word != words[0] for word in words):
+        return Several(words, mark)
+    return words[0] if mark == KNOWN else Doubtful(words[0], mark)
+
+
+def mark_of(word: object) -> int:
+    """Mark of a word."""
+    return word.mark if isinstance(word, Doubtful) else KNOWN
+
+
+def per_image(*words: int) -> Iterator[tuple[int, ...]]:
+    """Values of words for each image, of which one at least has several."""
+    count = max(len(word.words) for word in words if isinstance(word, Several))
+    return zip(
+        *(word.words if isinstance(word, Several) else (word,) * count for word in words),
+        strict=True,
+    )
+
+
+def apart(what: str) -> SimulationError:
+    """The error for what is there once for all images in lockstep, and differs between them."""
+    return SimulationError(
+        f"images that are computed in lockstep have {what} of their own",
+        reason="the program computes them, and the model of the chip has them once",
+        hint="simulate one image at a time",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,9 +285,9 @@ mutant(
 
 @mutant("zero points go on behind the last row", "control-blocks")
 def _endless_zero_points(patch: Patch) -> None:
-    def rows(unit: Any, one: Any, tiles: Any, lanes: int, block: int) -> Any:
+    def rows(unit: Any, one: Any, _: Any, where: Any, lanes: int, block: int) -> Any:
         row = one.zero_point_base + block * one.zero_point_step
-        return unit._memory.wide[tiles, row, :lanes].view(np.int32)[:, None, None], None
+        return unit._memory.wide[where, row, :lanes].view(np.int32)[:, None, None], None
 
     patch.setattr(OpUnit, "_zero_points", rows)
 
@@ -524,13 +524,13 @@ def _stale_rows(patch: Patch) -> None:
 def _filled_groups(patch: Patch) -> None:
     usual = conversion._transposed
 
-    def transposed(words: Any, known: Any, kind: Any) -> Any:
-        result, marks = usual(words, known, kind)
+    def transposed(words: Any, kind: Any) -> Any:
+        result = usual(words, kind)
         group, part = (4, np.uint8) if kind is Transpose.BYTES else (2, "<u2")
         pad = ((0, 0), (0, 0), (0, -words.shape[2] % group))
         ones = np.pad(np.zeros_like(words), pad, constant_values=0xFFFFFFFF)
         square = ones.view(part).reshape(*ones.shape[:2], -1, group, group).swapaxes(3, 4)
-        return result | np.ascontiguousarray(square).view("<u4").reshape(ones.shape), marks
+        return result | np.ascontiguousarray(square).view("<u4").reshape(ones.shape)
 
     patch.setattr(conversion, "_transposed", transposed)
 
@@ -568,8 +568,8 @@ def _cleared_rows(patch: Patch) -> None:
     def send(
         bus: Any, channel: int, destination: int, words: Any, known: Any = None, **rest: Any
     ) -> None:
-        missing = 64 - words.shape[1]
-        words = np.pad(words, ((0, 0), (0, missing)))
+        missing = 64 - words.shape[2]
+        words = np.pad(words, ((0, 0), (0, 0), (0, missing)))
         if known is not None:
             known = np.pad(known, ((0, 0), (0, missing)), constant_values=True)
         usual(bus, channel, destination, words, known, **rest)
@@ -963,7 +963,7 @@ def _late_store(patch: Patch) -> None:
     def read_words(self: Any, address: int, count: int) -> Any:
         words, known = usual_read(self, address, count)
         for at, word in stale.items():
-            words[at - address] = word or 0
+            words[:, at - address] = word or 0
         return words, known
 
     patch.setattr(scalar._Compiler, "_store", store)
@@ -1159,11 +1159,11 @@ def _far_addresses(patch: Patch) -> None:
 def _narrow_rows(patch: Patch) -> None:
     usual = stream.InfeedUnit._send
 
-    def send(unit: Any, instruction: Any, rows: Any, known: Any) -> None:
+    def send(unit: Any, instruction: Any, data: Any, known: Any, size: int) -> None:
         if instruction.memory is InfeedMemory.SCALAR and instruction.row_words > 4:
-            rows, known = rows.copy(), known.copy()
-            rows.view(np.uint8).reshape(len(rows), -1)[:, 16:] = 0
-        usual(unit, instruction, rows, known)
+            data = data.copy()
+            data.reshape(len(data), -1, size)[..., 16:] = 0
+        usual(unit, instruction, data, known, size)
 
     patch.setattr(stream.InfeedUnit, "_send", send)
 

@@ -589,9 +589,13 @@ def test_the_chip_without_usb(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (device.run(echo(), {"x": ROW}).tensors["y"] == ROW).all()
         assert (device.submit(echo(), {"x": ROW}).result(5).tensors["y"] == ROW).all()
         threads: list[int] = []
-        monkeypatch.setattr(
-            SimulatedDevice, "run", lambda *_: threads.append(threading.get_ident())
-        )
+        usual = SimulatedDevice.run_images
+
+        def noted(*request: Any) -> Any:
+            threads.append(threading.get_ident())
+            return usual(*request)
+
+        monkeypatch.setattr(SimulatedDevice, "run_images", noted)
         # Ctrl-C reaches the main thread only.
         device.run(echo(), {"x": ROW})
         assert threads == [threading.get_ident()]

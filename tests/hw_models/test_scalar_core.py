@@ -26,6 +26,7 @@ from fitzroy.hw_models.edgetpu.scalar import (
     Stream,
     UnknownValueError,
 )
+from fitzroy.hw_models.edgetpu.unknown import KNOWN, Several, word_of
 from fitzroy.hw_models.isa.conversion import NarrowToWide
 from fitzroy.hw_models.isa.fence import ScalarFence, TileFence
 from fitzroy.hw_models.isa.instruction import Instruction
@@ -332,6 +333,57 @@ def test_outfeed_brings_unknown_words() -> None:
         elif isinstance(event, HostWords):
             words.extend(event.words)
     assert words == [21]
+
+
+def of_images(*body: Instruction, words: Sequence[int]) -> list[int | None]:
+    """What is pushed if word 10 has a value for each of several images."""
+    core = ScalarCore()
+    found: list[int | None] = []
+    for event in core.run([program(outfeed(10, 1), *body)]):
+        if isinstance(event, Stream):
+            core.write(10, [word_of(words, KNOWN)])
+        elif isinstance(event, HostWords):
+            found.extend(event.words)
+    return found
+
+
+def test_words_of_images_stay_apart() -> None:
+    load = Scalar(load=Load.ABSOLUTE, load_address=10, load_to=1)
+    (found,) = of_images(
+        load, with_constant(Alu.ADD, 1, 1, 5), alu(Alu.ADD, 1, 1, 1), push(1), words=(0, 3)
+    )
+    assert isinstance(found, Several)
+    assert (found.words, found.mark) == ((10, 16), KNOWN)
+    # What is the same for all images is a plain word again.
+    (found,) = of_images(load, with_constant(Alu.AND, 1, 1, 8), push(1), words=(8, 9))
+    assert (type(found), found) == (int, 8)
+
+
+def test_images_look_up_words_of_their_own() -> None:
+    load = Scalar(load=Load.ABSOLUTE, load_address=10, load_to=1)
+    table = [
+        item
+        for word in (11, 12)
+        for item in (
+            mov(2, 7 * word),
+            Scalar(store=Store.ABSOLUTE, store_address=word, store_from=2),
+        )
+    ]
+    look_up = Scalar(load=Load.REGISTER, load_address=1, load_to=2)
+    (found,) = of_images(*table, load, look_up, push(2), words=(12, 11))
+    assert isinstance(found, Several)
+    assert found.words == (84, 77)
+
+
+def test_images_that_decide_otherwise_part() -> None:
+    load = Scalar(load=Load.ABSOLUTE, load_address=10, load_to=1)
+    skip = Branch(conditional=True, condition=0, condition_sense=True, offset=1)
+    compare = with_constant(Alu.EQ, 0, 1, 4)
+    assert of_images(load, compare, skip, mov(3, 1), push(3), words=(4, 4)) != []
+    with pytest.raises(SimulationError, match="a decision of their own"):
+        of_images(load, compare, skip, words=(4, 5))
+    with pytest.raises(SimulationError, match="address of a word in memory of their own"):
+        of_images(load, Scalar(store=Store.REGISTER, store_address=1, store_from=1), words=(1, 2))
 
 
 def test_words_from_unknown_addresses_are_unknown() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from fitzroy.base.errors import FitzroyError, SimulationError, UsageError
+from fitzroy.base.types import Array
 from fitzroy.cli import chip_state, timing
 from fitzroy.cli.batches import check_folder, folder_files, refuse_for_many, write_folder
 from fitzroy.cli.files import check_output, write_files
@@ -276,11 +277,13 @@ class _Job:
         """
         from fitzroy.driver.runtime.debugger import Debugger
 
-        values = sample.read(self.ports, self.rule)
-        named = dict(zip(self.program.inputs, values, strict=True))
         seed, freedom = self.chip.seed, self.freedom
-        run = self.program.start(named, seed=seed, latitude=freedom, record=record)
+        run = self.program.start(self.inputs(sample), seed=seed, latitude=freedom, record=record)
         return Debugger(run, self.program.steps)
+
+    def inputs(self, sample: Sample) -> dict[str, Array]:
+        """Inputs by name, from files."""
+        return dict(zip(self.program.inputs, sample.read(self.ports, self.rule), strict=True))
 
     def timed(self, terminal: Terminal, result: Simulation) -> Inference | None:
         """When everything in a run happened; None if time is left out."""
@@ -341,7 +344,7 @@ def _microseconds(inference: Inference | None) -> float | None:
 
 
 def _several(job: _Job, chosen: Sequence[Sample], written: SimOutputs, judged: Judged) -> None:
-    """Several inferences, of which the first is timed.
+    """Several inferences, of which the first is timed; the others are simulated together.
 
     Raises:
         typer.Exit: something is not as expected.
@@ -352,12 +355,8 @@ def _several(job: _Job, chosen: Sequence[Sample], written: SimOutputs, judged: J
     inferences: list[dict[str, Any]] = []
     paths: list[str] = []
     deviations, inference = [], None
-    for number, sample in enumerate(chosen):
-        debugger = job.started(sample, record=job.speed is not None and not number)
-        elapsed = _simulated(terminal, program, debugger, Stops(), ())
-        assert debugger.outputs is not None
-        result = program.finished(debugger.outputs)
-        if not number:
+    for sample, result, elapsed in _results_of(terminal, job, chosen):
+        if not inferences:
             inference = job.timed(terminal, result)
         outputs = [*result.outputs.items()]
         deviations += judged.deviations(sample.name, outputs)
@@ -365,7 +364,7 @@ def _several(job: _Job, chosen: Sequence[Sample], written: SimOutputs, judged: J
             {
                 "name": sample.name,
                 "inputs": list(sample.files),
-                "instructions": debugger.place().instructions,
+                "instructions": result.device.instructions,
                 "seconds": elapsed,
                 **_results(program, result, written.top, names),
             }
@@ -387,6 +386,32 @@ def _several(job: _Job, chosen: Sequence[Sample], written: SimOutputs, judged: J
         for path in paths:
             terminal.note(f"wrote {path}")
     judgement.finish(terminal)
+
+
+def _results_of(
+    terminal: Terminal, job: _Job, chosen: Sequence[Sample]
+) -> Iterator[tuple[Sample, Simulation, float]]:
+    """Every inference with the seconds that it took."""
+    from fitzroy.driver.runtime.simulator import MOST_IMAGES
+    from fitzroy.hw_models.edgetpu.latitude import NONE
+
+    # A chip that takes liberties computes one image after the other.
+    alone = 1 if job.freedom == NONE else len(chosen)
+    for sample in chosen[:alone]:
+        first = sample is chosen[0]
+        debugger = job.started(sample, record=job.speed is not None and first)
+        elapsed = _simulated(terminal, job.program, debugger, Stops(), ())
+        assert debugger.outputs is not None
+        yield sample, job.program.finished(debugger.outputs), elapsed
+    for number in range(alone, len(chosen), MOST_IMAGES):
+        samples = chosen[number : number + MOST_IMAGES]
+        start = time.perf_counter()
+        with terminal.working(f"simulating inferences {number + 1} to {number + len(samples)}"):
+            inputs = [job.inputs(sample) for sample in samples]
+            results = [*job.program.simulate_images(inputs, seed=job.chip.seed)]
+        elapsed = (time.perf_counter() - start) / len(samples)
+        for sample, result in zip(samples, results, strict=True):
+            yield sample, result, elapsed
 
 
 def _tell_one(terminal: Terminal, document: dict[str, Any]) -> None:

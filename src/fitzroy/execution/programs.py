@@ -16,7 +16,13 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.targets.edgetpu.parameters.operands import STATE_SUFFIX
-from fitzroy.driver.runtime.simulator import PackageOutputs, PackageRun, SimulatedDevice
+from fitzroy.driver.runtime.simulator import (
+    MOST_IMAGES,
+    Lockstep,
+    PackageOutputs,
+    PackageRun,
+    SimulatedDevice,
+)
 from fitzroy.execution.estimate import CLOCK, HOST, Conditions, timed
 from fitzroy.execution.hosts import Profile
 from fitzroy.execution.source_names import steps_of_source
@@ -195,6 +201,26 @@ class EdgeTpuProgram:
         run = self.start(inputs, seed=seed, latitude=latitude)
         with self.located():
             return self.finished(run.finish())
+
+    def simulate_images(
+        self, inputs: Sequence[Mapping[str, Array]], *, seed: int | None = None
+    ) -> Iterator[Simulation]:
+        """Execute the package for several images, many at a time; each as on a chip of its own.
+
+        Args:
+            inputs: of each image, as for `simulate`.
+            seed: as for `simulate`.
+
+        Raises:
+            UsageError: as `simulate`.
+            SimulationError: as `simulate`.
+            UnsupportedError: as `simulate`.
+        """
+        for first in range(0, len(inputs), MOST_IMAGES):
+            with self.located():
+                given = [self.encoded(image) for image in inputs[first : first + MOST_IMAGES]]
+                answers = [*Lockstep(seed).run(self.package, given)]
+            yield from map(self.finished, answers)
 
     def start(
         self,
