@@ -55,6 +55,9 @@ _ARRIVING = (2, 3, 4, 6)
 _ARRIVAL = 1.25
 """Cycles of a byte of an input, over USB 3."""
 
+_TAKING = 0.4
+"""Cycles of a byte of an input from the buffer to the tiles."""
+
 _LAYER_ARRIVAL = 2500
 """Cycles of the instructions of a layer, over USB 3; each strip has its own."""
 
@@ -370,7 +373,11 @@ class Search:
             self.part(segment.end, count, 1, number, 0).cycles(first + 1)
             for number in (count // 2, count - 1)
         ]
-        return max(one + count * strips[0], every + strips[1]) + self.sending(segment)
+        # Tiles take all that has arrived; while the last row of the grid still waits, the others do.
+        taken = _TAKING * width * channels * rows[1] / count
+        middle, last = strips
+        first_waits, last_waits = one + count * (taken + middle), every + taken / ROWS + last
+        return max(first_waits, last_waits) + self.sending(segment)
 
     def sending(self, segment: Segment) -> float:
         """Estimated cycles until the host has sent the instructions of a segment."""

@@ -1,0 +1,204 @@
+"""Layers that compute while their input arrives, and instructions that arrive while others run."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import pytest
+from tests.compiler.edgetpu.test_convolution import chain, grow
+from tests.compiler.edgetpu_models import differing_bytes, findings, program
+
+from fitzroy.base.types import DType
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.targets.edgetpu.fitting import strip_search
+from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
+from fitzroy.compiler.targets.edgetpu.host import host_layers
+from fitzroy.compiler.targets.edgetpu.instructions import builder as building
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
+from fitzroy.compiler.targets.edgetpu.layers.input_stream import CREDIT, InputStream, Piece
+from fitzroy.compiler.targets.edgetpu.layers.layer import Step
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image
+from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
+from fitzroy.execution.estimate import estimate
+from fitzroy.formats.darwinn import PackageFile
+from fitzroy.hw_models.edgetpu.scalar import Descriptor
+from fitzroy.hw_models.edgetpu.verifier import record
+from fitzroy.hw_models.isa.program import disassemble
+from fitzroy.hw_models.isa.scalar import DescriptorTag
+from fitzroy.hw_models.isa.stream import Pop
+from fitzroy.linker.packages.darwinn import link
+
+
+@cache
+def separable() -> Graph:
+    """The first layers of MobileNet, for pictures that take long to arrive."""
+    graph = chain(DType.INT8, (190, 170, 3))
+    grow(graph, "conv_2d", 24, (3, 3), (2, 2))
+    grow(graph, "depthwise_conv_2d", 24, (3, 3))
+    grow(graph, "conv_2d", 48, (1, 1))
+    grow(graph, "depthwise_conv_2d", 48, (3, 3), (2, 2))
+    for _ in range(6):
+        grow(graph, "conv_2d", 64, (1, 1))
+    grow(graph, "conv_2d", 8, (1, 1), (4, 4))
+    return graph
+
+
+@cache
+def arrangement() -> Arrangement:
+    return arranged(legalized(separable()))
+
+
+def receives() -> list[Step]:
+    return [step for step in arrangement().schedule.steps if step.layer.received]
+
+
+def chunks(package: PackageFile) -> list[bytes]:
+    streams = package.main.instruction_bitstreams or ()
+    return [b"" if stream.bitstream is None else bytes(stream.bitstream) for stream in streams]
+
+
+def microseconds(package: PackageFile) -> float:
+    """What an inference takes on the timing model."""
+    return estimate(package, "model").timeline.total
+
+
+def test_layers_begin_before_their_input_is_there() -> None:
+    kinds = [step.layer.received for step in arrangement().schedule.steps]
+    assert len(receives()) > 1
+    first, last = kinds.index(True), len(kinds) - 1 - kinds[::-1].index(True)
+    assert not all(kinds[first:last])
+
+
+def test_each_strip_gets_the_rows_that_no_strip_before_it_got() -> None:
+    parts = [step.result for step in receives()]
+    whole = receives()[0].whole
+    assert whole is not None
+    for row in range(4):
+        owned = [part.rows.owned[row] for part in parts if isinstance(part, Image)]
+        assert owned[0][0] == whole.rows.owned[row][0]
+        assert owned[-1][1] == whole.rows.owned[row][1]
+        assert all(before[1] == after[0] for before, after in pairwise(owned))
+
+
+def test_rows_have_arrived_when_they_are_read() -> None:
+    steps = arrangement().schedule.steps
+    whole = receives()[0].whole
+    assert whole is not None
+    there = [begin for begin, _ in whole.rows.owned]
+    for step in steps:
+        result = step.result
+        assert isinstance(result, Image)
+        if step.layer.received:
+            there = [end for _, end in result.rows.owned]
+        elif whole.name in step.layer.reads:
+            for part, owned in enumerate(result.rows.owned):
+                _, end = step.layer.windows(0)[0].needs(owned)
+                assert min(end, whole.rows.extent) <= there[part]
+
+
+@pytest.mark.long
+def test_results_are_right_and_the_program_obeys_the_rules() -> None:
+    package = program(separable())
+    assert differing_bytes(separable(), package) == 0
+    assert not findings(package, envelope=True)
+
+
+@pytest.mark.long
+def test_the_next_rows_are_under_way_before_tiles_take_them() -> None:
+    package = program(separable())
+    events = [event for _, event in record([disassemble(one) for one in chunks(package)]).entries]
+    inputs = [
+        number
+        for number, event in enumerate(events)
+        if isinstance(event, Descriptor) and event.tag is DescriptorTag.INPUT
+    ]
+    steps = sum(len(host_layers.pieces(step)) for step in receives())
+    assert len(inputs) == steps
+
+
+@pytest.mark.long
+def test_it_saves_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    overlapped = microseconds(program(separable()))
+    monkeypatch.setattr(strip_search, "_ARRIVING", ())
+    (package,) = link([lower(separable())])
+    one_by_one = microseconds(package)
+    monkeypatch.setattr(building, "_FIRST_BUNDLES", 1 << 20)
+    (package,) = link([lower(separable())])
+    assert len(chunks(package)) == 1
+    assert overlapped < one_by_one < microseconds(package)
+
+
+def test_what_has_no_room_beside_the_input_waits_for_all_of_it() -> None:
+    found = strip_search.Search.of(arrangement_without_strips()).choose(1 << 20, early=False)
+    assert found == []
+
+
+def arrangement_without_strips() -> strip_search.Schedule:
+    return strip_search.Schedule.of(legalized(separable()))
+
+
+# --- chunks --------------------------------------------------------------------------------------
+
+
+def test_chunks_grow() -> None:
+    sizes = [len(one) // 16 for one in chunks(program(separable()))]
+    assert len(sizes) > 2
+    assert sizes[0] < 2 * building._FIRST_BUNDLES
+    assert all(after >= building._GROWTH * before for before, after in pairwise(sizes[:-1]))
+
+
+def test_a_chunk_ends_between_two_phases_only() -> None:
+    builder = Builder()
+    builder.begin()
+    builder.barrier()
+    builder.pace()
+    assert builder.position[0] == 0
+    while builder.position[1] < building._FIRST_BUNDLES:
+        builder.fence()
+    builder.pace()
+    assert builder.position[0] == 0
+    builder.barrier()
+    builder.pace()
+    assert builder.position[0] == 1
+
+
+# --- streams of inputs ---------------------------------------------------------------------------
+
+
+def stream(*sizes: int) -> InputStream:
+    return InputStream([[Piece("x", (0, size)) for size in sizes]])
+
+
+def test_nothing_is_asked_for_before_the_stream_begins() -> None:
+    found, builder = stream(10, 20), Builder()
+    found.ahead(builder, 2)
+    assert not found.asked
+    assert [found.take(builder), found.take(builder)] == [0, 10]
+    assert found.complete
+
+
+def test_no_more_is_asked_for_than_the_buffer_holds() -> None:
+    found, builder = stream(CREDIT, 1, CREDIT - 1, 1), Builder()
+    found.take(builder)
+    found.ahead(builder, 3)
+    assert found.asked == 3
+    assert found.requested - found.sent == CREDIT
+
+
+def test_units_that_two_rows_of_tiles_get_count_twice() -> None:
+    found, builder = InputStream([[Piece("x", (0, 10), again=3), Piece("x", (10, 15))]]), Builder()
+    found.take(builder)
+    found.take(builder)
+    pops = [item for *_, item in builder.program if isinstance(item, Pop)]
+    thresholds = [pop.wait[0].threshold for pop in pops if pop.wait[0] is not None]
+    assert thresholds == [0, 13]
+
+
+def test_after_something_else_a_stream_begins_anew() -> None:
+    found, builder = InputStream([[Piece("x", (0, 10))], [Piece("x", (5, 10))]]), Builder()
+    found.take(builder)
+    found.ahead(builder, 1)
+    assert found.stream == 0
+    assert found.take(builder) == 0
+    assert found.complete
