@@ -373,7 +373,7 @@ class Search:
             self.part(segment.end, count, 1, number, 0).cycles(first + 1)
             for number in (count // 2, count - 1)
         ]
-        # Tiles take all that has arrived; while the last row of the grid still waits, the others do.
+        # While the last row of the grid still waits, the others have taken their rows.
         taken = _TAKING * width * channels * rows[1] / count
         middle, last = strips
         first_waits, last_waits = one + count * (taken + middle), every + taken / ROWS + last

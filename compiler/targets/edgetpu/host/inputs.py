@@ -141,11 +141,19 @@ class _Piece:
         return sum(end - begin for begin, end in parts) - (self.units[1] - self.units[0])
 
 
+_MOST_UNITS = (48 << 10) // UNIT
+"""Units of a request for several rows of the grid, at most.
+
+Hosts copy transfers before these move, and one while another moves. Transfers of 52,048 bytes show
+no such cost, those of 75,360 bytes and more do (`hw_models.chips.hosts`).
+"""
+
+
 def _pieces(image: Image) -> list[_Piece]:
     """What the host sends.
 
-    The last unit of a row of the grid may also be the first one of the next: the infeed can read
-    it again.
+    Rows of the grid that follow each other share a request if that is small. The last unit of one
+    may then also be the first of the next: the infeed can read it again.
     """
     pieces: list[_Piece] = []
     for part in range(ROWS):
@@ -153,9 +161,9 @@ def _pieces(image: Image) -> list[_Piece]:
         if first == last:
             continue
         begin, end = _units(image, part)
-        if pieces and 0 <= pieces[-1].units[1] - begin <= 1:
-            before = pieces.pop()
-            pieces.append(_Piece((before.units[0], end), (*before.parts, part)))
+        before = pieces[-1].units if pieces else (-_MOST_UNITS, -_MOST_UNITS)
+        if 0 <= before[1] - begin <= 1 and end - before[0] <= _MOST_UNITS:
+            pieces[-1] = _Piece((before[0], end), (*pieces[-1].parts, part))
         else:
             pieces.append(_Piece((begin, end), (part,)))
     return pieces
