@@ -950,6 +950,24 @@ def twin(results: Json) -> str:
     return _renewed("simulator.md", f"\n{_table(header, rows)}\n{_machine(results)}\n\n", "twin")
 
 
+def evaluation(results: Json) -> str:
+    """The figures of the page of evaluations."""
+    header = ("who computes", "seconds", "pictures a second", "the same report")
+    count = results["examples"]
+    rows = [
+        (
+            row["way"],
+            f"{row['seconds']:.1f}",
+            f"{count / row['seconds']:,.0f}",
+            "yes" if row["same"] else "no",
+        )
+        for row in results["rows"]
+    ]
+    figures = ", ".join(f"{name} {value:.4f}" for name, value in results["figures"].items())
+    text = f"\n{_table(header, rows)}\n{count:,} pictures: {figures}.\n\n{_machine(results)}\n\n"
+    return _renewed("evaluate.md", text, "evaluation")
+
+
 def detections(results: Json) -> str:
     """The figures of the page of detections."""
     header = ("measure", "mAP at 0.5 to 0.95", "mAP at 0.5", "objects")
@@ -987,6 +1005,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "conformance.md": (conformance, ("conformance",)),
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
     "simulator.md": (twin, ("twin",)),
+    "evaluate.md": (evaluation, ("evaluation",)),
     "timing.md": (timing, ("timing",)),
     "hosts.md": (hosts, ("hosts",)),
     "edgetpu_compiler.md": (edgetpu_compiler, ("edgetpu_compiler",)),

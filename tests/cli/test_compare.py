@@ -44,6 +44,10 @@ def test_what_changed(fitzroy: Run, builds: tuple[Path, Path], images: list[Path
     text = fitzroy("compare", *builds)
     assert "cycles of the chip" in text.out
     assert "layers changed" in text.out
+    page = builds[0].with_name("changes.html")
+    assert fitzroy("compare", *builds, "--report", page).code == 0
+    assert "<title>old_edgetpu.tflite → new_edgetpu.tflite</title>" in page.read_text("utf-8")
+    assert fitzroy("compare", *builds, "--report", builds[0]).code == 2
     same = fitzroy("compare", builds[0], builds[0]).out
     assert "layers changed" not in same
     assert "+" not in same

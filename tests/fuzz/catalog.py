@@ -7,6 +7,7 @@ from tests.fuzz import (
     chip,
     command_line,
     detectors,
+    evaluations,
     graphs,
     interfaces,
     model_tests,
@@ -186,6 +187,10 @@ SUBJECTS: dict[str, Subject] = {
         model_tests.document_target,
         model_tests.read_document,
         change=lambda rng, seed, _: document_mutant(rng, seed),
+    ),
+    "data_set": Subject(evaluations.data_sets, evaluations.data_target, evaluations.as_data),
+    "evaluation_records": Subject(
+        evaluations.record_files, evaluations.as_records, evaluations.as_records
     ),
     "usbip": Subject(seeds.usbip_files, targets.usbip_target, targets.usbip_messages),
     "usb": Subject(

@@ -19,10 +19,10 @@ from tests.programs.models import BLUE, CELLS, GREEN, RED, Pair, scene
 from tests.support import need_litert
 
 from fitzroy.base.types import Array
+from fitzroy.execution.devices import ENVIRONMENT
 from fitzroy.pycoral.adapters import common, detect
 from fitzroy.pycoral.utils import edgetpu
 from fitzroy.tflite_runtime import interpreter as tflite
-from fitzroy.tflite_runtime.delegates import DEVICE
 from fitzroy.tflite_runtime.shim import shim_files
 
 SCENE = scene((0, 1, RED), (2, 2, GREEN), (3, 0, BLUE))
@@ -31,7 +31,7 @@ PLACES = {RED: (0, 1), GREEN: (2, 2), BLUE: (3, 0)}
 
 @pytest.fixture(autouse=True)
 def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(DEVICE, "sim:direct,sim:direct")
+    monkeypatch.setenv(ENVIRONMENT, "sim:direct,sim:direct")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def nothing_attached(monkeypatch: pytest.MonkeyPatch) -> None:
         def attached(self) -> tuple[Any, ...]:
             raise DeviceError("there is no libusb 1.0")
 
-    monkeypatch.delenv(DEVICE)
+    monkeypatch.delenv(ENVIRONMENT)
     monkeypatch.setattr(delegates, "libusb", Bus)
 
 

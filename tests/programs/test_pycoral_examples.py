@@ -17,13 +17,13 @@ from tests.support import need
 
 import fitzroy
 from fitzroy.base.types import Array
+from fitzroy.execution.devices import ENVIRONMENT
 from fitzroy.pycoral.adapters import classify, common, detect, segment
 from fitzroy.pycoral.learn.backprop.softmax_regression import SoftmaxRegression
 from fitzroy.pycoral.learn.imprinting.engine import ImprintingEngine
 from fitzroy.pycoral.pipeline import pipelined_model_runner as pipeline
 from fitzroy.pycoral.utils.dataset import read_label_file
 from fitzroy.pycoral.utils.edgetpu import list_edge_tpus, make_interpreter, run_inference
-from fitzroy.tflite_runtime.delegates import DEVICE
 from fitzroy.tflite_runtime.interpreter import Interpreter
 
 PLACES = {RED: (0, 1), GREEN: (2, 2), BLUE: (3, 0)}
@@ -32,7 +32,7 @@ SCENE = scene(*((row, column, label) for label, (row, column) in PLACES.items())
 
 @pytest.fixture(autouse=True)
 def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(DEVICE, "sim:direct,sim:direct")
+    monkeypatch.setenv(ENVIRONMENT, "sim:direct,sim:direct")
 
 
 def opened(model: models.Pair, device: str | None = None) -> Interpreter:

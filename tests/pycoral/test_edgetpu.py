@@ -13,16 +13,16 @@ from tests.tflite_runtime.models import DIGITS, compiled_digits, image
 
 import fitzroy
 from fitzroy.base.errors import FitzroyError
+from fitzroy.execution.devices import ENVIRONMENT
 from fitzroy.pycoral.adapters import common
 from fitzroy.pycoral.utils import edgetpu
-from fitzroy.tflite_runtime.delegates import DEVICE
 from fitzroy.tflite_runtime.interpreter import Interpreter
 
 
 @pytest.fixture(autouse=True)
 def simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     """One simulated device is there."""
-    monkeypatch.setenv(DEVICE, "sim:direct")
+    monkeypatch.setenv(ENVIRONMENT, "sim:direct")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from tests.tflite_runtime.models import DIGITS
 import fitzroy
 from fitzroy.base.errors import FormatError
 from fitzroy.base.types import Array
+from fitzroy.execution.devices import ENVIRONMENT
 from fitzroy.formats import tflite
 from fitzroy.formats.tflite import BuiltinOperator, operator_code
 from fitzroy.pycoral.adapters import classify, common
@@ -23,7 +24,6 @@ from fitzroy.pycoral.learn.backprop.softmax_regression import SoftmaxRegression
 from fitzroy.pycoral.learn.imprinting.engine import ImprintingEngine
 from fitzroy.pycoral.learn.models import Appender, parameters
 from fitzroy.pycoral.utils.edgetpu import make_interpreter
-from fitzroy.tflite_runtime.delegates import DEVICE
 from fitzroy.tflite_runtime.interpreter import Interpreter
 
 SIDE, FEATURES, FACTOR = 4, 16, 20.0
@@ -32,7 +32,7 @@ SIDE, FEATURES, FACTOR = 4, 16, 20.0
 @pytest.fixture(autouse=True)
 def simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     """One simulated device is there."""
-    monkeypatch.setenv(DEVICE, "sim:direct")
+    monkeypatch.setenv(ENVIRONMENT, "sim:direct")
 
 
 def pictures(label: int, count: int, seed: int) -> Array:

@@ -16,11 +16,11 @@ from tests.tflite_runtime.models import DIGITS, compiled_digits, image
 import fitzroy
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.devices import DirectSimulator
+from fitzroy.execution.devices import ENVIRONMENT
 from fitzroy.pycoral.adapters import common
 from fitzroy.pycoral.pipeline.pipelined_model_runner import PipelinedModelRunner
 from fitzroy.pycoral.pipeline.queues import BoundedQueue
 from fitzroy.pycoral.utils.edgetpu import list_edge_tpus, make_interpreter
-from fitzroy.tflite_runtime.delegates import DEVICE
 from fitzroy.tflite_runtime.interpreter import Interpreter
 
 SECONDS = 60.0
@@ -30,7 +30,7 @@ SECONDS = 60.0
 @pytest.fixture(autouse=True)
 def simulators(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three simulated devices are there."""
-    monkeypatch.setenv(DEVICE, ",".join(["sim:direct"] * 3))
+    monkeypatch.setenv(ENVIRONMENT, ",".join(["sim:direct"] * 3))
 
 
 @cache

@@ -57,7 +57,7 @@ def test_nothing_is_reported_and_nothing_loaded(page: Browser) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [800, 1600])
+@pytest.mark.parametrize("width", [400, 900, 1400])
 def test_page_fits_its_width(page: Browser, width: int, dark: bool) -> None:
     page.size(width, 900, dark=dark)
     assert page.run("return document.documentElement.scrollWidth") <= width

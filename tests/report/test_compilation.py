@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
-from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.compiler.edgetpu.test_convolution import chain, grow
@@ -16,7 +16,9 @@ from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.execution.estimate import estimate
 from fitzroy.formats import tflite
+from fitzroy.report.advice import advice
 from fitzroy.report.compilation import page
+from fitzroy.report.run import Run
 
 EVIL = "</title><script>alert(1)</script>{{style}}"
 
@@ -24,7 +26,7 @@ EVIL = "</title><script>alert(1)</script>{{style}}"
 class _Tags(HTMLParser):
     """Names of the elements of a page, which must be closed in order."""
 
-    VOID = ("meta", "link", "br", "rect", "path")
+    VOID = ("meta", "link", "br", "rect", "path", "input")
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,9 +43,12 @@ class _Tags(HTMLParser):
             assert self.open.pop() == tag
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> str:
-    """The page of two models, one of which has a name that wants out."""
+@pytest.fixture(scope="module")
+def documents(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[list[dict[str, Any]], list[list[Run]]]:
+    """What was done with two models, one of which has a name that wants out."""
+    tmp_path = tmp_path_factory.mktemp("models")
     paths = []
     for number in range(2):
         graph = chain(DType.INT8, (10, 10, 6))
@@ -55,7 +60,13 @@ def made(tmp_path: Path) -> str:
         paths[-1].write_bytes(tflite.write_model(export_model(graph)))
     results = compile_together(paths, generator=Options(taken=(100,) * 16))
     runs = [[estimate(part.package, "m") for part in result.segments] for result in results]
-    return page([document(r, run, full=True) for r, run in zip(results, runs, strict=True)], runs)
+    return [document(r, run, full=True) for r, run in zip(results, runs, strict=True)], runs
+
+
+@pytest.fixture(scope="module")
+def made(documents: tuple[list[dict[str, Any]], list[list[Run]]]) -> str:
+    """Their page."""
+    return page(*documents)
 
 
 @pytest.mark.long
@@ -63,15 +74,65 @@ def test_pages_are_well_formed_and_safe(made: str) -> None:
     tags = _Tags()
     tags.feed(made)
     assert not tags.open
-    assert "script" not in tags.seen
+    assert tags.seen.count("script") == 1
     assert made.count("{{style}}") > 0, "names stay what they are"
     assert "default-src &#x27;none&#x27;" in made or "default-src 'none'" in made
     assert not re.search(r'(src|href)="(?!data:)', made)
 
 
 def test_pages_hold_what_was_done(made: str) -> None:
-    assert made.count("<svg") == 4
+    assert made.count('aria-label="Memory map"') == 4
+    assert made.count('<div class="drawing"') == 2
     assert "other models and parts" in made
     assert "convolution" in made
-    assert made.count("Estimated inference") == 2
+    assert made.count("How fast is it?") == 2
+    assert made.count("Nothing</strong>") == 2
     assert made.count("4 of 4 operators on the chip") == 1
+
+
+def test_pages_show_names_of_files_and_no_paths(made: str) -> None:
+    assert "<h1>0.tflite, 1.tflite</h1>" in made
+    assert "/models" not in made.replace("</", "")
+
+
+def test_edges_join_operators_inputs_and_outputs(
+    documents: tuple[list[dict[str, Any]], list[list[Run]]],
+) -> None:
+    first = documents[0][0]
+    assert [(edge["from"], edge["to"]) for edge in first["edges"]] == [(None, 0), (0, 1), (1, None)]
+    assert first["edges"][0]["bytes"] == 10 * 10 * 6
+    layers = first["subgraphs"][0]["layers"]
+    assert {layer["operator"] for layer in layers} >= {0, 1}
+    assert all(0 <= layer["utilization"] <= 1 for layer in layers)
+
+
+def _left(document: dict[str, Any]) -> dict[str, Any]:
+    """A model whose last operator is on the host, for a reason."""
+    reason = {"code": "c", "what": EVIL, "hint": "do this first"}
+    last = document["explanation"][-1] | {"subgraph": None, "reasons": [reason], "layers": []}
+    explanation = [*document["explanation"][:-1], last]
+    return document | {"explanation": explanation, "mapped": document["operators"] - 1}
+
+
+def test_operators_on_the_host_come_first_with_reason_and_remedy(
+    documents: tuple[list[dict[str, Any]], list[list[Run]]],
+) -> None:
+    found = _left(documents[0][0])
+    text = page([found], documents[1][:1])
+    rows = re.findall(r'<tr data-op="m0:(\d+)">', text[text.index('id="m0-operators"') :])
+    assert rows[:2] == ["1", "0"]
+    assert "1 of 2 operators</strong>" in text
+    assert "hint: do this first" in text
+    assert "<script>alert" not in text
+    assert text.count('class="cross"') == 2
+    assert any("do this first" in item for item in advice(found))
+
+
+def test_advice_names_what_is_streamed_and_the_slowest_layer(
+    documents: tuple[list[dict[str, Any]], list[list[Run]]],
+) -> None:
+    streamed = documents[0][0] | {"streamed_bytes": 3 << 20}
+    found = advice(streamed)
+    assert found[0].startswith("3.00 MiB of parameters do not fit")
+    assert any("of the chip's time" in item for item in found)
+    assert not any("do not fit" in item for item in advice(documents[0][0]))

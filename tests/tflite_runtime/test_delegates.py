@@ -15,8 +15,9 @@ from tests.tflite_runtime.models import compiled_digits, image
 from fitzroy.base.errors import DeviceError
 from fitzroy.driver.device.bringup import Clocks
 from fitzroy.driver.runtime.devices import DeviceOptions, DirectSimulator
+from fitzroy.execution.devices import ENVIRONMENT
 from fitzroy.tflite_runtime import delegates
-from fitzroy.tflite_runtime.delegates import DEVICE, LIBRARY, Delegate, listed_devices
+from fitzroy.tflite_runtime.delegates import LIBRARY, Delegate, listed_devices
 from fitzroy.tflite_runtime.interpreter import Interpreter, load_delegate
 
 
@@ -35,7 +36,7 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Clocks]
         opened.append((spec, options.clocks))
         return DirectSimulator()
 
-    monkeypatch.delenv(DEVICE, raising=False)
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
     monkeypatch.setattr(delegates, "open_device", open_device)
     monkeypatch.setattr(delegates, "libusb", Bus)
     # Threads and tracebacks of other tests may still hold devices.
@@ -99,7 +100,7 @@ def test_options_of_google_s_delegate(devices: list[tuple[str, Clocks]]) -> None
 def test_the_environment_names_what_is_there(
     devices: list[tuple[str, Clocks]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(DEVICE, "sim:direct, sim:direct")
+    monkeypatch.setenv(ENVIRONMENT, "sim:direct, sim:direct")
     assert listed_devices() == [{"type": "usb", "path": "sim:direct"}] * 2
     first, second, same = (load_delegate(LIBRARY, {"device": name}) for name in (":0", ":1", "usb"))
     assert first.device is same.device is not second.device
@@ -119,7 +120,7 @@ def test_without_libusb_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
         def attached(self) -> tuple[Any, ...]:
             raise DeviceError("there is no libusb 1.0")
 
-    monkeypatch.delenv(DEVICE, raising=False)
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
     monkeypatch.setattr(delegates, "libusb", Bus)
     assert listed_devices() == []
     with pytest.raises(ValueError, match="there is no libusb"):

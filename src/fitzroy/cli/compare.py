@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from fitzroy.base.errors import MismatchError, UsageError
+from fitzroy.base.files import text_bytes
 from fitzroy.cli import timing
+from fitzroy.cli.files import check_output, write_files
 from fitzroy.cli.help import Given, Printed, Verb
 from fitzroy.cli.terminal import Column, Terminal, error_document
 
@@ -26,12 +29,22 @@ class Shape:
     Attributes:
         markdown: whether as a comment on a pull request.
         csv: whether as a table for spreadsheets.
+        report: file for a page that shows both sides.
     """
 
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print Markdown that fits a pull-request comment.")
     ] = False
     csv: Annotated[bool, typer.Option("--csv", help="Print a table with commas.")] = False
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE.html",
+            help="Write both sides as one HTML file.",
+            show_default=False,
+        ),
+    ] = None
 
     def check(self, json: bool) -> None:
         """Refuse two shapes at a time.
@@ -43,6 +56,15 @@ class Shape:
         names = [name for name, wanted in given.items() if wanted]
         if len(names) > 1:
             raise UsageError(f"{' and '.join(names)} do not go together", hint="give one of them")
+
+    def check_files(self, sides: Sequence[str]) -> None:
+        """Refuse a report that cannot be written.
+
+        Raises:
+            UsageError: names the file.
+        """
+        if self.report is not None:
+            check_output(self.report, sides)
 
 
 @dataclass(frozen=True)
@@ -151,6 +173,7 @@ def compare(
 
     terminal = printed.terminal
     shape.check(terminal.json)
+    shape.check_files((old, new))
     names = allowed.names
     conditions = timing.Speed.of(where.clock, where.usb, where.host, where.driver).conditions
     with terminal.working("estimating"):
@@ -201,6 +224,12 @@ def _print(
     """Print a comparison in the shape that is wanted, and what is wrong with it."""
     from fitzroy.testing import tables
 
+    if shape.report is not None:
+        from fitzroy.report.comparison import page
+
+        content = tables.document(found, judged[0])
+        write_files([(shape.report, text_bytes(page(content)))])
+        terminal.note(f"wrote {shape.report}")
     if terminal.json:
         content = tables.document(found, judged[0])
         wrong = {} if error is None else {"error": error_document(error)}
@@ -252,6 +281,7 @@ compare_command = Verb(
         "fitzroy compare old_edgetpu.tflite new_edgetpu.tflite",
         "fitzroy compare old_edgetpu.tflite new_edgetpu.tflite -i in/",
         "fitzroy compare old.json new.json --max-regression 5 --markdown",
+        "fitzroy compare old.json new.json --report changes.html",
         "fitzroy compare a.json b.json --max-regression 2 --figures cycles --csv",
     ),
 )

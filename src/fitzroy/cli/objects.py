@@ -1,10 +1,9 @@
-"""What detectors find: from outputs to objects, as tables, JSON and pictures."""
+"""What detectors find, as tables and in pictures."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,100 +11,13 @@ import numpy as np
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import read_file
-from fitzroy.base.types import Array
 from fitzroy.cli.terminal import Column, Terminal
-from fitzroy.compiler.ops.detection import DetectionAttributes
-from fitzroy.compiler.ops.detections import DetectionsAttributes
 from fitzroy.execution.arrays import opened_image
+from fitzroy.execution.objects import Found
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
     from PIL.ImageDraw import ImageDraw
-
-    from fitzroy.compiler.ir import Graph
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An object.
-
-    Attributes:
-        kind: its class.
-        score: its score.
-        box: top, left, bottom and right, in parts of the image.
-        points: keypoints [k,3] as x and y in parts of the image, and score; None without.
-        mask: [h,w] of ones and zeros over the image; None without.
-    """
-
-    kind: int
-    score: float
-    box: tuple[float, float, float, float]
-    points: Array | None = None
-    mask: Array | None = None
-
-    def document(self, names: dict[int, str] | None) -> dict[str, Any]:
-        """The object for JSON."""
-        document: dict[str, Any] = {
-            "class": self.kind,
-            **({"label": names.get(self.kind, "")} if names is not None else {}),
-            "score": self.score,
-            "box": list(self.box),
-        }
-        if self.points is not None:
-            document["keypoints"] = self.points.tolist()
-        if self.mask is not None:
-            document["mask_share"] = float(self.mask.mean())
-        return document
-
-
-def objects_of(graph: Graph, results: Sequence[Array]) -> list[Found] | None:
-    """What a detector found, None if the model is none.
-
-    Args:
-        graph: the model.
-        results: its outputs.
-    """
-    given = dict(zip(graph.outputs, results, strict=True))
-    for node in graph.nodes():
-        if all(name in given for name in node.outputs):
-            arrays = [given[name] for name in node.outputs]
-            if isinstance(node.attributes, DetectionAttributes):
-                return _post_processed(node.attributes, arrays)
-            if isinstance(node.attributes, DetectionsAttributes):
-                return _listed(node.attributes, arrays)
-    return None
-
-
-def _post_processed(a: DetectionAttributes, arrays: Sequence[Array]) -> list[Found]:
-    """Objects of TFLite's post-processing."""
-    boxes, classes, scores, number = arrays
-    rows = a.max_classes_per_detection * int(number[0])
-    return [
-        Found(int(classes[0, row]), float(scores[0, row]), tuple(boxes[0, row].tolist()))
-        for row in range(min(rows, classes.shape[1]))
-    ]
-
-
-def _listed(a: DetectionsAttributes, arrays: Sequence[Array]) -> list[Found]:
-    """Objects of the operator ``detections``."""
-    rows, *others = arrays
-    points = next((array for array in others if array.dtype == np.float32), None)
-    masks = next((array for array in others if array.dtype == np.uint8), None)
-    extent = np.array([a.width, a.height, 1], np.float32)
-    found = []
-    for number in np.flatnonzero(rows[:, 4] > 0):
-        left, top, right, bottom, score, kind = rows[number].tolist()
-        box = top / a.height, left / a.width, bottom / a.height, right / a.width
-        found.append(
-            Found(
-                int(kind),
-                score,
-                box,
-                None if points is None else points[number] / extent,
-                None if masks is None else masks[number],
-            )
-        )
-    return found
 
 
 def show_objects(terminal: Terminal, objects: Sequence[dict[str, Any]]) -> None:

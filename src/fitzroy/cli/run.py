@@ -354,7 +354,8 @@ class _Job:
         Raises:
             UsageError: a picture is wanted of a model that is no detector.
         """
-        from fitzroy.cli.objects import drawn, objects_of
+        from fitzroy.cli.objects import drawn
+        from fitzroy.execution.objects import objects_of
 
         graph, names = self.runner.graph, written.names
         objects = None if graph is None else objects_of(graph, results)

@@ -28,6 +28,7 @@ VERBS: dict[str, str] = {
     "sim": "sim.sim_command",
     "test": "test.test_command",
     "compare": "compare.compare_command",
+    "evaluate": "evaluate.evaluate_command",
     "bench": "bench.bench_command",
     "calibrate-host": "calibrate.calibrate_command",
     "debug": "debug.debug_command",

@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form
+from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form, operator_key
+from fitzroy.compilation.records import steps_of
 from fitzroy.compiler.ir import Node, print_graph
 from fitzroy.compiler.partition import title
 from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
@@ -51,6 +52,7 @@ def document(
         for number, part in enumerate(result.segments)
     ]
     cached = sum(part["cached_bytes"] for part in parts)
+    shown = {"edges": _edges(result)} if full else {}
     return {
         "model": result.source.path,
         "model_bytes": result.source.size,
@@ -67,6 +69,7 @@ def document(
         "operations": _operations(result),
         "explanation": _explanation(result),
         "seconds": result.seconds,
+        **shown,
     }
 
 
@@ -137,11 +140,17 @@ def _layers(part: MappedSegment, run: Run) -> list[dict[str, Any]]:
     return [
         {
             "name": item.mark.name,
+            "operator": None if place.operator < 0 else place.operator,
             "cycles": item.cycles,
             "macs": item.macs,
+            "utilization": item.macs / (item.cycles * run.peak_macs) if item.cycles else 0.0,
             "bound": item.bound,
         }
-        for item in steps(form(part, Emitted).marks, run)
+        for item, place in zip(
+            steps(form(part, Emitted).marks, run),
+            steps_of(part.segment, part.forms),
+            strict=True,
+        )
     ]
 
 
@@ -194,6 +203,30 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
             "reasons": reasons.get(title(node), []) if node.name not in places else [],
         }
         for number, node in enumerate(result.operators)
+    ]
+
+
+def _edges(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
+    """Which operator reads what of which, by their places in the explanation.
+
+    Inputs of the model come from no operator, and its outputs go to none. Constants are left out.
+    """
+    graph = result.graph
+    places = {operator_key(node): number for number, node in enumerate(result.operators)}
+    makers: dict[str, int | None] = dict.fromkeys(graph.inputs)
+    found: dict[tuple[int | None, int | None, str], None] = {}
+    for node in graph.nodes():
+        place = places[operator_key(node)]
+        for name in node.inputs:
+            if name in makers and makers[name] != place:
+                found[makers[name], place, name] = None
+        makers |= dict.fromkeys(node.outputs, place)
+    for name in graph.outputs:
+        if name in makers:
+            found[makers[name], None, name] = None
+    return [
+        {"from": source, "to": target, "name": name, "bytes": graph.type(name).nbytes}
+        for source, target, name in found
     ]
 
 

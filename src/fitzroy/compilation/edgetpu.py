@@ -88,12 +88,14 @@ def form(part: MappedSegment, kind: type[F]) -> F:
     return next(item for item in part.forms if isinstance(item, kind))
 
 
+def operator_key(node: Node) -> object:
+    """What the nodes of one operator of a file have in common."""
+    return node.name if node.origin is None else node.origin
+
+
 def _operators(nodes: Iterable[Node]) -> tuple[Node, ...]:
     """The last node of every operator of a file."""
-    found: dict[object, Node] = {}
-    for node in nodes:
-        found[node.name if node.origin is None else node.origin] = node
-    return tuple(found.values())
+    return tuple({operator_key(node): node for node in nodes}.values())
 
 
 @dataclass(frozen=True, repr=False)

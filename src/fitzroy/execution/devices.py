@@ -16,6 +16,8 @@ from fitzroy.driver.runtime.proof import ProvenDevice
 from fitzroy.execution.twin import TwinDevice
 
 TWIN = "twin"
+ENVIRONMENT = "FITZROY_DEVICE"
+"""Environment variable with names of devices for programs that name none."""
 
 
 def open_device(

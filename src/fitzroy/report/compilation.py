@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fitzroy.report import units
-from fitzroy.report.run import Run
-from fitzroy.report.tables import (
-    Cell,
-    Column,
-    blank_zero,
-    escaped,
-    meter,
-    number,
-    resource,
-    table,
+from fitzroy.report.advice import advice
+from fitzroy.report.drawing import Box, Line, drawing
+from fitzroy.report.elements import (
+    LEGEND,
+    color,
+    figure_list,
+    file_name,
+    folded,
+    hint,
+    legend,
+    listed,
+    named,
+    scroll,
+    search,
+    section,
+    tag,
 )
+from fitzroy.report.memory_maps import narrow_map, wide_map
+from fitzroy.report.pages import page as whole_page
+from fitzroy.report.phases import short_name
+from fitzroy.report.run import Run
+from fitzroy.report.tables import Cell, Column, blank_zero, escaped, meter, number, table
 
 _FOOTER = (
     "Made by the FitzRoy compiler. Times are those of the simulator's timing model, not of a "
@@ -25,10 +36,8 @@ _FOOTER = (
     "layer is bound by what most of the critical path in it goes through."
 )
 
-_COLORS = ("op", "ring", "mesh", "conversion", "infeed", "host", "scalar")
-"""Colours of the page that boxes of memory maps take in turn."""
-
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900.0, 300.0, 64.0, 22.0
+_MOST_REASONS = 3
+"""Reasons of operators on the host that the summary has."""
 
 
 def page(documents: Sequence[Mapping[str, Any]], runs: Sequence[Sequence[Run]]) -> str:
@@ -38,101 +47,343 @@ def page(documents: Sequence[Mapping[str, Any]], runs: Sequence[Sequence[Run]]) 
         documents: what the compiler did for each, in full, see `fitzroy.compilation.documents`.
         runs: an inference of each part of each model.
     """
-    names = ", ".join(document["model"] for document in documents)
+    names = ", ".join(file_name(document["model"]) for document in documents)
     mapped = sum(document["mapped"] for document in documents)
     operators = sum(document["operators"] for document in documents)
-    parts = {
-        "title": escaped(names),
-        "subtitle": escaped(
-            f"Compiled for the Edge TPU · {mapped} of {operators} operators on the chip"
-        ),
-        "style": resource("page.css"),
-        "models": "\n".join(map(_model, documents, runs)),
-        "footer": escaped(_FOOTER),
-    }
-    # One pass, so that markers inside of what is filled in stay what they are.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], resource("compilation.html"))
+    main = "\n".join(
+        _model(f"m{number}", *pair, alone=len(documents) == 1)
+        for number, pair in enumerate(zip(documents, runs, strict=True))
+    )
+    subtitle = f"Compiled for the Edge TPU · {mapped} of {operators} operators on the chip"
+    return whole_page(names, subtitle, main, _FOOTER, scripts=("compilation.js",))
 
 
-def _section(title: str, *content: str) -> str:
-    return f"<section><h2>{escaped(title)}</h2>\n{''.join(content)}\n</section>"
+def _model(key: str, document: Mapping[str, Any], runs: Sequence[Run], *, alone: bool) -> str:
+    """The sections of a model.
 
-
-def _scroll(content: str) -> str:
-    return f'<div class="scroll" tabindex="0" role="region">{content}</div>'
-
-
-def _model(document: Mapping[str, Any], runs: Sequence[Run]) -> str:
+    Args:
+        key: what the names of its tables and operators begin with in the page.
+        document: what the compiler did.
+        runs: an inference of each part.
+        alone: whether the page has no other model.
+    """
+    title = "Summary" if alone else file_name(document["model"])
     sections = [
-        _section(document["model"], _headline(document)),
-        _section("Operators", _scroll(_operators(document))),
+        section(title, _answers(document), _headline(document)),
+        section("Timeline", _timeline(key, document)),
+        section("Graph", _graph(key, document)),
+        section(
+            "Operators",
+            scroll(_operators(key, document), "Table of operators"),
+            beside=search(f"{key}-operators", "operators"),
+        ),
     ]
     for place, (part, run) in enumerate(zip(document["subgraphs"], runs, strict=True)):
-        name = f"Subgraph {place}"
-        sections += [
-            _section(f"{name}: layers", _scroll(_layers(part))),
-            _section(
-                f"{name}: narrow memory over time",
-                '<p class="hint">Bytes of every tile that tensors have, by step; what is left '
-                "white is free. Point at a box for its name.</p>",
-                _narrow(part["narrow"]),
+        sections += _part(key, place, part, run)
+    return f'<div data-model="{key}">{"".join(sections)}</div>'
+
+
+def _part(key: str, place: int, part: Mapping[str, Any], run: Run) -> Iterator[str]:
+    name, known = f"Subgraph {place}", f"{key}-layers-{place}"
+    yield section(
+        f"{name}: layers",
+        scroll(_layers(key, known, part), "Table of layers"),
+        beside=search(known, "layers"),
+    )
+    yield section(
+        f"{name}: memory",
+        hint(
+            "Narrow memory: bytes of every tile that tensors have, by step; what is left white is "
+            "free. Point at a box for its name."
+        ),
+        scroll(narrow_map(part["narrow"]), "Map of narrow memory"),
+        hint(
+            "Wide memory: rows of every tile that parameters have, and above the line those that "
+            "the program uses for data."
+        ),
+        scroll(wide_map(part["wide"]), "Map of wide memory"),
+        folded("Parameters", scroll(_parameters(part["wide"]), "Table of parameters")),
+    )
+    yield section(f"{name}: transfers of an inference", scroll(_transfers(part, run), "Transfers"))
+
+
+# --- summary -------------------------------------------------------------------------------------
+
+
+def _answers(document: Mapping[str, Any]) -> str:
+    """The four questions that a report has to answer first."""
+    return f'<div class="answers">{"".join(_questions(document))}</div>'
+
+
+def _answer(kind: str, question: str, text: str, *content: str) -> str:
+    return (
+        f'<div class="{kind}"><h3>{escaped(question)}</h3><strong>{escaped(text)}</strong>'
+        f"{''.join(content)}</div>"
+    )
+
+
+def _questions(document: Mapping[str, Any]) -> Iterator[str]:
+    streamed, left = document["streamed_bytes"], document["operators"] - document["mapped"]
+    cached = f"{units.size(document['cached_bytes'])} of parameters stay on the chip"
+    rest = f"{units.size(streamed)} come from the host with every inference"
+    yield _answer(
+        "partly" if streamed else "yes",
+        "Does it fit?",
+        "Not all of it" if streamed else "Yes",
+        listed([cached, rest if streamed else f"{units.size(document['remaining_bytes'])} free"]),
+    )
+    whole = document["inference"]
+    if whole:
+        chip = sum(part["estimate"]["chip_us"] for part in document["subgraphs"])
+        yield _answer(
+            "",
+            "How fast is it?",
+            units.time(whole["total_us"]),
+            listed(
+                [
+                    f"{1e6 / whole['total_us']:,.0f} inferences per second on {whole['host']}",
+                    f"{units.time(chip)} of it computing on the chip",
+                    *(
+                        [f"{units.time(whole['host_us'])} in operators on the host"]
+                        if whole["host_us"]
+                        else []
+                    ),
+                ]
             ),
-            _section(
-                f"{name}: parameters in wide memory",
-                '<p class="hint">Rows of every tile that parameters have, and above the line '
-                "those that the program uses for data.</p>",
-                _wide(part["wide"]),
-                _scroll(_parameters(part["wide"])),
-            ),
-            _section(f"{name}: transfers of an inference", _transfers(part, run)),
-        ]
-    return "\n".join(sections)
+        )
+    yield _answer(
+        "partly" if left else "yes",
+        "What is on the host, and why?",
+        f"{left} of {document['operators']} operators" if left else "Nothing",
+        listed(_why(document)),
+    )
+    steps = advice(document)
+    yield _answer(
+        "",
+        "What to do first?",
+        "" if steps else "Nothing stands out",
+        listed([item[:1].upper() + item[1:] for item in steps[:3]]),
+    )
+
+
+def _why(document: Mapping[str, Any]) -> list[str]:
+    """Why operators are on the host: the reasons of most operators first."""
+    found: Counter[tuple[str, str]] = Counter()
+    for item in document["explanation"]:
+        if item["subgraph"] is None:
+            for reason in item["reasons"][:1]:
+                found[item["operator"], reason["what"]] += 1
+    texts = [
+        f"{operator}{f' × {count}' if count > 1 else ''}: {what}"
+        for (operator, what), count in found.most_common()
+    ]
+    more = len(texts) - _MOST_REASONS
+    return [*texts[:_MOST_REASONS], *([f"{more} more below"] if more > 0 else [])]
 
 
 def _headline(document: Mapping[str, Any]) -> str:
-    times = [part["estimate"]["total_us"] for part in document["subgraphs"] if part["estimate"]]
     items = [
         ("Operators on the chip", f"{document['mapped']} of {document['operators']}", ""),
         ("Subgraphs", str(len(document["subgraphs"])), ""),
-        ("Estimated inference", units.time(sum(times)), "of the subgraphs, without the host"),
         (
-            "Parameters on the chip",
-            units.size(document["cached_bytes"]),
-            f"{units.size(document['remaining_bytes'])} remain",
+            "Model",
+            units.size(document["model_bytes"]),
+            file_name(document["model"]),
         ),
-        ("Parameters streamed", units.size(document["streamed_bytes"]), "with every inference"),
     ]
-    items += [("Output", units.size(file["bytes"]), file["path"]) for file in document["files"]]
-    shown = "\n".join(
-        f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}<small>{escaped(detail)}</small></dd>"
-        "</div>"
-        for name, value, detail in items
+    items += [
+        ("Output", units.size(file["bytes"]), file_name(file["path"])) for file in document["files"]
+    ]
+    return f"<br>{figure_list(items)}"
+
+
+# --- timeline ------------------------------------------------------------------------------------
+
+
+def _timeline(key: str, document: Mapping[str, Any]) -> str:
+    """The inference by its parts, and each part on the chip by its layers."""
+    whole = document["inference"]
+    if not whole:
+        return hint("The inference was not timed.")
+    shown = [
+        hint(
+            "An inference from left to right. Height of the solid part of a layer: use of the MAC "
+            "array; colour: what bounds it. Arrow keys go from layer to layer; a layer that is "
+            "chosen is shown in the graph and the tables."
+        ),
+        _strip(
+            [
+                (
+                    part["us"],
+                    "host" if part["on"] == "host" else "op",
+                    f"{part['on']}: {part['what']}, {units.time(part['us'])}",
+                    f"{part['on']}: {part['what']}",
+                    0.0,
+                    "",
+                )
+                for part in whole["parts"]
+            ],
+            "Parts of an inference",
+            "low",
+        ),
+    ]
+    used = {layer["bound"] for part in document["subgraphs"] for layer in part["layers"]}
+    for place, part in enumerate(document["subgraphs"]):
+        layers = part["layers"]
+        total = sum(layer["cycles"] for layer in layers)
+        if len(document["subgraphs"]) > 1:
+            shown.append(hint(f"Subgraph {place}"))
+        shown.append(
+            _strip(
+                [_layer_box(key, layer, total) for layer in layers],
+                f"Layers of subgraph {place}",
+                "",
+            )
+        )
+    shown.append(legend([name for name in LEGEND if name in used]))
+    shown.append(f'<p class="status" aria-live="polite" data-status="{key}"></p>')
+    return "".join(shown)
+
+
+_Piece = tuple[float, str, str, str, float, str]
+"""A piece of a strip: length, colour, tip, label, share that is solid, operator."""
+
+
+def _layer_box(key: str, layer: Mapping[str, Any], total: float) -> _Piece:
+    tip = (
+        f"{layer['name']}: {layer['cycles']:,.0f} cycles, "
+        f"{units.share(layer['cycles'] / total if total else 0.0)}, MAC use "
+        f"{units.share(layer['utilization'])}, bound by {layer['bound'] or 'nothing'}"
     )
-    return f'<dl class="figures">{shown}</dl>'
+    known = "" if layer["operator"] is None else f"{key}:{layer['operator']}"
+    label = short_name(layer["name"])
+    return layer["cycles"], color(layer["bound"]), tip, label, layer["utilization"], known
 
 
-def _operators(document: Mapping[str, Any]) -> str:
+def _strip(pieces: Sequence[_Piece], label: str, kind: str) -> str:
+    """Pieces one after the other, as wide as they are long."""
+    total = sum(piece[0] for piece in pieces) or 1.0
+    shown, left = [], 0.0
+    for length, tint, tip, text, solid, known in pieces:
+        width = 100 * length / total
+        chosen = f' data-op="{escaped(known)}"' if known else ""
+        # Names that have no room would only be letters.
+        name = f"<span>{escaped(text)}</span>" if width > 3 else ""
+        shown.append(
+            f'<button type="button" tabindex="-1"{chosen} title="{escaped(tip)}" style="--c:'
+            f'var(--{tint});left:{left:.3f}%;width:{width:.3f}%">'
+            f'<i style="height:{100 * min(1.0, solid):.1f}%"></i>{name}</button>'
+        )
+        left += width
+    return (
+        f'<div class="strip {kind}" tabindex="0" role="group" aria-label="{escaped(label)}">'
+        f"{''.join(shown)}</div>"
+    )
+
+
+# --- graph ---------------------------------------------------------------------------------------
+
+
+def _graph(key: str, document: Mapping[str, Any]) -> str:
+    """The dataflow of the model: what runs where, and what crosses between host and chip."""
+    operators, edges = document["explanation"], document["edges"]
+    inputs = list(dict.fromkeys(edge["name"] for edge in edges if edge["from"] is None))
+    outputs = list(dict.fromkeys(edge["name"] for edge in edges if edge["to"] is None))
+    cycles: Counter[int] = Counter()
+    for part in document["subgraphs"]:
+        for layer in part["layers"]:
+            if layer["operator"] is not None:
+                cycles[layer["operator"]] += layer["cycles"]
+    boxes = [Box("input", short_name(name), name) for name in inputs]
+    boxes += [_operator_box(key, item, cycles[item["index"]]) for item in operators]
+    boxes += [Box("output", short_name(name), name) for name in outputs]
+    first, last = len(inputs), len(inputs) + len(operators)
+    lines = []
+    for edge in edges:
+        sides = [
+            None if edge[side] is None else operators[edge[side]]["subgraph"]
+            for side in ("from", "to")
+        ]
+        source = inputs.index(edge["name"]) if edge["from"] is None else first + edge["from"]
+        target = last + outputs.index(edge["name"]) if edge["to"] is None else first + edge["to"]
+        crosses = sides[0] != sides[1]
+        text = f"{edge['name']}, {units.size(edge['bytes'])}"
+        tip = f"{text}, between host and chip" if crosses else text
+        lines.append(Line(source, target, tip, "cross" if crosses else ""))
+    crossing = sum(edge.kind == "cross" for edge in lines)
+    return "".join(
+        (
+            hint(
+                f"{len(operators)} operators; {crossing} tensors cross between host and chip, as "
+                "dashed lines. Choose an operator to see its layers."
+            ),
+            '<div class="legend key"><span><i class="chip"></i>Edge TPU</span>'
+            '<span><i class="away"></i>host</span></div>',
+            drawing(boxes, lines, "Graph of the model"),
+        )
+    )
+
+
+def _operator_box(key: str, item: Mapping[str, Any], cycles: float) -> Box:
+    where = "host" if item["subgraph"] is None else f"subgraph {item['subgraph']}"
+    detail = f"{where}, {cycles:,.0f} cycles" if cycles else where
+    lines = [
+        f"{item['index']} {item['operator']}",
+        item["name"],
+        item["type"],
+        detail,
+        *_fate(item),
+    ]
+    return Box(
+        f"{item['index']} {item['operator']}",
+        detail if item["subgraph"] is None or cycles else short_name(item["name"]),
+        "\n".join(lines),
+        "away" if item["subgraph"] is None else "chip",
+        f"{key}:{item['index']}",
+    )
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _operators(key: str, document: Mapping[str, Any]) -> str:
+    """Operators, those on the host first."""
+    items = sorted(
+        document["explanation"], key=lambda item: (item["subgraph"] is not None, item["index"])
+    )
     return table(
         (
             Column("#"),
             Column("operator", text=True),
+            Column("runs on", text=True),
             Column("result", text=True),
             Column("type", text=True),
-            Column("runs on", text=True),
             Column("layers, or why not", text=True),
         ),
         [
             (
                 number(item["index"]),
-                Cell(escaped(item["operator"])),
-                Cell(escaped(item["name"])),
-                Cell(escaped(item["type"])),
-                Cell("host" if item["subgraph"] is None else f"subgraph {item['subgraph']}"),
-                Cell("<br>".join(map(escaped, _fate(item)))),
+                Cell(escaped(item["operator"]), item["operator"]),
+                _where(item),
+                named(item["name"]),
+                Cell(escaped(item["type"].partition(" ")[0]), item["type"]),
+                Cell("<br>".join(map(escaped, _fate(item))), ", ".join(_fate(item))),
             )
-            for item in document["explanation"]
+            for item in items
         ],
+        id=f"{key}-operators",
+        sort=True,
+        mark="op",
+        marks=[f"{key}:{item['index']}" for item in items],
+        wrap=5,
     )
+
+
+def _where(item: Mapping[str, Any]) -> Cell:
+    if item["subgraph"] is None:
+        return Cell('<span class="tag" style="--c:var(--host)">host</span>', "host")
+    name = f"subgraph {item['subgraph']}"
+    return Cell(f'<span class="tag" style="--c:var(--op)">{name}</span>', name)
 
 
 def _fate(item: Mapping[str, Any]) -> Iterator[str]:
@@ -144,30 +395,40 @@ def _fate(item: Mapping[str, Any]) -> Iterator[str]:
             yield f"hint: {reason['hint']}"
 
 
-def _layers(part: Mapping[str, Any]) -> str:
+def _layers(key: str, known: str, part: Mapping[str, Any]) -> str:
     total = sum(layer["cycles"] for layer in part["layers"]) or 1.0
     return table(
         (
-            Column("step"),
+            Column("#", title="step of the program"),
             Column("layer", text=True),
             Column("cycles"),
             Column("share"),
             Column("MACs", title="products of all tiles, in lanes that are on"),
+            Column("MAC use", title="share of the products that the chip could do in the time"),
             Column("bound by", text=True),
         ),
         [
             (
                 number(place),
-                Cell(escaped(layer["name"])),
+                named(layer["name"]),
                 number(layer["cycles"]),
                 Cell(
                     escaped(units.share(layer["cycles"] / total))
-                    + meter(layer["cycles"] / total, "scalar")
+                    + meter(layer["cycles"] / total, "scalar"),
+                    layer["cycles"],
                 ),
                 blank_zero(layer["macs"]),
-                Cell(escaped(layer["bound"])),
+                blank_zero(layer["utilization"], units.share(layer["utilization"])),
+                Cell(tag(layer["bound"]) if layer["bound"] else "", layer["bound"]),
             )
             for place, layer in enumerate(part["layers"])
+        ],
+        id=known,
+        sort=True,
+        mark="op",
+        marks=[
+            "" if layer["operator"] is None else f"{key}:{layer['operator']}"
+            for layer in part["layers"]
         ],
     )
 
@@ -183,7 +444,7 @@ def _parameters(wide: Mapping[str, Any]) -> str:
         ),
         [
             (
-                Cell(escaped(item["name"])),
+                named(item["name"]),
                 Cell(escaped(item["kind"])),
                 number(item["bytes"]),
                 blank_zero(sum(piece["rows"] for piece in item["pieces"])),
@@ -205,75 +466,4 @@ def _transfers(part: Mapping[str, Any], run: Run) -> str:
     return table(
         (Column("what", text=True), Column("bytes")),
         [(Cell(escaped(name)), number(size)) for name, size in rows],
-    )
-
-
-# --- memory maps ---------------------------------------------------------------------------------
-
-
-def _narrow(narrow: Mapping[str, Any]) -> str:
-    """Tensors as boxes: steps along, bytes up; scratch of the steps hangs from the top."""
-    steps, capacity = len(narrow["steps"]), narrow["capacity"]
-    boxes = [
-        (item["begin"], item["end"] + 1, item["base"], item["base"] + item["bytes"], item["name"])
-        for item in narrow["tensors"]
-    ]
-    colored = [(*box, _COLORS[place % len(_COLORS)]) for place, box in enumerate(boxes)]
-    colored += [
-        (step, step + 1, capacity - size, capacity, f"scratch of step {step}", "fence")
-        for step, size in enumerate(narrow["scratch"])
-    ]
-    return _map(colored, steps, capacity, units.size(capacity), f"{steps} steps")
-
-
-def _wide(wide: Mapping[str, Any]) -> str:
-    """Parameters as boxes: tiles along, rows up."""
-    capacity, tiles = wide["capacity"], len(wide["taken"])
-    boxes = [
-        (
-            piece["tile"],
-            piece["tile"] + 1,
-            piece["row"],
-            piece["row"] + piece["rows"],
-            item["name"],
-            _COLORS[place % len(_COLORS)],
-        )
-        for place, item in enumerate(wide["operands"])
-        for piece in item["pieces"]
-    ]
-    boxes += [
-        (tile, tile + 1, 0, rows, "other models and parts", "fence")
-        for tile, rows in enumerate(wide["taken"])
-        if rows
-    ]
-    boxes.append((0, tiles, wide["limit"], capacity, "rows for data", "fence"))
-    return _map(boxes, tiles, capacity, f"{capacity} rows", f"{tiles} tiles")
-
-
-def _map(
-    boxes: Sequence[tuple[float, float, float, float, str, str]],
-    columns: int,
-    rows: int,
-    top: str,
-    along: str,
-) -> str:
-    """Boxes from column to column and from row to row, with a name and a colour."""
-    across = (_WIDTH - _LEFT) / max(1, columns)
-    up = (_HEIGHT - _BOTTOM) / max(1, rows)
-    shapes = [
-        f'<rect class="box" x="{_LEFT + left * across:.1f}" y="{_HEIGHT - _BOTTOM - end * up:.1f}" '
-        f'width="{(right - left) * across:.1f}" height="{(end - begin) * up:.1f}" '
-        f'style="fill:var(--{color})"><title>{escaped(name)}: {begin:,} to {end:,}</title></rect>'
-        for left, right, begin, end, name, color in boxes
-        if end > begin
-    ]
-    shapes.append(f'<path class="axis" d="M{_LEFT} 0V{_HEIGHT - _BOTTOM}H{_WIDTH}"/>')
-    shapes.append(f'<text x="{_LEFT - 6}" y="11" text-anchor="end">{escaped(top)}</text>')
-    shapes.append(
-        f'<text x="{(_LEFT + _WIDTH) / 2}" y="{_HEIGHT - 6}" text-anchor="middle">'
-        f"{escaped(along)}</text>"
-    )
-    return (
-        f'<svg viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img" '
-        f'aria-label="Memory map">{"".join(shapes)}</svg>'
     )

@@ -31,6 +31,7 @@ VERSIONS: Mapping[str, int] = {
     "dis": 1,
     "doctor": 1,
     "error": 1,
+    "evaluate": 1,
     "explain": 1,
     "inspect": 1,
     "inspect-envelope": 1,

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import html
-import json
-import math
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fitzroy.hw_models.edgetpu.occupancy import Use
 from fitzroy.report import activity, units
+from fitzroy.report.elements import (
+    LEGEND,
+    color,
+    figure_list,
+    listed,
+    named,
+    scroll,
+    search,
+    section,
+    tag,
+)
+from fitzroy.report.pages import filled
+from fitzroy.report.pages import page as whole_page
 from fitzroy.report.phases import (
     ENGINES,
     RESOURCE_OF,
@@ -21,6 +30,7 @@ from fitzroy.report.phases import (
     phases,
     tile_name,
 )
+from fitzroy.report.roofline import roofline
 from fitzroy.report.run import Run
 from fitzroy.report.tables import (
     Cell,
@@ -29,7 +39,6 @@ from fitzroy.report.tables import (
     escaped,
     meter,
     number,
-    resource,
     table,
 )
 
@@ -38,17 +47,6 @@ _LINKS = 200
 
 _MINOR = 0.25
 """Share of the longest wait that another one must have to stand beside it."""
-
-_LEGEND = {
-    "op": "op engine",
-    "ring": "ring",
-    "mesh": "mesh",
-    "conversion": "narrow and wide conversion",
-    "infeed": "stream units",
-    "fence": "fences of tiles",
-    "scalar": "scalar core",
-    "host": "host",
-}
 
 _FOOTER = (
     "Made by the FitzRoy simulator. Times are those of its timing model, not of a measurement. "
@@ -60,38 +58,34 @@ _FOOTER = (
 
 def page(run: Run) -> str:
     """The report of a run as an HTML document."""
-    figures = phases(run)
+    found = phases(run)
     timeline = run.timeline
     narrow, wide = run.occupancy.narrow, run.occupancy.wide
-    parts = {
-        "title": html.escape(run.name),
-        "subtitle": html.escape(
-            f"One inference on the simulated chip {run.chip.name} · clock {timeline.clock}, "
-            f"{timeline.core_mhz:g} MHz · host {timeline.host}"
-        ),
-        "style": resource("page.css"),
-        "script": resource("page.js"),
-        "figures": _headline(run, figures),
-        "notes": _notes(run.notes),
-        "phases": _phase_table(run, figures),
-        "roofline": _roofline(run, figures),
-        "critical": _critical(run, figures),
-        "narrow": _memory_caption("Narrow memory (activations)", narrow, "words"),
-        "wide": _memory_caption("Wide memory (parameters, staging, partial sums)", wide, "rows"),
-        "memory": _memory_table(run),
-        "transfers": _transfers(run),
-        "package": _package(run),
-        "footer": html.escape(_FOOTER),
-        "data": _embedded(_data(run, figures)),
-    }
-    # One pass, so that markers inside of what is filled in stay what they are.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], resource("page.html"))
-
-
-def _embedded(data: object) -> str:
-    """JSON that can stand inside of a script element, whatever strings it has."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    main = filled(
+        "simulation.html",
+        {
+            "figures": _headline(run, found),
+            "notes": listed(run.notes),
+            "layers": _layer_section(run, found),
+            "search": search("phases", "phases"),
+            "phases": _phase_table(run, found),
+            "roofline": roofline(run, found),
+            "critical": _critical(run, found),
+            "narrow": _memory_caption("Narrow memory (activations)", narrow, "words"),
+            "wide": _memory_caption(
+                "Wide memory (parameters, staging, partial sums)", wide, "rows"
+            ),
+            "memory": _memory_table(run),
+            "transfers": _transfers(run),
+            "package": _package(run),
+        },
+    )
+    subtitle = (
+        f"One inference on the simulated chip {run.chip.name} · clock {timeline.clock}, "
+        f"{timeline.core_mhz:g} MHz · host {timeline.host}"
+    )
+    scripts = ("simulation.js",)
+    return whole_page(run.name, subtitle, main, _FOOTER, scripts=scripts, data=_data(run, found))
 
 
 # --- data of the script --------------------------------------------------------------------------
@@ -139,7 +133,7 @@ def _data(run: Run, figures: Sequence[PhaseFigures]) -> dict[str, Any]:
         "engines": ENGINES,
         "streams": STREAM_UNITS,
         "resources": RESOURCE_OF,
-        "legend": _LEGEND,
+        "legend": LEGEND,
         "phases": [(_short(item.begin), _short(item.end), item.title) for item in figures],
         "issued": issued,
         "spans": spans,
@@ -210,6 +204,11 @@ def _headline(run: Run, figures: Sequence[PhaseFigures]) -> str:
             if timeline.total
             else "",
         ),
+        (
+            "Inferences per second",
+            f"{1e6 / timeline.total:,.0f}" if timeline.total else "",
+            "one after the other",
+        ),
         ("Outside of the program", units.time(run.host_time), "host, instructions, last outputs"),
         (
             "MAC utilization",
@@ -228,23 +227,64 @@ def _headline(run: Run, figures: Sequence[PhaseFigures]) -> str:
             units.size(float(wide.peak.max()) * wide.element_bytes) + " of a tile",
         ),
     ]
-    return "\n".join(
-        f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}<small>{escaped(detail)}</small></dd></div>"
-        for name, value, detail in items
+    return figure_list(items)
+
+
+def _layer_section(run: Run, found: Sequence[PhaseFigures]) -> str:
+    """Layers of the source model, with the phases of each; nothing if they are not known."""
+    members: dict[str, list[PhaseFigures]] = {}
+    for item in found:
+        if item.layer:
+            members.setdefault(item.layer, []).append(item)
+    if not members:
+        return ""
+    total = run.timeline.cycles or 1.0
+    rows = [_layer_row(run, name, items, total) for name, items in members.items()]
+    spans = [f"{items[0].number} {items[-1].number}" for items in members.values()]
+    shown = table(_LAYER_COLUMNS, rows, id="layers", sort=True, mark="phases", marks=spans)
+    return section(
+        "Layers of the model",
+        '<p class="hint">In the order of the program; a name brings its phases into the timeline. '
+        "What a model does not name, such as moves between layers, counts to the layer "
+        "before.</p>",
+        scroll(shown, "Table of layers"),
+        beside=search("layers", "layers"),
     )
 
 
-def _notes(notes: Iterable[str]) -> str:
-    items = "".join(f"<li>{escaped(note)}</li>" for note in notes)
-    return f'<ul class="notes">{items}</ul>' if items else ""
+_LAYER_COLUMNS = (
+    Column("layer", text=True),
+    Column("time"),
+    Column("share", title="share of the time on the chip"),
+    Column("MACs", title="products of all tiles, in lanes that are on"),
+    Column("MAC use", title="share of the products that the chip could do in the time"),
+    Column("bound by", text=True, title="what most of the critical path goes through"),
+    Column("phases"),
+)
 
 
-def _tag(resource: str) -> str:
-    return f'<span class="tag" style="--c:var(--{_color(resource)})">{escaped(resource)}</span>'
-
-
-def _color(resource: str) -> str:
-    return resource if resource in _LEGEND else "scalar"
+def _layer_row(
+    run: Run, name: str, items: Sequence[PhaseFigures], total: float
+) -> tuple[Cell, ...]:
+    cycles, macs = sum(item.cycles for item in items), sum(item.macs for item in items)
+    critical: dict[str, float] = defaultdict(float)
+    for item in items:
+        for what, spent in item.critical.items():
+            critical[what] += spent
+    bound = max(sorted(critical), key=critical.__getitem__, default="")
+    possible = cycles * run.peak_macs
+    label = named(name)
+    return (
+        Cell(f'<button type="button">{label.shown}</button>', label.value),
+        number(cycles, units.time(cycles / run.timeline.core_mhz)),
+        Cell(
+            escaped(units.share(cycles / total)) + meter(cycles / total, "scalar"), cycles / total
+        ),
+        blank_zero(macs),
+        blank_zero(macs / possible if possible else 0.0, units.share(macs / (possible or 1.0))),
+        Cell(tag(bound) if bound else "", bound),
+        number(len(items)),
+    )
 
 
 _PHASE_COLUMNS = (
@@ -252,6 +292,7 @@ _PHASE_COLUMNS = (
     Column("phase", text=True),
     Column("time", title="time on the chip"),
     Column("share", title="share of the time on the chip"),
+    Column("bound by", text=True, title="what most of the critical path goes through"),
     Column("cycles"),
     Column("op busy", title="share of the time in which the busiest op engine computes"),
     Column("MACs", title="products of all tiles, in lanes that are on"),
@@ -259,7 +300,6 @@ _PHASE_COLUMNS = (
     Column("ring rows", title="rows that tiles and the infeed send over the ring"),
     Column("mesh words", title="words that tiles send to their neighbours"),
     Column("streamed", title="parameters from the host"),
-    Column("bound by", text=True, title="what most of the critical path goes through"),
     Column("op engine waits for", text=True, title="cycles that the busiest op engine waits"),
 )
 
@@ -285,6 +325,7 @@ def _phase_table(run: Run, figures: Sequence[PhaseFigures]) -> str:
                     + meter(item.cycles / total, "scalar"),
                     round(item.cycles / total, 6),
                 ),
+                Cell(tag(item.bound) if item.bound else "", item.bound),
                 number(item.cycles),
                 blank_zero(item.op_busy / cycles, units.share(item.op_busy / cycles)),
                 blank_zero(item.macs),
@@ -297,11 +338,18 @@ def _phase_table(run: Run, figures: Sequence[PhaseFigures]) -> str:
                 blank_zero(item.ring_rows),
                 blank_zero(item.mesh_words),
                 blank_zero(item.streamed, units.size(item.streamed)),
-                Cell(_tag(item.bound) if item.bound else "", item.bound),
                 Cell(escaped(shown), shown),
             )
         )
-    return table(_PHASE_COLUMNS, rows, id="phases", sort=True)
+    # What is nothing in all phases takes no room.
+    kept = [
+        place
+        for place, column in enumerate(_PHASE_COLUMNS)
+        if column.text or any(row[place].value for row in rows)
+    ]
+    columns = [_PHASE_COLUMNS[place] for place in kept]
+    cells = [[row[place] for place in kept] for row in rows]
+    return table(columns, cells, id="phases", sort=True, mark="phase", wrap=1)
 
 
 def _critical(run: Run, figures: Sequence[PhaseFigures]) -> str:
@@ -318,9 +366,9 @@ def _critical(run: Run, figures: Sequence[PhaseFigures]) -> str:
         (Column("goes through", text=True), Column("cycles"), Column("share")),
         [
             (
-                Cell(_tag(what)),
+                Cell(tag(what)),
                 number(cycles),
-                Cell(escaped(units.share(cycles / total)) + meter(cycles / total, _color(what))),
+                Cell(escaped(units.share(cycles / total)) + meter(cycles / total, color(what))),
             )
             for what, cycles in _most(by_resource)
         ],
@@ -452,121 +500,3 @@ def _package(run: Run) -> str:
         (Column("package", text=True), Column("bytes")),
         [(Cell(escaped(name)), number(size)) for name, size in rows],
     )
-
-
-# --- roofline ------------------------------------------------------------------------------------
-
-_FEW = 1e-4
-"""Share of all products below which a phase is not shown."""
-
-_WIDTH, _HEIGHT = 640.0, 400.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 16.0, 14.0, 44.0
-
-
-def _roofline(run: Run, figures: Sequence[PhaseFigures]) -> str:
-    """MACs per byte on the ring against MACs per second, with the roofs of array, ring and link."""
-    hertz = run.timeline.core_mhz * 1e6
-    least = _FEW * sum(item.macs for item in figures)
-    points = [
-        (item, item.macs / item.ring_bytes, item.macs / item.cycles * hertz)
-        for item in figures
-        if item.macs > least and item.ring_bytes and item.cycles
-    ]
-    if not points:
-        return '<p class="hint">No phase computes with what comes over the ring.</p>'
-    peak = run.peak_macs * hertz
-    ring = run.ring_rate * hertz
-    link = None if run.link_rate is None else run.link_rate * 1e6
-    knee = peak / ring
-    x_range = _decades([x for _, x, _ in points] + [knee])
-    y_range = _decades([y for _, _, y in points] + [peak])
-    total = run.timeline.cycles or 1.0
-
-    def at_x(value: float) -> float:
-        part = (math.log10(value) - x_range[0]) / (x_range[1] - x_range[0])
-        return _LEFT + part * (_WIDTH - _LEFT - _RIGHT)
-
-    def at_y(value: float) -> float:
-        part = (math.log10(value) - y_range[0]) / (y_range[1] - y_range[0])
-        return _HEIGHT - _BOTTOM - part * (_HEIGHT - _TOP - _BOTTOM)
-
-    shapes = []
-    for decade in range(x_range[0], x_range[1] + 1):
-        x = at_x(10.0**decade)
-        shapes.append(f'<path class="grid" d="M{x:.1f} {_TOP}V{_HEIGHT - _BOTTOM}"/>')
-        shapes.append(
-            f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 15}" text-anchor="middle">'
-            f"{escaped(units.number(10.0**decade).strip())}</text>"
-        )
-    for decade in range(y_range[0], y_range[1] + 1):
-        y = at_y(10.0**decade)
-        shapes.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-        shapes.append(
-            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">'
-            f"{escaped(units.number(10.0**decade).strip())}</text>"
-        )
-    low, high = 10.0 ** x_range[0], 10.0 ** x_range[1]
-    shapes.append(f'<path class="roof" d="M{at_x(knee):.1f} {at_y(peak):.1f}H{_WIDTH - _RIGHT}"/>')
-    shapes.append(
-        f'<text x="{_WIDTH - _RIGHT - 4}" y="{at_y(peak) - 5:.1f}" text-anchor="end">'
-        f"MAC array, {escaped(units.number(peak))} MAC/s</text>"
-    )
-    roofs = [("ring", ring, "ring")] + ([("host", link, "host link")] if link else [])
-    for kind, rate, name in roofs:
-        begin = max(low, 10.0 ** y_range[0] / rate)
-        end = min(high, peak / rate)
-        if begin >= end:
-            continue
-        shapes.append(
-            f'<path class="roof {kind}" d="M{at_x(begin):.1f} {at_y(begin * rate):.1f}'
-            f'L{at_x(end):.1f} {at_y(end * rate):.1f}"/>'
-        )
-        slope = math.degrees(
-            math.atan2(at_y(begin * rate) - at_y(end * rate), at_x(end) - at_x(begin))
-        )
-        middle = 10 ** (0.7 * math.log10(begin) + 0.3 * math.log10(end))
-        x, y = at_x(middle), at_y(middle * rate)
-        shapes.append(
-            f'<text x="{x:.1f}" y="{y - 6:.1f}" transform="rotate({-slope:.1f} {x:.1f} {y:.1f})">'
-            f"{name}, {escaped(units.number(rate))}B/s</text>"
-        )
-    for item, x, y in sorted(points, key=lambda point: -point[0].cycles):
-        share = item.cycles / total
-        text = "|".join(
-            (
-                f"{units.number(x)} MACs per byte on the ring",
-                f"{units.number(y)} MAC/s, {units.share(item.utilization)} of the array",
-                f"{units.share(share)} of the time, bound by {item.bound or 'nothing'}",
-            )
-        )
-        shapes.append(
-            f'<circle class="dot" cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" '
-            f'r="{3 + 22 * math.sqrt(share) / 2:.1f}" '
-            f'style="fill:var(--{_color(item.bound)})" data-phase="{item.number}" '
-            f'data-title="{escaped(f"{item.number}: {item.title}")}" data-text="{escaped(text)}"/>'
-        )
-    shapes.append(f'<path class="axis" d="M{_LEFT} {_TOP}V{_HEIGHT - _BOTTOM}H{_WIDTH - _RIGHT}"/>')
-    shapes.append(
-        f'<text x="{(_LEFT + _WIDTH - _RIGHT) / 2}" y="{_HEIGHT - 8}" text-anchor="middle">'
-        "MACs per byte on the ring</text>"
-    )
-    shapes.append(
-        f'<text x="14" y="{_HEIGHT / 2}" text-anchor="middle" '
-        f'transform="rotate(-90 14 {_HEIGHT / 2})">MACs per second</text>'
-    )
-    idle = sum(1 for item in figures if item.macs > least and not item.ring_bytes)
-    more = f" {idle} that use no ring are left out." if idle else ""
-    return (
-        f'<svg viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img" '
-        f'aria-label="Roofline of the phases">{"".join(shapes)}</svg>'
-        '<p class="hint">Each dot is a phase; its area is its share of the time, its colour what '
-        "bounds it. All bytes from and to the host go over the ring; the roof of the host link "
-        f"is that of phases which have their bytes from the host.{more}</p>"
-    )
-
-
-def _decades(values: Sequence[float]) -> tuple[int, int]:
-    """Powers of ten around values."""
-    low = math.floor(math.log10(min(values)))
-    high = math.ceil(math.log10(max(values)) + 0.05)
-    return low, max(high, low + 1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from fitzroy.report.tables import Cell, Column, escaped, meter, number, resource, table
+from fitzroy.report.elements import file_name, listed, scroll, section
+from fitzroy.report.pages import page as whole_page
+from fitzroy.report.tables import Cell, Column, escaped, meter, number, table
 
 _FOOTER = (
     "Made by fitzroy quantize. Signal to noise is the power of what float32 gives by the power of "
@@ -22,28 +23,17 @@ def page(document: Mapping[str, Any]) -> str:
         document: what ``fitzroy quantize --json`` prints, with ``layers``.
     """
     sections = [
-        _section("Outputs", _outputs(document)),
-        _section("What to do", _advice(document)),
-        _section("Operators", f'<div class="scroll">{_layers(document)}</div>'),
-        _section("Samples that differ most", _samples(document)),
+        section("Outputs", _outputs(document)),
+        section("What to do", _advice(document)),
+        section("Operators", scroll(_layers(document), "Operators")),
+        section("Samples that differ most", _samples(document)),
     ]
-    parts = {
-        "title": escaped(document["model"]),
-        "subtitle": escaped(
-            f"Quantized to 8 bits on {document['samples']} samples · "
-            f"{document['operators']['integer']} operators on integers, "
-            f"{document['operators']['float']} float32"
-        ),
-        "style": resource("page.css"),
-        "models": "\n".join(sections),
-        "footer": escaped(_FOOTER),
-    }
-    # One pass, so that markers inside of what is filled in stay what they are.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], resource("compilation.html"))
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{escaped(title)}</h2>\n{content}\n</section>"
+    subtitle = (
+        f"Quantized to 8 bits on {document['samples']} samples · "
+        f"{document['operators']['integer']} operators on integers, "
+        f"{document['operators']['float']} float32"
+    )
+    return whole_page(file_name(document["model"]), subtitle, "\n".join(sections), _FOOTER)
 
 
 def _decibels(value: float) -> Cell:
@@ -67,7 +57,7 @@ def _outputs(document: Mapping[str, Any]) -> str:
 def _advice(document: Mapping[str, Any]) -> str:
     if not document["advice"]:
         return "<p>Nothing stands out.</p>"
-    return "<ul>" + "".join(f"<li>{escaped(text)}</li>" for text in document["advice"]) + "</ul>"
+    return listed(document["advice"], "advice")
 
 
 def _layers(document: Mapping[str, Any]) -> str:

@@ -5,12 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import resources
-
-
-def resource(name: str) -> str:
-    """A file of this package."""
-    return resources.files("fitzroy.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def escaped(text: object) -> str:
@@ -41,7 +35,14 @@ class Column:
 
 
 def table(
-    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, id: str = "", sort: bool = False
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    id: str = "",
+    sort: bool = False,
+    mark: str = "",
+    marks: Sequence[object] | None = None,
+    wrap: int | None = None,
 ) -> str:
     """A table.
 
@@ -49,34 +50,48 @@ def table(
         columns: its columns.
         rows: its cells, row by row.
         id: its name in the page.
-        sort: whether headings sort it, which a script of the page does.
+        sort: whether headings sort it.
+        mark: name of the data attribute by which scripts know a row; empty for none.
+        marks: its value for each row; None for the row's number.
+        wrap: the column whose texts go over several lines; None for none.
     """
-    head = []
-    for column in columns:
-        side = ' class="left"' if column.text else ""
-        title = f' title="{escaped(column.title)}"' if column.title else ""
-        kind = f' data-kind="{"text" if column.text else "number"}"' if sort else ""
-        first = ' data-first="ascending"' if sort and (column.text or column.name == "#") else ""
-        label = (
-            f'<button type="button">{escaped(column.name)}</button>'
-            if sort
-            else escaped(column.name)
-        )
-        head.append(f'<th scope="col"{side}{title}{kind}{first}>{label}</th>')
+    head = "".join(_heading(column, sort) for column in columns)
     body = []
-    for place, row in enumerate(rows):
-        cells = []
-        for column, cell in zip(columns, row, strict=True):
-            side = ' class="left"' if column.text else ""
-            value = f' data-value="{escaped(cell.value)}"' if sort else ""
-            cells.append(f"<td{side}{value}>{cell.shown}</td>")
-        mark = f' data-phase="{place}"' if sort else ""
-        body.append(f"<tr{mark}>{''.join(cells)}</tr>")
+    for row_number, row in enumerate(rows):
+        known = (
+            f' data-{mark}="{escaped(row_number if marks is None else marks[row_number])}"'
+            if mark
+            else ""
+        )
+        cells = "".join(
+            _cell(column, cell, sort, place == wrap)
+            for place, (column, cell) in enumerate(zip(columns, row, strict=True))
+        )
+        body.append(f"<tr{known}>{cells}</tr>")
     name = f' id="{id}"' if id else ""
+    kind = ' class="sorts"' if sort else ""
     return (
-        f"<table{name}><thead><tr>{''.join(head)}</tr></thead>\n"
+        f"<table{name}{kind}><thead><tr>{head}</tr></thead>\n"
         f"<tbody>{chr(10).join(body)}</tbody></table>"
     )
+
+
+def _heading(column: Column, sort: bool) -> str:
+    side = ' class="left"' if column.text else ""
+    title = f' title="{escaped(column.title)}"' if column.title else ""
+    label = escaped(column.name)
+    if not sort:
+        return f'<th scope="col"{side}{title}>{label}</th>'
+    kind = f' data-kind="{"text" if column.text else "number"}"'
+    first = ' data-first="ascending"' if column.text or column.name == "#" else ""
+    return f'<th scope="col"{side}{title}{kind}{first}><button type="button">{label}</button></th>'
+
+
+def _cell(column: Column, cell: Cell, sort: bool, wrap: bool) -> str:
+    names = " ".join(name for name, on in (("left", column.text), ("wrap", wrap)) if on)
+    side = f' class="{names}"' if names else ""
+    value = f' data-value="{escaped(cell.value)}"' if sort else ""
+    return f"<td{side}{value}>{cell.shown}</td>"
 
 
 def number(value: float, text: str | None = None) -> Cell:

@@ -12,6 +12,7 @@ from pathlib import Path
 from fitzroy.base.errors import FitzroyError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.devices import is_accelerator
+from fitzroy.evaluation.data import labelled_files
 from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, Sample, samples
 from fitzroy.execution.interpreter import Interpreter
@@ -238,15 +239,13 @@ def labelled(folder: str, item: Accuracy) -> Iterator[tuple[str, str]]:
         UsageError: the folder cannot be read, or a name tells no class.
     """
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        entries = [entry for entry in entries if not entry.name.startswith(".")]
-        found: list[tuple[str, str]] = []
-        for entry in entries:
-            if item.names is not None:
-                found.append((entry.path, _class_of(entry.name, item.names, folder)))
-            elif entry.is_dir():
-                inner = sorted(name for name in os.listdir(entry.path) if name[:1] != ".")
-                found += [(os.path.join(entry.path, name), entry.name) for name in inner]
+        if item.names is None:
+            found = [*labelled_files(folder)]
+        else:
+            names = sorted(name for name in os.listdir(folder) if name[:1] != ".")
+            found = [
+                (os.path.join(folder, name), _class_of(name, item.names, folder)) for name in names
+            ]
     except OSError as error:
         raise UsageError(
             "the folder cannot be read", reason=error.strerror or str(error), where=folder

@@ -33,11 +33,8 @@ from fitzroy.driver.runtime import litert
 from fitzroy.driver.runtime.devices import Device, DeviceOptions
 from fitzroy.driver.runtime.edgetpu import EdgeTpu
 from fitzroy.driver.transports.usb import libusb
-from fitzroy.execution.devices import open_device
+from fitzroy.execution.devices import ENVIRONMENT, open_device
 from fitzroy.tflite_runtime.errors import DelegateError
-
-DEVICE = "FITZROY_DEVICE"
-"""Environment variable that names the devices that programs find."""
 
 LIBRARY = "libedgetpu.so.1"
 """Name of Google's delegate, which `load_delegate` takes for FitzRoy's."""
@@ -71,7 +68,7 @@ def found_devices() -> tuple[Found, ...]:
     Raises:
         DeviceError: there is no access to USB, and FITZROY_DEVICE is not set.
     """
-    named = [name for name in os.environ.get(DEVICE, "").split(",") if name.strip()]
+    named = [name for name in os.environ.get(ENVIRONMENT, "").split(",") if name.strip()]
     if named:
         return tuple(Found("usb", name.strip(), name.strip()) for name in named)
     return tuple(Found("usb", one.path, f"usb:{one.path}") for one in libusb().attached())
@@ -202,9 +199,9 @@ def _chosen(name: str) -> tuple[str, int]:
         raise DelegateError(
             f"there is no device {name!r}" if name else "there is no Edge TPU",
             reason=f"{len(found)} are attached",
-            hint=f"see fitzroy doctor; {DEVICE}=sim in the environment takes the simulated one",
+            hint=f"see fitzroy doctor; with {ENVIRONMENT}=sim there is a simulated one",
         )
-    return found[number].spec, number if os.environ.get(DEVICE) else 0
+    return found[number].spec, number if os.environ.get(ENVIRONMENT) else 0
 
 
 def _clocks(options: Mapping[str, str]) -> Clocks:

@@ -1,9 +1,6 @@
 "use strict";
 (() => {
-  const D = JSON.parse(document.getElementById("data").textContent);
-  const byId = (id) => document.getElementById(id);
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const tip = byId("tip");
+  const { data: D, byId, css, show, hide, fit, clipped } = Page;
   const still = matchMedia("print");
 
   const time = (us) => us >= 1e5 ? (us / 1e3).toFixed(1) + " ms" : us >= 1e3
@@ -13,67 +10,59 @@
   const resource = (unit) => D.resources[unit] || "scalar";
   const spaced = (name) => name.replaceAll("_", " ");
 
-  // --- details of what is under the pointer ------------------------------------------------------
-
-  function show(event, title, lines, code) {
-    tip.replaceChildren();
-    const b = document.createElement("b");
-    b.textContent = title;
-    tip.append(b);
-    if (lines.length) {
-      const p = document.createElement("p");
-      p.textContent = lines.join("\n");
-      tip.append(p);
-    }
-    if (code) {
-      const pre = document.createElement("pre");
-      pre.textContent = code;
-      tip.append(pre);
-    }
-    tip.hidden = false;
-    const box = tip.getBoundingClientRect();
-    const x = Math.min(event.clientX + 14, innerWidth - box.width - 6);
-    const below = event.clientY + 16;
-    const y = below + box.height > innerHeight - 4 ? event.clientY - box.height - 12 : below;
-    tip.style.left = Math.max(4, x) + "px";
-    tip.style.top = Math.max(4, y) + "px";
-  }
-  const hide = () => { tip.hidden = true; };
-  addEventListener("scroll", hide, { passive: true });
-  addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
-
-  function fit(canvas, height) {
-    const ratio = Math.min(3, devicePixelRatio || 1);
-    const width = canvas.clientWidth || canvas.parentElement.clientWidth;
-    canvas.style.height = height + "px";
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    const g = canvas.getContext("2d");
-    g.setTransform(ratio, 0, 0, ratio, 0, 0);
-    g.clearRect(0, 0, width, height);
-    return [g, width];
-  }
-
-  function clipped(g, text, room) {
-    if (g.measureText(text).width <= room) return text;
-    let length = text.length;
-    while (length > 1 && g.measureText(text.slice(0, length) + "…").width > room) length--;
-    return length > 2 ? text.slice(0, length) + "…" : "";
-  }
-
   // --- timeline ----------------------------------------------------------------------------------
 
   const canvas = byId("timeline");
   const S = D.spans;
   const span = S.b.map((b, i) => ({
     index: i, unit: D.units[S.u[i]], tiles: S.t[i], issue: S.i[i],
-    begin: us(b), end: us(b + S.l[i]), busy: S.y[i], length: S.l[i], waits: S.w[i] || null,
+    from: us(b), to: us(b + S.l[i]), busy: S.y[i], length: S.l[i], waits: S.w[i] || null,
   }));
-  const phases = D.phases.map((p, number) => ({ number, begin: us(p[0]), end: us(p[1]), name: p[2] }));
-  const transfers = D.transfers.map(([kind, size, begin, end]) => ({ kind, size, begin, end }));
-  const critical = D.critical.map(([unit, issue, begin, end, cause]) => ({
-    unit: D.units[unit], issue, begin: us(begin), end: us(end), cause: D.causes[cause],
+  const phases = D.phases.map((p, number) => ({ number, from: us(p[0]), to: us(p[1]), name: p[2] }));
+  const transfers = D.transfers.map(([kind, size, from, to]) => ({ kind, size, from, to }));
+  const critical = D.critical.map(([unit, issue, from, to, cause]) => ({
+    unit: D.units[unit], issue, from: us(from), to: us(to), cause: D.causes[cause],
   }));
+
+  // Stretches in which neither host nor chip does anything are drawn as short as the rest allows:
+  // `from` and `to` are microseconds of the inference, `begin` and `end` where they are drawn.
+  const SHOWN = 0.02, LONG = 0.08;
+  const idle = [];
+  {
+    const busy = [...transfers, { from: us(0), to: us(D.cycles) }].sort((a, b) => a.from - b.from);
+    let at = 0;
+    for (const { from, to } of [...busy, { from: D.total, to: D.total }]) {
+      if (from - at > LONG * D.total) idle.push({ from: at, to: from });
+      at = Math.max(at, to);
+    }
+  }
+  let folding = idle.length > 0;
+  const cut = (gap) => folding ? (gap.to - gap.from) - SHOWN * D.total : 0;
+  function folded(t) {
+    let off = 0;
+    for (const gap of idle) {
+      if (t >= gap.to) off += cut(gap);
+      else if (t > gap.from) off += cut(gap) * (t - gap.from) / (gap.to - gap.from);
+    }
+    return t - off;
+  }
+  function unfolded(x) {
+    let t = x;
+    for (const gap of idle) {
+      if (t <= gap.from) break;
+      const drawn = gap.to - gap.from - cut(gap);
+      t = t - gap.from >= drawn ? t + cut(gap)
+        : gap.from + (t - gap.from) / drawn * (gap.to - gap.from);
+    }
+    return t;
+  }
+  function place() {
+    for (const item of [...span, ...phases, ...transfers, ...critical]) {
+      item.begin = folded(item.from);
+      item.end = folded(item.to);
+    }
+  }
+  place();
 
   const use = D.use;
   let mostUse = 0.1;
@@ -124,7 +113,7 @@
 
   let all = false;
   let rows = makeRows(false);
-  const full = [0, Math.max(D.total, 1e-6)];
+  let full = [0, Math.max(folded(D.total), 1e-6)];
   let view = [...full];
   const gutter = () => canvas.clientWidth < 640 ? 92 : 132;
   const scaleX = (width) => {
@@ -137,11 +126,18 @@
     const want = (view[1] - view[0]) / Math.max(2, (width - gutter()) / 110);
     const base = 10 ** Math.floor(Math.log10(want));
     const step = [1, 2, 5, 10].map((m) => m * base).find((s) => s >= want);
-    const unit = view[1] >= 1e3 && step >= 1 ? [1e3, " ms"] : [1, " µs"];
+    const unit = unfolded(view[1]) >= 1e3 && step >= 1 ? [1e3, " ms"] : [1, " µs"];
     const digits = Math.max(0, Math.ceil(-Math.log10(step / unit[0]) - 1e-9));
     g.textAlign = "center";
-    for (let t = Math.ceil(view[0] / step) * step; t <= view[1]; t += step) {
-      const px = Math.round(x(t)) + 0.5;
+    const last = unfolded(view[1]);
+    let free = -Infinity;
+    for (let t = Math.ceil(unfolded(view[0]) / step) * step; t <= last; t += step) {
+      if (folding && idle.some((gap) => t > gap.from && t < gap.to)) {
+        // Inside of a fold there is no scale.
+        t = Math.floor(idle.find((gap) => t > gap.from && t < gap.to).to / step) * step;
+        continue;
+      }
+      const px = Math.round(x(folded(t))) + 0.5;
       g.strokeStyle = line;
       g.beginPath();
       g.moveTo(px, 18);
@@ -150,7 +146,10 @@
       g.fillStyle = soft;
       const label = (t / unit[0]).toFixed(digits) + unit[1];
       const half = g.measureText(label).width / 2;
-      if (px - half >= gutter() - 20) g.fillText(label, Math.min(px, width - half - 2), 13);
+      if (px - half >= Math.max(gutter() - 20, free)) {
+        g.fillText(label, Math.min(px, width - half - 2), 13);
+        free = px + half + 6;
+      }
     }
     g.textAlign = "left";
   }
@@ -223,6 +222,20 @@
     }
   }
 
+  function folds(g, x, gap, left, right, grid, soft) {
+    const a = Math.max(left, x(folded(gap.from))), b = Math.min(right, x(folded(gap.to)));
+    if (b <= a) return;
+    g.fillStyle = grid;
+    g.fillRect(a, 18, b - a, rows.height - 18);
+    g.save();
+    g.translate((a + b) / 2 + 4, rows.height / 2);
+    g.rotate(-Math.PI / 2);
+    g.fillStyle = soft;
+    g.textAlign = "center";
+    if (b - a > 11) g.fillText(`${time(gap.to - gap.from)} idle`, 0, 0);
+    g.restore();
+  }
+
   let marked = null;
   function draw() {
     const [g, width] = fit(canvas, rows.height);
@@ -241,6 +254,9 @@
       if (b > a) g.fillRect(a, 18, b - a, rows.height - 18);
     }
     ticks(g, width, x, rows.height, grid, soft);
+    if (folding) {
+      for (const gap of idle) folds(g, x, gap, left, right, grid, soft);
+    }
     for (const row of rows) {
       if (row.kind === "head") {
         g.fillStyle = ink;
@@ -302,7 +318,7 @@
       if (at >= last) return use.s[last];
       return use.s[at] + (use.s[at + 1] - use.s[at]) * (cycle - use.t[at]) / (use.t[at + 1] - use.t[at]);
     };
-    const cycle = (px) => (view[0] + (px - left) / (right - left) * (view[1] - view[0]) - D.start) * D.mhz;
+    const cycle = (px) => (unfolded(view[0] + (px - left) / (right - left) * (view[1] - view[0])) - D.start) * D.mhz;
     let before = done(cycle(left));
     for (let px = left; px < right; px++) {
       // The mean over what one column covers.
@@ -349,7 +365,7 @@
     marked = number;
     const size = Math.max(p.end - p.begin, 0.02);
     setView(p.begin - size * 0.05, p.end + size * 0.05);
-    byId("tl-status").textContent = `Phase ${number}: ${p.name}, ${time(p.end - p.begin)}`;
+    byId("tl-status").textContent = `Phase ${number}: ${p.name}, ${time(p.to - p.from)}`;
     for (const row of document.querySelectorAll("#phases tbody tr")) {
       row.classList.toggle("on", Number(row.dataset.phase) === number);
     }
@@ -382,8 +398,8 @@
     const found = hit(event);
     if (!found) { hide(); return; }
     const [row, item] = found;
-    const length = item.end - item.begin;
-    const lines = [`${time(item.begin)} + ${time(length)}`];
+    const length = item.to - item.from;
+    const lines = [`${time(item.from)} + ${time(length)}`];
     let title = "", code = "";
     if (row.kind === "transfer") {
       title = item.kind;
@@ -465,7 +481,15 @@
   byId("tl-in").addEventListener("click", () => zoom(0.6));
   byId("tl-out").addEventListener("click", () => zoom(1 / 0.6));
   byId("tl-fit").addEventListener("click", wholeRun);
-  byId("tl-chip").addEventListener("click", () => { marked = null; setView(us(0), us(D.cycles)); });
+  byId("tl-chip").addEventListener("click", () => { marked = null; setView(folded(us(0)), folded(us(D.cycles))); });
+  byId("tl-fold").hidden = !idle.length;
+  byId("tl-fold").addEventListener("click", (event) => {
+    folding = !folding;
+    event.currentTarget.setAttribute("aria-pressed", String(folding));
+    place();
+    full = [0, Math.max(folded(D.total), 1e-6)];
+    wholeRun();
+  });
   byId("tl-all").addEventListener("click", (event) => {
     all = !all;
     event.currentTarget.setAttribute("aria-pressed", String(all));
@@ -543,21 +567,6 @@
 
   const table = byId("phases");
   const body = table.tBodies[0];
-  table.tHead.addEventListener("click", (event) => {
-    const button = event.target.closest("button");
-    if (!button) return;
-    const head = button.closest("th");
-    const down = head.getAttribute("aria-sort") === "descending"
-      || (!head.hasAttribute("aria-sort") && head.dataset.first === "ascending");
-    for (const other of table.tHead.querySelectorAll("th")) other.removeAttribute("aria-sort");
-    head.setAttribute("aria-sort", down ? "ascending" : "descending");
-    const column = head.cellIndex;
-    const key = (row) => row.cells[column].dataset.value;
-    const number = head.dataset.kind === "number";
-    const order = (a, b) => number ? Number(key(a)) - Number(key(b)) : key(a).localeCompare(key(b));
-    const sorted = [...body.rows].sort((a, b) => down ? order(a, b) : order(b, a));
-    body.append(...sorted);
-  });
   body.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;
@@ -565,6 +574,14 @@
     canvas.scrollIntoView({ block: "center" });
     canvas.focus({ preventScroll: true });
   });
+  for (const button of document.querySelectorAll("#layers tbody button")) {
+    button.addEventListener("click", () => {
+      const [first, last] = button.closest("tr").dataset.phases.split(" ").map(Number);
+      gotoPhase(first);
+      setView(phases[first].begin, phases[last].end);
+      canvas.scrollIntoView({ block: "center" });
+    });
+  }
   for (const dot of document.querySelectorAll("svg .dot")) {
     const open = () => {
       gotoPhase(Number(dot.dataset.phase));
@@ -586,5 +603,4 @@
     paintAll();
   }).observe(document.body);
   paintAll();
-  document.documentElement.dataset.ready = "yes";
 })();

@@ -1,0 +1,353 @@
+"""``fitzroy evaluate``: how good a model is over a data set."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from fitzroy.base.errors import MismatchError, UsageError
+from fitzroy.cli.compiled import DeviceChoice
+from fitzroy.cli.help import Mean, Printed, Std, Verb
+from fitzroy.cli.terminal import Column, Terminal, count, error_document
+
+if TYPE_CHECKING:
+    from fitzroy.evaluation import Evaluation
+    from fitzroy.evaluation.records import Records
+    from fitzroy.evaluation.task import Subject, Task
+
+_RATE_DECIMALS = 1
+
+
+@dataclass(frozen=True)
+class DataChoice:
+    """What to evaluate on.
+
+    Attributes:
+        data: file or folder of the data.
+        images: folder of pictures.
+        labels: names of classes.
+        limit: how many examples to take.
+        mean: what is subtracted from pixels.
+        std: what pixels are divided by.
+    """
+
+    panel: ClassVar[str] = "Data"
+
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            metavar="DIR|FILE",
+            help="A folder with a folder of files for each class, or a folder of files; a .csv "
+            "with the columns file and label, or one for each input; an .npz with an array for "
+            "each input and classes in y; a .json with boxes in the format of COCO.",
+            show_default=False,
+        ),
+    ]
+    images: Annotated[
+        str | None,
+        typer.Option(
+            "--images",
+            metavar="DIR",
+            help="Pictures that a COCO file names. [dim]default: where the file is[/dim]",
+            show_default=False,
+        ),
+    ] = None
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="L.txt",
+            help="Names of classes, for data that names them instead of numbering them.",
+            show_default=False,
+        ),
+    ] = None
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            metavar="N",
+            min=1,
+            help="Take N examples, from all over the data.",
+            show_default=False,
+        ),
+    ] = None
+    mean: Mean = None
+    std: Std = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is measured.
+
+    Attributes:
+        metric: names of metrics.
+        against: another model.
+        least: floors.
+    """
+
+    panel: ClassVar[str] = "Metrics"
+
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="top1, top5: share of examples whose class is the best, or among the five best; "
+            "map: mean average precision of boxes; psnr, agreement: against another model. May be "
+            "given several times. [dim]default: top1; agreement with --against[/dim]",
+            show_default=False,
+        ),
+    ] = None
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="MODEL",
+            help="A .tflite or .onnx model that says what is right: by its reference semantics, "
+            "or by LiteRT as litert:MODEL.",
+            show_default=False,
+        ),
+    ] = None
+    least: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--min",
+            metavar="[NAME=]VALUE",
+            help="A floor for a metric, the first one if none is named; below it the exit code "
+            "is 9.",
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who computes.
+
+    Attributes:
+        jobs: processes.
+        scheduler: address of a cluster.
+        resume: file of records.
+    """
+
+    panel: ClassVar[str] = "Work"
+
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            "-j",
+            metavar="N",
+            min=1,
+            max=256,
+            help="Compute in N processes, each with a device of its own; --device may name several "
+            "with commas between them.",
+        ),
+    ] = 1
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Compute on the workers of a Dask cluster. Where some have the resource EDGETPU, "
+            "only these do.",
+            show_default=False,
+        ),
+    ] = ""
+    resume: Annotated[
+        str,
+        typer.Option(
+            "--resume",
+            metavar="FILE",
+            help="Keep what is done in FILE, and go on with what it has.",
+            show_default=False,
+        ),
+    ] = ""
+
+
+def evaluate_model(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A .tflite model, compiled for the Edge TPU or not, or an .onnx model.",
+        ),
+    ],
+    chosen: DataChoice,
+    measured: Measured,
+    workers: Workers,
+    device: DeviceChoice,
+    printed: Printed,
+) -> None:
+    """Measure how good a model is over a data set: accuracy, boxes, agreement with another model.
+
+    Compiled models run on --device: an accelerator, the simulated chip, or its twin, which gives
+    the same results some hundred times faster. Other models are computed by their reference
+    semantics, or by LiteRT with --device litert. Pictures become inputs as for fitzroy run.
+
+    The result does not depend on who computes it: one process, several with --jobs, or a cluster
+    with --scheduler; a worker that dies leaves its examples to others. Ctrl-C keeps what is done in
+    a file, and --resume goes on with it.
+    """
+    from fitzroy.evaluation.evaluate import evaluate_model as evaluate
+
+    terminal = printed.terminal
+    task = _task(model, chosen, measured, device)
+    floors = _floors(measured.least or (), task)
+    with terminal.working("evaluating") as say:
+
+        def progress(done: int, total: int, rate: float) -> None:
+            left = _duration((total - done) / rate) if rate else "?"
+            say(f"{done:,} of {total:,}, {rate:,.1f} a second, {left} left")
+
+        found = evaluate(
+            task,
+            jobs=workers.jobs,
+            scheduler=workers.scheduler,
+            resume=workers.resume,
+            progress=progress,
+            interrupted=lambda records: _keep(terminal, records, model, workers.resume),
+        )
+    _tell(terminal, found, floors)
+
+
+def _task(model: str, chosen: DataChoice, measured: Measured, device: DeviceChoice) -> Task:
+    """What is to be evaluated.
+
+    Raises:
+        UsageError: options contradict.
+    """
+    from fitzroy.evaluation.task import LITERT, Subject, Task
+    from fitzroy.execution.arrays import Normalization
+
+    against: Subject | None = None
+    if measured.against is not None:
+        prefix, _, rest = measured.against.partition(":")
+        named = prefix == LITERT and rest
+        against = Subject(rest, LITERT) if named else Subject(measured.against)
+    default = ["top1"] if against is None else ["agreement"]
+    return Task(
+        Subject(model, device.name, device.options(), device.prove or 0),
+        chosen.data,
+        tuple(dict.fromkeys(measured.metric or default)),
+        against,
+        chosen.images or "",
+        chosen.labels or "",
+        chosen.limit,
+        Normalization.parse(chosen.mean, chosen.std),
+    )
+
+
+def _floors(texts: Sequence[str], task: Task) -> dict[str, float]:
+    """Floors by metric.
+
+    Raises:
+        UsageError: no number, or of no metric that is measured.
+    """
+    floors = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        name = name if equals else task.metrics[0]
+        try:
+            floors[name] = float(value)
+        except ValueError:
+            raise UsageError(f"--min takes a number, or NAME=NUMBER: {text!r}") from None
+        if name not in task.metrics:
+            raise UsageError(
+                f"--min of {name!r}, which is not measured",
+                reason=f"measured are {', '.join(task.metrics)}",
+            )
+    return floors
+
+
+def _keep(terminal: Terminal, records: Records, model: str, resume: str) -> None:
+    """Leave behind what is done."""
+    path = resume or f"{Path(model).stem}_evaluation.jsonl"
+    if not records.found:
+        return
+    if not resume:
+        number = 1
+        while os.path.exists(path):
+            number += 1
+            path = f"{Path(model).stem}_evaluation_{number}.jsonl"
+        records.save(path)
+    done = count(len(records.found), "example")
+    terminal.warn(f"{done} are done; go on with --resume {path}")
+
+
+def _tell(terminal: Terminal, found: Evaluation, floors: dict[str, float]) -> None:
+    """Say what came out.
+
+    Raises:
+        typer.Exit: a metric is below its floor.
+    """
+    below = [
+        f"{name} is {found.figures[name][name]:.6g}, at least {floor:.6g} is wanted"
+        for name, floor in floors.items()
+        if not found.figures[name][name] >= floor
+    ]
+    error = MismatchError("the model is below its floor", reason="; ".join(below))
+    if terminal.json:
+        extra = {"error": error_document(error)} if below else {}
+        terminal.document("evaluate", found.document | extra)
+    else:
+        _show(terminal, found)
+        if below:
+            terminal.error(error)
+    if below:
+        raise typer.Exit(error.exit_code)
+
+
+def _show(terminal: Terminal, found: Evaluation) -> None:
+    from fitzroy.evaluation.metrics import METRICS
+
+    where = f" on {', '.join(found.ran_on)}" if found.ran_on else ""
+    terminal.line(f"{found.task.model.path}: {count(found.count, 'example')}{where}", style="bold")
+    rows = [
+        [key, _number(value, METRICS[name].decimals)]
+        for name, figures in found.figures.items()
+        for key, value in figures.items()
+    ]
+    terminal.table((Column("metric", style="cyan"), Column("value", right=True)), rows)
+    if found.computed:
+        rate = found.computed / max(found.seconds, 1e-9)
+        taken = found.count - found.computed
+        before = f", {count(taken, 'example')} taken from the records" if taken else ""
+        terminal.note(
+            f"{found.computed:,} in {_duration(found.seconds)}, "
+            f"{rate:,.{_RATE_DECIMALS}f} a second{before}"
+        )
+    else:
+        terminal.note("all examples were in the records")
+
+
+def _number(value: float, decimals: int) -> str:
+    return f"{value:.{decimals}f}" if math.isfinite(value) else str(value)
+
+
+def _duration(seconds: float) -> str:
+    """Seconds for people: 12.3 s, 4:05, 1:02:03."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+evaluate_command = Verb(
+    evaluate_model,
+    (
+        "fitzroy evaluate m_edgetpu.tflite --data val/ --labels labels.txt --device twin:m.tflite",
+        "fitzroy evaluate m_edgetpu.tflite --data val.csv --metric top1 --metric top5 --min 0.7",
+        "fitzroy evaluate yolo_edgetpu.tflite --data coco.json --metric map --jobs 2",
+        "fitzroy evaluate m_edgetpu.tflite --data pictures/ --against m.onnx --resume m.jsonl",
+        "fitzroy evaluate m_edgetpu.tflite --data val/ --scheduler tcp://host:8786",
+    ),
+)

@@ -1,0 +1,86 @@
+"""What to do first to make a compiled model faster: from the figures of its compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fitzroy.report import units
+from fitzroy.report.phases import short_name
+
+_MUCH = 0.2
+"""Share of an inference from which a part of it is worth a remark."""
+
+_WAYS = {
+    "op": "fewer channels or a smaller picture make it faster",
+    "ring": "data or weights on the ring hold it up: fewer channels help, fewer products do not",
+    "mesh": "borders between tiles hold it up: smaller windows or a larger stride help",
+    "conversion": "moving between memories holds it up: fewer and larger layers help",
+    "infeed": "what comes from the host holds it up: smaller inputs or parameters help",
+    "host": "the host holds it up: a faster host or link helps",
+    "fence": "tiles wait for each other: fewer and larger layers help",
+    "scalar": "handing out instructions holds it up: fewer and larger layers help",
+}
+"""What helps a layer, by what bounds it."""
+
+
+def advice(document: Mapping[str, Any]) -> list[str]:
+    """What to do, what helps most first.
+
+    Args:
+        document: what the compiler did, in full, see `fitzroy.compilation.documents`.
+    """
+    return [*_streamed(document), *_overhead(document), *_slowest(document), *_on_host(document)]
+
+
+def _on_host(document: Mapping[str, Any]) -> Iterator[str]:
+    """Hints of operators on the host, those of several operators once."""
+    found: dict[str, list[str]] = {}
+    for item in document["explanation"]:
+        if item["subgraph"] is None:
+            for reason in item["reasons"]:
+                if reason["hint"]:
+                    found.setdefault(reason["hint"], []).append(item["operator"])
+    for text, operators in found.items():
+        kinds = ", ".join(dict.fromkeys(operators))
+        yield f"{kinds} on the host: {text}"
+
+
+def _streamed(document: Mapping[str, Any]) -> Iterator[str]:
+    if not document["streamed_bytes"]:
+        return
+    yield (
+        f"{units.size(document['streamed_bytes'])} of parameters do not fit and come from the host "
+        "with every inference: a narrower model keeps them on the chip, or --num-segments "
+        "spreads them over several chips"
+    )
+
+
+def _overhead(document: Mapping[str, Any]) -> Iterator[str]:
+    whole = document["inference"]
+    if not whole or not whole["total_us"]:
+        return
+    chip = sum(part["estimate"]["chip_us"] for part in document["subgraphs"])
+    if whole["host_us"] > _MUCH * whole["total_us"]:
+        yield (
+            f"operators on the host take {units.time(whole['host_us'])} of "
+            f"{units.time(whole['total_us'])}: the table says what keeps each of them there"
+        )
+    elif chip < _MUCH * whole["total_us"]:
+        yield (
+            f"the program runs for {units.time(chip)} of {units.time(whole['total_us'])}; the rest "
+            "is the host and its transfers: a larger model costs little more, and a smaller one "
+            "gains little"
+        )
+
+
+def _slowest(document: Mapping[str, Any]) -> Iterator[str]:
+    layers = [layer for part in document["subgraphs"] for layer in part["layers"]]
+    total = sum(layer["cycles"] for layer in layers)
+    if not total:
+        return
+    worst = max(layers, key=lambda layer: float(layer["cycles"]))
+    way = _WAYS.get(worst["bound"])
+    share = worst["cycles"] / total
+    if way and share > _MUCH / 4:
+        yield f"{short_name(worst['name'])} takes {units.share(share)} of the chip's time: {way}"

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from typing import Any
+
+from tests.report.test_html import HOSTILE, read
+
+from fitzroy.report.comparison import page
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    def figure(name: str, old: float | None, new: float | None, unit: str) -> dict[str, Any]:
+        title = f"title of {name}"
+        return {
+            "name": name,
+            "title": title,
+            "unit": unit,
+            "better": "less",
+            "old": old,
+            "new": new,
+        }
+
+    found: dict[str, Any] = {
+        "old": "/a/b/old.tflite",
+        "new": "/a/b/new.tflite",
+        "figures": [
+            figure("latency_us", 2000.0, 1000.0, "µs"),
+            figure("cycles", 0, 7, ""),
+            figure("output_bytes", 5, 5, "B"),
+            figure("other", None, 4, ""),
+        ],
+        "layers": [
+            {"name": "small", "old": 10, "new": 11},
+            {"name": "large", "old": 100, "new": None},
+        ],
+        "host_operators": {"ARG_MAX": {"old": 0, "new": 2}},
+        "samples": 0,
+        "outputs": [],
+        "regressions": ["cycles"],
+    }
+    return found | changes
+
+
+def test_page_says_what_changed() -> None:
+    text = page(document())
+    read(text)
+    assert "<title>old.tflite → new.tflite</title>" in text
+    assert "/a/b" not in text
+    assert "3 of 4 figures and 2 layers changed" in text
+    assert 'class="better">-50.0 %' in text
+    assert "2 ARG_MAX on the host, 0 before" in text
+    assert "title of cycles got worse by more than is allowed" in text
+    assert text.index(">large<") < text.index(">small<")
+
+
+def test_page_of_equal_models() -> None:
+    text = page(document(layers=[], samples=3))
+    read(text)
+    assert "same cycles" in text
+    assert "the same on all 3 inputs" in text
+
+
+def test_names_are_escaped() -> None:
+    layers = [{"name": HOSTILE, "old": 1, "new": 2}]
+    outputs = [{"sample": HOSTILE, "output": HOSTILE, "text": HOSTILE}]
+    hosts = {HOSTILE: {"old": 1, "new": 0}}
+    changed = document(old=HOSTILE, layers=layers, outputs=outputs, host_operators=hosts, samples=1)
+    reader = read(page(changed))
+    assert [tag for tag, _ in reader.tags].count("script") == 1
+    assert not [tag for tag, _ in reader.tags if tag == "img"]

@@ -1,0 +1,82 @@
+"""The report of the compiler in a real browser, where one is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.report.browser import Browser, browser
+
+from fitzroy.compilation.documents import document
+from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.execution.estimate import estimate
+from fitzroy.report.compilation import page
+
+_DIGITS = Path(__file__).parents[2] / "examples" / "models" / "digits.tflite"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """The report of the digits model."""
+    with browser() as session:
+        result = compile_edgetpu(str(_DIGITS))
+        runs = [estimate(part.package, "digits") for part in result.segments]
+        path: Path = tmp_path_factory.mktemp("report") / "digits.html"
+        path.write_text(page([document(result, runs, full=True)], [runs]), encoding="utf-8")
+        session.size(1400, 1000)
+        session.open(path)
+        assert session.run("return document.documentElement.dataset.ready") == "yes"
+        yield session
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [400, 900, 1400])
+def test_page_fits_its_width_and_reports_nothing(report: Browser, width: int, dark: bool) -> None:
+    report.size(width, 900, dark=dark)
+    assert report.run("return document.documentElement.scrollWidth") <= width
+    assert report.log() == []
+    # What is wider than there is room scrolls in a frame of its own.
+    inside = (
+        "return [...document.querySelectorAll('table')]"
+        ".every((t) => t.closest('.scroll').clientWidth <= document.body.clientWidth)"
+    )
+    assert report.run(inside)
+
+
+@pytest.mark.long
+def test_an_operator_that_is_chosen_is_shown_everywhere(report: Browser) -> None:
+    report.size(1400, 1000)
+    report.run("document.querySelector('.strip [data-op=\"m0:3\"]').click()")
+    chosen = "return [...document.querySelectorAll('.on')].map((e) => e.tagName.toLowerCase())"
+    assert set(report.run(chosen)) == {"button", "g", "tr"}
+    assert "depthwise" in report.run("return document.querySelector('[data-status]').textContent")
+    # Keys go from layer to layer, and choose nodes of the graph.
+    press = (
+        "const e = document.querySelector(arguments[0]); e.focus(); e.dispatchEvent("
+        "new KeyboardEvent('keydown', {key: arguments[1], bubbles: true, cancelable: true}));"
+        "return document.querySelector('.drawing g.on').dataset.op"
+    )
+    assert report.run(press, ".drawing g[data-op='m0:5']", "Enter") == "m0:5"
+    assert report.run(press, ".strip:not(.low)", "ArrowRight") == "m0:0"
+    assert report.run(press, ".strip:not(.low)", "ArrowRight") == "m0:1"
+
+
+@pytest.mark.long
+def test_tables_are_searched_and_sorted(report: Browser) -> None:
+    report.run(
+        "const f = document.querySelector('[data-filter=m0-operators]'); f.value = 'CONV depth';"
+        "f.dispatchEvent(new Event('input'))"
+    )
+    rows = (
+        "return [...document.querySelectorAll('#m0-operators tbody tr')]"
+        ".filter((r) => r.offsetParent).map((r) => r.dataset.op)"
+    )
+    assert report.run(rows) == ["m0:3"]
+    report.run("document.querySelectorAll('#m0-layers-0 th button')[2].click()")
+    most = report.run(
+        "return [...document.querySelectorAll('#m0-layers-0 tbody tr')]"
+        ".map((r) => Number(r.cells[2].dataset.value))"
+    )
+    assert most == sorted(most, reverse=True)
