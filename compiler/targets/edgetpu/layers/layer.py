@@ -17,6 +17,7 @@ import numpy as np
 from fitzroy.base.types import Array
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
+from fitzroy.compiler.targets.edgetpu.layers.input_stream import InputStream
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -125,6 +126,7 @@ class Context:
         identity: wide row of the 4 x 4 identity matrix, on every tile.
         scratch: byte address of narrow memory for the layer's own use.
         host: what comes from the host while the program runs.
+        inputs: the inputs among it.
         kept: parts of images in the host's scratch buffer, by the names of these images there.
         last: whether no later step sends another part of the same output.
     """
@@ -135,6 +137,7 @@ class Context:
     identity: int
     scratch: int
     host: HostStream
+    inputs: InputStream
     kept: Mapping[str, Kept] = field(default_factory=dict)
     last: bool = True
 
