@@ -1,4 +1,4 @@
-"""What the documentation site adds to mkdocs: generated pages, and checks."""
+"""What the documentation site adds to mkdocs: generated pages and drawings, and checks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 FOLDER = Path(__file__).parent
-if str(FOLDER) not in sys.path:
-    sys.path.insert(0, str(FOLDER))
+if str(FOLDER.parent) not in sys.path:
+    sys.path.insert(0, str(FOLDER.parent))
 
-import reference  # noqa: E402
+from docs import drawings, reference  # noqa: E402
 
 _LOADED = re.compile(
     r"<(?:script|img|iframe|link(?![^>]*canonical))\b[^>]*(?:src|href)=[\"']?https?:"
@@ -23,9 +23,11 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+([^)#]+)(?:#[^)]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that follow from the code."""
+    """Add the pages and drawings that follow from the code."""
     for name, page in reference.PAGES.items():
         files.append(File.generated(config, name, content=page()))
+    for name, drawing in drawings.DRAWINGS.items():
+        files.append(File.generated(config, f"drawings/{name}", content=drawing()))
     return files
 
 

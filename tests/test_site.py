@@ -6,10 +6,11 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import typer
-from docs import reference
+from docs import drawings, reference
 
 from fitzroy.base.errors import FitzroyError
 from fitzroy.cli.main import main
@@ -100,3 +101,13 @@ def test_the_error_reference_has_a_remedy_for_every_kind() -> None:
     page = reference.errors()
     for kind in kinds:
         assert f"| {kind.exit_code} | `{kind.__name__}` | " in page
+
+
+@pytest.mark.long
+def test_drawings_show_the_chip_and_a_run() -> None:
+    made = {name: ElementTree.fromstring(draw()) for name, draw in drawings.DRAWINGS.items()}
+    texts = {name: "".join(tree.itertext()) for name, tree in made.items()}
+    assert [f"tile {number}" in texts["grid.svg"] for number in range(17)] == [True] * 16 + [False]
+    assert "520 KiB" in texts["grid.svg"]
+    assert f"{drawings.digits_timeline().cycles:,.0f} cycles" in texts["engines.svg"]
+    assert "MAC" in texts["engines.svg"]
