@@ -14,7 +14,7 @@ from docs import drawings, reference
 
 from fitzroy.base.errors import FitzroyError
 from fitzroy.cli.main import main
-from fitzroy.cli.verbs import VERBS
+from fitzroy.cli.verbs import VERBS, Commands
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -82,7 +82,7 @@ def test_every_page_has_a_place_in_the_navigation() -> None:
 
 def test_the_command_reference_names_every_verb_and_option() -> None:
     page = reference.commands()
-    parser = reference.Commands()
+    parser = Commands()
     for name in VERBS:
         assert f"## fitzroy {name}\n" in page
         options = [
