@@ -16,7 +16,7 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = ROOT / "docs" / "pictures" / "run.png"
-_SIZE = (1500, 760)
+_SIZE = (1560, 760)
 _COMMANDS = (
     "compile examples/models/digits.tflite -o {folder}/digits_edgetpu.tflite",
     "sim {folder}/digits_edgetpu.tflite -i examples/images/digit_4_1.png --top 2 "
@@ -24,8 +24,8 @@ _COMMANDS = (
 )
 _PAGE = """<!doctype html><meta charset="utf-8"><style>
 body {{ margin: 0; display: flex; height: {height}px; background: #fff }}
-pre {{ margin: 0; padding: 14px; width: 560px; box-sizing: border-box; overflow: hidden;
-  background: #14181c; color: #d8e0e6; font: 11px/1.4 monospace; white-space: pre-wrap }}
+pre {{ margin: 0; padding: 14px; width: 640px; box-sizing: border-box; overflow: hidden;
+  background: #14181c; color: #d8e0e6; font: 10.5px/1.4 monospace; white-space: pre-wrap }}
 iframe {{ flex: 1; border: 0 }}
 </style><pre>{text}</pre><iframe src="digits.html"></iframe>
 """

@@ -110,4 +110,4 @@ def test_drawings_show_the_chip_and_a_run() -> None:
     assert [f"tile {number}" in texts["grid.svg"] for number in range(17)] == [True] * 16 + [False]
     assert "520 KiB" in texts["grid.svg"]
     assert f"{drawings.digits_timeline().cycles:,.0f} cycles" in texts["engines.svg"]
-    assert "MAC" in texts["engines.svg"]
+    assert "mac @" in texts["engines.svg"]
