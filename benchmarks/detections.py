@@ -1,7 +1,8 @@
 """Agreement of a quantized detector with its float32 model, measure by measure.
 
 The detector is the YOLOv8n that the package ``nudenet`` ships with trained weights; pictures are
-those of scikit-image, ultralytics and insightface, as far as these packages are there. Objects of
+those of scikit-image, scikit-learn, matplotlib, ultralytics and insightface, as far as these
+packages are there; models are judged on others than they are calibrated on. Objects of
 the float32 model with a score of 0.25 or more are what is to be found; those of the quantized ones
 count from the least score on that its scale holds.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,32 +31,45 @@ from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
 from fitzroy.compiler.passes.heads.options import HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import (
+    features,
     limits,
     with_detections,
     with_lower_threshold,
 )
 from fitzroy.compiler.quantization.agreement import mean_average_precision
 from fitzroy.compiler.quantization.comparison import real_output, stored_input
-from fitzroy.compiler.quantization.options import Effort, Mixed, QuantizeOptions, RangeMethod
+from fitzroy.compiler.quantization.options import Mixed, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.pipeline import prepared, quantize_model
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.twin import TwinDevice
 
 Floats = npt.NDArray[np.float32]
 
-CALIBRATING, JUDGING = 8, 12
+CALIBRATING, JUDGING = 5, 20
 """Cuttings of each picture to calibrate and to judge on."""
 
 SIDE, CLASSES, LEAST, KNOWN = 320, 18, 0.25, 0.11
 """Of the model: pixels, classes; least score of an object, and of one that is looked for."""
 
-PICTURES = (
-    ("skimage", "data/astronaut.png"),
+CALIBRATION = (
     ("ultralytics", "assets/bus.jpg"),
     ("ultralytics", "assets/zidane.jpg"),
+    ("insightface", "data/images/Tom_Hanks_54745.png"),
+    ("insightface", "data/images/mask_black.jpg"),
+    ("matplotlib", "mpl-data/sample_data/grace_hopper.jpg"),
+    ("skimage", "data/coffee.png"),
+    ("skimage", "data/chelsea.png"),
+    ("skimage", "data/rocket.jpg"),
+    ("sklearn", "datasets/images/china.jpg"),
+)
+"""What models are calibrated on."""
+
+PICTURES = (
+    ("skimage", "data/astronaut.png"),
     ("insightface", "data/images/t1.jpg"),
     ("insightface", "data/images/mask_white.jpg"),
 )
+"""What they are judged on: pictures that calibration never saw."""
 
 
 def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
@@ -72,10 +86,10 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
         UsageError: the package of the model, or all packages of pictures, are missing.
     """
     graph = fitzroy.load(_file("nudenet", "320n.onnx"), _SHAPE)
-    pictures = [path for package, name in PICTURES if (path := _found(package, name)) is not None]
-    if not pictures:
+    pictures, others = _present(PICTURES), _present(CALIBRATION)
+    if not pictures or not others:
         raise UsageError("there are no pictures", hint="pip install scikit-image ultralytics")
-    calibrating = cuttings(pictures, CALIBRATING, 1)
+    calibrating = cuttings(others, CALIBRATING, 1)
     judging = cuttings(pictures, repeats or JUDGING, 2)
     options = HeadOptions(True)
     listing = with_detections(graph, options)
@@ -98,6 +112,8 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
     simulated, faults = _simulated(last, listing, judging[:: len(judging) // len(pictures)])
     results = {
         "pictures": [os.path.basename(path) for path in pictures],
+        "calibration": [os.path.basename(path) for path in others],
+        "calibrated": len(calibrating),
         "judged": len(judging),
         "exact": sum(int((item[:, 4] > 0).sum()) for item in exact),
         "rows": rows,
@@ -117,6 +133,10 @@ def _found(package: str, name: str) -> str | None:
         if os.path.isfile(os.path.join(folder, name)):
             return os.path.join(folder, name)
     return None
+
+
+def _present(files: Sequence[tuple[str, str]]) -> list[str]:
+    return [path for package, name in files if (path := _found(package, name)) is not None]
 
 
 def _file(package: str, name: str) -> Path:
@@ -159,23 +179,27 @@ def _variants(
     plain: Graph, listing: Graph, options: HeadOptions, pictures: Sequence[Floats]
 ) -> dict[str, Callable[[], Made]]:
     """Ways to quantize, each with what those before have."""
-    ranges = QuantizeOptions(ranges=RangeMethod.MINMAX)
+    ranges = QuantizeOptions(ranges=RangeMethod.MINMAX, parts=1)
 
     def joined(mixed: Mixed) -> Made:
         chosen = QuantizeOptions(mixed_outputs=mixed)
         return _quantized(plain, chosen, pictures, {}), _decoded
 
-    def heads(chosen: QuantizeOptions, bounds: bool) -> Made:
+    whole = QuantizeOptions(parts=1)
+
+    def heads(chosen: QuantizeOptions, bounds: bool, rare: bool = False) -> Made:
         found = limits(listing, options) if bounds else {}
-        return _quantized(listing, chosen, pictures, found), _listed
+        kept = features(listing, options) if rare else set()
+        return _quantized(listing, chosen, pictures, found, kept), _listed
 
     return {
         "one output, one scale": lambda: joined(Mixed.KEEP),
         "boxes and scores joined in float32": lambda: joined(Mixed.FLOAT),
         "head recognised, ranges of extrema": lambda: heads(ranges, False),
-        "ranges by what SiLU makes of values": lambda: heads(QuantizeOptions(), False),
-        "scores from below the threshold on": lambda: heads(QuantizeOptions(), True),
-        "`--effort best`": lambda: heads(QuantizeOptions(effort=Effort.BEST), True),
+        "ranges by what SiLU makes of values": lambda: heads(whole, False),
+        "scores from below the threshold on": lambda: heads(whole, True),
+        "nothing of objects' features cut off": lambda: heads(whole, True, True),
+        "far outliers in up to 6 parts": lambda: heads(QuantizeOptions(), True, True),
     }
 
 
@@ -184,11 +208,12 @@ def _quantized(
     options: QuantizeOptions,
     pictures: Sequence[Floats],
     bounds: dict[str, tuple[float, float]],
+    rare: Collection[str] = (),
 ) -> Graph:
     (name,) = graph.inputs
     samples = [{name: picture} for picture in pictures]
     known = {name: (0.0, 1.0)}
-    return quantize_model(graph, samples, options, known=known, limits=bounds).graph
+    return quantize_model(graph, samples, options, known=known, limits=bounds, rare=rare).graph
 
 
 def _results(graph: Graph, picture: Floats) -> Floats:

@@ -987,7 +987,9 @@ def detections(results: Json) -> str:
     ]
     text = (
         f"\n{_table(header, rows)}\n{results['judged']} cuttings of {len(results['pictures'])} "
-        f"pictures, in which float32 finds {results['exact']} objects.\n\n{_table(seen, beside)}\n"
+        f"pictures, in which float32 finds {results['exact']} objects. Calibrated on "
+        f"{results['calibrated']} cuttings of {len(results['calibration'])} others.\n\n"
+        f"{_table(seen, beside)}\n"
     )
     return _renewed("detections.md", f"{text}{_machine(results)}\n\n")
 

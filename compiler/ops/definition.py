@@ -148,8 +148,8 @@ class Exported:
     Attributes:
         builtin: name of the builtin operator, or of the custom one.
         options: its options table, or None; custom operators have bytes.
-        operands: operands of the node by index, and constants to make tensors of; None stands
-            for all operands of the node.
+        operands: operands of the node by index, and constants to make tensors of, quantized ones
+            as values whose name does not count; None stands for all operands of the node.
         version: version of the operator, None for the first that has the types.
         states: operands, by their place in the file, whose tensors last from run to run.
         intermediates: types of tensors that kernels use while they run.
@@ -157,7 +157,7 @@ class Exported:
 
     builtin: str
     options: Any = None
-    operands: tuple[int | Array, ...] | None = None
+    operands: tuple[int | Array | Value, ...] | None = None
     version: int | None = None
     states: tuple[int, ...] = ()
     intermediates: tuple[TensorType, ...] = ()

@@ -33,6 +33,9 @@ ROW = 6
 MOST = 1 << 12
 """Bound on the rows of the results, which no file has to hold."""
 
+DECODING = "decoding/"
+"""What names of nodes begin with that decode boxes on the host, in float32."""
+
 _APART = np.float32(7680)
 """Pixels by which classes are moved apart, so that only boxes of one class overlap."""
 
@@ -70,6 +73,9 @@ class DetectionsAttributes(Attributes):
         point_scale: units of the anchor to a unit of a keypoint.
         point_offset: units from the anchor's centre to a keypoint of zero.
         point_logits: whether keypoints have a third number, which is the logit of their score.
+        point_scores: whether keypoints have a third number, which is their score.
+        peaks: cells of a row, if boxes are where scores are peaks of images of classes: greater
+            than, or equal to, those of the eight cells around. 0 if all boxes count.
     """
 
     width: int
@@ -89,11 +95,13 @@ class DetectionsAttributes(Attributes):
     point_scale: float = 1.0
     point_offset: float = 0.0
     point_logits: bool = False
+    point_scores: bool = False
+    peaks: int = 0
 
     @property
     def point(self) -> int:
         """Numbers of a keypoint."""
-        return 3 if self.point_logits else 2
+        return 3 if self.point_logits or self.point_scores else 2
 
 
 @define
@@ -136,6 +144,10 @@ class Detections(PostProcessing):
                 value is None or value.type.shape == shape, f"no {list(shape)}: {_OPERANDS[index]}"
             )
         demand(call.optional(CLASSES) is None or scores.shape[2] == 1, "classes of many scores")
+        demand(
+            a.peaks >= 0 and (not a.peaks or count % a.peaks == 0),
+            f"images of {a.peaks} columns for {count} boxes",
+        )
         anchors = call.optional(ANCHORS)
         demand((anchors is not None) == a.coding.has_anchors, f"anchors of {a.coding.value}")
         demand(anchors is None or anchors.type.shape == (count, ANCHOR), "other anchors than boxes")
@@ -155,8 +167,9 @@ class Detections(PostProcessing):
         results[0][:count] = found.objects
         points, coefficients, prototypes = given[POINTS], given[COEFFICIENTS], given[PROTOTYPES]
         anchors = given[ANCHORS]
-        if points is not None and anchors is not None:
-            results[1][:count] = _points(points[0, found.rows], anchors[found.rows], a)
+        if points is not None:
+            own = None if anchors is None else anchors[found.rows]
+            results[1][:count] = _points(points[0, found.rows], own, a)
         if coefficients is not None and prototypes is not None:
             results[-1][:count] = _masks(coefficients[0, found.rows], prototypes[0], found, a)
         return results
@@ -174,7 +187,6 @@ def _points_of(call: Call, a: DetectionsAttributes, count: int) -> list[Expected
     if points is None:
         return []
     shape = points.type.shape
-    demand(a.coding.has_anchors, "keypoints without anchors")
     demand(
         len(shape) == 3 and shape[:2] == (1, count) and shape[2] % a.point == 0,
         f"keypoints of shape {list(shape)}",
@@ -217,6 +229,8 @@ def _found(given: Sequence[Floats | None], a: DetectionsAttributes) -> _Found:
     assert boxes is not None
     assert scores is not None
     numbers = scores[0, :, a.background :]
+    if a.peaks:
+        numbers = _at_peaks(numbers, a.peaks)
     rows, kinds, best = _candidates(numbers, None if objectness is None else objectness[0], a)
     if classes is not None:
         kinds = np.rint(classes[0, rows, 0] / np.float32(a.class_step)).astype(np.intp)
@@ -257,24 +271,39 @@ def _candidates(
     return rows, numbers[rows].argmax(axis=1), best[rows]
 
 
+def _at_peaks(numbers: Floats, columns: int) -> Floats:
+    """Scores [n,c], of which those that are no peaks of images are less than all others."""
+    images = numbers.reshape(-1, columns, numbers.shape[1])
+    height, width, _ = images.shape
+    padded = np.pad(images, ((1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
+    around = [padded[y : y + height, x : x + width] for y in range(3) for x in range(3)]
+    peaks = np.where(images >= np.maximum.reduce(around), images, np.float32(-np.inf))
+    found: Floats = peaks.reshape(numbers.shape).astype(np.float32)
+    return found
+
+
 def _probability(scores: Floats, a: DetectionsAttributes) -> Floats:
     return sigmoid(scores) if a.logits else scores
 
 
-def _points(points: Floats, anchors: Floats, a: DetectionsAttributes) -> Floats:
+def _points(points: Floats, anchors: Floats | None, a: DetectionsAttributes) -> Floats:
     """Keypoints [n,k,3] as x, y and score, which is 1 if the model says none.
 
     Args:
         points: encoded keypoints [n,k*2] or [n,k*3].
-        anchors: those of the objects [n,6].
+        anchors: those of the objects [n,6]; None if keypoints are in the units of x and y.
         a: how they are encoded.
     """
     parts = points.reshape(len(points), -1, a.point)
+    if anchors is None:
+        anchors = np.array([[0, 0, a.x_scale, a.y_scale, 0, 0]], np.float32)
     centre, unit = anchors[:, None, CENTRE], anchors[:, None, UNIT]
     places = centre + (parts[..., :2] * np.float32(a.point_scale) + np.float32(a.point_offset)) * (
         unit
     )
-    score = sigmoid(parts[..., 2:]) if a.point_logits else np.ones_like(parts[..., :1])
+    score = parts[..., 2:] if a.point_scores else np.ones_like(parts[..., :1])
+    if a.point_logits:
+        score = sigmoid(parts[..., 2:])
     return np.concatenate([places, score], axis=2)
 
 

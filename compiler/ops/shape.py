@@ -11,7 +11,7 @@ import numpy as np
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array
-from fitzroy.compiler.ir import Attributes
+from fitzroy.compiler.ir import Attributes, Value
 from fitzroy.compiler.ops.definition import (
     Arrays,
     Call,
@@ -182,6 +182,10 @@ class Transpose(Mover):
         )
 
 
+LOWEST = float(np.finfo(np.float32).min)
+"""A border of this loses every comparison, whatever the range of a tensor is."""
+
+
 @dataclass(frozen=True)
 class PadAttributes(Attributes):
     """Attributes of padding.
@@ -256,10 +260,9 @@ class Pad(Mover):
         amounts = np.ascontiguousarray(np.array([a.before, a.after], np.int32).T)
         if not a.value:
             return Exported("PAD", tflite.PadOptions(), (0, amounts))
-        if call.type().is_quantized:
-            raise TypeRuleError(f"quantized padding with {a.value} is not written")
-        value = np.array([a.value], call.type().dtype.numpy)
-        return Exported("PADV2", tflite.PadV2Options(), (0, amounts, value))
+        value = np.array([self.stored(call)], call.type().dtype.numpy)
+        type = call.type().with_shape((1,))
+        return Exported("PADV2", tflite.PadV2Options(), (0, amounts, Value("", type, value)))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from fitzroy.compiler.quantization.correction import corrected
 from fitzroy.compiler.quantization.fitting import compensated, reads_rows
 from fitzroy.compiler.quantization.options import Effort, QuantizeOptions, RangeMethod
 from fitzroy.compiler.quantization.parameters import Parameters, nearest
+from fitzroy.compiler.quantization.parts import without_bounds
 from fitzroy.compiler.quantization.ranges import (
     COHERENT,
     Use,
@@ -100,6 +101,8 @@ class Calibrated:
         known: ranges of inputs that are known beforehand.
         limits: of values whose small elements do not matter: the least that does, and up to where
             elements matter whatever samples have.
+        rare: names of those whose largest elements are few, and count.
+        apart: whether some are parts of an activation, up to bounds.
         options: how to quantize.
     """
 
@@ -108,6 +111,8 @@ class Calibrated:
     floats: frozenset[str]
     known: Mapping[str, Range]
     limits: Mapping[str, Range]
+    rare: frozenset[str]
+    apart: bool
     options: QuantizeOptions
 
     def quantized(
@@ -149,6 +154,7 @@ class Calibrated:
                 )
         borders = Borders(options.input_type, options.output_type)
         result = run_passes(rewrite(source, scheme, parameters, borders), (FuseActivations(),))
+        result = without_bounds(result) if self.apart else result
         verify(result)
         return Quantized(result, source, scheme, parameters, *about)
 
@@ -170,6 +176,8 @@ class Calibrated:
             for name, known in statistics.items()
             if name in graph.values
         }
+        for name in self.rare.intersection(found):
+            found[name] = found[name][0], statistics[name].extrema[1]
         # What comes from outside is not cut off.
         found.update({name: statistics[name].extrema for name in graph.inputs if name in found})
         found.update(self.known)

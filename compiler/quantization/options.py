@@ -10,6 +10,9 @@ from fitzroy.base.errors import UsageError
 from fitzroy.base.options import option
 from fitzroy.base.types import DType
 
+MOST_PARTS = 16
+"""Most parts of an activation."""
+
 
 class RangeMethod(StrEnum):
     """How the range of an activation follows from its samples."""
@@ -64,6 +67,8 @@ class QuantizeOptions:
         output_type: element type of the outputs.
         mixed_outputs: what becomes of outputs that join values of very different ranges.
         keep_float: patterns of operators that stay float32.
+        parts: in how many parts an activation with far outliers is computed at most; None for 6
+            where a detector lists objects, and else 1.
     """
 
     panel: ClassVar[str] = "Quantization"
@@ -109,6 +114,13 @@ class QuantizeOptions:
         metavar="PATTERN",
     )
 
+    parts: int | None = option(
+        None,
+        "Compute activations with far outliers in up to N parts, each with small steps: more work "
+        "for the first layers, and less noise. [dim]default: 6 with --detections, else 1[/dim]",
+        metavar="N",
+    )
+
     def check(self) -> None:
         """Refuse values that mean nothing.
 
@@ -120,5 +132,7 @@ class QuantizeOptions:
                 "--percentile is more than 50 and at most 100",
                 reason=f"{self.percentile:g} is given",
             )
+        if self.parts is not None and not 1 <= self.parts <= MOST_PARTS:
+            raise UsageError(f"--parts is 1 to {MOST_PARTS}", reason=f"{self.parts} is given")
         if self.trials < 1:
             raise UsageError("--trials is at least 1", reason=f"{self.trials} is given")

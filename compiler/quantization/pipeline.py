@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -32,6 +32,7 @@ from fitzroy.compiler.quantization.calibrated import (
 from fitzroy.compiler.quantization.equalization import equalize
 from fitzroy.compiler.quantization.options import Border, Effort, Mixed, QuantizeOptions
 from fitzroy.compiler.quantization.outputs import examine, with_split
+from fitzroy.compiler.quantization.parts import outliers, with_parts
 from fitzroy.compiler.quantization.rest import computed, with_rest
 from fitzroy.compiler.quantization.rest import reasons as reasons_of_rest
 from fitzroy.compiler.quantization.rules import (
@@ -42,6 +43,10 @@ from fitzroy.compiler.quantization.rules import (
 from fitzroy.compiler.quantization.search import best_of
 from fitzroy.compiler.quantization.statistics import Range, Sample, collect
 from fitzroy.compiler.reference import verify
+
+_PARTS = 6
+"""In how many parts activations of detectors are computed at most, unless another number is asked
+for."""
 
 Part = Callable[[QuantizeOptions], Quantized]
 
@@ -94,6 +99,7 @@ def quantize_model(
     *,
     known: Mapping[str, Range] = MappingProxyType({}),
     limits: Mapping[str, Range] = MappingProxyType({}),
+    rare: Collection[str] = (),
 ) -> Quantized:
     """Quantize a float32 graph, and say what became of it.
 
@@ -105,6 +111,8 @@ def quantize_model(
         known: ranges of inputs that are known beforehand, as those of pixels.
         limits: of values whose small elements do not matter, as logits far below a threshold: the
             least that does, and up to where elements matter whatever samples have.
+        rare: values whose largest elements are few, and what counts, as features of objects: none
+            of them is cut off.
 
     Raises:
         UsageError: no samples, samples that do not fit, results that are not finite, an option
@@ -127,6 +135,11 @@ def quantize_model(
     outputs = examine(source, {n: found.extrema for n, found in statistics.items()}, options)
     source = with_split(source, outputs.split)
     floats |= outputs.floats
+    most = options.parts or (_PARTS if rare else 1)
+    apart = outliers(source, statistics, most, {*rare, *_results(source, floats)})
+    if apart:
+        source = with_parts(source, apart)
+        statistics = collect(source, samples, progress)
     if options.equalize:
         progress("scaling channels")
         equalized = equalize(source, statistics, floats)
@@ -135,7 +148,9 @@ def quantize_model(
             name: found.divided(equalized.scales[name]) if name in equalized.scales else found
             for name, found in statistics.items()
         }
-    model = Calibrated(source, statistics, frozenset(floats), known, limits, options)
+    model = Calibrated(
+        source, statistics, frozenset(floats), known, limits, frozenset(rare), bool(apart), options
+    )
     about = (tuple(reasons), tuple(outputs.notes))
     if options.effort is not Effort.BEST:
         step = -(-len(samples) // CORRECTED)
@@ -213,6 +228,12 @@ def demand_float(graph: Graph) -> None:
 
 
 # --- what stays float32 --------------------------------------------------------------------------
+
+
+def _results(graph: Graph, names: Iterable[str]) -> list[str]:
+    """What nodes give, and read, by their names."""
+    nodes = [graph.node(name) for name in names]
+    return [str(name) for node in nodes for name in (*node.outputs, *node.inputs)]
 
 
 def _floats(graph: Graph, options: QuantizeOptions) -> tuple[set[str], list[Diagnostic]]:

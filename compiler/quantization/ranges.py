@@ -223,7 +223,7 @@ def readers_function(graph: Graph, name: str) -> Function | None:
     if len(readers) == 1:
         leak = _negative_slope(graph, readers[0])
         return FUNCTIONS.get(readers[0].op) if leak is None else partial(_leaky, leak)
-    return _silu if _is_silu(graph, name, readers) else None
+    return _silu if is_silu(graph, name, readers) else None
 
 
 def _negative_slope(graph: Graph, node: Node) -> float | None:
@@ -234,7 +234,7 @@ def _negative_slope(graph: Graph, node: Node) -> float | None:
     return None if data is None else float(np.sqrt(np.square(data, dtype=np.float64).mean()))
 
 
-def _is_silu(graph: Graph, name: str, readers: list[Node]) -> bool:
+def is_silu(graph: Graph, name: str, readers: list[Node]) -> bool:
     """Whether a value is read by its sigmoid and by the product with that, and by nothing else."""
     gates = {node.outputs[0] for node in readers if node.op == "sigmoid"}
     products = [node for node in readers if node.op == "mul"]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from fitzroy.base.errors import UsageError
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.shape import LOWEST, PadAttributes
 from fitzroy.compiler.reference import evaluate
 
 Sample = Mapping[str, Array]
@@ -137,15 +138,19 @@ def collect(
     if not samples:
         raise UsageError("quantization needs at least one sample", where=graph.name)
     kept = max(1, KEPT_ELEMENTS // len(samples))
+    bordered = _bordered(graph)
 
     def of_sample(number: int) -> dict[str, Statistics]:
         found: dict[str, Statistics] = {}
 
         def observe(name: str, array: Array) -> None:
-            if graph.type(name).dtype is DType.FLOAT32 and array.size:
+            if graph.type(name).dtype is DType.FLOAT32 and array.size and name not in bordered:
                 found[name] = _of(array, kept, name, number, graph.name)
 
         evaluate(graph, samples[number], observe=observe)
+        for name, source in bordered.items():
+            if source in found:
+                found[name] = found[source]
         return found
 
     parts: dict[str, list[Statistics]] = {}
@@ -154,6 +159,18 @@ def collect(
             parts.setdefault(name, []).append(statistics)
         progress(f"sample {number + 1} of {len(samples)}")
     return {name: Statistics.joined(found) for name, found in parts.items()}
+
+
+def _bordered(graph: Graph) -> dict[str, str]:
+    """Values with borders that lose every comparison, and what lies inside, sources first.
+
+    Such a border is no number that has to be stored: the least stored number stands for it.
+    """
+    return {
+        node.outputs[0]: str(node.inputs[0])
+        for node in graph.nodes()
+        if isinstance(node.attributes, PadAttributes) and node.attributes.value <= LOWEST
+    }
 
 
 def calibrate(graph: Graph, samples: Sequence[Sample]) -> dict[str, Range]:

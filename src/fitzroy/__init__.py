@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fitzroy.compiler.reference import evaluate, verify
     from fitzroy.execution.interpreter import Interpreter
     from fitzroy.execution.modules import ModuleProgram
+    from fitzroy.execution.pipelined import PipelinedInterpreter
     from fitzroy.execution.programs import simulate
 
 __version__ = VERSION
@@ -35,6 +36,7 @@ _HOMES = {
     "EdgeTpuCompilation": "fitzroy.compilation.edgetpu",
     "Interpreter": "fitzroy.execution.interpreter",
     "ModuleProgram": "fitzroy.execution.modules",
+    "PipelinedInterpreter": "fitzroy.execution.pipelined",
     "bundle": "fitzroy.compilation.build",
     "compile": "fitzroy.compilation.build",
     "compile_edgetpu": "fitzroy.compilation.edgetpu",
@@ -54,6 +56,7 @@ __all__ = [
     "EdgeTpuCompilation",
     "Interpreter",
     "ModuleProgram",
+    "PipelinedInterpreter",
     "__version__",
     "bundle",
     "compile",

@@ -14,6 +14,7 @@
 | `patch_weights` | a compiled model and its source, retrained | the model with these weights |
 | `simulate` | a compiled model and inputs | what the Edge TPU computes |
 | `Interpreter` | a compiled model | answers, from a device and the host |
+| `PipelinedInterpreter` | segments of a model | answers, from several devices at a time |
 | `ModuleProgram` | a bytecode module | answers |
 """
 
@@ -33,6 +34,7 @@ from fitzroy.compiler.quantization.pipeline import quantize
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.modules import ModuleProgram
+from fitzroy.execution.pipelined import PipelinedInterpreter
 from fitzroy.execution.programs import EdgeTpuProgram, Simulation, simulate
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Interpreter",
     "Model",
     "ModuleProgram",
+    "PipelinedInterpreter",
     "Simulation",
     "bundle",
     "compile",

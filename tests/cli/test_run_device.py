@@ -150,3 +150,43 @@ def test_time_limits(fitzroy: Run, compiled: Path, wanted: Array, digits: Path) 
     host = fitzroy("run", digits, "-i", "x.npy", "--timeout", 60)
     assert host.code == 2
     assert "--timeout is for models that are compiled" in host.err
+
+
+@pytest.fixture
+def segment(fitzroy: Run, digits: Path) -> str:
+    """One of three segments."""
+    assert fitzroy("compile", digits, "--num-segments", 3, "--out-dir", "s", "-q").code == 0
+    return "s/digits_segment_1_of_3_edgetpu.tflite"
+
+
+def test_segments_on_several_devices(
+    fitzroy: Run, compiled: Path, wanted: Array, segment: str, tmp_path: Path
+) -> None:
+    result = fitzroy("run", segment, "--devices", "sim:direct:3", "-i", "x.npy", "-o", "y.npy")
+    assert result.code == 0
+    np.testing.assert_array_equal(np.load("y.npy"), wanted)
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(4):
+        np.save(folder / f"{number}.npy", np.load("x.npy"))
+    result = fitzroy("run", segment, "--devices", "sim:direct:3", "-i", folder, "--json")
+    assert [item["name"] for item in result.json["inferences"]] == ["0", "1", "2", "3"]
+    assert [len(item["parts"]) for item in result.json["inferences"]] == [3] * 4
+    for extra in (["--device", "sim"], ["--prove", 1], ["--threads", 2]):
+        assert fitzroy("run", segment, "--devices", "sim:3", "-i", "x.npy", *extra).code == 2
+    assert fitzroy("run", segment, "--devices", "sim:2", "-i", "x.npy").code == 2
+    assert fitzroy("run", compiled, "--devices", "sim:direct", "-i", "x.npy").code == 0
+
+
+def test_throughput_of_segments(fitzroy: Run, segment: str) -> None:
+    found = fitzroy("bench", segment, "--devices", "sim:direct:3", "--json").json
+    predicted = found["predicted"]
+    assert predicted["interval_seconds"] == max(predicted["segment_seconds"])
+    assert predicted["latency_seconds"] == pytest.approx(sum(predicted["segment_seconds"]))
+    assert found["measured"] is None
+    options = ("--devices", "sim:direct:3", "--simulation", "--runs", 2)
+    found = fitzroy("bench", segment, *options, "--json").json
+    assert found["measured"]["per_second"] > 0
+    result = fitzroy("bench", segment, *options)
+    assert "inferences a second" in result.out
+    assert fitzroy("bench", segment, "--devices", "sim:3", "-i", "x.npy").code == 2

@@ -190,14 +190,14 @@ ANCHORS = np.array([[[6, 9], [12, 7]], [[20, 16], [11, 30]]], np.float32)
 """Widths and heights of two anchors for each level."""
 
 
-def anchored(seed: int = 1) -> Graph:
+def anchored(seed: int = 1, *, classes: int = CLASSES) -> Graph:
     """YOLOv5: anchors, one layer for each level [1,n,5+c]."""
     m, levels = Maker(seed), []
     for x, (side, stride), anchors in zip(m.features(), CELLS, ANCHORS, strict=True):
-        columns = 5 + CLASSES
+        columns = 5 + classes
         parts = m.reshape(m.layer(x, 2 * columns), 1, side, side, 2, columns)
         sure = m.sigmoid(m.transpose(parts, 0, 3, 1, 2, 4))
-        xy, wh, rest = m.split(sure, 4, 2, 2, 1 + CLASSES)
+        xy, wh, rest = m.split(sure, 4, 2, 2, 1 + classes)
         line = np.arange(side)
         grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(1, 1, side, side, 2) - 0.5
         xy = m.binary("mul", m.binary("add", m.binary("mul", xy, 2), grid),

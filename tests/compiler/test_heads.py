@@ -369,10 +369,22 @@ def test_options_of_a_file_are_judged() -> None:
 # --- the best class on the chip ------------------------------------------------------------------
 
 
-def many_classes() -> Graph:
-    """A quantized detector of 40 classes, some of whose scores are equal."""
+def many_classes(*, turned: bool = False) -> Graph:
+    """A quantized detector of 40 classes, some of whose scores are equal.
+
+    Args:
+        turned: whether boxes are joined after classes, and then exchanged with them.
+    """
     m = detectors.Maker()
-    boxes, scores = m.rows([4]), m.rows([40])
+    boxes = m.rows([4])
+    if turned:
+        levels = []
+        for x, (side, _) in zip(m.features(), detectors.CELLS, strict=True):
+            level = m.transpose(m.layer(x, 40), 0, 3, 1, 2)
+            levels.append(m.reshape(level, 1, 40, side * side))
+        scores = m.transpose(m.join(levels, 2), 0, 2, 1)
+    else:
+        scores = m.rows([40])
     both = m.join([detectors.from_distances(m, boxes), m.sigmoid(scores)], 2)
     graph = listed(m.done(both))
     options = ListDetections(True, HeadForm.OBJECTS, SCORE, OVERLAP, MOST)
@@ -381,8 +393,9 @@ def many_classes() -> Graph:
     return quantize_model(graph, samples, chosen, limits=limits(graph, options)).graph
 
 
-def test_best_class_is_found_where_scores_are_images() -> None:
-    before = many_classes()
+@pytest.mark.parametrize("turned", [False, True])
+def test_best_class_is_found_where_scores_are_images(turned: bool) -> None:
+    before = many_classes(turned=turned)
     after = run_passes(before, (ClassMaximum(),))
     node = the_node(after)
     assert after.type(str(node.inputs[1])).shape == (1, detectors.ROWS, 1)
@@ -406,3 +419,26 @@ def test_few_classes_are_left_to_the_host() -> None:
     _, graph = quantized(HeadForm.OBJECTS)
     after = run_passes(graph, (ClassMaximum(),))
     assert print_graph(after) == print_graph(graph)
+
+
+def test_best_class_is_found_for_several_anchors() -> None:
+    """Scores of boxes side by side in an image are taken apart, filters and all."""
+    graph = listed(detectors.anchored(classes=40))
+    options = ListDetections(True, HeadForm.OBJECTS, SCORE, OVERLAP, MOST)
+    samples = [{"image": image(seed)} for seed in range(2)]
+    bounds = limits(graph, options)
+    before = quantize_model(graph, samples, QuantizeOptions(), limits=bounds).graph
+    after = run_passes(before, (ClassMaximum(),))
+    node = the_node(after)
+    assert after.type(str(node.inputs[1])).shape == (1, 2 * detectors.ROWS, 1)
+    assert after.type(str(node.inputs[4])).shape == (1, 2 * detectors.ROWS, 1)
+    assert not any(n.op == "strided_slice" for n in after.nodes())
+    found = 0
+    for seed in range(4):
+        picture = np.random.default_rng(seed).integers(-128, 128, (1, 64, 64, 3)).astype(np.int8)
+        first, second = (
+            fitzroy.evaluate(graph, {"image": picture})["detections"] for graph in (before, after)
+        )
+        np.testing.assert_array_equal(first, second)
+        found += int(np.count_nonzero(first[:, 4]))
+    assert found > 20

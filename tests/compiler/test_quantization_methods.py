@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.compiler.test_quantize import apply, normal, q, real
+from tests.support import need_litert
 
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array
+from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes, ClampAttributes
@@ -19,6 +21,7 @@ from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
+    LOWEST,
     ConcatenationAttributes,
     PadAttributes,
     ReshapeAttributes,
@@ -46,6 +49,8 @@ from fitzroy.compiler.quantization.report import advice, layers
 from fitzroy.compiler.quantization.sensitivity import sensitivities
 from fitzroy.compiler.quantization.statistics import Statistics, collect
 from fitzroy.compiler.reference import evaluate, evaluate_node
+from fitzroy.driver.runtime.litert import LiteRtModel
+from fitzroy.formats.tflite import read_model, write_model
 from fitzroy.hw_models.numerics import Arithmetic
 
 PLAIN = QuantizeOptions(
@@ -486,3 +491,27 @@ def test_the_best_effort_keeps_what_is_better_and_counts_its_trials(
         assert decibels(result, samples[1::2]) == max(levels[recipe] for recipe in made)
     with pytest.raises(UsageError, match="--trials"):
         quantize_model(graph, samples, QuantizeOptions(trials=0))
+
+
+def test_borders_that_lose_every_comparison_have_no_part_in_ranges() -> None:
+    rng = np.random.default_rng(3)
+    graph = Graph("bordered")
+    graph.add_input("x", real(1, 8, 8, 4))
+    pad = PadAttributes((0, 1, 1, 0), (0, 1, 1, 0), LOWEST)
+    (padded,) = apply(graph, "pad", ["x"], pad)
+    pool = PoolAttributes((3, 3), (2, 2), PaddingScheme.VALID)
+    graph.outputs = apply(graph, "max_pool_2d", [padded], pool)
+    samples = [{"x": normal(rng, 1, 8, 8, 4) - 3} for _ in range(2)]
+    found = collect(graph, samples)
+    assert found[padded].extrema == found["x"].extrema
+    quantized = quantize_model(graph, samples, PLAIN).graph
+    levels = compare(graph, quantized, samples).outputs
+    assert min(level.decibels for level in levels.values()) > 35
+    # The file says the same to LiteRT, and to whoever reads it again.
+    need_litert()
+    (name,), data = quantized.inputs, write_model(export_model(quantized))
+    x = rng.integers(-128, 128, (1, 8, 8, 4)).astype(np.int8)
+    (wanted,) = LiteRtModel(data, xnnpack=False).run([x])
+    for reading in (quantized, import_model(read_model(data, "again"), path="again")):
+        (mine,) = evaluate(reading, {name: x}, Arithmetic.TFLITE).values()
+        np.testing.assert_array_equal(mine, wanted)

@@ -26,6 +26,7 @@ from tests.fuzz.subject import Subject
 from tests.fuzz.tables import object_mutant, package_mutant, table_mutant, wrapped_mutant
 
 from fitzroy.compiler.frontends.onnx.reader import decode
+from fitzroy.compiler.passes.heads.anchors import parse_anchors
 from fitzroy.execution import hosts
 from fitzroy.formats import (
     bundled,
@@ -176,6 +177,12 @@ SUBJECTS: dict[str, Subject] = {
         seeds.host_profiles,
         targets.host_profile_target,
         lambda data: hosts.parse(data, ""),
+        change=lambda rng, seed, _: document_mutant(rng, seed),
+    ),
+    "anchors": Subject(
+        seeds.anchor_files,
+        targets.anchors_target,
+        lambda data: parse_anchors(data, ""),
         change=lambda rng, seed, _: document_mutant(rng, seed),
     ),
     "object_store": Subject(seeds.object_stores, targets.object_store_target, usb.parts),

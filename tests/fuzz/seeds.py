@@ -344,6 +344,13 @@ def host_profiles() -> list[bytes]:
     ]
 
 
+def anchor_files() -> list[bytes]:
+    """Anchors of two boxes, with and without all that may be left out."""
+    rows = {"anchors": [[4, 4, 8, 8], [12, 4, 8, 16.5]]}
+    more = {"coding": "exponential", "factors": [0.1, 0.2], "y_first": True, "scores": "softmax"}
+    return [json.dumps(found).encode() for found in (rows, {**rows, **more, "background": 1})]
+
+
 def object_stores() -> list[bytes]:
     """Object stores of an accelerator, and of one that is simulated."""
     return [object_store(), object_store(simulated=True)]

@@ -15,6 +15,8 @@ from tests.fuzz import programs
 from fitzroy.base.errors import FitzroyError, FormatError, InternalError, UnsupportedError
 from fitzroy.compilation.build import compile
 from fitzroy.compiler.frontends.tflite import import_model
+from fitzroy.compiler.ops.box_coding import ANCHOR
+from fitzroy.compiler.passes.heads.anchors import parse_anchors
 from fitzroy.compiler.reference import verify
 from fitzroy.compiler.targets.xnnpack.options import Uint8Policy
 from fitzroy.execution import hosts
@@ -406,6 +408,12 @@ def object_store_target(data: bytes) -> None:
     request = simulation_request(data)
     if request is not None and not 0 <= request <= 255:
         raise AssertionError(f"a request of {request}")
+
+
+def anchors_target(data: bytes) -> None:
+    found = parse_anchors(data, "fuzz.json")
+    if found.rows.shape[1] != ANCHOR or not found.coding.has_anchors:
+        raise AssertionError("anchors are no rows of a coding that has some")
 
 
 def host_profile_target(data: bytes) -> None:

@@ -17,9 +17,9 @@ import fitzroy
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.devices import DirectSimulator
 from fitzroy.execution.devices import ENVIRONMENT
+from fitzroy.execution.queues import BoundedQueue
 from fitzroy.pycoral.adapters import common
 from fitzroy.pycoral.pipeline.pipelined_model_runner import PipelinedModelRunner
-from fitzroy.pycoral.pipeline.queues import BoundedQueue
 from fitzroy.pycoral.utils.edgetpu import list_edge_tpus, make_interpreter
 from fitzroy.tflite_runtime.interpreter import Interpreter
 

@@ -28,10 +28,8 @@ from fitzroy.compiler.frontends.onnx.windows import (
 )
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
+from fitzroy.compiler.ops.shape import LOWEST
 from fitzroy.compiler.ops.windows import PaddingScheme, scheme_of
-
-LOWEST = float(np.finfo(np.float32).min)
-
 
 Pool = Callable[[Tensor, Windows], Tensor]
 """A pool of an image [N,C,H,W]."""

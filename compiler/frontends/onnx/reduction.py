@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 import numpy as np
 
 from fitzroy.base.types import DType
@@ -11,6 +13,7 @@ from fitzroy.compiler.frontends.onnx.registry import imports
 from fitzroy.compiler.frontends.onnx.values import Shape, Tensor
 from fitzroy.compiler.ops.arrangement import ReverseAttributes
 from fitzroy.compiler.ops.reduction import ArgAttributes, ReductionAttributes
+from fitzroy.compiler.ops.shape import ConcatenationAttributes
 
 _KINDS = {
     "ReduceMax": "reduce_max",
@@ -35,12 +38,48 @@ def reduced(build: Builder, kind: str, x: Tensor, axes: Shape, *, keep: bool = T
     return build.variable(name, tuple(sorted(left).index(axis) for axis in left))
 
 
+_OF_TWO = {"ReduceMax": "maximum", "ReduceMin": "minimum", "ReduceSum": "add"}
+"""Operators of two operands that do the same with tensors that were stacked to be reduced."""
+
+_MOST_STACKED = 8
+
+
+def _stacked(build: Builder, x: Tensor, axes: Shape) -> list[Tensor] | None:
+    """Tensors that were stacked along the one axis of a reduction, without it.
+
+    Args:
+        build: the graph.
+        x: what is reduced.
+        axes: of the reduction.
+
+    Returns:
+        None if the tensor is no stack of two to eight.
+    """
+    if len(axes) != 1 or x.data is not None or not x.is_plain or not x.dtype.is_float:
+        return None
+    source = build.graph.producer(x.name)
+    stored = x.perm.index(axes[0])
+    if source is None or not isinstance(source.attributes, ConcatenationAttributes):
+        return None
+    shapes = [build.graph.type(str(name)).shape for name in source.inputs]
+    alone = source.attributes.axis == stored and {shape[stored] for shape in shapes} == {1}
+    if not alone or not 2 <= len(shapes) <= _MOST_STACKED:
+        return None
+    shape = (*x.shape[: axes[0]], *x.shape[axes[0] + 1 :])
+    return [build.reshape(build.variable(str(name), x.perm), shape) for name in source.inputs]
+
+
 @imports(*_KINDS)
 def reduction(op: Operation) -> Tensor:
     """Mean, sum or extremum over axes."""
     x, axes = op.input(), reduced_axes(op)
     if axes is None:
         return x
+    stacked = _stacked(op.build, x, axes) if op.name in _OF_TWO else None
+    if stacked is not None:
+        result = reduce(partial(op.build.binary, _OF_TWO[op.name]), stacked)
+        kept = (1,) if op.integer("keepdims", 1) else ()
+        return op.build.reshape(result, (*x.shape[: axes[0]], *kept, *x.shape[axes[0] + 1 :]))
     return reduced(op.build, _KINDS[op.name], x, axes, keep=bool(op.integer("keepdims", 1)))
 
 

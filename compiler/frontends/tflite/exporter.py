@@ -145,9 +145,11 @@ class _Exporter:
             self.code_tables.append(code)
         return self.codes[key]
 
-    def parameter(self, node: Node, position: int, data: Array) -> int:
-        type = TensorType(data.shape, DType.of(data))
-        return self.append(f"{node.name}/parameter{position}", type, data)
+    def parameter(self, node: Node, position: int, given: Array | Value) -> int:
+        name = f"{node.name}/parameter{position}"
+        if isinstance(given, Value):
+            return self.append(name, given.type, given.data)
+        return self.append(name, TensorType(given.shape, DType.of(given)), given)
 
     def tensor(self, value: Value) -> int:
         if value.name not in self.indices:

@@ -6,6 +6,7 @@ Edge TPU these are operators of images, and two bytes of a box go to the host in
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,8 +16,16 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.detections import CLASSES, SCORES, Detections, DetectionsAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.reduction import ReductionAttributes
-from fitzroy.compiler.ops.shape import ConcatenationAttributes, ReshapeAttributes
+from fitzroy.compiler.ops.shape import (
+    ConcatenationAttributes,
+    ReshapeAttributes,
+    TransposeAttributes,
+)
 from fitzroy.compiler.passes.base import Pass, run_passes
+from fitzroy.compiler.passes.heads.columns import Columns
+
+_TURNED = (0, 2, 1)
+"""The order of axes that exchanges boxes and classes."""
 
 _LEVELS = 256
 _HIGH = 127
@@ -55,8 +64,10 @@ def _rewrite(graph: Graph, node: Node) -> None:
     assert isinstance(a, DetectionsAttributes)
     type = graph.type(scores)
     classes = type.shape[2]
+    if not _FEW < classes <= _LEVELS or a.background or a.peaks:
+        return
     images = _images(graph, scores)
-    if not images or not _FEW < classes <= _LEVELS or a.background:
+    if not images:
         return
     best = {name: _best(graph, name) for name in images}
     numbers = {name: _number(graph, name, best[name]) for name in images}
@@ -70,21 +81,59 @@ def _rewrite(graph: Graph, node: Node) -> None:
     graph.update(replace(node, inputs=tuple(inputs), attributes=a))
 
 
-def _images(graph: Graph, name: str) -> list[str]:
-    """The images [1,h,w,c] whose pixels are the rows of scores; empty if there are others."""
+def _images(graph: Graph, name: str, turned: bool = False) -> list[str]:
+    """The images [1,h,w,c] whose pixels are the rows of scores; empty if there are others.
+
+    Args:
+        graph: the graph.
+        name: scores [1,n,c], or [1,c,n].
+        turned: whether classes come before boxes.
+    """
     node, type = graph.producer(name), graph.type(name)
     if node is None or type.dtype is not DType.INT8 or type.quantization is None:
         return []
-    if isinstance(node.attributes, ConcatenationAttributes):
-        found = [_images(graph, str(part)) for part in node.inputs]
+    a, boxes = node.attributes, 2 if turned else 1
+    if isinstance(a, TransposeAttributes) and a.perm == _TURNED:
+        return _images(graph, str(node.inputs[0]), not turned)
+    if isinstance(a, ConcatenationAttributes):
+        found = [_images(graph, str(part), turned) for part in node.inputs]
         same = all(graph.type(str(part)).quantization == type.quantization for part in node.inputs)
+        same = same and a.axis % type.rank == boxes
         return [name for part in found for name in part] if same and all(found) else []
-    if isinstance(node.attributes, ReshapeAttributes):
-        before = str(node.inputs[0])
-        shape = graph.type(before).shape
-        if len(shape) == 4 and shape[0] == 1 and shape[3] == type.shape[-1]:
-            return [before]
-    return []
+    return _parts_of_image(graph, name, turned)
+
+
+def _parts_of_image(graph: Graph, name: str, turned: bool) -> list[str]:
+    """The parts [1,h,w,c] of one image whose pixels are scores; empty if it is not so.
+
+    An image has the scores of several boxes side by side where a model has several anchors.
+    """
+    rows = graph.type(name).shape
+    if turned:
+        rows = tuple(rows[axis] for axis in _TURNED)
+    moves: list[Node] = []
+    node = graph.producer(name)
+    while node is not None and isinstance(node.attributes, ReshapeAttributes | TransposeAttributes):
+        moves.append(node)
+        node = graph.producer(str(node.inputs[0]))
+    shape = graph.type(str(moves[-1].inputs[0])).shape if moves else ()
+    if len(shape) != 4 or shape[0] != 1 or shape[3] % rows[2]:
+        return []
+    places = np.arange(math.prod(shape)).reshape(shape)
+    boxes, moved = shape[3] // rows[2], places
+    for move in reversed(moves):
+        if isinstance(move.attributes, TransposeAttributes):
+            moved = moved.transpose(move.attributes.perm)
+        else:
+            moved = moved.reshape(graph.type(move.outputs[0]).shape)
+    if turned:
+        moved = moved.transpose(_TURNED)
+    # All cells of one box come before those of the next.
+    wanted = places.reshape(-1, boxes, rows[2]).transpose(1, 0, 2).reshape(rows)
+    if not np.array_equal(moved, wanted):
+        return []
+    columns, image = Columns(graph), str(moves[-1].inputs[0])
+    return [columns.take(image, 3, box * rows[2], rows[2]) for box in range(boxes)]
 
 
 def _column(type: TensorType) -> TensorType:

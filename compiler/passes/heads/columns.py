@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from fitzroy.base.types import Array
+from fitzroy.base.types import Array, Quantization
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.convolution import ConvAttributes
@@ -274,16 +274,20 @@ class Columns:
             return False
         kernel = self.graph.type(str(node.inputs[1]))
         groups = self.graph.type(str(node.inputs[0])).shape[3] // max(kernel.shape[3], 1)
-        return groups == 1 and not kernel.is_quantized
+        return groups == 1
 
     def _filtered(self, node: Node, chosen: Indices) -> str:
         """A convolution with some of the filters of another."""
         result = self.graph.type(node.outputs[0])
-        constants = []
+        constants: list[str | None] = []
         for name in node.inputs[1:]:
-            data = None if name is None else self.graph.value(name).data
+            value = None if name is None else self.graph.value(name)
+            if value is None or value.data is None:
+                constants.append(None)
+                continue
+            quantization = _of_channels(value.type.quantization, chosen)
             constants.append(
-                None if data is None else self.graph.add_constant(f"{name}.part", data[chosen])
+                self.graph.add_constant(f"{name}.part", value.data[chosen], quantization)
             )
         shape = (*result.shape[:3], len(chosen))
         return self.graph.emit(
@@ -306,6 +310,17 @@ class Columns:
         stem = f"{self.stem}slice"
         type = replace(value.type, shape=shape)
         return self.graph.emit("strided_slice", [region.name], type, a, stem=stem)
+
+
+def _of_channels(quantization: Quantization | None, chosen: Indices) -> Quantization | None:
+    """The quantization of some channels, which are the first axis."""
+    if quantization is None or quantization.is_per_tensor:
+        return quantization
+    scale, zero_point = (
+        tuple(numbers[index] for index in chosen)
+        for numbers in (quantization.scale, quantization.zero_point)
+    )
+    return replace(quantization, scale=scale, zero_point=zero_point)
 
 
 def _resized(shape: Shape, region: Region) -> Shape:

@@ -12,6 +12,7 @@ from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph, Node
 from fitzroy.compiler.ops.box_coding import BOX, SIZE, UNIT, BoxCoding
 from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
+from fitzroy.compiler.ops.detections import DECODING
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.passes.heads.columns import Columns
 from fitzroy.compiler.passes.heads.head import Head
@@ -20,9 +21,6 @@ Floats = npt.NDArray[np.float32]
 
 _LEAST = np.array([1e-4], np.float32)
 """Least extent of a box in units of its anchor, so that it has a logarithm."""
-
-ON_HOST = "decoding/"
-"""What names of nodes begin with that decode boxes on the host, in float32."""
 
 _PLAIN = ("log", "maximum")
 """Operators without attributes."""
@@ -73,6 +71,12 @@ def post_processed(graph: Graph, head: Head, chosen: tuple[float, float, int]) -
         raise UnsupportedError(
             f"the form ssd has no place for {what}", where=graph.name, hint="use --form objects"
         )
+    if head.peaks:
+        raise UnsupportedError(
+            "the form ssd has no place for peaks of images",
+            where=graph.name,
+            hint="use --form objects",
+        )
     maker = _Maker(graph, head)
     names = [graph.fresh(name) for name in _RESULTS]
     score, overlap, most = chosen
@@ -107,7 +111,7 @@ class _Maker:
     """
 
     def __init__(self, graph: Graph, head: Head) -> None:
-        self.graph, self.head, self.columns = graph, head, Columns(graph, ON_HOST)
+        self.graph, self.head, self.columns = graph, head, Columns(graph, DECODING)
         self.count = graph.type(head.boxes).shape[1]
         self.coded = self._coded()
 
@@ -135,7 +139,7 @@ class _Maker:
         ]
         type = TensorType((1, self.count, 1), DType.FLOAT32)
         a = NO_ATTRIBUTES if op in _PLAIN else ActivationAttributes()
-        return self.graph.emit(op, names, type, a, stem=f"{ON_HOST}{op}")
+        return self.graph.emit(op, names, type, a, stem=f"{DECODING}{op}")
 
     def column(self, index: int) -> str:
         """A number of all encoded boxes [1,n,1]."""

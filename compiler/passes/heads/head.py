@@ -21,12 +21,14 @@ class Points:
         scale: units of the anchor to a unit of a keypoint.
         offset: units from the anchor's centre to a keypoint of zero.
         logits: whether each has a third number, the logit of its score.
+        scored: whether each has a third number, its score.
     """
 
     name: str
     scale: float
     offset: float
     logits: bool
+    scored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class Head:
         overlap: the overlap at which the model takes boxes for one object; None if it says none.
         agnostic: whether boxes of different classes are one object, too.
         y_first: whether boxes have y before x.
+        peaks: cells of a row, if boxes are where scores are peaks of images; 0 for others.
     """
 
     size: tuple[int, int]
@@ -81,3 +84,4 @@ class Head:
     overlap: float | None = None
     agnostic: bool = False
     y_first: bool = False
+    peaks: int = 0

@@ -30,6 +30,8 @@ class HeadOptions:
         overlap: boxes of a class that overlap a better one by more are the same object; None to do
             as the model says, or else 0.45.
         most: most objects.
+        anchors: of models whose boxes are relative to anchors that they do not hold: the name of a
+            scheme, or of a file.
     """
 
     panel: ClassVar[str] = "Detectors"
@@ -52,6 +54,13 @@ class HeadOptions:
         "over union, are the same object. [dim]default: as the model says, or 0.45[/dim]",
     )
     most: int = option(100, "With --detections: most objects.")
+    anchors: str | None = option(
+        None,
+        "With --detections: anchors, if boxes are relative to some that the model does not hold: "
+        "[b]efficientdet[/b], [b]efficientdet-lite[/b], [b]ssd300[/b], [b]ssdlite[/b], "
+        "[b]blaze[/b], or a JSON file. [dim]default: blaze, where keypoints are beside boxes[/dim]",
+        metavar="SCHEME|FILE",
+    )
 
     def check(self) -> None:
         """Refuse values that mean nothing.

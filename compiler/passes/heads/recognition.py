@@ -18,8 +18,10 @@ from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostPro
 from fitzroy.compiler.ops.detections import sigmoid
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.passes.heads.apart import Pair, anchored_head, pair_of, peaks_head
 from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, Region, source_of
 from fitzroy.compiler.passes.heads.head import Head, Masks, Points
+from fitzroy.compiler.passes.heads.keypoints import keypoints_head
 from fitzroy.compiler.passes.heads.probing import (
     Decoder,
     Probe,
@@ -27,6 +29,7 @@ from fitzroy.compiler.passes.heads.probing import (
     gives_corners,
     probes,
 )
+from fitzroy.compiler.passes.heads.scores import is_rescaled, without_sigmoid
 
 Floats = npt.NDArray[np.float32]
 
@@ -37,10 +40,15 @@ _LEAST_ROWS = 16
 """Fewer boxes are no detector's."""
 
 
-def recognised(graph: Graph) -> Head:
+def recognised(graph: Graph, anchors: str | None = None) -> Head:
     """The head of a detector; the graph gets nodes that compute what it reads.
 
+    Args:
+        graph: the detector.
+        anchors: the scheme or the file of anchors that the model does not hold.
+
     Raises:
+        FormatError: the file is none of anchors.
         UnsupportedError: the outputs are not those of a detector; says what was found instead.
     """
     columns = Columns(graph)
@@ -48,6 +56,9 @@ def recognised(graph: Graph) -> Head:
     for node in graph.nodes():
         if node.op == DetectionPostProcess.name:
             return _of_post_process(columns, node, size)
+    pair = pair_of(columns)
+    if anchors is not None:
+        return anchored_head(columns, _demanded(graph, pair), size, anchors)
     outputs = [name for name in graph.outputs if graph.type(name).rank == 3]
     rejects = []
     for name in outputs:
@@ -55,6 +66,11 @@ def recognised(graph: Graph) -> Head:
             return _Outputs(columns, name, size).head()
         except _NoHeadError as error:
             rejects.append(_reject(graph, name, str(error)))
+    found = peaks_head(columns, size) or keypoints_head(columns, size)
+    if found is not None:
+        return found
+    if pair is not None:
+        return _of_pair(columns, pair, size)
     others = [name for name in graph.outputs if name not in outputs]
     rejects += [_reject(graph, name, "boxes with scores have 3 axes") for name in others]
     raise UnsupportedError(
@@ -68,6 +84,26 @@ def recognised(graph: Graph) -> Head:
 def _reject(graph: Graph, name: str, reason: str) -> Diagnostic:
     what = f"{graph.type(name)} is no list of boxes"
     return Diagnostic(Severity.ERROR, "detections", f"output {name!r}", what, reason)
+
+
+def _demanded(graph: Graph, pair: Pair | None) -> Pair:
+    if pair is None:
+        found = ", ".join(str(graph.type(name)) for name in graph.outputs)
+        raise UnsupportedError(
+            f"--anchors is for models that give boxes and scores apart, and this gives {found}",
+            where=graph.name,
+            hint="leave it out",
+        )
+    return pair
+
+
+def _of_pair(columns: Columns, pair: Pair, size: tuple[int, int]) -> Head:
+    """The head of a model whose boxes and scores are apart, decoded or not."""
+    rows = columns.joined([pair.boxes, pair.scores], 2)
+    try:
+        return _Outputs(columns, rows, size).head()
+    except _NoHeadError:
+        return anchored_head(columns, pair, size, None)
 
 
 class _NoHeadError(Exception):
@@ -451,32 +487,9 @@ def last_nodes(graph: Graph, name: str) -> Iterator[Node]:
     node = graph.producer(name)
     if node is None:
         return
-    if node.op not in MOVERS and not _is_rescaled(graph, node):
+    if node.op not in MOVERS and not is_rescaled(graph, node):
         yield node
         return
     for read in node.inputs:
         if read is not None and not graph.value(read).is_constant:
             yield from last_nodes(graph, read)
-
-
-def without_sigmoid(columns: Columns, name: str) -> str | None:
-    """The logits of scores, moved as those are; None if not all are sigmoids."""
-    graph, node = columns.graph, columns.graph.producer(name)
-    if node is None:
-        return None
-    if node.op == "sigmoid":
-        return str(node.inputs[0])
-    if _is_rescaled(graph, node):
-        return without_sigmoid(columns, str(node.inputs[0]))
-    if node.op not in MOVERS or len(node.outputs) > 1:
-        return None
-    inputs = [without_sigmoid(columns, str(read)) for read in node.inputs]
-    if None in inputs:
-        return None
-    type = graph.type(str(inputs[0])).with_shape(graph.type(name).shape)
-    return graph.emit(node.op, inputs, type, node.attributes)
-
-
-def _is_rescaled(graph: Graph, node: Node) -> bool:
-    """Whether a node gives the same numbers with another quantization."""
-    return node.op == "quantize" and graph.type(str(node.inputs[0])).is_quantized

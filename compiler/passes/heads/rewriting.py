@@ -11,6 +11,7 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.detection import DetectionPostProcess
 from fitzroy.compiler.ops.detections import (
     CLASSES,
+    DECODING,
     OBJECTNESS,
     ROW,
     SCORES,
@@ -21,7 +22,6 @@ from fitzroy.compiler.passes.base import Pass, run_passes
 from fitzroy.compiler.passes.canonicalize import DeadCode, FoldConstants, Simplify
 from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, separate
 from fitzroy.compiler.passes.heads.forms import (
-    ON_HOST,
     post_processed,
     raw_outputs,
     threshold_logit,
@@ -50,7 +50,7 @@ class ListDetections(HeadOptions, Pass):
             UnsupportedError: the model is no detector that is known, or has not what the form is
                 made of.
         """
-        head = recognised(graph)
+        head = recognised(graph, self.anchors)
         if self.form is HeadForm.YOLO:
             graph.outputs = raw_outputs(graph, head)
         elif self.form is HeadForm.SSD:
@@ -84,6 +84,8 @@ class ListDetections(HeadOptions, Pass):
             point_scale=1.0 if points is None else points.scale,
             point_offset=0.0 if points is None else points.offset,
             point_logits=points is not None and points.logits,
+            point_scores=points is not None and points.scored,
+            peaks=head.peaks,
         )
         anchors = None
         if head.anchors is not None and a.coding.has_anchors:
@@ -164,7 +166,7 @@ def with_lower_threshold(graph: Graph) -> Graph:
 
 def kept_float(graph: Graph) -> list[str]:
     """Patterns of the nodes that decode boxes on the host, and are not to be quantized."""
-    return [f"{ON_HOST}*"] if any(n.name.startswith(ON_HOST) for n in graph.nodes()) else []
+    return [f"{DECODING}*"] if any(n.name.startswith(DECODING) for n in graph.nodes()) else []
 
 
 def limits(graph: Graph, options: HeadOptions) -> dict[str, tuple[float, float]]:
@@ -183,6 +185,32 @@ def limits(graph: Graph, options: HeadOptions) -> dict[str, tuple[float, float]]
     ends = threshold_logit(options.score_threshold) - _MARGIN, threshold_logit(_SURE)
     for name in _logits(graph, options.form):
         found |= dict.fromkeys(moved(graph, name), ends)
+    return found
+
+
+_COARSE = 64
+"""In a feature of objects, an element stands for so many pixels at least."""
+
+
+def features(graph: Graph, options: HeadOptions) -> set[str]:
+    """Values of a detector in which few elements count, those that speak of objects.
+
+    Before, images are fine, and their largest elements are edges and light like others.
+
+    Args:
+        graph: what the pass of these options made of a detector.
+        options: whether objects are asked for.
+    """
+    sizes = [graph.type(name).shape for name in graph.inputs]
+    pixels = max((h * w for _, h, w, _ in (shape for shape in sizes if len(shape) == 4)), default=0)
+    if not options.detections or not pixels:
+        return set()
+    found: set[str] = set()
+    for node in graph.nodes():
+        shapes = [graph.type(name).shape for name in node.outputs]
+        coarse = any(len(x) == 4 and x[1] * x[2] * _COARSE <= pixels for x in shapes)
+        if coarse or not found.isdisjoint(filter(None, node.inputs)):
+            found.update(node.outputs)
     return found
 
 

@@ -85,6 +85,9 @@ def bench(
     On USB, two more inferences are recorded, which tells how long a driver waits for each kind of
     transfer; the chip's work is part of the wait for outputs and events.
 
+    With --devices, the segments of a model compute at the same time: how many inferences a second
+    that gives is predicted, and measured.
+
     Without --input, inputs are random. For a simulated device there is the prediction alone, which
     takes no inference; --simulation measures the simulation as well, which is no measure of the
     chip.
@@ -95,6 +98,14 @@ def bench(
     speed = timing.Speed.of(device.clock, link.usb, link.host, link.driver)
     data = _checked(file)
     chosen = replace(device, clock=speed.clock)
+    if device.several is not None:
+        from fitzroy.cli.bench_pipeline import bench_pipeline
+
+        if given.inputs:
+            raise UsageError("--input does not go with --devices", reason="inputs are random")
+        measured = how.simulation or not device.simulated
+        bench_pipeline(terminal, file, chosen, speed, how.runs if measured else None)
+        return
     name = device.name or "auto"
     measures = how.simulation or name.startswith("replay") or is_accelerator(name)
     document: dict[str, Any] = {"file": file}
@@ -292,5 +303,6 @@ bench_command = Verb(
         "fitzroy bench m_edgetpu.tflite --device sim --host raspberry_pi_4_usb3",
         "fitzroy bench m_edgetpu.tflite --host here.json --driver fitzroy",
         "fitzroy bench model_edgetpu.tflite --device usb --runs 100 --json",
+        "fitzroy bench m_segment_0_of_3_edgetpu.tflite --devices usb:1-1,usb:1-2,usb:1-3",
     ),
 )

@@ -6,11 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fitzroy.base.errors import UsageError
-from fitzroy.cli.help import DeviceName, DeviceSeconds, FirmwareFile, ProvenCount, RecordFile
+from fitzroy.cli.help import (
+    DeviceName,
+    DeviceNames,
+    DeviceSeconds,
+    FirmwareFile,
+    ProvenCount,
+    RecordFile,
+)
 from fitzroy.cli.timing import Clock
 
 if TYPE_CHECKING:
     from fitzroy.driver.runtime.devices import Device, DeviceOptions
+    from fitzroy.execution.pipelined import PipelinedInterpreter
 
 
 def is_compiled(data: bytes, path: str) -> bool:
@@ -35,6 +43,7 @@ class DeviceChoice:
         clock: ``--clock``.
         timeout: ``--timeout``.
         prove: ``--prove``.
+        several: ``--devices``.
     """
 
     name: DeviceName = None
@@ -43,6 +52,7 @@ class DeviceChoice:
     clock: Clock = None
     timeout: DeviceSeconds = None
     prove: ProvenCount = None
+    several: DeviceNames = None
 
     def refuse(self, path: str) -> None:
         """Refuse a device for a file that has no part for it.
@@ -57,6 +67,7 @@ class DeviceChoice:
             "--clock": self.clock,
             "--timeout": self.timeout,
             "--prove": self.prove,
+            "--devices": self.several,
         }
         for option, value in given.items():
             if value is not None:
@@ -65,6 +76,28 @@ class DeviceChoice:
                     where=path,
                     hint="compile it first: fitzroy compile MODEL --target edgetpu",
                 )
+
+    def segments(self, path: str) -> PipelinedInterpreter:
+        """The segments of a model on the devices of ``--devices``.
+
+        Args:
+            path: the file of a segment.
+
+        Raises:
+            UsageError: options contradict, a segment is missing, or there are too few devices.
+            DeviceError: a device cannot be opened.
+        """
+        from fitzroy.execution.pipelined import PipelinedInterpreter, device_names, segments_of
+
+        for option, value in (
+            ("--device", self.name),
+            ("--record", self.record),
+            ("--prove", self.prove),
+        ):
+            if value is not None:
+                raise UsageError(f"{option} does not go with --devices")
+        names = device_names(self.several or "")
+        return PipelinedInterpreter(segments_of(path), names, options=self.options())
 
     def options(self) -> DeviceOptions:
         """How to use the device.
@@ -86,6 +119,10 @@ class DeviceChoice:
         """Whether the device is not a real one."""
         from fitzroy.driver.runtime.devices import is_accelerator
 
+        if self.several is not None:
+            from fitzroy.execution.pipelined import device_names
+
+            return not all(map(is_accelerator, device_names(self.several)))
         return not is_accelerator(self.name or "auto")
 
     def open(self) -> Device:

@@ -297,6 +297,18 @@ DeviceName = Annotated[
         rich_help_panel="Device",
     ),
 ]
+DeviceNames = Annotated[
+    str | None,
+    typer.Option(
+        "--devices",
+        metavar="A,B,...",
+        help="For a model in segments, of which FILE is one: names of devices, as for --device, "
+        "one for each segment and spares after them; sim:3 are three simulated ones. The segments "
+        "compute at the same time.",
+        show_default=False,
+        rich_help_panel="Device",
+    ),
+]
 ProvenCount = Annotated[
     int | None,
     typer.Option(

@@ -243,7 +243,12 @@ def quantized_model(
     """
     import fitzroy
     from fitzroy.cli.samples import pixel_ranges
-    from fitzroy.compiler.passes.heads.rewriting import kept_float, limits, with_detections
+    from fitzroy.compiler.passes.heads.rewriting import (
+        features,
+        kept_float,
+        limits,
+        with_detections,
+    )
     from fitzroy.compiler.quantization.pipeline import demand_float, quantize_model
 
     options.check()
@@ -255,9 +260,11 @@ def quantized_model(
     samples = samples_for(model, graph, how, options, paths)
     known = pixel_ranges(graph, paths, options.rule)
     arrays = [sample for _, sample in samples]
-    bounds = limits(graph, heads)
+    bounds, rare = limits(graph, heads), features(graph, heads)
     options = replace(options, keep_float=[*(options.keep_float or []), *kept_float(graph)])
-    return quantize_model(graph, arrays, options, progress, known=known, limits=bounds), samples
+    return quantize_model(
+        graph, arrays, options, progress, known=known, limits=bounds, rare=rare
+    ), samples
 
 
 def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparison:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -76,6 +76,7 @@ class Runner:
         parts: after a run, what computed what and for how many seconds; empty if it is one part.
         graph: the model, None for programs.
         simulated: whether a simulated device takes part, whose time is not that of a device.
+        many: the same as `run` for one after the other, if several are computed at a time.
     """
 
     how: str
@@ -85,6 +86,7 @@ class Runner:
     parts: Callable[[], list[dict[str, Any]]] = list
     graph: Graph | None = None
     simulated: bool = False
+    many: Callable[[Iterable[Sequence[Array]]], Iterator[Sequence[Array]]] | None = None
 
 
 @dataclass(frozen=True)
@@ -272,8 +274,7 @@ def run(
         _check_targets(job, chosen, written, judged)
         document: dict[str, Any] = {"file": file, "kind": kind.value, "ran_on": runner.how}
         inferences, deviations = [], []
-        for sample in chosen:
-            pairs, entry = job.run(terminal, sample, written)
+        for sample, pairs, entry in job.run(terminal, chosen, written):
             outputs = [(port.name, array) for port, array in pairs]
             # Expectations that cannot be read leave nothing behind.
             deviations += judged.deviations(sample.name, outputs)
@@ -296,7 +297,7 @@ def run(
     judgement.finish(terminal)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Job:
     """What runs, and how files become its inputs.
 
@@ -311,6 +312,7 @@ class _Job:
     rule: arrays.Normalization | None
     real: bool
     path: str
+    _reading: float = 0.0
 
     @property
     def ports(self) -> Sequence[Port]:
@@ -319,18 +321,45 @@ class _Job:
         return [_real(port) for port in inputs] if self.real else inputs
 
     def run(
-        self, terminal: Terminal, sample: Sample, written: RunOutputs
+        self, terminal: Terminal, chosen: Sequence[Sample], written: RunOutputs
+    ) -> Iterator[tuple[Sample, list[tuple[Port, Array]], dict[str, Any]]]:
+        """Each inference with its outputs, and what to say of it."""
+        results = self._results(terminal, chosen)
+        for sample, (found, elapsed) in zip(chosen, results, strict=True):
+            yield sample, *self._told(sample, found, elapsed, written)
+
+    def _results(
+        self, terminal: Terminal, chosen: Sequence[Sample]
+    ) -> Iterator[tuple[Sequence[Array], float]]:
+        """Outputs of each inference, and the seconds since those of the one before."""
+        runner = self.runner
+        many = runner.many or (lambda images: map(runner.run, images))
+        results = many(map(self._values, chosen))
+        while True:
+            with terminal.working(f"running on {runner.how}"):
+                # Files are read meanwhile, if several inferences are under way.
+                start = time.perf_counter()
+                found = next(results, None)
+                elapsed = time.perf_counter() - start - (0 if runner.many else self._reading)
+            if found is None:
+                return
+            yield found, elapsed
+
+    def _values(self, sample: Sample) -> list[Array]:
+        """Inputs of an inference."""
+        start = time.perf_counter()
+        values = sample.read(self.ports, self.rule)
+        if self.real:
+            stored = zip(self.runner.inputs, values, strict=True)
+            values = [_stored(port, x, self.path) for port, x in stored]
+        self._reading = time.perf_counter() - start
+        return values
+
+    def _told(
+        self, sample: Sample, results: Sequence[Array], elapsed: float, written: RunOutputs
     ) -> tuple[list[tuple[Port, Array]], dict[str, Any]]:
         """Outputs of an inference, and what to say of it."""
         runner, names = self.runner, written.names
-        values = sample.read(self.ports, self.rule)
-        if self.real:
-            stored = zip(runner.inputs, values, strict=True)
-            values = [_stored(port, x, self.path) for port, x in stored]
-        with terminal.working(f"running on {runner.how}"):
-            start = time.perf_counter()
-            results = runner.run(values)
-            elapsed = time.perf_counter() - start
         pairs = list(zip(runner.outputs, results, strict=True))
         if self.real:
             pairs = [(_real(port), _meant(port, result)) for port, result in pairs]
@@ -417,6 +446,8 @@ def _runner(data: bytes, file: str, kind: FileKind, options: Options, stack: Exi
     if kind not in (FileKind.TFLITE, FileKind.ONNX, FileKind.GRAPH_TEXT):
         _refuse("a program", {"--detections": options.heads.detections or None}, file)
     compiled = kind is FileKind.TFLITE and is_compiled(data, file)
+    if compiled and options.device.several is not None:
+        return _pipeline_runner(file, options, stack)
     if compiled or (kind is FileKind.TFLITE and options.runtime is RuntimeChoice.LITERT):
         what = "a compiled model" if compiled else "a model that LiteRT runs"
         _refuse(what, {"--detections": options.heads.detections or None}, file)
@@ -522,6 +553,41 @@ def _interpreter_runner(path: str, options: Options, compiled: bool, stack: Exit
         ],
         graph,
         simulated,
+    )
+
+
+def _pipeline_runner(path: str, options: Options, stack: ExitStack) -> Runner:
+    """Segments of a model on several devices."""
+    given = {
+        "--runtime": None if options.runtime is RuntimeChoice.AUTO else options.runtime,
+        "--arithmetic": options.arithmetic,
+        "--threads": options.threads,
+        "--method": options.method,
+    }
+    _refuse("a model in segments", given, path)
+    _refuse("a compiled model", {"--detections": options.heads.detections or None}, path)
+    pipeline = stack.enter_context(options.device.segments(path))
+    names = [port.name for port in pipeline.inputs]
+    done = 0
+
+    def many(images: Iterable[Sequence[Array]]) -> Iterator[Sequence[Array]]:
+        nonlocal done
+        named = (dict(zip(names, values, strict=True)) for values in images)
+        for found in pipeline.map(named):
+            done += 1
+            yield [found[port.name] for port in pipeline.outputs]
+
+    return Runner(
+        pipeline.description,
+        pipeline.inputs,
+        pipeline.outputs,
+        lambda values: next(iter(many([values]))),
+        lambda: [
+            {"on": item.where, "what": f"segment {number}", "seconds": item.seconds[done - 1]}
+            for number, item in enumerate(pipeline.times)
+        ],
+        simulated=options.device.simulated,
+        many=many,
     )
 
 

@@ -20,6 +20,7 @@ VERBS: dict[str, str] = {
     "run": "run.run_command",
     "inspect": "inspect.inspect_command",
     "explain": "explain.explain_command",
+    "explore": "explore.explore_command",
     "opt": "opt.opt_command",
     "dis": "disassemble.disassemble_command",
     "as": "assemble.assemble_command",

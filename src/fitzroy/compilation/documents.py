@@ -8,7 +8,7 @@ from typing import Any
 
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form, operator_key
 from fitzroy.compilation.records import steps_of
-from fitzroy.compiler.ir import Node, print_graph
+from fitzroy.compiler.ir import Graph, Node, print_graph
 from fitzroy.compiler.partition import title
 from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
 from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
@@ -52,7 +52,7 @@ def document(
         for number, part in enumerate(result.segments)
     ]
     cached = sum(part["cached_bytes"] for part in parts)
-    shown = {"edges": _edges(result)} if full else {}
+    shown = {"edges": edges(result.graph, result.operators)} if full else {}
     return {
         "model": result.source.path,
         "model_bytes": result.source.size,
@@ -206,13 +206,16 @@ def _explanation(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
     ]
 
 
-def _edges(result: EdgeTpuCompilation) -> list[dict[str, Any]]:
-    """Which operator reads what of which, by their places in the explanation.
+def edges(graph: Graph, operators: Sequence[Node]) -> list[dict[str, Any]]:
+    """Which operator reads what of which, by their places among the operators.
 
     Inputs of the model come from no operator, and its outputs go to none. Constants are left out.
+
+    Args:
+        graph: the model.
+        operators: a node of each of its operators.
     """
-    graph = result.graph
-    places = {operator_key(node): number for number, node in enumerate(result.operators)}
+    places = {operator_key(node): number for number, node in enumerate(operators)}
     makers: dict[str, int | None] = dict.fromkeys(graph.inputs)
     found: dict[tuple[int | None, int | None, str], None] = {}
     for node in graph.nodes():

@@ -115,14 +115,23 @@ def predict(data: bytes, path: str, conditions: Conditions | None = None) -> Pre
             if number < 0:
                 yield on_host(graph, tuple(members), profile.host)
                 continue
-            run = _run(EdgeTpuProgram.of(container, number), conditions)
+            run = estimated(EdgeTpuProgram.of(container, number), conditions)
             yield PartTime(CHIP, f"package {number}", run.timeline.total, run)
 
     return Prediction(tuple(parts()))
 
 
-def _run(program: EdgeTpuProgram, conditions: Conditions) -> Run:
-    """An inference of a package."""
+def estimated(program: EdgeTpuProgram, conditions: Conditions) -> Run:
+    """An inference of a package; with inputs of zero if its course depends on data.
+
+    Args:
+        program: the package.
+        conditions: clock, host and driver.
+
+    Raises:
+        UsageError: an unknown clock, host or driver.
+        SimulationError: the program relies on queues that the chip may not have.
+    """
     name = f"{program.path}, package {program.number}"
     try:
         return estimate(program.package, name, conditions, program.steps)

@@ -8,7 +8,6 @@ from typing import Any
 
 from fitzroy.report import units
 from fitzroy.report.advice import advice
-from fitzroy.report.drawing import Box, Line, drawing
 from fitzroy.report.elements import (
     LEGEND,
     color,
@@ -25,6 +24,7 @@ from fitzroy.report.elements import (
     tag,
 )
 from fitzroy.report.memory_maps import narrow_map, wide_map
+from fitzroy.report.model_graph import fate, model_graph
 from fitzroy.report.pages import page as whole_page
 from fitzroy.report.phases import short_name
 from fitzroy.report.run import Run
@@ -71,7 +71,15 @@ def _model(key: str, document: Mapping[str, Any], runs: Sequence[Run], *, alone:
     sections = [
         section(title, _answers(document), _headline(document)),
         section("Timeline", _timeline(key, document)),
-        section("Graph", _graph(key, document)),
+        section(
+            "Graph",
+            model_graph(
+                document["explanation"],
+                document["edges"],
+                _cycles(document),
+                lambda item: f"{key}:{item['index']}",
+            ),
+        ),
         section(
             "Operators",
             scroll(_operators(key, document), "Table of operators"),
@@ -81,6 +89,16 @@ def _model(key: str, document: Mapping[str, Any], runs: Sequence[Run], *, alone:
     for place, (part, run) in enumerate(zip(document["subgraphs"], runs, strict=True)):
         sections += _part(key, place, part, run)
     return f'<div data-model="{key}">{"".join(sections)}</div>'
+
+
+def _cycles(document: Mapping[str, Any]) -> Counter[int]:
+    """Cycles of operators, by index."""
+    found: Counter[int] = Counter()
+    for part in document["subgraphs"]:
+        for layer in part["layers"]:
+            if layer["operator"] is not None:
+                found[layer["operator"]] += layer["cycles"]
+    return found
 
 
 def _part(key: str, place: int, part: Mapping[str, Any], run: Run) -> Iterator[str]:
@@ -281,68 +299,6 @@ def _strip(pieces: Sequence[_Piece], label: str, kind: str) -> str:
     )
 
 
-# --- graph ---------------------------------------------------------------------------------------
-
-
-def _graph(key: str, document: Mapping[str, Any]) -> str:
-    """The dataflow of the model: what runs where, and what crosses between host and chip."""
-    operators, edges = document["explanation"], document["edges"]
-    inputs = list(dict.fromkeys(edge["name"] for edge in edges if edge["from"] is None))
-    outputs = list(dict.fromkeys(edge["name"] for edge in edges if edge["to"] is None))
-    cycles: Counter[int] = Counter()
-    for part in document["subgraphs"]:
-        for layer in part["layers"]:
-            if layer["operator"] is not None:
-                cycles[layer["operator"]] += layer["cycles"]
-    boxes = [Box("input", short_name(name), name) for name in inputs]
-    boxes += [_operator_box(key, item, cycles[item["index"]]) for item in operators]
-    boxes += [Box("output", short_name(name), name) for name in outputs]
-    first, last = len(inputs), len(inputs) + len(operators)
-    lines = []
-    for edge in edges:
-        sides = [
-            None if edge[side] is None else operators[edge[side]]["subgraph"]
-            for side in ("from", "to")
-        ]
-        source = inputs.index(edge["name"]) if edge["from"] is None else first + edge["from"]
-        target = last + outputs.index(edge["name"]) if edge["to"] is None else first + edge["to"]
-        crosses = sides[0] != sides[1]
-        text = f"{edge['name']}, {units.size(edge['bytes'])}"
-        tip = f"{text}, between host and chip" if crosses else text
-        lines.append(Line(source, target, tip, "cross" if crosses else ""))
-    crossing = sum(edge.kind == "cross" for edge in lines)
-    return "".join(
-        (
-            hint(
-                f"{len(operators)} operators; {crossing} tensors cross between host and chip, as "
-                "dashed lines. Choose an operator to see its layers."
-            ),
-            '<div class="legend key"><span><i class="chip"></i>Edge TPU</span>'
-            '<span><i class="away"></i>host</span></div>',
-            drawing(boxes, lines, "Graph of the model"),
-        )
-    )
-
-
-def _operator_box(key: str, item: Mapping[str, Any], cycles: float) -> Box:
-    where = "host" if item["subgraph"] is None else f"subgraph {item['subgraph']}"
-    detail = f"{where}, {cycles:,.0f} cycles" if cycles else where
-    lines = [
-        f"{item['index']} {item['operator']}",
-        item["name"],
-        item["type"],
-        detail,
-        *_fate(item),
-    ]
-    return Box(
-        f"{item['index']} {item['operator']}",
-        detail if item["subgraph"] is None or cycles else short_name(item["name"]),
-        "\n".join(lines),
-        "away" if item["subgraph"] is None else "chip",
-        f"{key}:{item['index']}",
-    )
-
-
 # --- tables --------------------------------------------------------------------------------------
 
 
@@ -367,7 +323,7 @@ def _operators(key: str, document: Mapping[str, Any]) -> str:
                 _where(item),
                 named(item["name"]),
                 Cell(escaped(item["type"].partition(" ")[0]), item["type"]),
-                Cell("<br>".join(map(escaped, _fate(item))), ", ".join(_fate(item))),
+                Cell("<br>".join(map(escaped, fate(item))), ", ".join(fate(item))),
             )
             for item in items
         ],
@@ -384,15 +340,6 @@ def _where(item: Mapping[str, Any]) -> Cell:
         return Cell('<span class="tag" style="--c:var(--host)">host</span>', "host")
     name = f"subgraph {item['subgraph']}"
     return Cell(f'<span class="tag" style="--c:var(--op)">{name}</span>', name)
-
-
-def _fate(item: Mapping[str, Any]) -> Iterator[str]:
-    if item["subgraph"] is not None:
-        yield ", ".join(item["layers"])
-    for reason in item["reasons"]:
-        yield reason["what"]
-        if reason["hint"]:
-            yield f"hint: {reason['hint']}"
 
 
 def _layers(key: str, known: str, part: Mapping[str, Any]) -> str:

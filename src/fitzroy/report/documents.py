@@ -20,6 +20,7 @@ PREFIX = "fitzroy-"
 VERSIONS: Mapping[str, int] = {
     "as": 1,
     "bench": 2,
+    "bench-pipeline": 1,
     "calibrate-host": 1,
     "compare": 1,
     "compile": 1,

@@ -64,10 +64,23 @@ def search(table: str, what: str) -> str:
         table: the table's name in the page.
         what: what its rows are, in the plural.
     """
+    return _field(f'data-filter="{escaped(table)}"', what)
+
+
+def search_box(id: str, what: str) -> str:
+    """A field for a script of the page.
+
+    Args:
+        id: its name in the page.
+        what: what is searched, in the plural.
+    """
+    return _field(f'id="{escaped(id)}"', what)
+
+
+def _field(attribute: str, what: str) -> str:
     text = escaped(f"Search {what}")
     return (
-        f'<input type="search" class="search" data-filter="{escaped(table)}" '
-        f'placeholder="{text}" aria-label="{text}">'
+        f'<input type="search" class="search" {attribute} placeholder="{text}" aria-label="{text}">'
     )
 
 

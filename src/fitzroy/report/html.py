@@ -32,6 +32,7 @@ from fitzroy.report.phases import (
 )
 from fitzroy.report.roofline import roofline
 from fitzroy.report.run import Run
+from fitzroy.report.strings import Strings, short
 from fitzroy.report.tables import (
     Cell,
     Column,
@@ -93,16 +94,16 @@ def page(run: Run) -> str:
 
 def _data(run: Run, figures: Sequence[PhaseFigures]) -> dict[str, Any]:
     timeline = run.timeline
-    texts, causes, names = _Strings(), _Strings(), _Strings()
+    texts, causes, names = Strings(), Strings(), Strings()
     spans: dict[str, list[Any]] = {key: [] for key in "utiblyw"}
     for span in timeline.spans:
         spans["u"].append(names(span.unit))
         spans["t"].append(span.tiles)
         spans["i"].append(span.issue if 0 <= span.issue < len(timeline.issued) else -1)
-        spans["b"].append(_short(span.begin))
-        spans["l"].append(_short(span.end - span.begin))
-        spans["y"].append(_short(span.busy))
-        waits = [(causes(why), _short(cycles)) for why, cycles in span.waits.items() if cycles]
+        spans["b"].append(short(span.begin))
+        spans["l"].append(short(span.end - span.begin))
+        spans["y"].append(short(span.busy))
+        waits = [(causes(why), short(cycles)) for why, cycles in span.waits.items() if cycles]
         spans["w"].append(waits or 0)
     issued = [
         (
@@ -116,8 +117,8 @@ def _data(run: Run, figures: Sequence[PhaseFigures]) -> dict[str, Any]:
         (
             names(link.what),
             -1 if link.issue is None else link.issue,
-            _short(link.begin),
-            _short(link.end),
+            short(link.begin),
+            short(link.end),
             causes(link.cause),
         )
         for link in timeline.critical_path
@@ -126,7 +127,7 @@ def _data(run: Run, figures: Sequence[PhaseFigures]) -> dict[str, Any]:
     return {
         "start": round(timeline.start, 4),
         "total": round(timeline.total, 4),
-        "cycles": _short(timeline.cycles),
+        "cycles": short(timeline.cycles),
         "mhz": timeline.core_mhz,
         "tiles": [tile_name(tile, run.chip) for tile in range(run.chip.tiles.count)],
         "busiest": busiest_tile(run),
@@ -134,7 +135,7 @@ def _data(run: Run, figures: Sequence[PhaseFigures]) -> dict[str, Any]:
         "streams": STREAM_UNITS,
         "resources": RESOURCE_OF,
         "legend": LEGEND,
-        "phases": [(_short(item.begin), _short(item.end), item.title) for item in figures],
+        "phases": [(short(item.begin), short(item.end), item.title) for item in figures],
         "issued": issued,
         "spans": spans,
         "critical": critical,
@@ -144,7 +145,7 @@ def _data(run: Run, figures: Sequence[PhaseFigures]) -> dict[str, Any]:
         ],
         # Percent times cycles, so that a difference over time is a mean.
         "use": {
-            "t": [_short(float(value)) for value in times],
+            "t": [short(float(value)) for value in times],
             "s": [round(100 * float(value) / run.peak_macs, 2) for value in done],
         },
         "memory": {
@@ -164,26 +165,6 @@ def _memory_data(use: Use, unit: str) -> dict[str, Any]:
         "bytes": use.element_bytes,
         "unit": unit,
     }
-
-
-class _Strings:
-    """Strings by number, each once."""
-
-    def __init__(self) -> None:
-        self.all: list[str] = []
-        self._numbers: dict[str, int] = {}
-
-    def __call__(self, text: str) -> int:
-        if text not in self._numbers:
-            self._numbers[text] = len(self.all)
-            self.all.append(text)
-        return self._numbers[text]
-
-
-def _short(value: float) -> float | int:
-    """A number with one digit after the point, if it is not whole."""
-    rounded = round(value, 1)
-    return int(rounded) if rounded == int(rounded) else rounded
 
 
 # --- parts of the page ---------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -27,9 +28,15 @@ from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.matmul import BatchMatMulAttributes, FullyConnectedAttributes
 from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
-from fitzroy.compiler.ops.shape import StridedSliceAttributes, TransposeAttributes
+from fitzroy.compiler.ops.shape import (
+    LOWEST,
+    PadAttributes,
+    StridedSliceAttributes,
+    TransposeAttributes,
+)
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme
 from fitzroy.compiler.reference import evaluate, verify
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings.normalization import ONE, RECIPROCAL_ROOT
 from fitzroy.compiler.targets.edgetpu.lowerings.resize import Scaling
@@ -364,6 +371,43 @@ def test_the_table_holds_reciprocal_square_roots() -> None:
     for degree in range(3, -1, -1):
         value = value * x + factors[:, degree]
     assert np.abs(value - ONE / np.sqrt(x.astype(np.float64))).max() < 0.3
+
+
+def bordered_maximum(kernel: int, edges: tuple[int, int], *, read_twice: bool = False) -> Graph:
+    """A maximum of an image of 17x14 pixels with a border that loses every comparison."""
+    model = Model(kernel)
+    x = model.graph.add_input("x", model.type((1, 17, 14, 12), 0.05))
+    before, after = edges
+    rows, columns = (extent + before + after for extent in (17, 14))
+    type = TensorType((1, rows, columns, 12), model.dtype, model.of(x).quantization)
+    pad = PadAttributes((0, before, before, 0), (0, after, after, 0), LOWEST)
+    padded = model.emit("pad", [x], type, pad)
+    shape = (1, (rows - kernel) // 2 + 1, (columns - kernel) // 2 + 1, 12)
+    pool = PoolAttributes((kernel, kernel), (2, 2), VALID)
+    pooled = model.emit("max_pool_2d", [padded], replace(type, shape=shape), pool)
+    graph = finished(model, pooled)
+    if read_twice:
+        graph.outputs.append(padded)
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("kernel", "edges", "read_twice", "layers"),
+    [
+        (3, (1, 1), False, ["max_pool_2d"]),
+        (5, (2, 4), False, ["max_pool_2d"]),
+        (2, (2, 2), False, ["pad", "max_pool_2d"]),
+        (3, (1, 1), True, ["pad", "max_pool_2d"]),
+    ],
+)
+def test_maxima_reach_over_borders_that_lose(
+    kernel: int, edges: tuple[int, int], read_twice: bool, layers: list[str]
+) -> None:
+    graph = bordered_maximum(kernel, edges, read_twice=read_twice)
+    legalizer = Legalizer(graph)
+    legalizer.run()
+    assert list(dict.fromkeys(layer.origin for layer in legalizer.layers)) == layers
+    assert_right(graph, (1,))
 
 
 def test_normalization_runs_in_strips() -> None:

@@ -163,3 +163,31 @@ def test_moves_at_random(seed: int) -> None:
     graph.outputs = [build.copy(build.value(tensor))]
     found = evaluate(graph, {"x": given})[graph.outputs[0]]
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "count", "keep", "operator"),
+    [
+        ("ReduceSum", 3, 0, "add"),
+        ("ReduceMax", 2, 1, "maximum"),
+        ("ReduceMean", 2, 0, "mean"),
+        ("ReduceSum", 9, 0, "sum"),
+    ],
+)
+def test_tensors_stacked_to_be_reduced_are_joined_in_pairs(
+    reduction: str, count: int, keep: int, operator: str
+) -> None:
+    node, names = helper().make_node, [f"c{number}" for number in range(count)]
+    nodes = [
+        *(node("Conv", ["x", f"w{i}"], [name]) for i, name in enumerate(names)),
+        *(node("Unsqueeze", [name, "last"], [f"{name}.one"]) for name in names),
+        node("Concat", [f"{name}.one" for name in names], ["stack"], axis=-1),
+        node(reduction, ["stack", "last"], ["y"], keepdims=keep),
+    ]
+    constants: dict[str, Array] = {f"w{i}": weights(6, 4, 1, 1) for i in range(count)}
+    constants["last"] = np.array([-1], np.int64)
+    data = model(nodes, [("x", [1, 4, 5, 7])], ["y"], constants, opset=18)
+    found = operators(compare(data, {"x": weights(1, 4, 5, 7)}))
+    joined = operator in ("add", "maximum")
+    assert found.count(operator) == (count - 1 if joined else 1)
+    assert ("concatenation" in found) is not joined

@@ -14,6 +14,7 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType
 from fitzroy.compiler.ops.catalog import OPS
 from fitzroy.compiler.ops.definition import Call, Reject
+from fitzroy.compiler.ops.detections import DECODING
 
 LOWERING = "edgetpu-lowering"
 """Code of what the code generator cannot map."""
@@ -49,6 +50,8 @@ def hint(call: Call) -> str:
     if OPS[call.node.op].custom:
         return "nothing needs to be done: the host computes it from what the Edge TPU gives"
     values = [value for value in (*call.inputs, *call.outputs) if value is not None]
+    if call.node.name.startswith(DECODING):
+        return "nothing needs to be done: the host decodes boxes, in float32"
     real = [value for value in values if value.type.dtype is DType.FLOAT32]
     bytes_too = any(value.type.dtype in (DType.INT8, DType.UINT8) for value in values)
     if real and bytes_too and any(value.name in call.graph_inputs for value in real):

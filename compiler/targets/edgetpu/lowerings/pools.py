@@ -403,14 +403,15 @@ def _transposed(
 
 def _windows(legalizer: Legalizer, call: Call, source: str) -> tuple[Clipped, Clipped]:
     height, width, _ = image_shape(legalizer, source)
-    attributes = call.attributes(PoolAttributes)
+    above, left = legalizer.padding_of(call.node.inputs[0] or "")
+    attributes, padded = call.attributes(PoolAttributes), call.type().shape
     (kernel_y, kernel_x), (stride_y, stride_x) = attributes.kernel, attributes.stride
     pads = explicit_padding(
-        attributes.padding, (height, width), attributes.kernel, attributes.stride, (1, 1)
+        attributes.padding, (padded[1], padded[2]), attributes.kernel, attributes.stride, (1, 1)
     )
     return (
-        Clipped(kernel_y, stride_y, before=pads[0], extent=height),
-        Clipped(kernel_x, stride_x, before=pads[2], extent=width),
+        Clipped(kernel_y, stride_y, before=pads[0] + above, extent=height),
+        Clipped(kernel_x, stride_x, before=pads[2] + left, extent=width),
     )
 
 

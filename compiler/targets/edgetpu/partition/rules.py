@@ -11,6 +11,8 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.installing import install_extra
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.catalog import OPS
+from fitzroy.compiler.ops.custom import PostProcessing
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.opaque import Opaque, opaque_reject
 from fitzroy.compiler.targets.edgetpu.layers import conditions
@@ -95,6 +97,11 @@ def rejects(call: Call) -> Iterator[Reject]:
     lowering = lowerings().get(call.node.op)
     if call.node.op == Opaque.name:
         yield opaque_reject(call, _opaque_hint())
+    elif isinstance(OPS[call.node.op], PostProcessing):
+        what = (
+            f"{call.node.spelled} chooses among what the Edge TPU gives, which is the host's part"
+        )
+        yield Reject(LOWERING, what, hint(call))
     elif lowering is None:
         yield Reject(LOWERING, f"{call.node.spelled} has no lowering for the Edge TPU", hint(call))
     else:

@@ -11,9 +11,11 @@ import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import DType, TensorType
+from fitzroy.compiler.ir import Node
 from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.elementwise import ClampAttributes
+from fitzroy.compiler.ops.pooling import PoolAttributes
 from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import (
     BlockAttributes,
@@ -22,6 +24,7 @@ from fitzroy.compiler.ops.shape import (
     SplitAttributes,
     StridedSliceAttributes,
 )
+from fitzroy.compiler.ops.windows import explicit_padding
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
@@ -244,6 +247,32 @@ def _same_numbers(call: Call) -> Iterator[Reject]:
         )
 
 
+def _folds(
+    legalizer: Legalizer, reader: Node, name: str, amounts: PadAttributes, stored: int
+) -> bool:
+    """Whether the windows of an operator may reach over the border instead of reading a padding.
+
+    Args:
+        legalizer: the graph.
+        reader: an operator that reads the padded image.
+        name: of the padded image.
+        amounts: of padding.
+        stored: the byte of the padding.
+    """
+    if reader.inputs.count(name) != 1:
+        return False
+    if reader.op in FOLDS_PADDING:
+        return stored == unsigned_zero_point(legalizer.type(name))
+    a = reader.attributes
+    if reader.op != "max_pool_2d" or not isinstance(a, PoolAttributes) or stored:
+        return False
+    # The least byte never is a maximum, unless a window has nothing else.
+    shape = legalizer.type(name).shape
+    own = explicit_padding(a.padding, (shape[1], shape[2]), a.kernel, a.stride, (1, 1))
+    added = zip(amounts.before[1:3], amounts.after[1:3], a.kernel, strict=True)
+    return not any(own) and all(max(before, after) < size for before, after, size in added)
+
+
 @legalizes("pad")
 def _pad(legalizer: Legalizer, call: Call) -> None:
     node, before, after = call.node, call.type(), call.result.type
@@ -258,10 +287,8 @@ def _pad(legalizer: Legalizer, call: Call) -> None:
     readers = legalizer.graph.consumers(result)
     if (
         not front + amounts.after[3]
-        and stored == unsigned_zero_point(after)
         and result not in legalizer.graph.outputs
-        and {reader.op for reader in readers} <= FOLDS_PADDING
-        and all(reader.inputs.count(result) == 1 for reader in readers)
+        and all(_folds(legalizer, reader, result, amounts, stored) for reader in readers)
     ):
         legalizer.aliases[result] = source
         legalizer.margins[result] = (top, left)

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fitzroy.base.types import Array
-from fitzroy.pycoral.pipeline.queues import BoundedQueue
+from fitzroy.execution.chain import Chain, Stage, Tensors
 from fitzroy.tflite_runtime.errors import ArgumentError, NotReadyError
 from fitzroy.tflite_runtime.interpreter import Interpreter
 
 __all__ = ["PipelinedModelRunner"]
 
-_BETWEEN = 1
-"""Inputs that may wait between two segments, as PyCoral has it."""
-
 _log = logging.getLogger(__name__)
-
-Tensors = dict[str, Array]
 
 
 class PipelinedModelRunner:
@@ -55,35 +49,22 @@ class PipelinedModelRunner:
                     reason=f"no segment before it gives {', '.join(map(repr, missing))}",
                 )
             known.update(_by_name(interpreter.get_output_details()))
-        count = len(interpreters)
-        self._queues: list[BoundedQueue[Tensors | Exception]] = [
-            BoundedQueue(0 if number in (0, count) else _BETWEEN) for number in range(count + 1)
-        ]
-        self._failure = _Failure()
+        self._chain = Chain([*map(_stage, interpreters)], _failed)
         self._open = True
-        later: frozenset[str] = frozenset()
-        for number, interpreter in reversed([*enumerate(interpreters)]):
-            segment = _Segment(number, interpreter, later, *self._queues[number : number + 2])
-            later |= _by_name(interpreter.get_input_details()).keys()
-            name = f"segment {number}"
-            # Threads must not keep the runner, which ends them when nobody has it any more.
-            threading.Thread(
-                target=segment.serve, args=(self._failure,), name=name, daemon=True
-            ).start()
 
     def __del__(self) -> None:
-        queues = getattr(self, "_queues", [])
-        unconsumed = [queue.drop() for queue in queues]
-        if queues and unconsumed[-1]:
-            _log.warning("%d results of a pipeline were not taken", unconsumed[-1])
+        chain = getattr(self, "_chain", None)
+        unconsumed = 0 if chain is None else chain.drop()
+        if unconsumed:
+            _log.warning("%d results of a pipeline were not taken", unconsumed)
 
     def set_input_queue_size(self, size: int) -> None:
         """Let `push` wait while so many inputs wait for the first segment; 0 for any number."""
-        self._queues[0].limit(size)
+        self._chain.limit_inputs(size)
 
     def set_output_queue_size(self, size: int) -> None:
         """Let the last segment wait while so many results wait for `pop`; 0 for any number."""
-        self._queues[-1].limit(size)
+        self._chain.limit_results(size)
 
     def push(self, input_tensors: Mapping[str, Array]) -> None:
         """Give inputs to the first segment.
@@ -97,14 +78,14 @@ class PipelinedModelRunner:
                 ValueError.
             RuntimeError: no inputs were to follow, or a segment has failed.
         """
-        self._failure.check()
+        self._chain.check()
         taken = self._checked(input_tensors) if input_tensors else None
-        if not self._open or (taken is not None and not self._queues[0].put(taken)):
-            self._failure.check()
+        if not self._open or (taken is not None and not self._chain.put(taken)):
+            self._chain.check()
             raise NotReadyError("Pipeline was turned off before.")
         if taken is None:
             self._open = False
-            self._queues[0].close()
+            self._chain.close()
 
     def pop(self) -> Tensors | None:
         """The next outputs of the last segment by name, as soon as they are there.
@@ -115,10 +96,7 @@ class PipelinedModelRunner:
         Raises:
             RuntimeError: a segment has failed.
         """
-        found = self._queues[-1].get()
-        if isinstance(found, Exception):
-            raise found
-        return found
+        return self._chain.get()
 
     def interpreters(self) -> Sequence[Interpreter]:
         """The interpreters of the segments."""
@@ -149,53 +127,10 @@ class PipelinedModelRunner:
         return taken
 
 
-class _Failure:
-    """What has failed in a pipeline, if anything has."""
+def _stage(interpreter: Interpreter) -> Stage:
+    """A segment as a stage."""
 
-    error: Exception | None = None
-
-    def check(self) -> None:
-        if self.error is not None:
-            raise self.error
-
-
-class _Segment:
-    """A segment between two queues; `later` are names of what later segments need."""
-
-    def __init__(
-        self,
-        number: int,
-        interpreter: Interpreter,
-        later: frozenset[str],
-        source: BoundedQueue[Tensors | Exception],
-        sink: BoundedQueue[Tensors | Exception],
-    ) -> None:
-        self.number = number
-        self.interpreter = interpreter
-        self.later = later
-        self.source, self.sink = source, sink
-
-    def serve(self, failure: _Failure) -> None:
-        """Compute what comes until nothing follows, or something fails."""
-        while (tensors := self.source.get()) is not None:
-            if isinstance(tensors, Exception):
-                self.sink.put(tensors)
-                break
-            try:
-                given = self.compute(tensors)
-            except Exception as error:
-                # A thread has nobody else to tell.
-                failure.error = NotReadyError(f"Segment {self.number} runner error: {error}")
-                self.sink.put(failure.error)
-                break
-            if not self.sink.put(given):
-                break
-        self.source.drop()
-        self.sink.close()
-
-    def compute(self, tensors: Tensors) -> Tensors:
-        """Outputs of the last segment; of others, what later segments need."""
-        interpreter = self.interpreter
+    def compute(tensors: Mapping[str, Array]) -> Tensors:
         try:
             for details in interpreter.get_input_details():
                 interpreter.set_tensor(details["index"], tensors[details["name"]])
@@ -205,10 +140,13 @@ class _Segment:
             ) from error
         interpreter.invoke()
         outputs = interpreter.get_output_details()
-        found = {item["name"]: interpreter.get_tensor(item["index"]) for item in outputs}
-        if not self.later:
-            return found
-        return {name: array for name, array in {**tensors, **found}.items() if name in self.later}
+        return {item["name"]: interpreter.get_tensor(item["index"]) for item in outputs}
+
+    return Stage(frozenset(_by_name(interpreter.get_input_details())), compute)
+
+
+def _failed(number: int, error: Exception) -> Exception:
+    return NotReadyError(f"Segment {number} runner error: {error}")
 
 
 def _by_name(details: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,285 @@
+"""Anchors that a model does not hold: those of published schemes, or given as a file.
+
+Facts: MediaPipe's options of SSD anchors, with one size for all; the anchors of EfficientDet; the
+default boxes of torchvision's SSD300 and SSDlite, confirmed with the packages' own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from fitzroy.base.errors import FormatError, UnsupportedError
+from fitzroy.base.files import read_file
+from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, SIZE, UNIT, BoxCoding
+from fitzroy.formats.json_document import read_json
+
+Floats = npt.NDArray[np.float32]
+
+
+class Scheme(StrEnum):
+    """Published anchors.
+
+    Attributes:
+        BLAZE: BlazeFace, BlazePalm and BlazePose of MediaPipe.
+        EFFICIENTDET: EfficientDet, with anchors of 4 strides.
+        EFFICIENTDET_LITE: the same with anchors of 3 strides, as Lite0 to Lite2 have them.
+        SSD300: torchvision's SSD300 with VGG16.
+        SSDLITE: torchvision's SSDlite320.
+    """
+
+    BLAZE = "blaze"
+    EFFICIENTDET = "efficientdet"
+    EFFICIENTDET_LITE = "efficientdet-lite"
+    SSD300 = "ssd300"
+    SSDLITE = "ssdlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Boxes of a level: some in each cell of an image.
+
+    Attributes:
+        height: rows of cells.
+        width: columns of cells.
+        boxes: boxes of a cell.
+    """
+
+    height: int
+    width: int
+    boxes: int
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """Anchors, and how boxes and scores are encoded that are relative to them.
+
+    Attributes:
+        rows: [n,6], in pixels.
+        coding: the coding.
+        exponent: factor of logarithms of extents.
+        y_first: whether boxes have y before x.
+        softmax: whether the classes of a box share one probability, and not each has its own.
+        background: how many of the first classes stand for no object.
+    """
+
+    rows: Floats
+    coding: BoxCoding
+    exponent: float = 1.0
+    y_first: bool = False
+    softmax: bool = False
+    background: int = 0
+
+
+def anchors_of(chosen: str, size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    """The anchors that an option names.
+
+    Args:
+        chosen: a scheme, or the path of a file.
+        size: width and height of the image.
+        grids: the levels of the model's boxes.
+
+    Raises:
+        FormatError: the file is none of anchors.
+        UnsupportedError: the levels of the model are unknown, and the scheme goes by them, or are
+            others than those of the scheme.
+    """
+    if chosen not in set(Scheme):
+        return parse_anchors(read_file(chosen), chosen)
+    if not grids:
+        raise UnsupportedError(
+            "no images of cells are found that boxes come from",
+            where=f"anchors {chosen}",
+            hint="give the anchors as a file",
+        )
+    return _SCHEMES[Scheme(chosen)](size, grids)
+
+
+# --- schemes -------------------------------------------------------------------------------------
+
+
+def _cells(size: tuple[int, int], grid: Grid) -> Floats:
+    """Centres [h*w,2] of cells, in pixels."""
+    y, x = np.mgrid[: grid.height, : grid.width] + 0.5
+    pixels = np.array(size) / (grid.width, grid.height)
+    found: Floats = (np.stack([x.ravel(), y.ravel()], axis=1) * pixels).astype(np.float32)
+    return found
+
+
+def _rows(centre: Floats, unit: Floats | float, extent: Floats | float) -> Floats:
+    """Anchors [n,6]."""
+    found = np.empty((len(centre), ANCHOR), np.float32)
+    found[:, CENTRE], found[:, UNIT], found[:, SIZE] = centre, unit, extent
+    return found
+
+
+def _blaze(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    """Anchors of one pixel, as many in each cell as the model has boxes there."""
+    rows = [_rows(np.repeat(_cells(size, grid), grid.boxes, axis=0), 1, 1) for grid in grids]
+    return Anchors(np.concatenate(rows), BoxCoding.CENTRE_SIZES)
+
+
+_OCTAVES = 3
+_ASPECTS = ((1.0, 1.0), (1.4, 0.7), (0.7, 1.4))
+
+
+def _efficientdet(size: tuple[int, int], grids: Sequence[Grid], strides: float) -> Anchors:
+    """Anchors of three sizes and three shapes in each cell."""
+    _demand_boxes(grids, [_OCTAVES * len(_ASPECTS)] * len(grids))
+    shapes = np.array(
+        [
+            np.array(aspect) * 2 ** (octave / _OCTAVES)
+            for octave in range(_OCTAVES)
+            for aspect in _ASPECTS
+        ]
+    )
+    rows = []
+    for grid in grids:
+        extents = shapes * strides * np.array(size) / (grid.width, grid.height)
+        rows.append(_shaped(_cells(size, grid), extents, 1.0))
+    return Anchors(np.concatenate(rows), BoxCoding.EXPONENTIAL, 1.0, y_first=True)
+
+
+_SSD300 = (0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05)
+_SSD300_STEPS = (8, 16, 32, 64, 100, 300)
+_SSD300_RATIOS = ((2,), (2, 3), (2, 3), (2, 3), (2,), (2,))
+_SSDLITE = (0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0)
+_SSD_CENTRES, _SSD_EXTENTS = 0.1, 0.2
+"""Factors of offsets and of logarithms."""
+
+
+def _ssd300(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    return _ssd(size, grids, _SSD300, _SSD300_RATIOS, _SSD300_STEPS)
+
+
+def _ssdlite(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    return _ssd(size, grids, _SSDLITE, ((2, 3),) * 6, None)
+
+
+def _ssd(
+    size: tuple[int, int],
+    grids: Sequence[Grid],
+    scales: Sequence[float],
+    ratios: Sequence[Sequence[int]],
+    steps: Sequence[int] | None,
+) -> Anchors:
+    """Default boxes: squares of two sizes, and for each ratio a wide and a high one.
+
+    None is wider or higher than the image.
+    """
+    _demand_boxes(grids, [2 + 2 * len(found) for found in ratios])
+    rows = []
+    for level, grid in enumerate(grids):
+        scale, between = scales[level], math.sqrt(scales[level] * scales[level + 1])
+        shapes = [(scale, scale), (between, between)]
+        for ratio in ratios[level]:
+            root = math.sqrt(ratio)
+            shapes += [(scale * root, scale / root), (scale / root, scale * root)]
+        cells = _cells(size, grid)
+        if steps is not None:
+            # Cells are a step apart, whether or not they fill the image.
+            cells = cells / np.array(size) * (grid.width, grid.height) * steps[level]
+        rows.append(_shaped(cells.astype(np.float32), np.minimum(shapes, 1.0) * size, _SSD_CENTRES))
+    return Anchors(
+        np.concatenate(rows), BoxCoding.EXPONENTIAL, _SSD_EXTENTS, softmax=True, background=1
+    )
+
+
+def _shaped(cells: Floats, extents: npt.NDArray[np.float64], unit: float) -> Floats:
+    """Anchors of all extents [k,2] in every cell; offsets are in parts of the extent."""
+    centre = np.repeat(cells, len(extents), axis=0)
+    extent = np.tile(extents, (len(cells), 1)).astype(np.float32)
+    return _rows(centre, extent * np.float32(unit), extent)
+
+
+def _demand_boxes(grids: Sequence[Grid], wanted: Sequence[int]) -> None:
+    found = [grid.boxes for grid in grids]
+    if found != list(wanted):
+        raise UnsupportedError(
+            f"the model has {found} boxes in a cell of its levels, the scheme {list(wanted)}",
+            where="anchors",
+            hint="give the anchors as a file",
+        )
+
+
+def _wide(strides: float) -> Callable[[tuple[int, int], Sequence[Grid]], Anchors]:
+    return lambda size, grids: _efficientdet(size, grids, strides)
+
+
+_SCHEMES: dict[Scheme, Callable[[tuple[int, int], Sequence[Grid]], Anchors]] = {
+    Scheme.BLAZE: _blaze,
+    Scheme.EFFICIENTDET: _wide(4.0),
+    Scheme.EFFICIENTDET_LITE: _wide(3.0),
+    Scheme.SSD300: _ssd300,
+    Scheme.SSDLITE: _ssdlite,
+}
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+_KEYS = {"anchors", "coding", "factors", "y_first", "scores", "background"}
+_CODINGS = [coding.value for coding in BoxCoding if coding.has_anchors]
+_MOST_BYTES = 1 << 24
+_LARGEST = 1e6
+"""Largest number in a file of anchors: no image has so many pixels in a row."""
+
+
+def parse_anchors(data: bytes, path: str) -> Anchors:
+    """Anchors of a JSON file; errors name its path.
+
+    It is a map of ``anchors``, a list of x and y of the centre, width and height in pixels of the
+    model's input; ``coding``, a `BoxCoding`; ``factors``, by which offsets and extents are
+    multiplied, by default both by 1; ``y_first``; ``scores``, which are ``sigmoid`` or ``softmax``;
+    ``background``, how many of the first classes stand for no object. All but the first may be
+    absent.
+
+    Raises:
+        FormatError: it is none.
+    """
+    given = read_json(data, path, "anchors", _MOST_BYTES)
+    if not isinstance(given, dict) or "anchors" not in given or set(given) - _KEYS:
+        raise _wrong(path, f"it is no map of anchors and maybe {', '.join(sorted(_KEYS))}")
+    rows = _numbers(path, given["anchors"], "anchors", (-1, BOX))
+    factors = _numbers(path, given.get("factors", [1, 1]), "factors", (2,))
+    coding, scores = given.get("coding", "exponential"), given.get("scores", "sigmoid")
+    if coding not in _CODINGS:
+        raise _wrong(path, f"the coding is {coding!r}, not {', '.join(_CODINGS)}")
+    if scores not in ("sigmoid", "softmax"):
+        raise _wrong(path, f"scores are {scores!r}, not sigmoid or softmax")
+    y_first, background = given.get("y_first", False), given.get("background", 0)
+    if not isinstance(y_first, bool) or type(background) is not int or background < 0:
+        raise _wrong(path, f"y_first is {y_first!r} and background {background!r}")
+    centre, extent = rows[:, :2], rows[:, 2:]
+    exponential = coding == BoxCoding.EXPONENTIAL
+    size = extent if exponential else extent * factors[1]
+    exponent = float(factors[1]) if exponential else 1.0
+    return Anchors(
+        _rows(centre, extent * factors[0], size), BoxCoding(coding), exponent, y_first,
+        scores == "softmax", background,
+    )  # fmt: skip
+
+
+def _numbers(path: str, given: object, name: str, shape: tuple[int, ...]) -> Floats:
+    try:
+        with np.errstate(over="ignore"):
+            found = np.array(given, np.float32)
+    except (TypeError, ValueError, OverflowError):
+        raise _wrong(path, f"{name} are no numbers") from None
+    fits = found.ndim == len(shape) and all(
+        want in (-1, extent) for want, extent in zip(shape, found.shape, strict=True)
+    )
+    if not fits or not (np.abs(found) <= _LARGEST).all():
+        wanted = "x".join("n" if extent < 0 else str(extent) for extent in shape)
+        raise _wrong(
+            path, f"{name} are {list(found.shape)} numbers, not {wanted} up to {_LARGEST:g}"
+        )
+    return found
+
+
+def _wrong(path: str, reason: str) -> FormatError:
+    return FormatError(reason, path=path, hint="docs/detections.md says what a file has")

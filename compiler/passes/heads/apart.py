@@ -1,0 +1,226 @@
+"""Heads whose boxes and scores are outputs of their own, not decoded by the model.
+
+These are images of peaks (CenterNet), and boxes relative to anchors that the model does not hold
+(BlazeFace and its family, EfficientDet, torchvision's SSD). Facts: their papers, and MediaPipe's
+options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, SIZE, UNIT, BoxCoding
+from fitzroy.compiler.ops.detections import DECODING
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.passes.heads.anchors import Anchors, Grid, Scheme, anchors_of
+from fitzroy.compiler.passes.heads.columns import MOVERS, Columns
+from fitzroy.compiler.passes.heads.head import Head, Points
+from fitzroy.compiler.passes.heads.scores import is_rescaled, without_sigmoid
+
+_BLAZE_OVERLAP = 0.3
+"""The overlap at which MediaPipe takes boxes for one object."""
+
+_PAIR = 2
+"""Numbers of an offset, an extent or a keypoint."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Boxes and scores that are outputs of their own.
+
+    Attributes:
+        boxes: encoded boxes, with keypoints after them if there are any [1,n,4+2k].
+        scores: scores of classes [1,n,c].
+    """
+
+    boxes: str
+    scores: str
+
+
+def pair_of(columns: Columns) -> Pair | None:
+    """Boxes and scores of a model that gives them apart; None if it does not."""
+    graph = columns.graph
+    rows = [name for name in graph.outputs if graph.type(name).rank == 3]
+    if len(rows) != 2:
+        return _joined_levels(columns)
+    if graph.type(rows[0]).shape[:2] != graph.type(rows[1]).shape[:2]:
+        return None
+    for boxes, scores in (rows, rows[::-1]):
+        wide, classes = graph.type(boxes).shape[2], graph.type(scores).shape[2]
+        if wide == BOX or (wide > BOX and classes == 1 and wide % _PAIR == 0):
+            return Pair(boxes, scores)
+    return None
+
+
+def _joined_levels(columns: Columns) -> Pair | None:
+    """Rows of boxes and scores that are images of several levels, as EfficientDet gives them."""
+    graph = columns.graph
+    images = [name for name in graph.outputs if graph.type(name).rank == 4]
+    count = len(images) // 2
+    if len(images) != len(graph.outputs) or count < 2 or len(images) % 2:
+        return None
+    for boxes, scores in ((images[:count], images[count:]), (images[count:], images[:count])):
+        for axis in (1, 3):
+            wide = {graph.type(name).shape[axis] for name in boxes}
+            others = {graph.type(name).shape[axis] for name in scores}
+            if len(wide) > 1 or len(others) > 1:
+                continue
+            (numbers,), (classes,) = wide, others
+            anchors = numbers // BOX
+            if numbers % BOX == 0 and classes % anchors == 0 and _are_alike(graph, boxes, scores):
+                parts = [
+                    columns.joined([_rows(columns, name, axis, width) for name in names], 1)
+                    for names, width in ((boxes, BOX), (scores, classes // anchors))
+                ]
+                return Pair(*parts)
+    return None
+
+
+def _are_alike(graph: Graph, boxes: Sequence[str], scores: Sequence[str]) -> bool:
+    """Whether images have as many elements but for their channels, level by level."""
+    shapes = [[graph.type(name).shape for name in names] for names in (boxes, scores)]
+    return all(
+        sum(a == b for a, b in zip(first, second, strict=True)) >= 3
+        for first, second in zip(*shapes, strict=True)
+    )
+
+
+def _rows(columns: Columns, name: str, axis: int, width: int) -> str:
+    """An image whose channels are on an axis as rows [1,n,width]."""
+    if axis == 1:
+        name = columns.transposed(name, (0, 2, 3, 1))
+    return columns.reshaped(name, (1, columns.graph.type(name).size // width, width))
+
+
+def anchored_head(columns: Columns, pair: Pair, size: tuple[int, int], chosen: str | None) -> Head:
+    """The head of boxes that are relative to anchors which the model does not hold.
+
+    Args:
+        columns: makes parts of values.
+        pair: its boxes and scores.
+        size: width and height of the image.
+        chosen: the scheme, or a file of anchors; None to go by what boxes look like.
+
+    Raises:
+        FormatError: the file is none of anchors.
+        UnsupportedError: there are no anchors, or others than boxes.
+    """
+    graph = columns.graph
+    _, count, wide = graph.type(pair.boxes).shape
+    if chosen is None and wide == BOX:
+        raise UnsupportedError(
+            f"{pair.boxes!r} has {count} boxes relative to anchors, which the model does not hold",
+            where=graph.name,
+            hint=f"name them with --anchors: {', '.join(Scheme)}, or a file",
+        )
+    chosen = chosen or Scheme.BLAZE.value
+    found = anchors_of(chosen, size, grids(graph, pair.boxes) or ())
+    if len(found.rows) != count:
+        raise UnsupportedError(
+            f"there are {len(found.rows)} anchors ({chosen}) for {count} boxes",
+            where=graph.name,
+            hint="choose others with --anchors",
+        )
+    scores, logits = _scores(columns, pair.scores, found)
+    points = None
+    if wide > BOX:
+        places = columns.take(pair.boxes, 2, BOX, wide - BOX)
+        points = Points(places, 1.0, 0.0, logits=False)
+    return Head(
+        size, columns.take(pair.boxes, 2, 0, BOX), found.coding, found.exponent, found.rows,
+        (1.0, 1.0), scores, None, logits, found.background, points, y_first=found.y_first,
+        overlap=_BLAZE_OVERLAP if chosen == Scheme.BLAZE else None,
+    )  # fmt: skip
+
+
+def _scores(columns: Columns, name: str, anchors: Anchors) -> tuple[str, bool]:
+    """Scores, and whether they are logits."""
+    graph = columns.graph
+    if anchors.softmax:
+        node = graph.producer(name)
+        if node is not None and node.op == "softmax":
+            return name, False
+        made = graph.emit("softmax", [name], graph.type(name), SoftmaxAttributes())
+        return made, False
+    return without_sigmoid(columns, name) or name, True
+
+
+def grids(graph: Graph, name: str) -> list[Grid] | None:
+    """The images of cells that rows [1,n,c] come from, in order; None if they are not known."""
+    node = graph.producer(name)
+    if node is None:
+        return None
+    a = node.attributes
+    if isinstance(a, ConcatenationAttributes) and a.axis % graph.type(name).rank == 1:
+        found = [grids(graph, str(part)) for part in node.inputs]
+        return None if None in found else [grid for part in found for grid in part or ()]
+    rows = graph.type(name).shape[1]
+    while node is not None and (node.op in MOVERS or is_rescaled(graph, node)):
+        name = str(node.inputs[0])
+        node = graph.producer(name)
+    shape = graph.type(name).shape
+    if len(shape) != 4 or rows % (shape[1] * shape[2]):
+        return None
+    return [Grid(shape[1], shape[2], rows // (shape[1] * shape[2]))]
+
+
+# --- peaks ---------------------------------------------------------------------------------------
+
+
+def peaks_head(columns: Columns, size: tuple[int, int]) -> Head | None:
+    """The head of a model that gives images of scores, extents and offsets; None for others.
+
+    Boxes are where scores are peaks. Offsets and extents count in cells, as in CenterNet.
+    """
+    graph = columns.graph
+    if len(graph.outputs) != 3 or any(graph.type(name).rank != 4 for name in graph.outputs):
+        return None
+    for channels in (1, 3):
+        pairs = [name for name in graph.outputs if graph.type(name).shape[channels] == _PAIR]
+        others = [name for name in graph.outputs if name not in pairs]
+        if len(pairs) == 2 and len(others) == 1:
+            break
+    else:
+        return None
+    images = [
+        columns.transposed(name, (0, 2, 3, 1)) if channels == 1 else name
+        for name in (*others, *_extents_and_offsets(pairs))
+    ]
+    cells = graph.type(images[0]).shape[1:3]
+    if any(graph.type(name).shape[1:3] != cells for name in images):
+        return None
+    heat, extents, offsets = (
+        columns.reshaped(name, (1, cells[0] * cells[1], graph.type(name).shape[3]))
+        for name in images
+    )
+    scores = without_sigmoid(columns, heat) or heat
+    # Offsets and extents have ranges of their own, so the host joins them, in float32.
+    boxes = Columns(graph, DECODING).joined([offsets, extents], 2)
+    return Head(
+        size, boxes, BoxCoding.CENTRE_SIZES, 1.0, _corners(size, cells), (1.0, 1.0), scores,
+        None, logits=True, once=True, peaks=cells[1],
+    )  # fmt: skip
+
+
+def _extents_and_offsets(names: Sequence[str]) -> tuple[str, str]:
+    """Two outputs in this order: by their names, or as the paper lists them."""
+    first, second = names
+    text = first.lower()
+    return (second, first) if "off" in text or "reg" in text else (first, second)
+
+
+def _corners(size: tuple[int, int], cells: Sequence[int]) -> np.ndarray:
+    """Anchors [n,6] of cells, from whose first corner offsets count."""
+    height, width = cells
+    y, x = np.mgrid[:height, :width].reshape(2, -1)
+    unit = np.array(size, np.float32) / np.array((width, height), np.float32)
+    rows = np.empty((height * width, ANCHOR), np.float32)
+    rows[:, CENTRE] = np.stack([x, y], axis=1) * unit
+    rows[:, UNIT] = rows[:, SIZE] = unit
+    return rows

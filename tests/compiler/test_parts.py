@@ -1,0 +1,121 @@
+"""Activations with far outliers, computed in parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tests.compiler import detectors
+
+import fitzroy
+from fitzroy.base.errors import UsageError
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.shape import PadAttributes
+from fitzroy.compiler.passes.heads.options import HeadOptions
+from fitzroy.compiler.passes.heads.rewriting import features, with_detections
+from fitzroy.compiler.quantization.comparison import compare
+from fitzroy.compiler.quantization.options import MOST_PARTS, QuantizeOptions, RangeMethod
+from fitzroy.compiler.quantization.parts import Parts, outliers, with_parts
+from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.compiler.quantization.statistics import collect
+
+Floats = npt.NDArray[np.float32]
+
+
+def image(seed: int) -> Floats:
+    """Dark pixels, and a few very bright ones."""
+    random = np.random.default_rng(seed)
+    found = random.random((1, detectors.SIDE, detectors.SIDE, 3), np.float32)
+    found[random.random(found.shape) > 0.02] *= 0.02
+    return found
+
+
+def network(*, padded: bool = False, added: bool = False) -> tuple[Graph, str]:
+    """Two convolutions with a SiLU in between whose largest elements are far out; and its name."""
+    m = detectors.Maker()
+    bright = m.layer(m.binary("mul", m.image, 60), 8)
+    name = m.binary("mul", bright, m.sigmoid(bright))
+    read = name
+    if padded:
+        _, height, width, depth = m.shape(name)
+        shape = (1, height + 2, width + 2, depth)
+        read = m.emit("pad", [name], shape, PadAttributes((0, 1, 1, 0), (0, 1, 1, 0)))
+    result = m.layer(read, 4)
+    if added:
+        result = m.binary("add", result, m.layer(m.binary("mul", name, 2), 4))
+    return m.done(result), name
+
+
+def samples(count: int = 4) -> list[dict[str, Floats]]:
+    return [{"image": image(seed)} for seed in range(count)]
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_parts_add_up_to_the_whole(padded: bool) -> None:
+    graph, name = network(padded=padded)
+    reach = float(collect(graph, samples())[name].extrema[1])
+    apart = with_parts(graph, [Parts(name, 3, 1.01 * reach / 3)])
+    given = {"image": image(0)}
+    (first,), (second,) = (fitzroy.evaluate(x, given).values() for x in (graph, apart))
+    np.testing.assert_allclose(second, first, rtol=1e-4, atol=1e-3 * np.abs(first).max())
+    reader = apart.producer(apart.outputs[0])
+    assert reader is not None
+    assert apart.type(str(reader.inputs[1])).shape[3] == 3 * 8
+
+
+def test_noise_is_less_in_parts() -> None:
+    """Each part has steps of a fraction; no clamp is left, which no file could hold."""
+    graph, _ = network()
+    decibels = {}
+    for parts in (1, 4):
+        options = QuantizeOptions(parts=parts)
+        result = quantize_model(graph, samples(), options)
+        assert not any(node.op == "clamp" for node in result.graph.nodes())
+        differences = compare(graph, result.graph, samples(8)[4:]).outputs
+        (decibels[parts],) = (found.decibels for found in differences.values())
+    assert decibels[4] > decibels[1] + 1
+
+
+def test_what_is_taken_apart() -> None:
+    """A SiLU that only convolutions read, if its largest elements are far from the usual ones."""
+    graph, name = network()
+    known = collect(graph, samples())
+    (found,) = outliers(graph, known, 4)
+    assert (found.name, found.count) == (name, 4)
+    assert found.count * found.bound > known[name].extrema[1]
+    assert not outliers(graph, known, 1)
+    assert not outliers(graph, known, 4, {name})
+    other, _ = network(added=True)
+    assert not outliers(other, collect(other, samples()), 4)
+    flat = [{"image": np.full((1, detectors.SIDE, detectors.SIDE, 3), 0.5, np.float32)}]
+    assert not outliers(graph, collect(graph, flat), 4)
+
+
+@pytest.mark.parametrize("parts", [0, MOST_PARTS + 1])
+def test_other_numbers_of_parts_are_refused(parts: int) -> None:
+    with pytest.raises(UsageError, match=f"1 to {MOST_PARTS}"):
+        QuantizeOptions(parts=parts).check()
+
+
+def test_nothing_of_rare_values_is_cut_off() -> None:
+    """Their largest elements are within the range, by whatever method others are found."""
+    graph, name = network()
+    options = QuantizeOptions(ranges=RangeMethod.PERCENTILE, percentile=99, equalize=False)
+    ends = []
+    for rare in ((), (name,)):
+        result = quantize_model(graph, samples(), options, rare=rare)
+        found = result.scheme.quantizations[name]
+        ends.append((127 - found.zero_point[0]) * found.scale[0])
+    reach = collect(graph, samples())[name].extrema[1]
+    assert ends[0] < 0.9 * reach
+    assert ends[1] >= 0.98 * reach
+
+
+def test_features_of_objects_follow_coarse_images() -> None:
+    """All that is computed of an eighth of the resolution or less; nothing without objects."""
+    graph = with_detections(detectors.dfl(), HeadOptions(True))
+    found = features(graph, HeadOptions(True))
+    assert {name for node in graph.nodes() for name in node.outputs} == found
+    assert not features(graph, HeadOptions())
+    fine, name = network()
+    assert name not in features(fine, HeadOptions(True))
