@@ -10,7 +10,7 @@ JOBS ?= auto
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
   $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: demo demo-detector models check test lint format bench docs clean help
+.PHONY: demo demo-detector models check test lint format bench docs site clean help
 
 help:
 	@echo "make demo    compile the digits model for the Edge TPU, run it on the simulated chip"
@@ -22,6 +22,7 @@ help:
 	@echo "make format  format the code"
 	@echo "make bench   measure against peers and write benchmarks/results"
 	@echo "make docs    regenerate the generated pages of docs/"
+	@echo "make site    build the documentation site in build/site"
 	@echo "make clean   remove .venv and build"
 
 # One stamp per set of packages, renewed when the requirements change.
@@ -45,6 +46,10 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[executorch,litert,images]'
+	@touch $@
+
+$(VENV)/.site: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $@
 
 demo: $(VENV)/.demo
@@ -95,6 +100,10 @@ bench: $(VENV)/.bench
 
 docs: $(VENV)/.test
 	$(BIN)/python docs/generate.py
+
+# The variable silences an advertisement of the theme's.
+site: $(VENV)/.site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean:
 	rm -rf $(VENV) build

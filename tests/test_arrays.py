@@ -10,6 +10,7 @@ import pytest
 from tests.support import need
 
 from fitzroy.base.errors import FormatError, UsageError
+from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.execution import arrays
 from fitzroy.execution.arrays import Normalization, image_array, load_array
@@ -140,7 +141,7 @@ def test_images_need_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError) as caught:
         image_array(b"BM", RGB)
-    assert "pip install 'fitzroy[images]'" in caught.value.hint
+    assert install_extra("images") in caught.value.hint
 
 
 def npy(path: Path, array: Array) -> str:

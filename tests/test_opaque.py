@@ -10,6 +10,7 @@ from tests.support import need_litert
 
 import fitzroy
 from fitzroy.base.errors import DeviceError, UnsupportedError, UsageError
+from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
@@ -80,7 +81,7 @@ def test_the_compiled_model_holds_them_untouched(source: Path) -> None:
     [reason] = [item for item in result.reasons if item.code == "opaque-operator"]
     assert reason.where.startswith("LEAKY_RELU 'leaky'")
     assert "LEAKY_RELU is opaque" in reason.what
-    assert "fitzroy[litert]" in reason.hint
+    assert install_extra("litert") in reason.hint
 
 
 @pytest.mark.usefixtures("unknown")
@@ -171,7 +172,7 @@ def test_without_litert_the_extra_is_named(source: Path, monkeypatch: pytest.Mon
     data = fitzroy.compile_edgetpu(source).data
     with pytest.raises(UsageError, match="alone computes LEAKY_RELU") as caught:
         Interpreter(data, device=DIRECT)
-    assert caught.value.hint == "pip install 'fitzroy[litert]'"
+    assert caught.value.hint == install_extra("litert")
 
 
 def custom(tmp_path: Path) -> Path:

@@ -18,6 +18,7 @@ import numpy as np
 from fitzroy.base.closing import Closing
 from fitzroy.base.errors import DeviceError, FormatError, UsageError
 from fitzroy.base.files import read_file
+from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.child import Child, Worker
 from fitzroy.driver.runtime.session import (
@@ -97,7 +98,7 @@ class ExecuTorchRuntime(Closing):
     def __init__(self, *, threads: int | None = None, timeout: float = 60.0) -> None:
         if not available():
             raise UsageError(
-                "ExecuTorch's runtime is not installed", hint="pip install 'fitzroy[executorch]'"
+                "ExecuTorch's runtime is not installed", hint=install_extra("executorch")
             )
         if threads is not None and threads < 1:
             raise UsageError("a thread pool needs at least one thread", reason=f"{threads} given")

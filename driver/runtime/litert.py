@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fitzroy.base.errors import DeviceError, UsageError
+from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.child import Child, Worker
 
@@ -34,7 +35,7 @@ def demand() -> None:
         UsageError: it is not installed.
     """
     if not available():
-        raise UsageError("LiteRT is not installed", hint="pip install 'fitzroy[litert]'")
+        raise UsageError("LiteRT is not installed", hint=install_extra("litert"))
 
 
 class LiteRtModel:

@@ -18,6 +18,7 @@ import usb.libloader
 from usb.backend import libusb1
 
 from fitzroy.base.errors import DeviceError
+from fitzroy.base.installing import install_extra
 from fitzroy.driver.transports.outgoing import declare
 
 WHEEL = "libusb_package"
@@ -26,7 +27,10 @@ WHEEL = "libusb_package"
 _NAMES = ("usb-1.0", "libusb-1.0", "usb")
 """Names of the library; the last one is that of FreeBSD, and of libusb 0.1 elsewhere."""
 
-_INSTALL = "install libusb-1.0-0 with the system's packages, or pip install 'fitzroy[usb]'"
+
+def _install() -> str:
+    return f"install libusb-1.0-0 with the system's packages, or {install_extra('usb')}"
+
 
 Finder = Callable[[str], "str | None"]
 """Gives the file of a library by its name, None if there is none."""
@@ -73,7 +77,7 @@ def open_backend() -> Any:
     raise unfit or NoLibusbError(
         "there is no libusb 1.0",
         reason="the system has none, and no wheel brings one",
-        hint=_INSTALL,
+        hint=_install(),
     )
 
 
@@ -89,7 +93,7 @@ def _loaded(path: str) -> Any:
         library = (loader or ctypes.CDLL)(path)
     except OSError as error:
         raise LibusbSymbolsError(
-            "libusb cannot be loaded", reason=str(error), where=path, hint=_INSTALL
+            "libusb cannot be loaded", reason=str(error), where=path, hint=_install()
         ) from error
     try:
         libusb1._setup_prototypes(library)
@@ -99,7 +103,7 @@ def _loaded(path: str) -> Any:
             "the library is not libusb 1.0, or too old",
             reason=f"it lacks a function: {error}",
             where=path,
-            hint=_INSTALL,
+            hint=_install(),
         ) from error
     return library
 
@@ -130,6 +134,6 @@ def _in_wheel(name: str) -> str | None:
             "the wheel that brings libusb cannot be imported",
             reason=str(error),
             where=WHEEL,
-            hint="install it with what it needs: pip install 'fitzroy[usb]'",
+            hint=f"install it with what it needs: {install_extra('usb')}",
         ) from error
     return None if path is None else str(path)

@@ -8,6 +8,7 @@ from tests.cli.support import Run
 from tests.compiler import detectors
 from tests.support import need, need_executorch
 
+from fitzroy.base.installing import install_extra
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
@@ -82,7 +83,7 @@ def test_a_missing_runtime_is_said(
         monkeypatch.setattr(f"{module}.available", lambda: False)
     result = fitzroy("run", program, "-i", images[0])
     assert result.code == 0
-    assert "pip install 'fitzroy[executorch]'" in result.err
+    assert install_extra("executorch") in result.err
     wanted = fitzroy("run", program, "-i", images[0], "--runtime", "executorch")
     assert wanted.code == 2
     assert "not installed" in wanted.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ import usb.libloader
 from usb.backend import libusb1
 
 from fitzroy.base.errors import DeviceError, UsageError
+from fitzroy.base.installing import install_extra
 from fitzroy.driver.device import firmware
 from fitzroy.driver.device.discovery import SIMULATORS, choose, found
 from fitzroy.driver.device.permissions import advice, udev_rules
@@ -120,7 +122,7 @@ def libraries(monkeypatch: pytest.MonkeyPatch, system: str | None, wheel: str | 
 
 def test_without_libusb(monkeypatch: pytest.MonkeyPatch) -> None:
     libraries(monkeypatch, None, None)
-    with pytest.raises(NoLibusbError, match=r"fitzroy\[usb\]"):
+    with pytest.raises(NoLibusbError, match=re.escape(install_extra("usb"))):
         transport.libusb().attached()
     with pytest.raises(NoLibusbError, match="there is no libusb"):
         transport.library()

@@ -16,6 +16,7 @@ import numpy as np
 
 from fitzroy.base import budget
 from fitzroy.base.errors import FormatError, UnsupportedError, UsageError
+from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.frontends.frontend import Given
 from fitzroy.compiler.frontends.onnx.values import Refusal, Shape
@@ -46,7 +47,7 @@ def library() -> Any:
         raise UsageError(
             "reading ONNX models takes the package onnx",
             reason=str(error),
-            hint="pip install 'fitzroy[onnx]'",
+            hint=install_extra("onnx"),
         ) from None
     return onnx
 

@@ -17,6 +17,7 @@ import typer
 
 from fitzroy.base.errors import DeviceError, FitzroyError, SimulationError, UsageError
 from fitzroy.base.files import read_file
+from fitzroy.base.installing import install_extra
 from fitzroy.base.progress import counted
 from fitzroy.base.types import Array
 from fitzroy.cli.batches import check_folder, folder_files, refuse_for_many, write_folder
@@ -42,7 +43,7 @@ _BUNDLES = (FileKind.BUNDLED_PROGRAM, FileKind.BUNDLED_PROGRAM_BP04)
 _EXECUTORCH = "ExecuTorch's runtime"
 _ORACLE = "the numpy oracle"
 _LITERT = "LiteRT"
-_MISSING = "ExecuTorch's runtime is not installed: pip install 'fitzroy[executorch]'"
+_MISSING = "ExecuTorch's runtime is not installed"
 # Outputs of at most as many elements are shown in full.
 _FEW = 8
 _RTOL, _ATOL = 1e-5, 1e-8
@@ -684,7 +685,8 @@ def _runtime(options: Options, path: str, stack: ExitStack) -> tuple[str, Runtim
     choice, text = options.runtime, _ORACLE
     if choice is RuntimeChoice.AUTO:
         choice = RuntimeChoice.EXECUTORCH if available() else RuntimeChoice.ORACLE
-        text += f" ({_MISSING})" if choice is RuntimeChoice.ORACLE else ""
+        if choice is RuntimeChoice.ORACLE:
+            text += f" ({_MISSING}: {install_extra('executorch')})"
     if choice is RuntimeChoice.EXECUTORCH:
         return _EXECUTORCH, stack.enter_context(ExecuTorchRuntime(threads=options.threads))
     _refuse("the numpy oracle", {"--threads": options.threads}, path)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from fitzroy.base import budget
 from fitzroy.base.errors import FitzroyError, FormatError, UsageError
 from fitzroy.base.files import read_file
+from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.formats import npy
 
@@ -223,7 +224,7 @@ def opened_image(data: bytes, mode: str, path: str) -> PilImage:
         CapacityError: it takes more memory than the budget has.
     """
     if importlib.util.find_spec("PIL") is None:
-        raise UsageError("images need Pillow", where=path, hint="pip install 'fitzroy[images]'")
+        raise UsageError("images need Pillow", where=path, hint=install_extra("images"))
     from PIL import Image, ImageOps
 
     try:

@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 
 from fitzroy.base.errors import DeviceError, UnsupportedError, UsageError
+from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
@@ -200,7 +201,7 @@ def _demand_litert(graph: Graph, programs: Mapping[int, EdgeTpuProgram], path: s
         raise UsageError(
             f"LiteRT is not installed, which alone computes {', '.join(names)}",
             where=path,
-            hint="pip install 'fitzroy[litert]'",
+            hint=install_extra("litert"),
         )
 
 

@@ -27,6 +27,7 @@ from pathlib import PurePath
 from typing import Any
 
 from fitzroy.base.errors import DeviceError, FitzroyError
+from fitzroy.base.installing import install_extra
 from fitzroy.driver.device.boards import refuse_pcie
 from fitzroy.driver.device.bringup import Clocks
 from fitzroy.driver.runtime import litert
@@ -151,7 +152,7 @@ def _foreign(name: str, options: Mapping[Any, Any] | None) -> Any:
         raise DelegateError(
             f"Failed to load delegate from {name}",
             reason="LiteRT is not installed, which alone loads delegates of others",
-            hint="pip install 'fitzroy[litert]'",
+            hint=install_extra("litert"),
         )
     from ai_edge_litert.interpreter import load_delegate as load
 

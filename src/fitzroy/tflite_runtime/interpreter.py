@@ -20,6 +20,7 @@ from typing import Any
 
 from fitzroy.base.errors import FitzroyError
 from fitzroy.base.files import read_file
+from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array
 from fitzroy.compiler.ops.detections import Detections
 from fitzroy.driver.runtime import litert
@@ -341,7 +342,7 @@ def _content(path: str | os.PathLike[str] | None, content: bytes | None) -> tupl
 def _warn(path: str) -> None:
     warnings.warn(
         f"{path or 'the model'} has no Edge TPU operators, and LiteRT is not installed: numpy "
-        "computes it by reference semantics, slowly; pip install 'fitzroy[litert]'",
+        "computes it by reference semantics, slowly; " + install_extra("litert"),
         RuntimeWarning,
         stacklevel=3,
     )

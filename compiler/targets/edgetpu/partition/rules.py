@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from fitzroy.base.errors import UnsupportedError
+from fitzroy.base.installing import install_extra
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS
@@ -35,8 +36,10 @@ __all__ = [
 NAME = "edgetpu"
 """Name of the target."""
 
-OPAQUE_HINT = "it stays as it is, and LiteRT runs it on the host: pip install 'fitzroy[litert]'"
-"""What is to be done about an operator that has no class."""
+
+def _opaque_hint() -> str:
+    """What is to be done about an operator that has no class."""
+    return f"it stays as it is, and LiteRT runs it on the host: {install_extra('litert')}"
 
 
 def has_quantized_activations(graph: Graph) -> bool:
@@ -93,7 +96,7 @@ def rejects(call: Call) -> Iterator[Reject]:
     """Yield every reason why the chip cannot run a call, before anything is lowered."""
     lowering = lowerings().get(call.node.op)
     if call.node.op == Opaque.name:
-        yield opaque_reject(call, OPAQUE_HINT)
+        yield opaque_reject(call, _opaque_hint())
     elif isinstance(OPS[call.node.op], PostProcessing):
         what = (
             f"{call.node.spelled} chooses among what the Edge TPU gives, which is the host's part"
