@@ -15,7 +15,6 @@ from fitzroy.compiler.targets.edgetpu.fitting import strip_search
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.host import host_layers
-from fitzroy.compiler.targets.edgetpu.instructions import builder as building
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.layers.input_stream import CREDIT, InputStream, Piece
 from fitzroy.compiler.targets.edgetpu.layers.layer import Step
@@ -132,48 +131,6 @@ def test_layers_that_do_not_fit_beside_the_whole_input_run_in_other_strips() -> 
     assert smaller
     assert not any(segment.arriving for segment in smaller)
     assert search.choose(NARROW_BYTES, early=False) == []
-
-
-# --- chunks --------------------------------------------------------------------------------------
-
-
-@cache
-def deep() -> Graph:
-    """Many layers, whose instructions take long to arrive."""
-    graph = chain(DType.INT8, (32, 32, 4))
-    for _ in range(16):
-        grow(graph, "conv_2d", 32, (3, 3))
-    return graph
-
-
-@pytest.mark.long
-def test_chunks_grow_and_save_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    package = program(deep())
-    assert differing_bytes(deep(), package, (1,)) == 0
-    assert not findings(package)
-    sizes = [len(one) // 16 for one in chunks(package)]
-    assert len(sizes) > 2
-    assert sizes[0] < 2 * building._FIRST_BUNDLES
-    assert all(after >= building._GROWTH * before for before, after in pairwise(sizes[:-1]))
-    monkeypatch.setattr(building, "_FIRST_BUNDLES", 1 << 20)
-    (whole,) = link([lower(deep())])
-    assert len(chunks(whole)) == 1
-    assert microseconds(package) < microseconds(whole)
-
-
-def test_a_chunk_ends_between_two_phases_only() -> None:
-    builder = Builder()
-    builder.begin()
-    builder.barrier()
-    builder.pace()
-    assert builder.position[0] == 0
-    while builder.position[1] < building._FIRST_BUNDLES:
-        builder.fence()
-    builder.pace()
-    assert builder.position[0] == 0
-    builder.barrier()
-    builder.pace()
-    assert builder.position[0] == 1
 
 
 # --- streams of inputs ---------------------------------------------------------------------------

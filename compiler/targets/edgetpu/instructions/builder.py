@@ -61,16 +61,6 @@ _PIECE_BUNDLES = 600
 _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 """Bundles of a chunk, with room for its end."""
 
-_FIRST_BUNDLES = 384
-"""Bundles after which the first chunk may end."""
-
-_GROWTH = 2
-"""How many times as many the next chunk has before it may end.
-
-It comes from the host while the chip executes the one before. In most models of the corpus
-a bundle takes 40 cycles or more to execute, and 19 over USB 3.
-"""
-
 
 _ADDRESS = AddressRegisters(low=5, high=4)
 """Registers of the two words of an address."""
@@ -146,7 +136,6 @@ class Builder:
         self.staging = WIDE_ROWS
         self._sections = [_Section()]
         self._chunk = 0
-        self._enough = _FIRST_BUNDLES
         self._streamed = False
         self._quiet = list(self.tokens.ring)
         self._begun = False
@@ -432,25 +421,13 @@ class Builder:
                 f"an operator takes {bundles} bundles", reason=f"a chunk holds {_CHUNK_BUNDLES}"
             )
         if self._chunk + bundles > _CHUNK_BUNDLES:
-            self._end_chunk()
-
-    def pace(self) -> None:
-        """Between two phases, begin another chunk if this one is long enough.
-
-        The host sends the next one while the chip executes this one.
-        """
-        if self._begun and self._chunk >= self._enough:
-            self._enough = _GROWTH * self._chunk
-            self._end_chunk()
-
-    def _end_chunk(self) -> None:
-        begun = self._begun
-        self._halt(end_program=False)
-        self._sections[-1].ends_chunk = True
-        self._sections.append(_Section())
-        self._chunk = 0
-        self._begin_chunk(begun=begun)
-        self._begun = begun
+            begun = self._begun
+            self._halt(end_program=False)
+            self._sections[-1].ends_chunk = True
+            self._sections.append(_Section())
+            self._chunk = 0
+            self._begin_chunk(begun=begun)
+            self._begun = begun
 
     def _begin_chunk(self, *, begun: bool) -> None:
         """Let tiles wait before the first instruction of a chunk, as in compiled programs.

@@ -20,9 +20,6 @@ from fitzroy.hw_models.isa.instruction import Instruction
 _MOST_BUNDLES = 6_000
 """Bundles of a layer with its exchanges, at most."""
 
-_LAST_STEPS = 4
-"""Steps that share a chunk at the end of a program, where little is left to send."""
-
 
 @dataclass(frozen=True, eq=False)
 class Emission:
@@ -102,8 +99,6 @@ def emitted(assignment: Assignment) -> Emission:
     matrices.put_identity(builder, IDENTITY, context.scratch // WORD)
     ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
     for step, nbytes in zip(steps, own[1:], strict=True):
-        if len(marks) < len(steps) - _LAST_STEPS:
-            builder.pace()
         builder.room(_MOST_BUNDLES)
         marks.append(_mark(step, builder))
         if not step.layer.received:
