@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -262,8 +263,9 @@ def test_estimated_time(fitzroy: Run, digits: Path) -> None:
 def test_explanations(fitzroy: Run, tmp_path: Path) -> None:
     text = fitzroy("compile", two_parts(tmp_path / "two.tflite"), "--explain").out
     assert "CONV_2D" in text
-    assert "subgraph 0, convolution" in text
-    assert "subgraph 1, convolution" in text
+    assert text.index("operators on the host") < text.index("operators on the Edge TPU")
+    assert re.search(r"CONV_2D +\S+ +0 +convolution", text)
+    assert re.search(r"CONV_2D +\S+ +1 +convolution", text)
     assert "on the host" in text
     assert "edgetpu-type: ABS" in text
     assert "hint: quantize it to 8 bits" in text

@@ -14,6 +14,7 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import text_bytes
+from fitzroy.base.progress import counted
 from fitzroy.cli.files import check_directory, check_output, directories, write_files
 from fitzroy.cli.help import Json, Quiet
 from fitzroy.cli.models import warn_of
@@ -362,8 +363,8 @@ def _timed(result: EdgeTpuCompilation, progress: Any) -> list[Run]:
 
     found = []
     for number, part in enumerate(result.segments, 1):
-        progress(f"{result.source.path}, part {number} of {len(result.segments)}")
         name = os.path.basename(result.source.path)
+        progress(counted(f"{name}, part", number, len(result.segments)))
         found.append(estimate(part.package, name, steps=steps_of(part.segment, part.forms)))
     return found
 
@@ -547,16 +548,39 @@ def _show(terminal: Terminal, request: Request, document: dict[str, Any]) -> Non
 
 
 def _explain(terminal: Terminal, document: dict[str, Any]) -> None:
-    """What became of every operator: its layers, or why it stays and what to do about it."""
-    terminal.heading("operators")
-    for item in document["explanation"]:
-        name = f"{item['index']} {item['operator']} {item['name']!r}"
-        if item["subgraph"] is not None:
-            became = ", ".join(item["layers"]) or "no instructions of its own"
-            terminal.line(f"{name}: subgraph {item['subgraph']}, {became}")
-            continue
-        terminal.line(f"{name}: on the host")
+    """What became of every operator: why it stays and what to do about it, or its layers."""
+    from fitzroy.report.phases import short_name
+
+    items = document["explanation"]
+    left = [item for item in items if item["subgraph"] is None]
+    if left:
+        terminal.heading("operators on the host")
+    for item in left:
+        terminal.line(f"{item['index']} {item['operator']} {short_name(item['name'])!r}")
         for reason in item["reasons"]:
             terminal.line(f"{reason['code']}: {reason['what']}", indent=2)
             if reason["hint"]:
                 terminal.line(f"hint: {reason['hint']}", style="green", indent=4)
+    mapped = [item for item in items if item["subgraph"] is not None]
+    if mapped:
+        terminal.heading("operators on the Edge TPU")
+        rows = [
+            [
+                str(item["index"]),
+                item["operator"],
+                short_name(item["name"]),
+                str(item["subgraph"]),
+                ", ".join(item["layers"]) or "no instructions of its own",
+            ]
+            for item in mapped
+        ]
+        terminal.table(_EXPLAINED, rows)
+
+
+_EXPLAINED = (
+    Column("#", right=True),
+    Column("operator", keep=True),
+    Column("result"),
+    Column("subgraph", right=True),
+    Column("layers"),
+)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import CapacityError, UnsupportedError
-from fitzroy.compilation.records import operators_of, record_of
+from fitzroy.compilation.records import operators_of, record_of, steps_of
 from fitzroy.compilation.source import Source, demand_uncompiled
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, Node
@@ -44,6 +44,7 @@ from fitzroy.formats.submodel import submodel
 from fitzroy.linker.packages.darwinn import LinkOptions, link
 from fitzroy.linker.resolve.caching import Generation
 from fitzroy.report.forms import instructions
+from fitzroy.report.notebook import framed
 
 F = TypeVar("F", bound=Form)
 
@@ -122,6 +123,19 @@ class EdgeTpuCompilation:
             f"{len(self.mapped)} operators on the chip in {len(self.segments)} parts, "
             f"{len(self.unmapped)} on the host>"
         )
+
+    def _repr_html_(self) -> str:
+        """The report of the compiler, for notebooks."""
+        # What the report says is told of compilations.
+        from fitzroy.compilation.documents import document
+        from fitzroy.report.compilation import page
+
+        name = os.path.basename(self.source.path)
+        runs = [
+            estimate(item.package, name, steps=steps_of(item.segment, item.forms))
+            for item in self.segments
+        ]
+        return framed(page([document(self, runs, full=True)], [runs]), f"Compilation of {name}")
 
     @property
     def graph(self) -> Graph:
