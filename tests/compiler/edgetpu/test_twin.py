@@ -17,8 +17,11 @@ from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
+from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.twin.kernels import kernel_of
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.compiler.targets.edgetpu.twin.twin import Twin
 from fitzroy.driver.runtime.devices import DirectSimulator
@@ -64,6 +67,25 @@ def dense(depth: int, weight: int) -> Graph:
 @pytest.mark.parametrize(("depth", "weight"), [(512, 127), (4096, 127), (4097, -127), (60000, 3)])
 def test_sums_beyond_float32(depth: int, weight: int) -> None:
     demand_equal(dense(depth, weight), 1)
+
+
+@pytest.mark.parametrize("largest", [40, 127])
+@pytest.mark.parametrize(("groups", "depth"), [(2, 3), (3, 600)])
+def test_convolutions_of_groups(groups: int, depth: int, largest: int) -> None:
+    graph, rng = Graph("groups"), np.random.default_rng(depth)
+    quantization = Quantization.per_tensor(0.1, 7)
+    shape = (2, 9, 8, groups * depth)
+    x = graph.add_input("x", TensorType(shape, DType.INT8, quantization))
+    data = rng.integers(-largest, largest, (groups * 4, 3, 2, depth), np.int8, endpoint=True)
+    scales = tuple(float(scale) for scale in rng.uniform(0.005, 0.02, len(data)))
+    w = graph.add_constant("w", data, Quantization(scales, (0,) * len(data), 0))
+    b = graph.add_constant("b", rng.integers(-900, 900, len(data)).astype(np.int32))
+    scale = 0.05 * largest * depth**0.5 / 10
+    out = TensorType((2, 5, 8, len(data)), DType.INT8, Quantization.per_tensor(scale, -3))
+    attributes = ConvAttributes((2, 1), (1, 1), PaddingScheme.SAME)
+    graph.outputs = [graph.emit("conv_2d", [x, w, b], out, attributes)]
+    assert kernel_of(Call.of(graph, graph.nodes()[0])) is not None
+    demand_equal(graph, groups)
 
 
 def test_convolutions_of_sums_beyond_float32() -> None:

@@ -149,8 +149,10 @@ class _Filter:
 def _conv_2d(call: Call) -> Kernel | None:
     filter = _Filter.of(call, 0)
     channels, depth = call.type(0).shape[3], call.type(1).shape[3]
-    if filter is None or channels != depth:
+    if filter is None:
         return None
+    if channels != depth:
+        return _grouped_conv_2d(call, filter, channels // depth)
     a = conv_attributes(call)
     kernel = (call.type(1).shape[1], call.type(1).shape[2])
     padding = edges(call, kernel)
@@ -168,6 +170,31 @@ def _conv_2d(call: Call) -> Kernel | None:
             for row in range(0, rows, step):
                 part = np.ascontiguousarray(view[row : row + step]).reshape(-1, taps)
                 _product(filter, matrix, part, result[row : row + step])
+
+    return run
+
+
+def _grouped_conv_2d(call: Call, filter: _Filter, groups: int) -> Kernel:
+    """A convolution whose input and output channels are in groups: a matrix product for each."""
+    a, depth = conv_attributes(call), call.type(1).shape[3]
+    kernel = (call.type(1).shape[1], call.type(1).shape[2])
+    padding = edges(call, kernel)
+    taps = math.prod(kernel) * depth
+    # Groups are consecutive in both kinds of channels: [groups, taps, channels of a group].
+    matrices = filter.weights.reshape(groups, -1, taps).swapaxes(1, 2)
+    rows, columns, width = call.result.type.shape[1:]
+    step = max(1, _BLOCK_BYTES // (columns * taps * groups * matrices.itemsize))
+
+    def run(operands: Sequence[Codes], out: Codes) -> None:
+        for image, result in zip(operands[0], out, strict=True):
+            view = windows(image[None], kernel, a.stride, a.dilation, padding)[0]
+            for row in range(0, rows, step):
+                part = view[row : row + step]
+                part = part.reshape(*part.shape[:-1], groups, depth)
+                part = np.moveaxis(part, -2, 0).reshape(groups, -1, taps)
+                sums = part.astype(matrices.dtype, copy=False) @ matrices
+                joined = np.ascontiguousarray(sums.swapaxes(0, 1)).reshape(-1, columns, width)
+                filter.finished(joined, result[row : row + step])
 
     return run
 
