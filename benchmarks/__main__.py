@@ -12,6 +12,8 @@ simulator
     time of the functional simulator of the Edge TPU
 twin
     time of the twin of the chip, against LiteRT and the simulator
+cuts
+    models cut for several chips: predicted gains, and the time to find cuts
 evaluation
     10,000 pictures, evaluated by processes and a cluster
 driver
@@ -43,9 +45,9 @@ Each writes ``benchmarks/results/<name>.json`` with the machine and the versions
 ``docs/benchmarks.md``, ``docs/conformance.md``, ``docs/simulator_conformance.md`` and the figures
 of ``docs/timing.md``, ``docs/hosts.md``, ``docs/edgetpu_compiler.md``,
 ``docs/instruction_forms.md``, ``docs/driver.md``, ``docs/fault_campaign.md``, ``docs/modules.md``,
-``docs/simulator.md``, ``docs/evaluate.md``, ``docs/quantization.md``, ``docs/detections.md`` and,
-from what ``python -m tests.fuzz`` keeps, ``docs/robustness.md`` are made from these files if all
-are there.
+``docs/simulator.md``, ``docs/pipelines.md``, ``docs/evaluate.md``, ``docs/quantization.md``,
+``docs/detections.md`` and, from what ``python -m tests.fuzz`` keeps, ``docs/robustness.md`` are
+made from these files if all are there.
 Needed are the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a corpus of models
 (FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no explanation.
 """
@@ -66,6 +68,7 @@ NAMES = (
     "edgetpu",
     "simulator",
     "twin",
+    "cuts",
     "evaluation",
     "driver",
     "faults",

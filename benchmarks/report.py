@@ -9,8 +9,10 @@ from typing import Any
 from tests.driver.fault_campaign import tables
 
 from benchmarks.conformance import OPERATORS, explanation
+from benchmarks.detector_pages import detectors_tables
 from benchmarks.model_pages import models_tables
 from benchmarks.onnx_pages import nodes_table, rules_table
+from benchmarks.pipeline_pages import pipelines_table, pipelines_text
 from benchmarks.quantization_pages import accuracy_table, cost_text, score_table
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
@@ -914,8 +916,20 @@ def _mebibytes(count: int) -> str:
 
 def models(results: Json) -> str:
     """The page of real models on every target."""
-    tables = "\n".join(_table(*table) for table in models_tables(results))
-    return _renewed("models.md", f"\n{tables}\n{_machine(results)}\n\n")
+    return _with_tables("models.md", models_tables(results), results)
+
+
+def detectors(results: Json) -> str:
+    """The page of detectors at the sizes that they are used at."""
+    return _with_tables("detectors.md", detectors_tables(results), results)
+
+
+def _with_tables(
+    name: str, tables: Sequence[tuple[tuple[str, ...], Sequence[tuple[str, ...]]]], results: Json
+) -> str:
+    """A page with other tables, and what they were measured with."""
+    text = "\n".join(_table(*table) for table in tables)
+    return _renewed(name, f"\n{text}\n{_machine(results)}\n\n")
 
 
 def onnx(nodes: Json) -> str:
@@ -948,6 +962,12 @@ def twin(results: Json) -> str:
         for case in results["cases"]
     ]
     return _renewed("simulator.md", f"\n{_table(header, rows)}\n{_machine(results)}\n\n", "twin")
+
+
+def pipelines(results: Json) -> str:
+    """The figures of models that are cut for several chips."""
+    figures = f"\n{_table(*pipelines_table(results))}\n{pipelines_text(results)}\n"
+    return _renewed("pipelines.md", f"{figures}{_machine(results)}\n\n")
 
 
 def evaluation(results: Json) -> str:
@@ -1007,6 +1027,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "conformance.md": (conformance, ("conformance",)),
     "simulator_conformance.md": (simulator_conformance, ("simulator_conformance",)),
     "simulator.md": (twin, ("twin",)),
+    "pipelines.md": (pipelines, ("cuts",)),
     "evaluate.md": (evaluation, ("evaluation",)),
     "timing.md": (timing, ("timing",)),
     "hosts.md": (hosts, ("hosts",)),
@@ -1017,6 +1038,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "modules.md": (modules, ("modules",)),
     "detections.md": (detections, ("detections",)),
     "models.md": (models, ("models",)),
+    "detectors.md": (detectors, ("detectors",)),
     "onnx.md": (onnx, ("onnx_nodes",)),
     "quantization.md": (quantization, ("quantization",)),
     "robustness.md": (robustness, ("fuzz",)),

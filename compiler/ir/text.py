@@ -41,12 +41,14 @@ _MOST_DEPTH = 8
 _PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./:;-]*")
 
 
-def print_graph(graph: Graph, *, data: bool = True) -> str:
+def print_graph(graph: Graph, *, data: bool = True, most: int | None = None) -> str:
     """A graph as text.
 
     Args:
         graph: what to print.
         data: whether to append the elements of constants.
+        most: letters that are printed of each constant's elements, which cannot be read back then;
+            None for all.
     """
     lines = [f"graph {json.dumps(graph.name)} {{"]
     lines += [f"  input {_value(graph.value(name))}" for name in graph.inputs]
@@ -60,7 +62,10 @@ def print_graph(graph: Graph, *, data: bool = True) -> str:
         for value in constants:
             assert value.data is not None
             raw = value.data.astype(value.data.dtype.newbyteorder("<"), copy=False).tobytes()
-            lines.append(f'  {_name(value.name)} = "{base64.b64encode(raw).decode()}"')
+            letters = base64.b64encode(raw).decode()
+            if most is not None and len(letters) > most:
+                letters = f"{letters[:most]}… {len(raw):,} bytes"
+            lines.append(f'  {_name(value.name)} = "{letters}"')
         lines.append("}")
     return "\n".join(lines) + "\n"
 

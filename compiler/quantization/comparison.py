@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.progress import counted
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.quantization.statistics import Sample, in_order
@@ -110,7 +111,7 @@ def compare(
     each = []
     for number, found in enumerate(in_order(of_sample, range(len(samples)))):
         each.append(found)
-        progress(f"sample {number + 1} of {len(samples)}")
+        progress(counted("sample", number + 1, len(samples), within=1.0))
     total = {
         name: sum((found[name] for found in each), Difference())
         for name in dict.fromkeys(graph.outputs)

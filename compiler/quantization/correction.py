@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base import budget
+from fitzroy.base.progress import counted
 from fitzroy.base.types import Array, DType, Quantization
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
@@ -99,7 +100,7 @@ class _Corrector:
                 if name is not None and last[name] == index:
                     for values in (*self.exact, *self.rounded):
                         values.pop(name, None)
-            progress(f"operator {index + 1} of {len(nodes)}")
+            progress(counted("operator", index + 1, len(nodes), within=1.0))
         return self.parameters
 
     # --- values as integers have them ---

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fitzroy.base.progress import counted
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.quantization.calibrated import Quantized
@@ -96,7 +97,9 @@ def layers(
         exact = evaluate(source, sample, keep=True)
         stored = evaluate(everything, sample, keep=True)
         for index, node in enumerate(nodes):
-            progress(f"sample {number + 1} of {len(samples)}, operator {index + 1} of {len(nodes)}")
+            rest = f", operator {index + 1} of {len(nodes)}"
+            done = index / len(nodes)
+            progress(counted("sample", number + 1, len(samples), rest, within=done))
             _measure(result, node, (exact, stored), everything, sums[node.name])
     return [_layer(scheme, node, sums[node.name]) for node in nodes]
 

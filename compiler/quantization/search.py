@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from fitzroy.base.progress import counted
 from fitzroy.compiler.quantization.calibrated import Progress, Quantized, Recipe
 from fitzroy.compiler.quantization.comparison import Difference, compare
 from fitzroy.compiler.quantization.options import RangeMethod
@@ -42,7 +43,7 @@ def best_of(
     best = made(recipe)
     level = _levels(best, samples)
     for number, change in zip(range(1, trials), _changes(), strict=False):
-        progress(f"candidate {number + 1} of {trials}")
+        progress(counted("candidate", number + 1, trials))
         tried = change(recipe)
         if tried == recipe:
             continue

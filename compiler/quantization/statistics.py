@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.progress import counted
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.shape import LOWEST, PadAttributes
@@ -157,7 +158,7 @@ def collect(
     for number, found in enumerate(in_order(of_sample, range(len(samples)))):
         for name, statistics in found.items():
             parts.setdefault(name, []).append(statistics)
-        progress(f"sample {number + 1} of {len(samples)}")
+        progress(counted("sample", number + 1, len(samples), within=1.0))
     return {name: Statistics.joined(found) for name, found in parts.items()}
 
 

@@ -338,6 +338,16 @@ class Debugger:
             self._layer(stage.name, bundle),
         )
 
+    @property
+    def share(self) -> float:
+        """The share of the main program's bundles that stand before the scalar core."""
+        event, stage = self.run.event, self.run.stage
+        if stage.name != "main" or event is None:
+            return 0.0
+        sizes = [bundle_count(chunk) for chunk in stage.chunks]
+        done = sum(sizes[: self._chunk]) + (_bundle(event) or 0)
+        return done / max(1, sum(sizes))
+
     def _layer(self, stage: str, bundle: int | None) -> str:
         """The source's layer that a bundle of the current chunk belongs to."""
         if stage != "main" or bundle is None:

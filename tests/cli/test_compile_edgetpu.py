@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,29 @@ def test_segments_in_sequence(fitzroy: Run, digits: Path, images: list[Path]) ->
     assert np.array_equal(np.load("2.npy"), np.load("whole.npy"))
 
 
+@pytest.mark.long
+def test_as_many_segments_as_pay(fitzroy: Run, digits: Path) -> None:
+    document = fitzroy("compile", digits, "--num-segments", "auto", "--no-estimate", "--json").json
+    assert [item["chips"] for item in document["cuts"]] == list(range(1, 9))
+    assert [file["path"] for file in document["files"]] == [
+        "digits_segment_0_of_1_edgetpu.tflite"
+    ], "a small model gains nothing"
+    for item in document["cuts"]:
+        assert len(item["segments_us"]) == item["chips"]
+        assert item["latency_us"] == pytest.approx(sum(item["segments_us"]))
+        assert item["interval_us"] == max(*item["segments_us"], item["bus_us"])
+    result = fitzroy("compile", digits, "-n", "2", "--objective", "latency", "--no-estimate")
+    assert "Whole models in parallel" in result.out
+    assert "written" in result.out
+
+
+@pytest.mark.parametrize("number", ["some", "-2", "5000"])
+def test_numbers_of_segments(fitzroy: Run, digits: Path, number: str) -> None:
+    result = fitzroy("compile", digits, f"--num-segments={number}")
+    assert result.code == 2
+    assert f"'{number}' is neither auto nor in the range 0 to 1024" in result.err
+
+
 def test_an_output_directory(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     assert fitzroy("compile", digits, "-o", "there").code == 0
@@ -262,8 +286,9 @@ def test_estimated_time(fitzroy: Run, digits: Path) -> None:
 def test_explanations(fitzroy: Run, tmp_path: Path) -> None:
     text = fitzroy("compile", two_parts(tmp_path / "two.tflite"), "--explain").out
     assert "CONV_2D" in text
-    assert "subgraph 0, convolution" in text
-    assert "subgraph 1, convolution" in text
+    assert text.index("operators on the host") < text.index("operators on the Edge TPU")
+    assert re.search(r"CONV_2D +\S+ +0 +convolution", text)
+    assert re.search(r"CONV_2D +\S+ +1 +convolution", text)
     assert "on the host" in text
     assert "edgetpu-type: ABS" in text
     assert "hint: quantize it to 8 bits" in text

@@ -30,7 +30,8 @@ def test_document(fitzroy: Run, compiled: str) -> None:
     assert document["partial"] == 0
     assert [item["property"] for item in document["properties"]] == list(PROPERTIES)
     found = {item["property"]: item for item in document["properties"]}
-    assert found["chunk-begin"]["lowest"] is None
+    assert found["relay-fence"]["lowest"] is None
+    assert found["chunk-begin"]["outside"] == 0
     assert found["ring-tokens"]["highest"] > 1
     assert found["ring-tokens"]["outside"] == 0
     assert found["ring-tokens"]["first"] is None

@@ -220,17 +220,15 @@ def test_options_that_mean_nothing(options: HeadOptions, text: str) -> None:
 # --- TFLite's post-processing --------------------------------------------------------------------
 
 
-def ssd(background: int = 1) -> Graph:
+def ssd(background: int = 1, classes: int = detectors.CLASSES) -> Graph:
     """A detector that ends in TFLite's own operator."""
     m = detectors.Maker()
-    boxes, scores = m.rows([4]), m.sigmoid(m.rows([detectors.CLASSES + background]))
+    boxes, scores = m.rows([4]), m.sigmoid(m.rows([classes + background]))
     points, strides = detectors.centres()
     centre = (points * strides)[:, ::-1] / detectors.SIDE
     extent = np.repeat(strides, 2, axis=1) * np.array([1.5, 1.0], np.float32) / detectors.SIDE
     anchors = m.constant(np.concatenate([centre, extent], axis=1))
-    a = DetectionAttributes(
-        MOST, 1, detectors.CLASSES, SCORE, OVERLAP, 10.0, 10.0, 5.0, 5.0, True, MOST
-    )
+    a = DetectionAttributes(MOST, 1, classes, SCORE, OVERLAP, 10.0, 10.0, 5.0, 5.0, True, MOST)
     names = ("where", "what", "sure", "number")
     shapes: tuple[tuple[int, ...], ...] = ((1, MOST, 4), (1, MOST), (1, MOST), (1,))
     node = Node("found", "detection_post_process", (boxes, scores, anchors), names, a)
@@ -442,3 +440,25 @@ def test_best_class_is_found_for_several_anchors() -> None:
         np.testing.assert_array_equal(first, second)
         found += int(np.count_nonzero(first[:, 4]))
     assert found > 20
+
+
+def test_classes_for_no_object_have_no_part_in_the_best() -> None:
+    """Their filters are left out, so that they are not even computed."""
+    graph = listed(ssd(2, 40))
+    samples = [{"image": image(seed)} for seed in range(2)]
+    before = quantize_model(graph, samples, QuantizeOptions()).graph
+    after = run_passes(before, (ClassMaximum(),))
+    a = the_node(after).attributes
+    assert isinstance(a, DetectionsAttributes)
+    assert a.background == 0
+    widths = {
+        after.type(node.outputs[0]).shape[3] for node in after.nodes() if node.op == "conv_2d"
+    }
+    assert 40 in widths
+    assert 42 not in widths
+    picture = np.random.default_rng(1).integers(-128, 128, (1, 64, 64, 3)).astype(np.int8)
+    first, second = (
+        fitzroy.evaluate(graph, {"image": picture})["detections"] for graph in (before, after)
+    )
+    assert np.count_nonzero(first[:, 4]) > 5
+    np.testing.assert_array_equal(first, second)

@@ -16,9 +16,11 @@ from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.execution.estimate import estimate
 from fitzroy.formats import tflite
+from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.report.advice import advice
 from fitzroy.report.compilation import page
 from fitzroy.report.run import Run
+from fitzroy.report.streaming import streaming_document
 
 EVIL = "</title><script>alert(1)</script>{{style}}"
 
@@ -131,8 +133,16 @@ def test_operators_on_the_host_come_first_with_reason_and_remedy(
 def test_advice_names_what_is_streamed_and_the_slowest_layer(
     documents: tuple[list[dict[str, Any]], list[list[Run]]],
 ) -> None:
-    streamed = documents[0][0] | {"streamed_bytes": 3 << 20}
-    found = advice(streamed)
-    assert found[0].startswith("3.00 MiB of parameters do not fit")
+    host = BEAGLE.hosts["raspberry_pi_5_usb3"]
+    cost = streaming_document(6 << 20, 1 << 20, 3 << 20, ("raspberry_pi_5_usb3", host))
+    assert cost is not None
+    assert (cost["width_multiplier"], cost["chips"]) == (0.88, 2)
+    # The link alone, without what prepares the transfer.
+    assert cost["us"] >= (3 << 20) / host.stream
+    found = advice(documents[0][0] | {"streamed_bytes": 3 << 20, "streaming": cost})
+    assert found[0].startswith("parameters do not fit, and are streamed: 3.00 MiB")
+    assert "0.88 of the channels would fit one chip" in found[0]
+    assert "--num-segments 2" in found[0]
+    assert documents[0][0]["streaming"] is None
     assert any("of the chip's time" in item for item in found)
     assert not any("do not fit" in item for item in advice(documents[0][0]))

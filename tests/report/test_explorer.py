@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.report.test_html import HOSTILE, computing, data_of, read
@@ -51,6 +52,18 @@ def test_names_do_not_break_out() -> None:
     assert not [tag for tag, _ in reader.tags if tag == "img"]
     assert data_of(text)["parts"][0]["groups"][0]["operator"] == 0
     assert "://" not in text
+
+
+def test_tensors_that_cross_are_counted_once_each() -> None:
+    first = model()
+    host = {**first.operators[0], "index": 1, "subgraph": None}
+    edges: list[dict[str, Any]] = [
+        {"from": 0, "to": 1, "name": "a", "bytes": 1},
+        {"from": 0, "to": 1, "name": "b", "bytes": 1},
+        {"from": 0, "to": None, "name": "b", "bytes": 1},
+    ]
+    text = page(replace(first, operators=[first.operators[0], host], edges=edges))
+    assert "2 tensors cross between host and chip" in text
 
 
 def test_programs_that_are_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from fitzroy.compiler.frontends.onnx.values import (
     groups,
     identity,
     inverse,
+    shuffled,
     without_units,
 )
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Attributes, Graph, Node, Origin, Value
@@ -138,6 +139,12 @@ class Builder:
         if tensor.is_plain or tensor.data is not None:
             return tensor
         inner = Tensor(tensor.split, tensor.dtype, None, tensor.name, tensor.split, tensor.perm)
+        order = shuffled(tensor)
+        if order is not None:
+            parts, perm = order
+            shape = tuple(tensor.shape[axis] for axis in perm)
+            name = self.emit("reshape", [self.value(inner, parts)], ReshapeAttributes(shape))
+            return self.variable(name, perm)
         name = self.emit("reshape", [self.value(inner)], ReshapeAttributes(tensor.shape))
         return self.variable(name)
 

@@ -117,6 +117,34 @@ def without_units(perm: Iterable[int], shape: Shape) -> Shape:
     return tuple(axis for axis in perm if shape[axis] != 1)
 
 
+def shuffled(tensor: Tensor) -> tuple[Shape, Shape] | None:
+    """Layouts that keep a dimension in its place whose parts have changed places, as in a shuffle.
+
+    Args:
+        tensor: a variable whose dimensions are made of parts.
+
+    Returns:
+        The order in which the parts are to be stored, and then that of the dimensions; None if
+        parts of a dimension lie apart, or all of them in order.
+    """
+    stored = without_units(tensor.perm, tensor.split)
+    found = sorted(
+        groups(tensor.split, tensor.shape),
+        key=lambda group: min(map(stored.index, group.source)),
+    )
+    parts = tuple(axis for group in found for axis in group.source)
+    place, inside = 0, True
+    for group in found:
+        size = len(group.source)
+        inside &= len(group.target) == 1 and {*stored[place : place + size]} == {*group.source}
+        place += size
+    if not inside or parts == stored:
+        return None
+    units = tuple(axis for axis, extent in enumerate(tensor.split) if extent == 1)
+    alone = tuple(axis for axis, extent in enumerate(tensor.shape) if extent == 1)
+    return (*units, *parts), (*alone, *(group.target[0] for group in found))
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Dimensions of two shapes that hold the same elements: indices into each."""

@@ -64,11 +64,13 @@ def _rewrite(graph: Graph, node: Node) -> None:
     assert isinstance(a, DetectionsAttributes)
     type = graph.type(scores)
     classes = type.shape[2]
-    if not _FEW < classes <= _LEVELS or a.background or a.peaks:
+    if not _FEW < classes - a.background <= _LEVELS or a.peaks:
         return
     images = _images(graph, scores)
     if not images:
         return
+    columns = Columns(graph)
+    images = [columns.take(name, 3, a.background, classes - a.background) for name in images]
     best = {name: _best(graph, name) for name in images}
     numbers = {name: _number(graph, name, best[name]) for name in images}
     inputs = [*node.inputs, *([None] * (CLASSES + 1 - len(node.inputs)))]
@@ -77,7 +79,7 @@ def _rewrite(graph: Graph, node: Node) -> None:
     quantization = graph.type(str(inputs[CLASSES])).quantization
     assert quantization is not None
     # Codes fall from the highest integer, which stands for zero.
-    a = replace(a, class_step=-quantization.scale[0])
+    a = replace(a, class_step=-quantization.scale[0], background=0)
     graph.update(replace(node, inputs=tuple(inputs), attributes=a))
 
 

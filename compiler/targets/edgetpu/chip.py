@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import CapacityError, FitzroyError, UnsupportedError
+from fitzroy.base.progress import counted
+from fitzroy.base.progress import prefixed as behind
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.opaque import Opaque
 from fitzroy.compiler.partition import HOST, Placement, Rejects, title
@@ -170,7 +172,7 @@ def _lower(drafts: Sequence[_Draft], options: Options, progress: Progress) -> No
 
 def prefixed(prefix: str, progress: Progress) -> Progress:
     """Progress of one of several."""
-    return lambda text: progress(f"{prefix}: {text}")
+    return lambda text: progress(behind(f"{prefix}: ", text))
 
 
 def demand_parts(model: Divided) -> None:
@@ -311,7 +313,7 @@ class _Draft:
         rejects = refusals(graph, self.options)
         nodes = [node for node in graph.nodes() if node.name not in rejects]
         for number, node in enumerate(nodes, 1):
-            progress(f"operator {number} of {len(nodes)} alone")
+            progress(counted("operator", number, len(nodes), " alone"))
             part = graph.part([node])
             try:
                 lower(part, self.options)
@@ -336,7 +338,8 @@ class _Draft:
         """
         self.left, self.parts = [], []
         for number, segment in enumerate(self.segments, 1):
-            progress(f"part {number} of {len(self.segments)}: {len(segment.nodes)} operators")
+            size = f": {len(segment.nodes)} operators"
+            progress(counted("part", number, len(self.segments), size))
             try:
                 self.parts.append(chip.lower(segment))
             except (CapacityError, UnsupportedError) as error:

@@ -533,6 +533,7 @@ compile_command = Verb(
         "fitzroy compile model.tflite -o model_edgetpu.tflite --show-operations",
         "fitzroy compile detector.tflite classifier.tflite --out-dir together/",
         "fitzroy compile model.tflite --num-segments 3 --report model.html",
+        "fitzroy compile model.tflite --num-segments auto --objective latency",
         "fitzroy compile model.tflite --explain --dump stages/",
         "fitzroy compile float.tflite --calibrate images/ -o model_edgetpu.tflite",
         "fitzroy compile yolo.onnx --calibrate images/ --detections -o y_edgetpu.tflite",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_text
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -14,6 +14,8 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import text_bytes
+from fitzroy.base.progress import counted
+from fitzroy.cli.cuts import AUTO, cuts_document, number_of_segments, show_cuts
 from fitzroy.cli.files import check_directory, check_output, directories, write_files
 from fitzroy.cli.help import Json, Quiet
 from fitzroy.cli.models import warn_of
@@ -21,12 +23,15 @@ from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
 from fitzroy.cli.timing import estimated_time, whole_time
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
+from fitzroy.compiler.targets.edgetpu.partition.cuts import MOST_CHIPS, Objective
 from fitzroy.hw_models.edgetpu.envelope import Risk
 from fitzroy.report.documents import headed
+from fitzroy.report.streaming import streaming_text
 
 if TYPE_CHECKING:
     from fitzroy.compilation.edgetpu import EdgeTpuCompilation
     from fitzroy.compilation.source import Source
+    from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
     from fitzroy.report.run import Run
 
 
@@ -103,16 +108,13 @@ class Results:
     quiet: Quiet = False
 
 
-_MOST_SEGMENTS = 1024
-"""Every segment has at least one operator, and files of its own."""
-
-
 @dataclass(frozen=True)
 class ChipWork(EdgeTpuOptions):
     """What the compiler for the Edge TPU makes of a model, how, and what it says of it.
 
     Attributes:
-        num_segments: into how many segments to cut the model; 0 for none.
+        num_segments: into how many segments to cut the model; 0 for none, `AUTO` to find out.
+        objective: what cuts are to make short.
         show_operations: whether to list all operators.
         explain: whether to say what became of every operator.
         estimate: whether to estimate the time of an inference.
@@ -125,13 +127,19 @@ class ChipWork(EdgeTpuOptions):
         typer.Option(
             "--num-segments",
             "-n",
-            metavar="N",
-            min=0,
-            max=_MOST_SEGMENTS,
-            help="Cut the model into N segments, each for a chip of its own.",
+            metavar="N|auto",
+            parser=number_of_segments,
+            help="Cut the model into N segments, each for a chip of its own; [b]auto[/b] takes the "
+            f"fewest chips, of up to {MOST_CHIPS}, with which it is within 5 % of the best.",
             show_default=False,
         ),
     ] = 0
+    objective: Annotated[
+        Objective,
+        typer.Option(
+            "--objective", help="What cuts are to make short: time between outputs, or to one."
+        ),
+    ] = Objective.THROUGHPUT
     show_operations: Annotated[
         bool,
         typer.Option("--show-operations", "-s", help="List all operators and where they run."),
@@ -184,10 +192,10 @@ class Request:
         """
         names = [Path(model).stem for model in self.models]
         if self.chip.num_segments:
+            # Until their number is known, the names of as many as there may be.
+            parts = MOST_CHIPS if self.chip.num_segments == AUTO else self.chip.num_segments
             names = [
-                f"{name}_segment_{number}_of_{self.chip.num_segments}"
-                for name in names
-                for number in range(self.chip.num_segments)
+                f"{name}_segment_{number}_of_{parts}" for name in names for number in range(parts)
             ]
         folder, output = self.results.out_dir, self.results.output
         if folder is None and output is not None and os.path.isdir(output):
@@ -295,21 +303,23 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
     }
     with terminal.working("compiling") as progress:
         chosen["progress"] = progress
-        parts = request.chip.num_segments
-        results = (
-            edgetpu.compile_segments(sources[0], parts, **chosen)
-            if parts
-            else edgetpu.compile_together(sources, **chosen)
-        )
+        cuts: list[Cut] = []
+        if request.chip.num_segments:
+            wanted = None if request.chip.num_segments == AUTO else request.chip.num_segments
+            chosen |= {"objective": request.chip.objective, "report": cuts.extend}
+            results = edgetpu.compile_segments(sources[0], wanted, **chosen)
+            request = replace(request, chip=replace(request.chip, num_segments=len(results)))
+        else:
+            results = edgetpu.compile_together(sources, **chosen)
     contents = _contents(request, results)
     runs: list[list[Run]] = [[] for _ in results]
     if request.chip.estimate or request.chip.report is not None:
         with terminal.working("estimating time") as progress:
             runs = [_timed(result, progress) for result in results]
     documents = _documents(request, results, contents, runs)
-    _write(request, results, documents, contents, runs)
+    _write(request, results, documents, contents, runs, cuts)
     if terminal.json:
-        terminal.document("compile", _joined(documents))
+        terminal.document("compile", _joined(documents) | cuts_document(cuts))
         return
     for source in sources:
         warn_of(terminal, source.graph)
@@ -318,6 +328,7 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
         for document in documents:
             terminal.line()
             _show(terminal, request, document)
+        show_cuts(terminal, cuts, len(results))
         for path in (request.chip.report, request.results.dump):
             if path is not None:
                 terminal.line(f"wrote {path}", style="green")
@@ -361,8 +372,8 @@ def _timed(result: EdgeTpuCompilation, progress: Any) -> list[Run]:
 
     found = []
     for number, part in enumerate(result.segments, 1):
-        progress(f"{result.source.path}, part {number} of {len(result.segments)}")
         name = os.path.basename(result.source.path)
+        progress(counted(f"{name}, part", number, len(result.segments)))
         found.append(estimate(part.package, name, steps=steps_of(part.segment, part.forms)))
     return found
 
@@ -407,6 +418,7 @@ def _write(
     documents: Sequence[dict[str, Any]],
     contents: Sequence[bytes],
     runs: Sequence[Sequence[Run]],
+    cuts: Sequence[Cut] = (),
 ) -> None:
     """Write everything, or nothing.
 
@@ -423,7 +435,7 @@ def _write(
     files += [(path, text_bytes(text)) for path, text in logs.items()]
     if request.chip.report is not None:
         in_full = _documents(request, results, contents, runs, full=True)
-        files.append((request.chip.report, _report(request.chip.report, in_full, runs)))
+        files.append((request.chip.report, _report(request.chip.report, in_full, runs, cuts)))
     folders = [request.results.out_dir, request.results.dump]
     if request.results.dump is not None:
         for path, result in zip(request.targets, results, strict=True):
@@ -437,11 +449,16 @@ def _write(
 
 
 def _report(
-    path: Path, documents: Sequence[dict[str, Any]], runs: Sequence[Sequence[Run]]
+    path: Path,
+    documents: Sequence[dict[str, Any]],
+    runs: Sequence[Sequence[Run]],
+    cuts: Sequence[Cut],
 ) -> bytes:
     if path.suffix == ".json":
         text = json_text.dumps(
-            plain(headed("compile", _joined(documents))), indent=2, allow_nan=False
+            plain(headed("compile", _joined(documents) | cuts_document(cuts))),
+            indent=2,
+            allow_nan=False,
         )
         return text_bytes(f"{text}\n")
     from fitzroy.report.compilation import page
@@ -465,6 +482,8 @@ def _summary(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         "Off-chip memory used for streaming uncached model parameters",
         size(document["streamed_bytes"]),
     )
+    if document["streaming"]:
+        yield "Cost of streaming", streaming_text(document["streaming"])
     yield "Number of Edge TPU subgraphs", str(len(document["subgraphs"]))
     yield "Total number of operations", str(document["operators"])
     if document["log"] is not None:
@@ -544,16 +563,39 @@ def _show(terminal: Terminal, request: Request, document: dict[str, Any]) -> Non
 
 
 def _explain(terminal: Terminal, document: dict[str, Any]) -> None:
-    """What became of every operator: its layers, or why it stays and what to do about it."""
-    terminal.heading("operators")
-    for item in document["explanation"]:
-        name = f"{item['index']} {item['operator']} {item['name']!r}"
-        if item["subgraph"] is not None:
-            became = ", ".join(item["layers"]) or "no instructions of its own"
-            terminal.line(f"{name}: subgraph {item['subgraph']}, {became}")
-            continue
-        terminal.line(f"{name}: on the host")
+    """What became of every operator: why it stays and what to do about it, or its layers."""
+    from fitzroy.report.phases import short_name
+
+    items = document["explanation"]
+    left = [item for item in items if item["subgraph"] is None]
+    if left:
+        terminal.heading("operators on the host")
+    for item in left:
+        terminal.line(f"{item['index']} {item['operator']} {short_name(item['name'])!r}")
         for reason in item["reasons"]:
             terminal.line(f"{reason['code']}: {reason['what']}", indent=2)
             if reason["hint"]:
                 terminal.line(f"hint: {reason['hint']}", style="green", indent=4)
+    mapped = [item for item in items if item["subgraph"] is not None]
+    if mapped:
+        terminal.heading("operators on the Edge TPU")
+        rows = [
+            [
+                str(item["index"]),
+                item["operator"],
+                short_name(item["name"]),
+                str(item["subgraph"]),
+                ", ".join(item["layers"]) or "no instructions of its own",
+            ]
+            for item in mapped
+        ]
+        terminal.table(_EXPLAINED, rows)
+
+
+_EXPLAINED = (
+    Column("#", right=True),
+    Column("operator", keep=True),
+    Column("result"),
+    Column("subgraph", right=True),
+    Column("layers"),
+)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from fitzroy.base.errors import MismatchError, UsageError
+from fitzroy.base.progress import Progress
 from fitzroy.cli.compiled import DeviceChoice
 from fitzroy.cli.help import Mean, Printed, Std, Verb
-from fitzroy.cli.terminal import Column, Terminal, count, error_document
+from fitzroy.cli.terminal import Column, Terminal, count, duration, error_document
 
 if TYPE_CHECKING:
     from fitzroy.evaluation import Evaluation
@@ -204,8 +205,8 @@ def evaluate_model(
     with terminal.working("evaluating") as say:
 
         def progress(done: int, total: int, rate: float) -> None:
-            left = _duration((total - done) / rate) if rate else "?"
-            say(f"{done:,} of {total:,}, {rate:,.1f} a second, {left} left")
+            text = f"{done:,} of {total:,}, {rate:,.1f} a second"
+            say(Progress(text, done / total if total else None))
 
         found = evaluate(
             task,
@@ -321,7 +322,7 @@ def _show(terminal: Terminal, found: Evaluation) -> None:
         taken = found.count - found.computed
         before = f", {count(taken, 'example')} taken from the records" if taken else ""
         terminal.note(
-            f"{found.computed:,} in {_duration(found.seconds)}, "
+            f"{found.computed:,} in {duration(found.seconds)}, "
             f"{rate:,.{_RATE_DECIMALS}f} a second{before}"
         )
     else:
@@ -330,15 +331,6 @@ def _show(terminal: Terminal, found: Evaluation) -> None:
 
 def _number(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}" if math.isfinite(value) else str(value)
-
-
-def _duration(seconds: float) -> str:
-    """Seconds for people: 12.3 s, 4:05, 1:02:03."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 evaluate_command = Verb(

@@ -231,7 +231,8 @@ def _show(terminal: Terminal, rows: Sequence[Row], first: str) -> None:
         ),
         [
             ["" if row.index is None else str(row.index), row.op, row.shape, row.placed, row.became]
-            for row in rows
+            # Those that the first target has left come first.
+            for row in sorted(rows, key=lambda row: not row.reasons)
         ],
     )
     counts: dict[str, int] = {}

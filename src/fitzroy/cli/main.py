@@ -43,9 +43,11 @@ _USAGE_ERRORS: tuple[type[Exception], ...] = tuple(
 
 _FIRST_STEPS = (
     "fitzroy explain model.tflite",
+    "fitzroy compile model.tflite --report model.html",
+    "fitzroy sim model_edgetpu.tflite --input photo.png --labels labels.txt",
+    "fitzroy explore model_edgetpu.tflite",
     "fitzroy compile model.tflite -o model.pte",
     "fitzroy run model.pte --input photo.png --labels labels.txt",
-    "fitzroy inspect model.pte",
 )
 
 

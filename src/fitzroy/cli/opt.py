@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from fitzroy.compiler.passes.base import Stage
 
 
+_LETTERS = 48
+"""Letters of the elements of each constant that are printed without --full."""
+
+
 def opt(
     model: Annotated[
         str | None,
@@ -31,10 +35,16 @@ def opt(
     outputs: Outputs = None,
     data: Annotated[
         bool,
-        typer.Option(
-            "--data/--no-data", help="Print constants, so that the text can be read back."
-        ),
+        typer.Option("--data/--no-data", help="Print constants, shortened unless --full is given."),
     ] = True,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="Print all of each constant, so that the text can be read back, as files always "
+            "have it.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -46,8 +56,8 @@ def opt(
 ) -> None:
     """Run passes on a model and print the graph as text.
 
-    The text can be given to every verb that takes a model, so that a pass can be run again from
-    any dump of [b]fitzroy compile --dump[/b].
+    With -o or --full, the text can be given to every verb that takes a model, so that a pass can
+    be run again from any dump of [b]fitzroy compile --dump[/b].
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs
@@ -73,7 +83,8 @@ def opt(
         stages.append(stage)
 
     graph = run_passes(graph, steps, observe)
-    text = print_graph(graph, data=data)
+    whole = full or output is not None or printed.json
+    text = print_graph(graph, data=data, most=None if whole else _LETTERS)
     for stage in stages:
         change = f"{stage.before} nodes to {stage.after}"
         terminal.note(f"{stage.name}: {change}, {seconds(stage.seconds)}")

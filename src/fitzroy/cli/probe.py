@@ -14,6 +14,7 @@ import typer
 import fitzroy
 from fitzroy.base.errors import DeviceError, FitzroyError, MismatchError, UsageError
 from fitzroy.base.files import read_file
+from fitzroy.base.progress import counted
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import FirmwareFile, Printed, RecordFile, Seed, Verb
 from fitzroy.cli.terminal import Column, Terminal, count
@@ -186,8 +187,8 @@ def _asked(
     missing = [one for one in probes if one.slug not in done]
     answers = runner.results(missing)
     with terminal.working("probing") as progress:
-        for one in missing:
-            progress(one.slug)
+        for number, one in enumerate(missing, 1):
+            progress(counted("probe", number, len(missing), f": {one.slug}"))
             try:
                 result = next(answers)
             except StopIteration:

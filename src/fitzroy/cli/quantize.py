@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.progress import prefixed
 from fitzroy.cli.accuracy import (
     Quantified,
     accuracy,
@@ -196,7 +197,7 @@ def _costs(
     found = layers(
         result,
         [sample for _, sample in samples[::step]],
-        lambda text: progress(f"costs, {text}"),
+        lambda text: progress(prefixed("costs, ", text)),
     )
     total = sum(layer.noise for layer in found)
     return {
@@ -276,7 +277,7 @@ def measured(result: Quantized, samples: list[Named], progress: Any) -> Comparis
         encoded(result.source),
         encoded(result.counterpart),
         [sample for _, sample in samples],
-        progress=lambda text: progress(f"measuring, {text}"),
+        progress=lambda text: progress(prefixed("measuring, ", text)),
     )
 
 

@@ -18,6 +18,7 @@ import typer
 from fitzroy.base.errors import DeviceError, FitzroyError, SimulationError, UsageError
 from fitzroy.base.files import read_file
 from fitzroy.base.installing import install_extra
+from fitzroy.base.progress import counted
 from fitzroy.base.types import Array
 from fitzroy.cli.batches import check_folder, folder_files, refuse_for_many, write_folder
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
@@ -865,7 +866,7 @@ def _verify(terminal: Terminal, data: bytes, path: str, options: Options) -> Non
         progress = stack.enter_context(terminal.working(f"running on {how}"))
         for suite in suites:
             for number, case in enumerate(suite.cases):
-                progress(f"case {number} of {len(suite.cases)} for {suite.method}")
+                progress(counted("case", number + 1, len(suite.cases), f" for {suite.method}"))
                 difference = _check(session, suite.method, case)
                 if not difference and bundle.identifier == bundled.IDENTIFIER:
                     difference = _verdict(runtime, data, suite.method, number)

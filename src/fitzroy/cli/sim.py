@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from fitzroy.base.errors import FitzroyError, SimulationError, UsageError
+from fitzroy.base.progress import Progress
 from fitzroy.base.types import Array
 from fitzroy.cli import chip_state, timing
 from fitzroy.cli.batches import check_folder, folder_files, refuse_for_many, write_folder
@@ -510,7 +511,8 @@ def _advance(terminal: Terminal, debugger: Debugger) -> None:
             if time.perf_counter() - last > _TELL_SECONDS:
                 last = time.perf_counter()
                 place = debugger.place()
-                say(f"phase {place.phase}, {place.instructions:,} instructions")
+                text = f"phase {place.phase}, {place.instructions:,} instructions"
+                say(Progress(text, debugger.share))
             return False
 
         debugger.resume(tell)

@@ -10,6 +10,7 @@ import contextlib
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,9 +22,16 @@ from rich.text import Text
 
 from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError
 from fitzroy.base.files import text_bytes
+from fitzroy.base.progress import Progress
 from fitzroy.report.documents import headed
 
 _UNWRAPPED = 100_000
+
+_PATIENCE = 2.0
+"""Seconds from which it is said how long something takes."""
+
+_KNOWN = 0.02
+"""Share from which what has passed says something about what is left."""
 
 
 class _Console(Console):
@@ -48,6 +56,47 @@ class Column:
     right: bool = False
     style: str = ""
     keep: bool = False
+
+
+class Working:
+    """What is under way, with the time that it will take once that can be told.
+
+    It is drawn anew several times a second, so that the time goes on while nobody says anything.
+
+    Args:
+        what: what is done.
+        clock: tells seconds.
+    """
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._start = clock()
+        self._text = ""
+        self._share = 0.0
+
+    def __call__(self, text: str) -> None:
+        """Say what is done now, which may know its share: `fitzroy.base.progress.Progress`."""
+        share = (text.share if isinstance(text, Progress) else None) or 0.0
+        if share < self._share:
+            # Something else begins.
+            self._start = self._clock()
+        self._text, self._share = text, share
+
+    def __str__(self) -> str:
+        parts = [f"{self._what}: {self._text}" if self._text else self._what]
+        passed = self._clock() - self._start
+        if self._share > 0:
+            parts.append(f"{self._share:.0%}")
+        if passed > _PATIENCE and self._share >= _KNOWN:
+            left = passed * (1 - self._share) / self._share
+            parts.append(f"{duration(left)} left")
+        elif passed > _PATIENCE:
+            parts.append(duration(passed))
+        return ", ".join(parts)
+
+    def __rich__(self) -> Text:
+        return Text(clean(str(self)), no_wrap=True, overflow="ellipsis")
 
 
 class Terminal:
@@ -85,8 +134,11 @@ class Terminal:
         sys.stdout.write(text)
 
     def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
-        """Print a line to stdout."""
-        _indented(self._out, Text(clean(text), style=style), indent)
+        """Print a line to stdout; paths that would wrap on a terminal are shortened."""
+        shown = clean(text)
+        if self._out.is_terminal:
+            shown = fitted(shown, self._out.width - indent)
+        _indented(self._out, Text(shown, style=style), indent)
 
     def heading(self, text: str) -> None:
         """Print a heading to stdout."""
@@ -142,7 +194,10 @@ class Terminal:
     def note(self, text: str) -> None:
         """Print a remark to stderr, unless quiet."""
         if not self.quiet:
-            self._remark("", "", text)
+            shown = clean(text)
+            if self._err.is_terminal:
+                shown = fitted(shown, self._err.width)
+            self._remark("", "", shown)
 
     def warn(self, text: str, details: Sequence[str] = ()) -> None:
         """Print a warning to stderr."""
@@ -176,8 +231,9 @@ class Terminal:
         if self.quiet or not self._err.is_terminal:
             yield lambda _: None
             return
-        with self._err.status(Text(clean(what)), spinner="dots") as status:
-            yield lambda text: status.update(Text(clean(f"{what}: {text}")))
+        shown = Working(what)
+        with self._err.status(shown, spinner="dots"):
+            yield shown
 
     def _remark(self, label: str, style: str, text: str) -> None:
         line = Text.assemble((f"{label}: ", style), clean(text)) if label else Text(clean(text))
@@ -263,6 +319,27 @@ def _json_safe(character: str) -> str:
     return json.dumps(character)[1:-1]
 
 
+_LEAST_PATH = 16
+"""Letters that are left of a path."""
+
+
+def fitted(text: str, width: int) -> str:
+    """A line with its longest path shortened in the middle, if that makes it fit.
+
+    Args:
+        text: the line.
+        width: columns that it may take.
+    """
+    paths = [word for word in text.split() if "/" in word or "\\" in word]
+    if not paths or cell_len(text) <= width:
+        return text
+    path = max(paths, key=len)
+    most = width - cell_len(text) + len(path)
+    if most < _LEAST_PATH:
+        return text
+    return text.replace(path, f"{path[: most // 3]}…{path[len(path) - (most - most // 3 - 1) :]}")
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
 
@@ -300,3 +377,12 @@ def seconds(amount: float) -> str:
 def count(number: int, noun: str) -> str:
     """A number with its noun: ``1 operator``, ``2 operators``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def duration(amount: float) -> str:
+    """Time that has passed or is left, for people: ``12.3 s``, ``4:05``, ``1:02:03``."""
+    if amount < 60:
+        return f"{amount:.1f} s"
+    minutes, rest = divmod(round(amount), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -10,6 +10,7 @@ from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form,
 from fitzroy.compilation.records import steps_of
 from fitzroy.compiler.ir import Graph, Node, print_graph
 from fitzroy.compiler.partition import title
+from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
 from fitzroy.compiler.targets.edgetpu.partition.parts import Parts
 from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
@@ -26,6 +27,7 @@ from fitzroy.linker.objects.assembly import executable_chunks, package_listing
 from fitzroy.linker.schedule.derive import derive_executable
 from fitzroy.report import summary
 from fitzroy.report.run import Run
+from fitzroy.report.streaming import streaming_document
 
 MAPPED = "Mapped to Edge TPU"
 """Status of operators on the chip."""
@@ -51,7 +53,12 @@ def document(
         _part(part, runs[number] if runs else None, full)
         for number, part in enumerate(result.segments)
     ]
-    cached = sum(part["cached_bytes"] for part in parts)
+    cached, streamed = (
+        sum(part[key] for part in parts) for key in ("cached_bytes", "streamed_bytes")
+    )
+    remaining = BEAGLE.memories.wide.size * BEAGLE.tiles.count - taken - cached
+    host = runs[0].timeline.host if runs else None
+    sender = None if host is None else (host, find(host).host)
     shown = {"edges": edges(result.graph, result.operators)} if full else {}
     return {
         "model": result.source.path,
@@ -64,8 +71,9 @@ def document(
         "subgraphs": parts,
         "inference": _inference(result, runs) if runs else None,
         "cached_bytes": cached,
-        "remaining_bytes": BEAGLE.memories.wide.size * BEAGLE.tiles.count - taken - cached,
-        "streamed_bytes": sum(part["streamed_bytes"] for part in parts),
+        "remaining_bytes": remaining,
+        "streamed_bytes": streamed,
+        "streaming": streaming_document(cached, remaining, streamed, sender),
         "operations": _operations(result),
         "explanation": _explanation(result),
         "seconds": result.seconds,
@@ -321,3 +329,16 @@ def _program(part: MappedSegment, number: int) -> Iterator[str]:
                 yield ""
                 yield f"; {marks[place]}"
         yield line
+
+
+def cut_document(cut: Cut) -> dict[str, Any]:
+    """What was predicted for a way to cut a model, in microseconds, fit for JSON."""
+    return {
+        "chips": len(cut.times),
+        "segments_us": list(cut.times),
+        "bus_us": cut.bus,
+        "latency_us": cut.latency,
+        "interval_us": cut.interval,
+        "parallel_interval_us": cut.parallel_interval,
+        "exact": cut.exact,
+    }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.errors import CapacityError, UnsupportedError
-from fitzroy.compilation.records import operators_of, record_of
+from fitzroy.compilation.records import operators_of, record_of, steps_of
 from fitzroy.compilation.source import Source, demand_uncompiled
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, Node
@@ -27,7 +27,8 @@ from fitzroy.compiler.targets.edgetpu.chip import (
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
-from fitzroy.compiler.targets.edgetpu.partition.divide import Segment, consecutive, divide
+from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut, Objective, worthwhile
+from fitzroy.compiler.targets.edgetpu.partition.divide import Segment, cuts, divide, segments_of
 from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 from fitzroy.compiler.targets.edgetpu.program.confirmation import (
     UnconfirmedError,
@@ -44,6 +45,7 @@ from fitzroy.formats.submodel import submodel
 from fitzroy.linker.packages.darwinn import LinkOptions, link
 from fitzroy.linker.resolve.caching import Generation
 from fitzroy.report.forms import instructions
+from fitzroy.report.notebook import framed
 
 F = TypeVar("F", bound=Form)
 
@@ -122,6 +124,19 @@ class EdgeTpuCompilation:
             f"{len(self.mapped)} operators on the chip in {len(self.segments)} parts, "
             f"{len(self.unmapped)} on the host>"
         )
+
+    def _repr_html_(self) -> str:
+        """The report of the compiler, for notebooks."""
+        # What the report says is told of compilations.
+        from fitzroy.compilation.documents import document
+        from fitzroy.report.compilation import page
+
+        name = os.path.basename(self.source.path)
+        runs = [
+            estimate(item.package, name, steps=steps_of(item.segment, item.forms))
+            for item in self.segments
+        ]
+        return framed(page([document(self, runs, full=True)], [runs]), f"Compilation of {name}")
 
     @property
     def graph(self) -> Graph:
@@ -311,24 +326,29 @@ def _mapped(part: Part, package: PackageFile) -> MappedSegment:
 
 def compile_segments(
     model: Model,
-    count: int,
+    count: int | None,
     *,
     options: LinkOptions | None = None,
     generator: Options = DEFAULT,
     costs: Costs | None = COSTS,
     progress: Progress = lambda _: None,
+    objective: Objective = Objective.THROUGHPUT,
+    report: Callable[[Sequence[Cut]], object] = lambda _: None,
 ) -> tuple[EdgeTpuCompilation, ...]:
-    """Cut a model into consecutive segments and compile each for a chip of its own.
+    """Cut a model into segments and compile each for a chip of its own.
 
-    Outputs of a segment are, by name, inputs of those after it.
+    Outputs of a segment are, by name, inputs of those after it. The cuts are the best that there
+    are by predicted times; see `Cuts.exact` for where not all are considered.
 
     Args:
         model: a path, or a model that has been read.
-        count: how many segments.
+        count: how many segments, None for the fewest that are about as fast as any number.
         options: how the packages are linked.
         generator: how programs are generated.
         costs: as for `compile_edgetpu`.
         progress: is told what is being done.
+        objective: what the cuts are to make short.
+        report: is told the best cut for every number of chips that is considered.
 
     Raises:
         UsageError: the file cannot be read, or has not so many operators for the chip.
@@ -339,8 +359,13 @@ def compile_segments(
     source = _source(model)
     demand_parts(_divided(source, generator, costs))
     progress("timing the whole model")
-    times = _times(source, generator) if count > 1 else {}
-    segments = consecutive(source.graph, count, generator, costs or COSTS, times)
+    times = _times(source, generator, costs or COSTS) if count != 1 else {}
+    progress("finding cuts")
+    possible = cuts(source.graph, generator, costs or COSTS, times)
+    found = possible.choose(objective) if count is None else [possible.best(count, objective)]
+    report(found)
+    segments = segments_of(source.graph, worthwhile(found, objective))
+    count = len(segments)
     return tuple(
         compile_edgetpu(
             _segment_source(source, segment, f"segment {number} of {count}"),
@@ -353,7 +378,7 @@ def compile_segments(
     )
 
 
-def _times(source: Source, generator: Options) -> dict[str, float]:
+def _times(source: Source, generator: Options, costs: Costs) -> dict[str, float]:
     """Microseconds that operators take on the chip, of those that are there in the whole model."""
     try:
         whole = compile_edgetpu(source, generator=generator, costs=None)
@@ -362,11 +387,26 @@ def _times(source: Source, generator: Options) -> dict[str, float]:
     found: dict[str, float] = {}
     for part in whole.segments:
         run = estimate(part.package, source.path)
+        own: dict[str, float] = {}
         for item in steps(form(part, Emitted).marks, run):
             name = item.mark.origin
             if item.mark.layer:
-                found[name] = found.get(name, 0.0) + item.cycles / run.timeline.core_mhz
+                own[name] = own.get(name, 0.0) + item.cycles / run.timeline.core_mhz
+        found |= _cached(source.graph, own, costs) if run.streamed else own
     return found
+
+
+def _cached(graph: Graph, times: Mapping[str, float], costs: Costs) -> dict[str, float]:
+    """Times of operators where some parameters are streamed.
+
+    Who takes longer than estimated has waited for parameters, not always for its own.
+    """
+    nodes = {node.name: node for node in graph.nodes()}
+    return {
+        name: min(time, costs.chip.time(graph, nodes[name]))
+        for name, time in times.items()
+        if name in nodes
+    }
 
 
 def _segment_source(source: Source, segment: Segment, name: str) -> Source:

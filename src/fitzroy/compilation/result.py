@@ -15,6 +15,8 @@ from fitzroy.compiler.passes.base import Stage
 from fitzroy.compiler.targets.executorch.lower import Lowered
 from fitzroy.execution.estimate import Conditions, estimate
 from fitzroy.formats.darwinn import PackageFile
+from fitzroy.report import units
+from fitzroy.report.notebook import facts
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,6 +122,16 @@ class Compilation:
         for name, placements in self.placements.items():
             for placement in placements:
                 yield name, placement
+
+    def _repr_html_(self) -> str:
+        """What was made and where nodes run, for notebooks."""
+        rows = [(f"input {name}", str(type)) for name, type in self.inputs]
+        rows += [(f"output {name}", str(type)) for name, type in self.outputs]
+        rows += [(f"nodes on {target}", f"{nodes:,}") for target, nodes in self.placed.items()]
+        if (time := self.estimate()) is not None:
+            rows.append(("inference on the chip", units.time(time)))
+        rows += [("left to the next target", str(reason)) for reason in self.reasons]
+        return facts(f"{self.target}: {self.what}, {units.size(len(self.data))}", rows)
 
     def __repr__(self) -> str:
         placed = ", ".join(f"{count} on {target}" for target, count in self.placed.items())

@@ -33,6 +33,8 @@ from fitzroy.formats.flat import ints
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU
 from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
 from fitzroy.linker.packages.container import Container, read_container
+from fitzroy.report.elements import file_name
+from fitzroy.report.notebook import facts, tensors
 from fitzroy.report.run import Run
 
 
@@ -47,6 +49,10 @@ class Simulation:
 
     outputs: Mapping[str, Array]
     device: PackageOutputs
+
+    def _repr_html_(self) -> str:
+        """The outputs, for notebooks."""
+        return tensors(self.outputs)
 
     def __repr__(self) -> str:
         outputs = (f"{name}: {x.dtype}{list(x.shape)}" for name, x in self.outputs.items())
@@ -85,6 +91,12 @@ class EdgeTpuProgram:
             for side in (self.inputs, self.outputs)
         )
         return f"<EdgeTpuProgram {self.number} of {self.path}: {inputs} -> {outputs}>"
+
+    def _repr_html_(self) -> str:
+        """Inputs and outputs, for notebooks."""
+        rows = [(f"input {name}", str(type)) for name, type in self.inputs.items()]
+        rows += [(f"output {name}", str(type)) for name, type in self.outputs.items()]
+        return facts(f"Edge TPU program {self.number} of {file_name(self.path)}", rows)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], package: int | None = None) -> EdgeTpuProgram:

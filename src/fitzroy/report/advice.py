@@ -7,6 +7,7 @@ from typing import Any
 
 from fitzroy.report import units
 from fitzroy.report.phases import short_name
+from fitzroy.report.streaming import streaming_text
 
 _MUCH = 0.2
 """Share of an inference from which a part of it is worth a remark."""
@@ -47,13 +48,8 @@ def _on_host(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _streamed(document: Mapping[str, Any]) -> Iterator[str]:
-    if not document["streamed_bytes"]:
-        return
-    yield (
-        f"{units.size(document['streamed_bytes'])} of parameters do not fit and come from the host "
-        "with every inference: a narrower model keeps them on the chip, or --num-segments "
-        "spreads them over several chips"
-    )
+    if document["streaming"]:
+        yield f"parameters do not fit, and are streamed: {streaming_text(document['streaming'])}"
 
 
 def _overhead(document: Mapping[str, Any]) -> Iterator[str]:

@@ -42,7 +42,9 @@ def model_graph(
         source = inputs.index(edge["name"]) if edge["from"] is None else first + edge["from"]
         target = last + outputs.index(edge["name"]) if edge["to"] is None else first + edge["to"]
         lines.append(_line(source, target, edge, operators))
-    crossing = len({line.source for line in lines if line.kind})
+    # A tensor that several operators read crosses once.
+    pairs = zip(edges, lines, strict=True)
+    crossing = len({edge["name"] for edge, line in pairs if line.kind})
     remark = (
         f"{len(operators)} operators; {crossing} tensors cross between host and chip, as dashed "
         "lines. Choose an operator to see its layers."

@@ -12,7 +12,7 @@ from fitzroy.hw_models.edgetpu.occupancy import Occupancy
 from fitzroy.hw_models.edgetpu.timeline import Timeline
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """One inference of a compiled model on the simulated chip.
 
@@ -43,6 +43,20 @@ class Run:
     notes: tuple[str, ...] = field(default=())
     positions: int = 0
     steps: tuple[Step, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Run of {self.name}: {self.timeline.total:,.1f} µs on {self.timeline.host}, "
+            f"{self.timeline.cycles:,.0f} cycles>"
+        )
+
+    def _repr_html_(self) -> str:
+        """The report, for notebooks."""
+        # The report is made of runs.
+        from fitzroy.report.html import page
+        from fitzroy.report.notebook import framed
+
+        return framed(page(self), f"Run of {self.name}")
 
     @property
     def chip_time(self) -> float:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from fitzroy.base.errors import FitzroyError, UsageError
+from fitzroy.base.progress import counted
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.devices import is_accelerator
 from fitzroy.evaluation.data import labelled_files
@@ -46,8 +47,8 @@ def inferences(
         interpreter = Interpreter(found.data, device=chosen)
         runner = _Runner(spec, interpreter, spec.labels and spec.file(spec.labels))
         checks = []
-        for case in spec.cases:
-            progress(f"case {case.name}")
+        for number, case in enumerate(spec.cases, 1):
+            progress(counted("case", number, len(spec.cases), f": {case.name}"))
             checks.append(_checked(Kind.CASE, case.name, partial(runner.case, case)))
         for item in spec.accuracies:
             for k, floor in item.floors.items():

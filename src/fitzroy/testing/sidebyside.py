@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.progress import counted
 from fitzroy.driver.runtime.devices import open_device
 from fitzroy.execution.arrays import Normalization
 from fitzroy.execution.inputs import Port, samples
@@ -48,7 +49,7 @@ def output_changes(
         chosen = samples(sides[0], inputs, models[0])
         found: list[OutputChange] = []
         for number, sample in enumerate(chosen):
-            progress(f"input {number + 1} of {len(chosen)}")
+            progress(counted("input", number + 1, len(chosen)))
             results = []
             for one, ports in zip(pair, sides, strict=True):
                 one.reset_all_variables()

@@ -339,8 +339,8 @@ OPTIONS = Depthwise.patches
 def test_any_patch_gives_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
 
-    def one(layer: Depthwise, areas: list[tuple[int, int]]) -> Sequence[Option]:
-        found = OPTIONS(layer, areas)
+    def one(layer: Depthwise, areas: list[tuple[int, int]], *, both: bool) -> Sequence[Option]:
+        found = OPTIONS(layer, areas, both=both)
         return [found[int(rng.integers(len(found)))]]
 
     monkeypatch.setattr(Depthwise, "patches", one)
@@ -352,7 +352,7 @@ def test_any_patch_gives_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_weights_through_the_fifo_of_the_scalar_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    def packed(layer: Depthwise, areas: list[tuple[int, int]]) -> Sequence[Option]:
+    def packed(layer: Depthwise, areas: list[tuple[int, int]], *, both: bool) -> Sequence[Option]:
         return [option for option in OPTIONS(layer, areas) if option.patch.packed]
 
     monkeypatch.setattr(Depthwise, "patches", packed)

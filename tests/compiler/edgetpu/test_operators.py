@@ -31,6 +31,7 @@ from fitzroy.compiler.ops.resize import ResizeAttributes
 from fitzroy.compiler.ops.shape import (
     LOWEST,
     PadAttributes,
+    ReshapeAttributes,
     StridedSliceAttributes,
     TransposeAttributes,
 )
@@ -609,3 +610,26 @@ def test_what_cannot_be_mapped_is_refused_with_a_reason(graph: Graph, reason: st
     verify(graph)
     with pytest.raises(UnsupportedError, match=reason):
         lower(graph)
+
+
+def test_shuffled_channels_are_a_convolution() -> None:
+    model = Model(12)
+    x = model.graph.add_input("x", model.type((1, 9, 10, 24), 0.05))
+    quantization = model.of(x).quantization
+
+    def reshaped(name: str, shape: tuple[int, ...]) -> str:
+        return model.emit(
+            "reshape",
+            [name],
+            TensorType(shape, model.dtype, quantization),
+            ReshapeAttributes(shape),
+        )
+
+    parts = reshaped(x, (1, 9, 10, 2, 12))
+    swapped = TensorType((1, 9, 10, 12, 2), model.dtype, quantization)
+    turned = model.emit("transpose", [parts], swapped, TransposeAttributes((0, 1, 2, 4, 3)))
+    graph = finished(model, reshaped(turned, (1, 9, 10, 24)))
+    legalizer = Legalizer(graph)
+    legalizer.run()
+    assert [layer.origin for layer in legalizer.layers] == [turned]
+    assert_right(graph)

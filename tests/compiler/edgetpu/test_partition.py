@@ -18,10 +18,10 @@ from fitzroy.compiler.partition import Decided, partition
 from fitzroy.compiler.targets.edgetpu.partition.costs import (
     COSTS,
     Costs,
-    balanced,
     gain,
     profitable,
 )
+from fitzroy.compiler.targets.edgetpu.partition.cuts import cuts_of
 from fitzroy.compiler.targets.edgetpu.partition.divide import consecutive, divide
 from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 
@@ -211,8 +211,8 @@ def test_parameters_that_would_be_streamed_count() -> None:
     convolutions(graph, 4)
     convolutions(graph, 1, 256)
     nodes = {node.name for node in graph.nodes()}
-    roomy = balanced(graph, 2, nodes, 1 << 30)
-    tight = balanced(graph, 2, nodes, 160_000)
+    roomy = cuts_of(graph, nodes, 1 << 30).best(2).segments
+    tight = cuts_of(graph, nodes, 160_000).best(2).segments
     held = [sum(graph.type(n.inputs[1] or "").nbytes for n in part) for part in tight]
     assert max(held) <= 200_000
     assert len(roomy) == len(tight) == 2
@@ -228,7 +228,7 @@ def test_residual_blocks_are_not_cut() -> None:
     convolutions(graph, 2, 16)
     dear = replace(COSTS, tensor=1e6)
     names = {node.name for node in graph.nodes()}
-    for part in balanced(graph, 3, names, 1 << 30, dear)[1:]:
+    for part in cuts_of(graph, names, 1 << 30, dear).best(3).segments[1:]:
         first = part[0]
         crossing = {
             name

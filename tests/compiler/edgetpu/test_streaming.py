@@ -16,7 +16,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.windows import PaddingScheme
-from fitzroy.compiler.targets.edgetpu.fitting.residency import _knapsack
+from fitzroy.compiler.targets.edgetpu.fitting.knapsack import knapsack
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows
@@ -181,7 +181,7 @@ def test_no_other_choice_is_worth_more(seed: int) -> None:
         for count in rng.integers(1, 4, 5)
     ]
     for room in range(0, 40, 3):
-        picks = _knapsack(options, room)
+        picks = knapsack(options, room)
         found = [some[pick] for some, pick in zip(options, picks, strict=True)]
         assert sum(size for size, _ in found) <= room
         best = max(

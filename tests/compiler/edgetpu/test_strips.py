@@ -341,7 +341,7 @@ def test_windows_of_the_input_hold_what_all_strips_read() -> None:
 
 
 def chosen(layered: Layered, limit: int) -> list[Segment]:
-    segments = strip_search.Search.of(Schedule.of(layered)).choose(limit)
+    segments = strip_search.Search.of(Schedule.of(layered)).choose(limit, early=False)
     assert not isinstance(segments, Refused)
     return segments
 

@@ -12,6 +12,7 @@ from fitzroy.compiler.frontends.onnx.builder import Builder
 from fitzroy.compiler.frontends.onnx.values import Tensor, inverse
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.shape import TransposeAttributes
 from fitzroy.compiler.reference import evaluate
 
 RNG = np.random.default_rng(5)
@@ -191,3 +192,25 @@ def test_tensors_stacked_to_be_reduced_are_joined_in_pairs(
     joined = operator in ("add", "maximum")
     assert found.count(operator) == (count - 1 if joined else 1)
     assert ("concatenation" in found) is not joined
+
+
+def test_shuffled_channels_stay_last() -> None:
+    node = helper().make_node
+    nodes = [
+        node("Conv", ["x", "w0"], ["c"]),
+        node("Reshape", ["c", "parted"], ["parts"]),
+        node("Transpose", ["parts"], ["turned"], perm=[0, 2, 1, 3, 4]),
+        node("Reshape", ["turned", "whole"], ["shuffled"]),
+        node("Split", ["shuffled"], ["first", "second"], axis=1),
+        node("Conv", ["first", "w1"], ["y"]),
+        node("Conv", ["second", "w1"], ["z"]),
+    ]
+    constants: dict[str, Array] = {"w0": weights(12, 4, 1, 1), "w1": weights(5, 6, 1, 1)}
+    constants["parted"] = np.array([1, 2, 6, 5, 7], np.int64)
+    constants["whole"] = np.array([1, 12, 5, 7], np.int64)
+    data = model(nodes, [("x", [1, 4, 5, 7])], ["y", "z"], constants)
+    graph = compare(data, {"x": weights(1, 4, 5, 7)})
+    # Beside the input and the two outputs, one pair of neighbours changes places.
+    assert operators(graph).count("transpose") == 4
+    moved = [node.attributes for node in graph.nodes() if node.op == "transpose"]
+    assert moved.count(TransposeAttributes((0, 1, 2, 4, 3))) == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import product
 
 from fitzroy.compiler.targets.edgetpu.fitting import patch_choice, spilling, strips
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
@@ -66,15 +67,15 @@ def _cheapest(layered: Layered) -> Arrangement | Refused:
     finder = Search.of(Schedule.of(layered))
     refusals: list[Refused] = []
     found: dict[patch_choice.Overlap, Arrangement] = {}
-    tried: list[Segment] | None = None
-    for capacity in capacities(layered.options.narrow_bytes):
-        segments = finder.choose(capacity)
+    tried: list[list[Segment]] = []
+    for capacity, early in product(capacities(layered.options.narrow_bytes), (True, False)):
+        segments = finder.choose(capacity, early=early)
         if isinstance(segments, Refused):
             refusals.append(segments)
             break
-        if segments == tried:
+        if segments in tried:
             continue
-        tried = segments
+        tried.append(segments)
         one = _allocated(Schedule.of(layered, segments), known=found)
         if isinstance(one, Refused):
             refusals.append(one)

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from fitzroy.compiler.targets.edgetpu.fitting import channels
+from fitzroy.compiler.targets.edgetpu.fitting.knapsack import knapsack
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Layer,
     Step,
@@ -57,7 +59,7 @@ class Patches:
 
 
 def choose_patches(
-    steps: Iterable[Step],
+    steps: Sequence[Step],
     staging: int,
     overlap: Overlap = Overlap.ALL,
     options: Options = DEFAULT,
@@ -90,24 +92,31 @@ def choose_patches(
     taken = sum(items.values())
     if not wanted:
         return Patches({}, 0.0, compact=True)
+    free = channels.free(steps, options.recipes)
     # The weights of a layer that runs several times are sent as often.
     choices = [
         [
             replace(option, cycles=option.cycles * len(images))
-            for option in _allowed(layer, images, overlap, options.recipes)
+            for option in _allowed(layer, images, overlap, options.recipes, both=layer in free)
         ]
         for layer, images in results.items()
     ]
     cycles += sum(min(one.cycles for one in some) for some in choices)
-    best, fitting = _cheapest(choices, staging, taken, options)
+    best, fitting, missing = _cheapest(choices, staging, taken, options)
     # Convolutions may spend the other half.
-    best = _paired(best, fitting, options.recipes.cost * cycles / 2)
+    swapped = _paired(best, fitting, options.recipes.cost * cycles / 2)
+    if swapped != best:
+        # Rows may do more for options with published numbers of slots from the outset.
+        usual = [[one for one in some if one.paired] or some for some in choices]
+        other, _, lacking = _cheapest(usual, staging, taken, options)
+        better = (lacking, _cycles(other)) < (missing, _cycles(swapped))
+        best = other if better else swapped
     return Patches(
         {
             layer: replace(layer, choice=option.patch)
             for layer, option in zip(wanted, best, strict=True)
         },
-        sum(option.cycles for option in best),
+        _cycles(best),
         compact=all(
             option.rows <= min(one.rows for one in some)
             for option, some in zip(best, choices, strict=True)
@@ -117,8 +126,8 @@ def choose_patches(
 
 def _cheapest(
     choices: Sequence[Sequence[Option]], staging: int, taken: int, options: Options
-) -> tuple[list[Option], list[list[Option]]]:
-    """The options that take fewest cycles together, and those they were chosen from.
+) -> tuple[list[Option], list[list[Option]], int]:
+    """The options that take fewest cycles together, those they were chosen from, and missing rows.
 
     Args:
         choices: options of each layer.
@@ -126,7 +135,7 @@ def _cheapest(
         taken: rows for the parameters of other layers.
         options: what the program may use of the chip.
     """
-    found: list[tuple[float, list[Option], list[list[Option]]]] = []
+    found: list[tuple[int, float, list[Option], list[list[Option]]]] = []
     for most in MOST_STAGED:
         fitting = [
             [one for one in some if one.held <= most]
@@ -138,10 +147,9 @@ def _cheapest(
         chosen = _knapsack(fitting, room)
         rows = sum(one.rows for one in chosen)
         # What does not fit comes last, in the order of how much is missing.
-        missing = 1e12 * max(0, rows - room)
-        found.append((sum(one.cycles for one in chosen) + missing, chosen, fitting))
-    _, best, fitting = min(found, key=lambda item: item[0])
-    return best, fitting
+        found.append((max(0, rows - room), _cycles(chosen), chosen, fitting))
+    missing, _, best, fitting = min(found, key=lambda item: item[:2])
+    return best, fitting, missing
 
 
 def _paired(
@@ -171,18 +179,18 @@ def _paired(
 def packed(layers: Iterable[Layer]) -> dict[Layer, Layer]:
     """Depthwise convolutions with the parameters for their patches."""
     return {
-        layer: replace(layer, weights=(packed_weights(layer),))
+        layer: replace(layer, weights=packed_weights(layer))
         for layer in layers
         if isinstance(layer, Depthwise)
     }
 
 
 def _allowed(
-    layer: Depthwise, images: Sequence[Image], overlap: Overlap, recipes: Recipes
+    layer: Depthwise, images: Sequence[Image], overlap: Overlap, recipes: Recipes, *, both: bool
 ) -> Sequence[Option]:
     """The patches that a layer may use; if all reach beyond what tiles own, all."""
     areas = _areas(images)
-    options = _following(layer.patches(areas), recipes)
+    options = _following(layer.patches(areas, both=both), recipes)
     if overlap is Overlap.ALL or (overlap is Overlap.WHOLE and len(images) == 1):
         return options
     return [
@@ -212,9 +220,46 @@ def _areas(results: Iterable[Image]) -> list[tuple[int, int]]:
     )
 
 
+_CELLS = 4096
+"""Parts of the rows that there are, in which the rows of options are counted."""
+
+
 def _knapsack(options: Sequence[Sequence[Option]], room: int) -> list[Option]:
-    """One option of each layer, whose rows fit if possible."""
-    chosen = [min(some, key=lambda one: (one.rows, one.cycles)) for some in options]
+    """One option of each layer, whose rows fit if possible, and which take few cycles together."""
+    least = [min(some, key=lambda one: (one.rows, one.cycles)) for some in options]
+    if sum(one.rows for one in least) >= room:
+        return least
+    unit = -(-room // _CELLS)
+    fronts = [_front(some) for some in options]
+    sizes = [
+        [(-(-one.rows // unit), round(some[0].cycles - one.cycles)) for one in some]
+        for some in fronts
+    ]
+    starts = [least]
+    if sum(some[0][0] for some in sizes) <= room // unit:
+        picks = knapsack(sizes, room // unit)
+        starts.append([some[pick] for some, pick in zip(fronts, picks, strict=True)])
+    found = [_grown(start, options, room) for start in starts]
+    return min(found, key=_cycles)
+
+
+def _cycles(chosen: Iterable[Option]) -> float:
+    """Estimated cycles of all of them."""
+    return sum(one.cycles for one in chosen)
+
+
+def _front(options: Iterable[Option]) -> list[Option]:
+    """Options that take fewer cycles than all with as few rows, the fewest rows first."""
+    found: list[Option] = []
+    for one in sorted(options, key=lambda one: (one.rows, one.cycles)):
+        if not found or one.cycles < found[-1].cycles:
+            found.append(one)
+    return found
+
+
+def _grown(start: Sequence[Option], options: Sequence[Sequence[Option]], room: int) -> list[Option]:
+    """Options that take more rows instead, first where these save most, while there is room."""
+    chosen = list(start)
     room -= sum(one.rows for one in chosen)
     while True:
         best: tuple[float, int, Option] | None = None

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from fitzroy.compiler.targets.edgetpu.fitting.knapsack import Option, knapsack
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.memory.allocation import (
@@ -25,9 +24,6 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import LANES, Placed
 from fitzroy.compiler.targets.edgetpu.reshaping import vectors
 from fitzroy.formats.object_file import OperandKind
 from fitzroy.hw_models.isa.units import PARAMETER_BUFFER
-
-Option = tuple[int, int]
-"""Rows that parameters take on the chip, and how much that is worth."""
 
 _FEWER = 64
 """If rows do not suffice because of how weights divide, so many fewer are tried."""
@@ -138,43 +134,11 @@ def place_some(
     least = sum(some[0][0] for some in options)
     room = max(rows, least)
     while True:
-        held, others = _chosen(demands, _knapsack(options, room))
+        held, others = _chosen(demands, knapsack(options, room))
         found = _placed(demands, held, others, tensors, free)
         if isinstance(found, Residency) or room == least:
             return found
         room = max(least, room - _FEWER)
-
-
-def _knapsack(options: Sequence[Sequence[Option]], room: int) -> list[int]:
-    """Number of an option of each group, so that their values are the highest that fit.
-
-    Args:
-        options: options of each group; the first ones fit together.
-        room: sum of all sizes, at most.
-    """
-    best = np.full(room + 1, -1, np.int64)
-    best[0] = 0
-    picks = []
-    for some in options:
-        reached = np.full(room + 1, -1, np.int64)
-        pick = np.zeros(room + 1, np.int32)
-        for number, (size, value) in enumerate(some):
-            if size > room:
-                continue
-            before = best[: room + 1 - size]
-            total = np.where(before < 0, -1, before + value)
-            better = total > reached[size:]
-            reached[size:][better] = total[better]
-            pick[size:][better] = number
-        picks.append(pick)
-        best = reached
-    at = int(np.argmax(best))
-    found = []
-    for some, pick in zip(reversed(options), reversed(picks), strict=True):
-        number = int(pick[at])
-        found.append(number)
-        at -= some[number][0]
-    return found[::-1]
 
 
 Parts = dict[Layer, tuple[Weights, ...]]
@@ -236,16 +200,24 @@ def _placed(
     if isinstance(blocks, Refused):
         return blocks
     rows, pieces = blocks.rows, dict(blocks.pieces)
+    every = [(layer, item) for layer, items in blocks.held.items() for item in items]
+    # What both channels of the ring send must lie on different tiles: there is most room now.
+    for layer, item in every:
+        if item.beside:
+            apart = [piece.tile for piece in pieces.get(item.beside, ())]
+            taken = rows.anywhere(item.words, most=_most_rows(item), apart=apart)
+            if isinstance(taken, NoRows):
+                return _refusal(layer, taken)
+            rows, pieces[item.name] = taken.rows, taken.pieces
     # Then those that must not be divided.
     for kind in (OperandKind.PACKED, OperandKind.CONVOLUTION):
-        for layer, items in blocks.held.items():
-            for item in items:
-                if item.kind is kind:
-                    whole = kind is OperandKind.PACKED
-                    taken = rows.anywhere(item.words, whole=whole, most=_most_rows(item))
-                    if isinstance(taken, NoRows):
-                        return _refusal(layer, taken)
-                    rows, pieces[item.name] = taken.rows, taken.pieces
+        for layer, item in every:
+            if item.kind is kind and not item.beside:
+                whole = kind is OperandKind.PACKED
+                taken = rows.anywhere(item.words, whole=whole, most=_most_rows(item))
+                if isinstance(taken, NoRows):
+                    return _refusal(layer, taken)
+                rows, pieces[item.name] = taken.rows, taken.pieces
     found = {layer: (*items, *others.get(layer, ())) for layer, items in blocks.held.items()}
     for demand in demands:
         for layer in demand.shared:

@@ -160,10 +160,18 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
     inner = {name for segment in segments for name in segment.inner(layered)}
     stripped = {layer for segment in segments for layer in segment.layers(layered)}
     regions = [strips.windows(layered, segment) for segment in segments]
+    arriving = {
+        layered.layers[segment.first].writes: region[layered.layers[segment.first].writes]
+        for segment, region in zip(segments, regions, strict=True)
+        if segment.arriving
+    }
     found: dict[str, Placed] = {}
     for layer in layered.layers:
         name = layer.writes
         if name in inner:
+            continue
+        if name in arriving:
+            found[name] = strips.part_of_image(layered, name, arriving[name])
             continue
         type = layered.type(name)
         zero = unsigned_zero_point(type)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Step
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import Convolution, Staging
@@ -24,11 +25,13 @@ class _Way:
 
     Attributes:
         staging: the way.
+        both: whether both channels of the ring may bring them.
         cycles: estimated cycles of all steps of the convolution.
         novel: instructions whose form is not published.
     """
 
     staging: Staging
+    both: bool
     cycles: float
     novel: int
 
@@ -64,7 +67,9 @@ def choose_staging(
         _, _, layer, way = min(moves, key=lambda move: move[:2])
         budget -= max(0.0, way.cycles - chosen[layer].cycles)
         chosen[layer] = way
-    staged = {layer: replace(layer, staging=way.staging) for layer, way in chosen.items()}
+    staged = {
+        layer: replace(layer, staging=way.staging, both=way.both) for layer, way in chosen.items()
+    }
     found: dict[Layer, Layer] = {}
     for step in steps:
         match step.layer:
@@ -89,8 +94,8 @@ def _convolutions(step: Step) -> Iterable[Convolution]:
 def _ways(layer: Convolution, steps: Sequence[Step], top: int, room: int) -> list[_Way]:
     """The ways of staging that fit and differ in their instructions."""
     found: dict[object, _Way] = {}
-    for staging in Staging:
-        staged = replace(layer, staging=staging)
+    for staging, both in product(Staging, (True, False) if layer.both else (False,)):
+        staged = replace(layer, staging=staging, both=both)
         rows = max(staged.staging_rows(step.tensors) for step in steps)
         blockings = tuple(staged.blocking(step.tensors[layer.writes]) for step in steps)
         if blockings in found or (staging is Staging.WHOLE and rows > room):
@@ -100,7 +105,8 @@ def _ways(layer: Convolution, steps: Sequence[Step], top: int, room: int) -> lis
             for step in steps
             for instruction in staged.consumers(step.tensors, top)
         )
-        found[blockings] = _Way(staging, sum(blocking.cycles for blocking in blockings), novel)
+        cycles = sum(blocking.cycles for blocking in blockings)
+        found[blockings] = _Way(staging, both, cycles, novel)
     return list(found.values())
 
 

@@ -7,7 +7,7 @@ begin, so what a strip takes is found layer by layer from the last one on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
@@ -48,6 +48,18 @@ _ACROSS = (1, 2, 4, 8)
 
 # --- choice --------------------------------------------------------------------------------------
 
+
+_ARRIVING = (2, 3, 4, 6)
+"""Strips of segments that compute while their input arrives."""
+
+_ARRIVAL = 1.25
+"""Cycles of a byte of an input, over USB 3."""
+
+_TAKING = 0.4
+"""Cycles of a byte of an input from the buffer to the tiles."""
+
+_LAYER_ARRIVAL = 2500
+"""Cycles of the instructions of a layer, over USB 3; each strip has its own."""
 
 MOST_STRIPS = 640
 """Most strips of a segment, parts of columns counted: programs grow with them, and so does the
@@ -165,19 +177,20 @@ class Search:
         ]
         return cls(layered, schedule.lives, schedule.scratch, readers, depths)
 
-    def choose(self, capacity: int) -> list[Segment] | Refused:
+    def choose(self, capacity: int, *, early: bool) -> list[Segment] | Refused:
         """The segments that take the fewest additional cycles of those that make everything fit.
 
         Args:
             capacity: bytes of narrow memory.
+            early: whether layers may compute while their input arrives.
 
         Returns:
             What does not fit if nothing helps.
         """
         full = [nbytes > capacity for nbytes in self.taken()]
-        if not any(full):
+        if not any(full) and not early:
             return []
-        table = self.table(capacity, full)
+        table = self.table(capacity, full, early=early)
         last = table[-1]
         if last is None:
             return self.too_large(full, _reached(table), capacity)
@@ -188,12 +201,13 @@ class Search:
         full = [nbytes > capacity for nbytes in self.taken()]
         return _reached(self.table(capacity, full))
 
-    def table(self, capacity: int, full: Sequence[bool]) -> list[_Choice]:
+    def table(self, capacity: int, full: Sequence[bool], *, early: bool = False) -> list[_Choice]:
         """For every number of layers, the cheapest segments, and their additional cycles.
 
         Args:
             capacity: bytes of narrow memory.
             full: whether the identity matrix, and then each layer, needs more without strips.
+            early: whether layers may compute while their input arrives.
         """
         layers = self.layered.layers
         best: list[_Choice] = [(0.0, [])]
@@ -204,12 +218,13 @@ class Search:
                 if not self.joins(first, end):
                     break
                 before = best[first]
-                if before is None or not any(full[first + 1 : end + 1]):
+                if before is None:
                     continue
-                found = self.cheapest(first, end, capacity)
-                if found is not None:
-                    cycles, segment = found
-                    options.append((before[0] + cycles, [*before[1], segment]))
+                chosen = list(self.arriving(first, end, capacity)) if early else []
+                if any(full[first + 1 : end + 1]):
+                    found = self.cheapest(first, end, capacity)
+                    chosen += [] if found is None else [found]
+                options += [(before[0] + cycles, [*before[1], one]) for cycles, one in chosen]
             best.append(min(options, key=lambda one: one[0], default=None))
         return best
 
@@ -307,6 +322,66 @@ class Search:
             else:
                 low = count + 1
         return replace(segment, strips=high)
+
+    def arriving(self, first: int, end: int, capacity: int) -> Iterator[tuple[float, Segment]]:
+        """Segments that compute while their input arrives, and their additional cycles.
+
+        The input stays in narrow memory, so that no row of it comes twice to a tile.
+        """
+        receive, *others = self.layered.layers[first:end]
+        if not others or not receive.received or any(layer.remote for layer in others):
+            return
+        around = self.around(first + 1, end)
+        room, height = capacity - around.nbytes, self.layered.type(others[-1].writes).shape[1]
+        for count in _ARRIVING:
+            parts = [self.part(end, count, 1, number, 0) for number in _some(count)]
+            peak = max(self.scratch[first + 1], *[part.peak(first + 1) for part in parts])
+            if count <= height // ROWS and peak <= room:
+                segment = Segment(first, end, count, arriving=True)
+                yield self.overlapped(segment) - self.one_by_one(segment), segment
+
+    def one_by_one(self, segment: Segment) -> float:
+        """Estimated cycles of layers that begin when the input has arrived."""
+        first = segment.first
+        _, height, width, channels = self.layered.type(self.layered.layers[first].writes).shape
+        return (
+            self.sending(replace(segment, strips=1))
+            + _ARRIVAL * height * width * channels
+            + sum(
+                self.part(number + 1, 1, 1, 0, 0).cycles(number)
+                for number in range(first + 1, segment.end)
+            )
+        )
+
+    def overlapped(self, segment: Segment) -> float:
+        """Estimated cycles of layers of which a strip begins when its rows have arrived.
+
+        Rows arrive, and strips take their time, evenly: either the first strip is waited for, or
+        the last.
+        """
+        first, count = segment.first, segment.strips
+        name = self.layered.layers[first].writes
+        _, height, width, channels = self.layered.type(name).shape
+        begin, end = (
+            self.needs(segment.end, 0, count, number).read(first + 1, name)
+            for number in (0, count - 1)
+        )
+        whole = tuple((top, bottom) for (top, _), (_, bottom) in zip(begin, end, strict=True))
+        rows = [sum(min(to, height) - max(at, 0) for at, to in some) for some in (begin, whole)]
+        one, every = (_ARRIVAL * width * channels * number for number in rows)
+        strips = [
+            self.part(segment.end, count, 1, number, 0).cycles(first + 1)
+            for number in (count // 2, count - 1)
+        ]
+        # While the last row of the grid still waits, the others have taken their rows.
+        taken = _TAKING * width * channels * rows[1] / count
+        middle, last = strips
+        first_waits, last_waits = one + count * (taken + middle), every + taken / ROWS + last
+        return max(first_waits, last_waits) + self.sending(segment)
+
+    def sending(self, segment: Segment) -> float:
+        """Estimated cycles until the host has sent the instructions of a segment."""
+        return _LAYER_ARRIVAL * len(segment.parts) * (segment.end - segment.first)
 
     def around(self, first: int, end: int) -> _Around:
         """Tensors that live during a segment, without its intermediate images."""

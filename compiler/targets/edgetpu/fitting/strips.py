@@ -49,6 +49,8 @@ class Segment:
         strips: how many strips of rows.
         across: how many parts of their columns, if these are many.
         over: an image that it reads, and that its result may lie over; empty if none.
+        arriving: whether the first layer takes an input that stays in narrow memory. Each strip
+            then gets the rows that no strip before it needed.
     """
 
     first: int
@@ -56,6 +58,7 @@ class Segment:
     strips: int
     across: int = 1
     over: str = ""
+    arriving: bool = False
 
     @property
     def parts(self) -> list[tuple[int, int]]:
@@ -68,7 +71,8 @@ class Segment:
 
     def inner(self, layered: Layered) -> list[str]:
         """Names of the intermediate images."""
-        return [layer.writes for layer in self.layers(layered)[:-1] if not layer.remote]
+        own = self.layers(layered)[int(self.arriving) : -1]
+        return [layer.writes for layer in own if not layer.remote]
 
     def results(self, layered: Layered) -> list[str]:
         """Names of its result, and of what goes to the host before."""
@@ -407,6 +411,9 @@ def _strips(layered: Layered, segment: Segment, tensors: Mapping[str, Placed]) -
     results = {name: tensors[name] for name in segment.results(layered)}
     layers, last = segment.layers(layered), len(segment.parts) - 1
     returned = {layer.writes for layer in layers if layer.returned}
+    if segment.arriving:
+        input, *layers = layers
+        arrived = _arrivals(layered, segment, tensors)
     for number, needed in enumerate(regions(layered, segment)):
         local: dict[str, Placed] = {}
         for name in segment.inner(layered):
@@ -419,11 +426,35 @@ def _strips(layered: Layered, segment: Segment, tensors: Mapping[str, Placed]) -
                 for axis, owned in zip((whole.rows, whole.columns), needed[name], strict=True)
             )
             local[name] = Image(name, down, across, whole.channels, whole.zero_point)
+        if segment.arriving:
+            part, whole = arrived[number], tensors[input.writes]
+            assert isinstance(whole, Image)
+            # The first part brings the padding of the whole input.
+            yield Step(input, Places({input.writes: part}, tensors), whole, complete=not number)
         places = Places(local, tensors)
         for layer in layers:
             result = results.get(layer.writes)
             assert result is None or isinstance(result, Image)
             yield Step(layer, places, result, complete=result is None or number == last)
+
+
+def _arrivals(layered: Layered, segment: Segment, tensors: Mapping[str, Placed]) -> list[Image]:
+    """What comes of an input for each strip: rows of it that no strip before has read."""
+    whole = tensors[layered.layers[segment.first].writes]
+    assert isinstance(whole, Image)
+    found, begins = list[Image](), [begin for begin, _ in whole.rows.owned]
+    for strip in range(segment.strips):
+        read = Needs(layered, segment.end, 0, strip, segment.strips).read(
+            segment.first + 1, whole.name
+        )
+        ends = [
+            min(max(begin, end), last)
+            for begin, (_, end), (_, last) in zip(begins, read, whole.rows.owned, strict=True)
+        ]
+        owned = tuple(zip(begins, ends, strict=True))
+        found.append(replace(whole, rows=replace(whole.rows, owned=owned)))
+        begins = ends
+    return found
 
 
 def _relayed(image: Image) -> Image:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from fitzroy.compiler.targets.edgetpu.fitting import patch_choice
+from fitzroy.compiler.targets.edgetpu.fitting import channels, patch_choice
 from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
 from fitzroy.compiler.targets.edgetpu.fitting.residency import (
     Residency,
@@ -68,14 +68,20 @@ def assigned(layered: Layered) -> Assignment:
     """
     options, arrangement = layered.options, arranged(layered)
     staged = _staged(arrangement, options)
-    found = _assigned(arrangement, staged, options)
+    complete = _complete(staged.schedule, options)
+    if complete is None and options.recipes.both:
+        return assigned(replace(layered, options=replace(options, both=False)))
+    found = _assigned(
+        arrangement, staged.schedule, complete or _parameters(staged.schedule, options)
+    )
     if found.residency.complete or arrangement.patches.compact:
         return found
     # Patches take as few rows as they can before anything comes from the host.
     again = arrangement.layered.with_layers(staged.layers)
     again = replace(again, options=replace(options, parameter_rows=0))
     arrangement = arranged(again)
-    return _assigned(arrangement, _staged(arrangement, options), options)
+    schedule = _staged(arrangement, options).schedule
+    return _assigned(arrangement, schedule, _parameters(schedule, options))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +101,7 @@ def _staged(arrangement: Arrangement, options: Options) -> _Staged:
     """Choose how convolutions stage their weights; staging takes no rows that parameters need."""
     schedule = arrangement.schedule
     schedule = schedule.with_layers(patch_choice.packed(schedule.layered.layers))
+    schedule = schedule.with_layers(channels.freed(schedule.steps, options.recipes))
     needed = _words(schedule.layered.layers) / _PARAMETER_SHARE
     room = next((rows for rows in _STAGING_ROWS if needed <= options.free_rows(rows)), 0)
     patches = arrangement.patches
@@ -102,13 +109,15 @@ def _staged(arrangement: Arrangement, options: Options) -> _Staged:
     cost = options.recipes.cost / (2 if patches.layers else 1)
     # Other layers than convolutions are estimated too roughly to spend a share of their cycles.
     layers = choose_staging(schedule.steps, cost, patches.cycles, IDENTITY, room)
-    return _Staged(schedule.with_layers(layers), layers)
+    schedule = schedule.with_layers(layers)
+    return _Staged(schedule.with_layers(channels.parted(schedule.steps)), layers)
 
 
-def _assigned(arrangement: Arrangement, staged: _Staged, options: Options) -> Assignment:
-    """Places of the parameters of a schedule."""
-    schedule = staged.schedule
-    residency, staging = _parameters(schedule, options)
+def _assigned(
+    arrangement: Arrangement, schedule: Schedule, parameters: tuple[Residency, int]
+) -> Assignment:
+    """A schedule whose parameters have places, with the rows for data."""
+    residency, staging = parameters
     layers: dict[Layer, Layer] = {
         layer: replace(layer, weights=weights) for layer, weights in residency.weights.items()
     }
@@ -121,20 +130,33 @@ def _assigned(arrangement: Arrangement, staged: _Staged, options: Options) -> As
     return Assignment(schedule, residency, staging, arrangement.used, arrangement.cycles)
 
 
+def _complete(schedule: Schedule, options: Options) -> tuple[Residency, int] | None:
+    """Rows of wide memory for all parameters, and how many are for data; None if they do not fit.
+
+    Raises:
+        Refused: a layer needs more rows for data than there are.
+    """
+    layers, tensors = schedule.layered.layers, schedule.tensors
+    shared = options.parameter_rows is not None
+    staging = max(_staging(schedule), options.staging)
+    if _words(layers) > options.free_rows(staging):
+        return None
+    rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
+    found = place_all(layers, tensors, rows)
+    return (found, staging) if isinstance(found, Residency) else None
+
+
 def _parameters(schedule: Schedule, options: Options) -> tuple[Residency, int]:
     """Rows of wide memory for parameters that stay on the chip, and how many are for data.
 
     Raises:
         Refused: parameters that cannot come from the host do not fit.
     """
+    complete = _complete(schedule, options)
+    if complete is not None:
+        return complete
     layers, tensors = schedule.layered.layers, schedule.tensors
     shared = options.parameter_rows is not None
-    staging = max(_staging(schedule), options.staging)
-    if _words(layers) <= options.free_rows(staging):
-        rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
-        found = place_all(layers, tensors, rows)
-        if isinstance(found, Residency):
-            return found, staging
     staging = max(_staging(schedule, streaming=True), options.staging)
     rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
     demands = demands_of(layers, Counter(step.layer for step in schedule.steps))

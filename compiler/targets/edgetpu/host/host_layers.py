@@ -19,7 +19,9 @@ from fitzroy.base.types import Array, DType, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ir.graph import unused_name
 from fitzroy.compiler.targets.edgetpu.host import inputs, outputs, scratch
-from fitzroy.compiler.targets.edgetpu.host.relay import UNIT, Destination
+from fitzroy.compiler.targets.edgetpu.host.relay import Destination
+from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import UNIT
+from fitzroy.compiler.targets.edgetpu.layers.input_stream import InputStream, Piece
 from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Context,
     Layer,
@@ -96,7 +98,9 @@ class Receive(Layer):
     def emit(self, context: Context) -> None:
         """Receive the image; every tile keeps the rectangle that it owns."""
         image = context.image(self.writes)
-        inputs.receive_image(context.builder, image, self.input, context.identity, context.scratch)
+        inputs.receive_image(
+            context.builder, image, context.inputs, context.identity, context.scratch
+        )
 
 
 class ReceiveVector(Receive):
@@ -180,6 +184,22 @@ class Keep(_ToHost):
 
     def _destination(self, context: Context) -> Destination:
         return _SCRATCH
+
+
+def input_stream(steps: Iterable[Step]) -> InputStream:
+    """What the host sends of inputs, in the order in which steps take it."""
+    streams: list[list[Piece]] = [[]]
+    for step in steps:
+        streams[-1] += pieces(step)
+        if isinstance(step.layer, Fetch):
+            streams.append([])
+    return InputStream([stream for stream in streams if stream])
+
+
+def pieces(step: Step) -> list[Piece]:
+    """What the host sends of an input for a step."""
+    layer = step.layer
+    return inputs.pieces(step.result, layer.input) if isinstance(layer, Receive) else []
 
 
 def kept_images(steps: Iterable[Step]) -> dict[str, Kept]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from fitzroy.compiler.targets.edgetpu.host.relay import UNIT
-from fitzroy.compiler.targets.edgetpu.instructions.builder import RING_STREAMS, Builder, mask_of
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.instructions.sync import (
     SLOTS,
     free,
     full,
 )
-from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import ACTIVATIONS
+from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import ACTIVATIONS, UNIT
 from fitzroy.compiler.targets.edgetpu.kernels.queues import (
     SLOT,
     Taking,
@@ -21,6 +20,7 @@ from fitzroy.compiler.targets.edgetpu.kernels.queues import (
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis, single_bytes
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import fill
 from fitzroy.compiler.targets.edgetpu.kernels.walks import Walk, walk
+from fitzroy.compiler.targets.edgetpu.layers.input_stream import InputStream, Piece
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
@@ -34,30 +34,19 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Vector,
     round_up,
 )
-from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.isa.conversion import WideToNarrow
-from fitzroy.hw_models.isa.fence import ScalarFence
 from fitzroy.hw_models.isa.fields import (
-    ScalarFlag,
-    StreamEngine,
     TileFlag,
-)
-from fitzroy.hw_models.isa.scalar import (
-    DescriptorTag,
 )
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import (
     Prefix,
 )
 
-_CREDIT = 32764
-"""AVDATA_INFEED at the start of a pop: as much credit as compiled programs give."""
 
-ALL_POPPED = RING_STREAMS | 1 << StreamEngine.AVDATA_POP
-"""Stream engines, with the one that takes inputs from the host."""
-
-
-def receive_image(builder: Builder, image: Image, name: str, row: int, buffer: int) -> None:
+def receive_image(
+    builder: Builder, image: Image, stream: InputStream, row: int, buffer: int
+) -> None:
     """Take what tiles own of an image from the host, and spread it over them.
 
     Every tile of a row of the grid gets the packed image rows of that row, and copies its columns.
@@ -66,7 +55,7 @@ def receive_image(builder: Builder, image: Image, name: str, row: int, buffer: i
     Args:
         builder: the program.
         image: where it goes.
-        name: the input.
+        stream: inputs that the host sends.
         row: wide row of the identity matrix.
         buffer: byte address of the row buffer, of `buffer_bytes`.
     """
@@ -80,43 +69,19 @@ def receive_image(builder: Builder, image: Image, name: str, row: int, buffer: i
     builder.on_tiles(lambda tile: feed.copy(tile, rest=False))
     builder.on_tiles(feed.unpack)
     for piece in _pieces(image):
-        request(builder, piece.units, name)
+        position = stream.take(builder)
         for part in piece.parts:
-            feed.send(builder, part, piece)
+            feed.send(builder, part, position - piece.units[0])
     # Tiles send on the same channel of the ring as the infeed.
     builder.sync()
     builder.on_tiles(lambda tile: feed.copy(tile, rest=True))
 
 
-def request(
-    builder: Builder,
-    units: Interval,
-    name: str = "",
-    kind: SymbolKind = SymbolKind.INPUT,
-    *,
-    position: int = 0,
-) -> None:
-    """Ask the host for some units of an input, or of the scratch buffer.
-
-    One such request is open at a time, as in published programs: the scalar core has waited until
-    the one before was served.
-
-    Args:
-        builder: the program.
-        units: the units, in the host's buffer.
-        name: the input.
-        kind: what the buffer is.
-        position: units of the stream before the first one. At 0 it begins, once infeeds have sent
-            everything before it; else it goes on, once everything before it is in the buffer.
-    """
-    begin, end = units
-    if position:
-        builder.emit(ScalarFence(idle=ALL_POPPED))
-    else:
-        builder.set_scalar([ScalarFlag.AVDATA_INFEED], _CREDIT)
-        builder.set_scalar([ScalarFlag.AVDATA_POP], 0)
-    builder.emit(ACTIVATIONS.pop(end - begin, position))
-    builder.descriptor(DescriptorTag.INPUT, (end - begin) * UNIT, kind, name, begin * UNIT)
+def pieces(tensor: Placed, name: str) -> list[Piece]:
+    """What the host sends of an input for what tiles own of a tensor, request by request."""
+    if isinstance(tensor, Image):
+        return [Piece(name, piece.units, piece.again(tensor)) for piece in _pieces(tensor)]
+    return [Piece(name, (0, _vector_units(tensor)))]
 
 
 def staging_rows(tensor: Placed) -> int:
@@ -170,12 +135,25 @@ class _Piece:
     units: Interval
     parts: tuple[int, ...]
 
+    def again(self, image: Image) -> int:
+        """Units that more than one row of the grid gets."""
+        parts = [_units(image, part) for part in self.parts]
+        return sum(end - begin for begin, end in parts) - (self.units[1] - self.units[0])
+
+
+_MOST_UNITS = (48 << 10) // UNIT
+"""Units of a request for several rows of the grid, at most.
+
+Hosts copy transfers before these move, and one while another moves. Transfers of 52,048 bytes show
+no such cost, those of 75,360 bytes and more do (`hw_models.chips.hosts`).
+"""
+
 
 def _pieces(image: Image) -> list[_Piece]:
     """What the host sends.
 
-    The last unit of a row of the grid may also be the first one of the next: the infeed can read
-    it again.
+    Rows of the grid that follow each other share a request if that is small. The last unit of one
+    may then also be the first of the next: the infeed can read it again.
     """
     pieces: list[_Piece] = []
     for part in range(ROWS):
@@ -183,9 +161,9 @@ def _pieces(image: Image) -> list[_Piece]:
         if first == last:
             continue
         begin, end = _units(image, part)
-        if pieces and 0 <= pieces[-1].units[1] - begin <= 1:
-            before = pieces.pop()
-            pieces.append(_Piece((before.units[0], end), (*before.parts, part)))
+        before = pieces[-1].units if pieces else (-_MOST_UNITS, -_MOST_UNITS)
+        if 0 <= before[1] - begin <= 1 and end - before[0] <= _MOST_UNITS:
+            pieces[-1] = _Piece((before[0], end), (*pieces[-1].parts, part))
         else:
             pieces.append(_Piece((begin, end), (part,)))
     return pieces
@@ -272,14 +250,20 @@ class _Feed:
         rows = -(-self.stream(part)[1] * UNIT // WORD // LANES)
         return Taking(in_slots(self.staging, rows, self.staged), words)
 
-    def send(self, builder: Builder, part: int, piece: _Piece) -> None:
-        """Rows of the image, out of what the host sends, to a row of the grid."""
+    def send(self, builder: Builder, part: int, origin: int) -> None:
+        """Rows of the image, out of what the host sends, to a row of the grid.
+
+        Args:
+            builder: the program.
+            part: the row of the grid.
+            origin: where the first unit of the image would be in the stream.
+        """
         begin, units, _ = self.stream(part)
         across = range(part * COLUMNS, (part + 1) * COLUMNS)
         tiles = mask_of([tile for tile in across if self.image.active(tile)])
         words = in_slots(self.buffer // WORD, units * UNIT // WORD, self.slot, self.step)
         builder.emit(self.taking(part, words).consume(tiles))
-        builder.emit(ACTIVATIONS.infeed(units, begin - piece.units[0], tiles))
+        builder.emit(ACTIVATIONS.infeed(units, origin + begin, tiles))
 
     def copy(self, tile: int, *, rest: bool) -> TensorOp | None:
         """Copies the tile's columns out of whole slots, or out of the rows that are left."""
@@ -379,15 +363,21 @@ def takers(vector: Vector, row: int) -> int:
     return mask_of([vector.owner(block) for block in blocks])
 
 
+def _vector_units(vector: Vector) -> int:
+    """Units of the host's buffer with a vector."""
+    return -(-vector.channels // UNIT)
+
+
 def receive_vector(context: Context, vector: Vector) -> None:
     """Take a vector from the host."""
     builder = context.builder
     builder.feed()
-    units = -(-vector.channels // UNIT)
-    request(builder, (0, units), vector.name)
+    units, position = _vector_units(vector), context.inputs.take(builder)
     spread(context, vector, range(vector.blocks))
     size = ROW_BLOCKS * LANES // UNIT
     for row, first in enumerate(range(0, units, size)):
-        builder.emit(ACTIVATIONS.infeed(min(size, units - first), first, takers(vector, row)))
+        builder.emit(
+            ACTIVATIONS.infeed(min(size, units - first), position + first, takers(vector, row))
+        )
     # Tiles send on the same channel of the ring as the infeed.
     builder.sync()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fitzroy.compiler.targets.edgetpu.host.inputs import SPREAD_ROWS
-from fitzroy.compiler.targets.edgetpu.host.relay import PIPELINE, UNIT, Destination, relay
+from fitzroy.compiler.targets.edgetpu.host.relay import PIPELINE, Destination, relay
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
-from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import to_host
+from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import UNIT, to_host
 from fitzroy.compiler.targets.edgetpu.kernels.queues import (
     Sending,
     produce_row,

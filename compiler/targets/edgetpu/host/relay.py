@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
+from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import UNIT
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import LANES, WORD, round_up
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
@@ -16,9 +17,6 @@ from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.scalar import Alu, Indexed, Load, Loop, Scalar, Store
 from fitzroy.hw_models.isa.stream import Outfeed
 from fitzroy.hw_models.isa.units import outfeed_words
-
-UNIT = BEAGLE.memories.activation_buffer.element_bytes
-"""Bytes of a unit of inputs and outputs."""
 
 PIPELINE = ScalarFence(idle=1 << StreamEngine.PIPELINE)
 """The scalar core waits for its own loads and stores."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from fitzroy.compiler.targets.edgetpu.host.inputs import request
 from fitzroy.compiler.targets.edgetpu.host.outputs import image_rows, image_words, owned_words
-from fitzroy.compiler.targets.edgetpu.host.relay import UNIT
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.instructions.sync import (
     SLOTS,
 )
-from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import ACTIVATIONS
+from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import ACTIVATIONS, UNIT
 from fitzroy.compiler.targets.edgetpu.kernels.queues import (
     Taking,
     in_slots,
 )
+from fitzroy.compiler.targets.edgetpu.layers.input_stream import request
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     TILES,
     WORD,

@@ -31,7 +31,7 @@ from fitzroy.hw_models.isa.scalar import (
     Scalar,
     Store,
 )
-from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
+from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop
 from fitzroy.hw_models.isa.text import field_place
 from fitzroy.hw_models.isa.units import MOST_INFEEDS, MOST_OUTFEEDS, MOST_PARAMETER_INFEEDS
 
@@ -60,6 +60,16 @@ _PIECE_BUNDLES = 600
 
 _CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 """Bundles of a chunk, with room for its end."""
+
+_FIRST_BUNDLES = 384
+"""Bundles after which the first chunk may end."""
+
+_GROWTH = 2
+"""How many times as many the next chunk has before it may end.
+
+It comes from the host while the chip executes the one before. In most models of the corpus
+a bundle takes 40 cycles or more to execute, and 19 over USB 3.
+"""
 
 
 _ADDRESS = AddressRegisters(low=5, high=4)
@@ -136,6 +146,7 @@ class Builder:
         self.staging = WIDE_ROWS
         self._sections = [_Section()]
         self._chunk = 0
+        self._enough = _FIRST_BUNDLES
         self._streamed = False
         self._quiet = list(self.tokens.ring)
         self._begun = False
@@ -173,7 +184,8 @@ class Builder:
             self._encode()
             self._phase = []
         self._count_streams(instruction)
-        self._begun = False
+        # What only the scalar core does, or asks of the host, is no work of a tile.
+        self._begun &= isinstance(instruction, Scalar | ScalarFence | Pop)
         if isinstance(instruction, Mesh):
             self._meshes |= 1 << TileEngine[instruction.op.name]
         elif isinstance(instruction, TileFence) and instruction.idle == ALL_ENGINES:
@@ -420,13 +432,25 @@ class Builder:
                 f"an operator takes {bundles} bundles", reason=f"a chunk holds {_CHUNK_BUNDLES}"
             )
         if self._chunk + bundles > _CHUNK_BUNDLES:
-            begun = self._begun
-            self._halt(end_program=False)
-            self._sections[-1].ends_chunk = True
-            self._sections.append(_Section())
-            self._chunk = 0
-            self._begin_chunk(begun=begun)
-            self._begun = begun
+            self._end_chunk()
+
+    def pace(self) -> None:
+        """Between two phases, begin another chunk if this one is long enough.
+
+        The host sends the next one while the chip executes this one.
+        """
+        if self._begun and self._chunk >= self._enough:
+            self._enough = _GROWTH * self._chunk
+            self._end_chunk()
+
+    def _end_chunk(self) -> None:
+        begun = self._begun
+        self._halt(end_program=False)
+        self._sections[-1].ends_chunk = True
+        self._sections.append(_Section())
+        self._chunk = 0
+        self._begin_chunk(begun=begun)
+        self._begun = begun
 
     def _begin_chunk(self, *, begun: bool) -> None:
         """Let tiles wait before the first instruction of a chunk, as in compiled programs.

@@ -11,6 +11,9 @@ from fitzroy.hw_models.isa.fields import Producer, ScalarFlag
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.units import infeed_units, outfeed_units, pop_units
 
+UNIT = BEAGLE.memories.activation_buffer.element_bytes
+"""Bytes of a unit of inputs and outputs."""
+
 AHEAD = BEAGLE.memories.parameter_buffer.elements - 4
 """Units of parameters that may be in their buffer, as in compiled programs."""
 
@@ -36,13 +39,19 @@ class HostBuffer:
     infed: ScalarFlag
     ahead: int = 0
 
-    def pop(self, units: int, position: int) -> Pop:
-        """Take units of the host into the buffer, from a position of its stream on."""
+    def pop(self, units: int, position: int, again: int = 0) -> Pop:
+        """Take units of the host into the buffer, from a position of its stream on.
+
+        Args:
+            units: how many.
+            position: units of the stream before them.
+            again: how many of those infeeds have sent twice.
+        """
         return Pop(
             memory=self.filled,
             buffer=pop_units(self.filled, units, position),
             popped=_EACH,
-            wait=(counted(self.infed, position - self.ahead),),
+            wait=(counted(self.infed, position + again - self.ahead),),
         )
 
     def infeed(self, units: int, position: int, tiles: int, row_words: int = LANES) -> Infeed:

@@ -86,6 +86,7 @@ class WeightStream:
         vectors: those of them that go to scaling memory.
         top: one past the last row.
         channel: channel of the ring.
+        beside: rows at the end of every slot that come on channel A while the others come on B.
     """
 
     staged: int
@@ -96,6 +97,7 @@ class WeightStream:
     vectors: Vectors
     top: int
     channel: int = 1
+    beside: int = 0
 
     @property
     def weights(self) -> int:
@@ -149,9 +151,13 @@ class WeightStream:
 
         Without a loop over chunks, each block has a single one.
         """
-        weights = full(self._delivered, "chunk" if "chunk" in axes else "block")
-        vectors = full(TileFlag.WIDE_TO_SCALING, "block")
-        return [weights, vectors] if self.vectors.count else [weights]
+        chunk = "chunk" if "chunk" in axes else "block"
+        found = [full(self._delivered, chunk)]
+        if self.beside:
+            found.append(full(TileFlag.RING_READ_A, chunk))
+        if self.vectors.count:
+            found.append(full(TileFlag.WIDE_TO_SCALING, "block"))
+        return found
 
     @property
     def _delivered(self) -> TileFlag:
@@ -160,7 +166,8 @@ class WeightStream:
 
     def receive(self, builder: Builder, tiles: int) -> None:
         """Tiles take the weights from the ring, and the vectors to scaling memory."""
-        rows = self.walk(self.weights, ("row", self.staged, 1), slot=self.staged)
+        first = self.staged - self.beside
+        rows = self._slot_rows(0, first)
         if self.single:
             rows = walk(self.weights, row=(2, 0), chunk=(1, 0))
         prefix = None
@@ -169,21 +176,24 @@ class WeightStream:
             before = rows.level("chunk" if self.chunks == 1 else "block")
             last = self.weights - 1
             prefix = Prefix(before - 1, self.vector_rows, self.prefix, last, self.prefix)
+        released = free(TileFlag.PARAMETERS, "chunk", slots=self.slots)
         builder.emit(
             consume(
-                self.channel,
-                rows,
-                publish="chunk",
-                acquire=free(TileFlag.PARAMETERS, "chunk", slots=self.slots),
-                prefix=prefix,
-                tiles=tiles,
+                self.channel, rows, publish="chunk", acquire=released, prefix=prefix, tiles=tiles
             )
         )
+        if self.beside:
+            rows = self._slot_rows(first, self.beside)
+            builder.emit(consume(0, rows, publish="chunk", acquire=released, tiles=tiles))
         if self.vectors.count:
             # Vectors come in front of the first chunk of a block.
             there = full(self._delivered, "block", step=self.chunks, before=1 - self.chunks)
             rows = self._staged_vectors()
             builder.emit(self.vectors.load(rows, self.blocks, [there], tiles=tiles))
+
+    def _slot_rows(self, first: int, count: int) -> Walk:
+        """So many rows of every slot, from one of them on."""
+        return self.walk(self.weights + first, ("row", count, 1), slot=self.staged)
 
     def _staged_vectors(self) -> Walk:
         """Where vectors are before they go to scaling memory."""

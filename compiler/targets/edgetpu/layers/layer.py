@@ -17,6 +17,7 @@ import numpy as np
 from fitzroy.base.types import Array
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.layers.halo import Blocks
+from fitzroy.compiler.targets.edgetpu.layers.input_stream import InputStream
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.allocation import Piece
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
@@ -53,6 +54,8 @@ class Weights:
         words: how many words.
         blocks: blocks of channels, all of which have as many words; of fully connected layers, each
             goes to a tile of its own.
+        beside: name of the weights that are sent at the same time, on the other channel of the
+            ring; empty if none are. Each of their owners sends a single message.
     """
 
     name: str
@@ -62,11 +65,35 @@ class Weights:
     data: Array
     words: int
     blocks: int = 1
+    beside: str = ""
 
     @property
     def units(self) -> int:
         """Units of 64 bytes that the data takes."""
         return len(self.data) // UNIT_BYTES
+
+    def parted(self, blocks: int, staged: int, rows: int) -> tuple[Weights, Weights]:
+        """The same for both channels of the ring.
+
+        Args:
+            blocks: blocks that are sent one after the other.
+            staged: words of a chunk, which blocks consist of after their prefix.
+            rows: the last words of every chunk, which go to the second part.
+
+        Returns:
+            What channel B has, with the prefixes, and what channel A has.
+        """
+        size = WORD * self.lanes
+        data = self.data[: self.words * size].reshape(blocks, -1, size)
+        chunks = data[:, self.prefix :].reshape(blocks, -1, staged, size)
+        first = chunks[:, :, : staged - rows].reshape(blocks, -1, size)
+        other = filled(chunks[:, :, staged - rows :].reshape(-1))
+        first = filled(np.concatenate([data[:, : self.prefix], first], axis=1).reshape(-1))
+        count, name = blocks * chunks.shape[1] * rows, f"{self.name}/beside"
+        return (
+            replace(self, data=first, words=self.words - count, beside=name),
+            replace(self, name=name, prefix=0, data=other, words=count, beside=self.name),
+        )
 
     def divided(self, count: int) -> tuple[Weights, Weights]:
         """The first blocks, and the others; neither is read in place."""
@@ -99,6 +126,7 @@ class Context:
         identity: wide row of the 4 x 4 identity matrix, on every tile.
         scratch: byte address of narrow memory for the layer's own use.
         host: what comes from the host while the program runs.
+        inputs: the inputs among it.
         kept: parts of images in the host's scratch buffer, by the names of these images there.
         last: whether no later step sends another part of the same output.
     """
@@ -109,6 +137,7 @@ class Context:
     identity: int
     scratch: int
     host: HostStream
+    inputs: InputStream
     kept: Mapping[str, Kept] = field(default_factory=dict)
     last: bool = True
 

@@ -16,14 +16,17 @@ class Recipes:
     Attributes:
         patches: whether the lanes of a tensor operation may compute several positions.
         cost: share of a model's cycles that forms of published programs may cost.
+        both: whether weights may come on both channels of the ring at the same time.
     """
 
     patches: bool = True
     cost: float = 0.03
+    both: bool = True
 
 
 USUAL = Recipes()
-PUBLISHED = Recipes(patches=False, cost=math.inf)
+ONE_CHANNEL = Recipes(both=False)
+PUBLISHED = Recipes(patches=False, cost=math.inf, both=False)
 """What published programs do."""
 
 
@@ -41,6 +44,8 @@ class Options:
             and to the envelope of their properties, or fail.
         confirmed: forms of instructions, and slugs of properties, that a device was seen to
             execute; beside these, only what published programs have may be used. None to use all.
+        both: whether weights may come on both channels of the ring at the same time; those from
+            the host may not.
     """
 
     narrow_bytes: int = NARROW_BYTES
@@ -49,11 +54,14 @@ class Options:
     staging: int = 0
     conservative: bool = False
     confirmed: frozenset[str] | None = None
+    both: bool = True
 
     @property
     def recipes(self) -> Recipes:
         """The ways to compute layers that the options allow."""
-        return PUBLISHED if self.conservative else USUAL
+        if self.conservative:
+            return PUBLISHED
+        return USUAL if self.both else ONE_CHANNEL
 
     def free_rows(self, staging: int) -> int:
         """Rows of wide memory of all tiles for parameters; data takes `staging` on each."""

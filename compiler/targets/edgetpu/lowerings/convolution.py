@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from itertools import zip_longest
 from typing import ClassVar
 
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder, mask_of
@@ -53,6 +54,15 @@ _WHOLE_ROWS = 512
 _MOST_ROWS = BEAGLE.memories.wide.elements // 2
 """Rows of wide memory for weights in staging from which on a single slot has to do."""
 
+_BOTH_WORTH = 0.95
+"""Part of the cycles with one channel of the ring from which on both are used."""
+
+_BOTH_CYCLES = 200
+"""Cycles that both must save, at least: instructions of two senders take some, too."""
+
+_LOADED = 2
+"""Vectors of a block that go to scaling memory, at most."""
+
 _MOST_SUMS = 256
 """Partial sums of so many positions may be in wide memory."""
 
@@ -82,6 +92,8 @@ class Convolution(Layer):
         columns: what it reads along columns.
         stage: constants of the output stage.
         staging: how its weights are staged; `staging.choose_staging` chooses.
+        both: whether its weights may come on both channels of the ring; there are weights for each
+            of them if they do.
     """
 
     layout: ConvolutionLayout
@@ -90,6 +102,7 @@ class Convolution(Layer):
     columns: Window
     stage: OutputStage
     staging: Staging = Staging.PAIR
+    both: bool = False
 
     streams: ClassVar[bool] = True
     strips: ClassVar[bool] = True
@@ -126,7 +139,7 @@ class Convolution(Layer):
 
     def completes(self, tensors: Mapping[str, Placed]) -> Blocks | None:
         """Blocks of 64 channels, unless only some are computed in the last phase."""
-        if len(self.weights) > 1:
+        if len(self.weights) > 1 and not self.weights[0].beside:
             return None
         blocks = -(-self.channels // LANES)
         return Blocks(blocks, min(LANES, round_up(self.channels, WORD)) // WORD)
@@ -134,8 +147,8 @@ class Convolution(Layer):
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
         whole, first = Blocking.of(self, context.image(self.writes)), 0
-        if len(self.weights) == 1:
-            self._emit(context, whole, self.weights[0], first)
+        if len(self.weights) == 1 or self.weights[0].beside:
+            self._emit(context, whole, self.weights, first)
             return
         for item in self.weights:
             if first:
@@ -143,13 +156,15 @@ class Convolution(Layer):
             last = whole.last if first + item.blocks == whole.blocks else whole.lanes
             lanes = whole.lanes if item.blocks > 1 else last
             blocking = replace(whole, blocks=item.blocks, lanes=lanes, last=last)
-            self._emit(context, blocking, item, first)
+            self._emit(context, blocking, (item,), first)
             first += item.blocks
 
-    def _emit(self, context: Context, blocking: Blocking, weights: Weights, first: int) -> None:
+    def _emit(
+        self, context: Context, blocking: Blocking, weights: Sequence[Weights], first: int
+    ) -> None:
         """The blocks from one on of which there are weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
-        channel = 0 if context.streamed(weights.name) else 1
+        channel = 0 if context.streamed(weights[0].name) else 1
         stream = self._stream(blocking, context.builder.staging, channel)
         convolve(
             context,
@@ -176,6 +191,7 @@ class Convolution(Layer):
             vectors=vectors_of(self.layout),
             top=top,
             channel=channel,
+            beside=blocking.beside,
         )
 
     def consumers(self, tensors: Mapping[str, Placed], top: int) -> list[Instruction]:
@@ -217,6 +233,7 @@ class Blocking:
         positions: most positions of a tile.
         lanes: lanes of a block.
         last: lanes of the last block.
+        both: whether both channels of the ring bring weights.
     """
 
     chunk: int
@@ -228,6 +245,7 @@ class Blocking:
     positions: int
     lanes: int
     last: int
+    both: bool = False
 
     @classmethod
     def of(cls, layer: Convolution, result: Image) -> Blocking:
@@ -251,6 +269,7 @@ class Blocking:
                 positions,
                 LANES if blocks > 1 else depth,
                 depth - LANES * (blocks - 1),
+                layer.both,
             )
             for chunk in _chunks(groups, taps, positions)
             if chunk == groups or (positions <= sums and layer.staging is not Staging.WHOLE)
@@ -259,7 +278,8 @@ class Blocking:
         fitting = [blocking for blocking in options if blocking.slots * blocking.staged <= limit]
         # If nothing fits, what takes the fewest rows.
         least = min(options, key=lambda blocking: blocking.rows)
-        return min(fitting or [least], key=lambda blocking: (blocking.cycles, blocking.rows))
+        best = min(fitting or [least], key=lambda blocking: (blocking.cycles, blocking.rows))
+        return replace(best, both=best.beside > 0)
 
     @property
     def sums(self) -> int:
@@ -272,13 +292,75 @@ class Blocking:
         return self.slots * self.staged + SLOTS * self.prefix + self.sums
 
     @property
+    def delivery(self) -> Delivery:
+        """How its weights come."""
+        steps = self.positions * self.staged
+        return Delivery(
+            steps, self.staged, self.prefix, self.chunks, self.blocks, self.slots, self.lanes
+        )
+
+    @property
     def cycles(self) -> float:
         """Estimated cycles: the delivery of chunks overlaps with steps."""
-        vectors = BEAGLE.timing.ring_row * self.prefix
-        steps = self.positions * self.staged
+        return self.delivery.cycles(self.beside)
+
+    @property
+    def beside(self) -> int:
+        """Rows of a chunk that come on channel A while the others come on B."""
+        return self.delivery.beside if self.both else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Weights on their way, chunk by chunk, and the steps that use them.
+
+    Attributes:
+        steps: steps with a chunk.
+        staged: weight rows of a chunk.
+        prefix: words of vectors of a block.
+        chunks: chunks of a block.
+        blocks: blocks of output channels.
+        slots: slots of staging.
+        lanes: lanes of a block.
+    """
+
+    steps: int
+    staged: int
+    prefix: int
+    chunks: int
+    blocks: int
+    slots: int
+    lanes: int
+
+    @property
+    def beside(self) -> int:
+        """Rows of a chunk that channel A had best bring while B brings the others.
+
+        Both then take as long; none if that saves little.
+        """
+        rows = min(self.staged - 1, (self.staged + self.prefix // self.chunks) // 2)
+        usual, both = self.cycles(), self.cycles(rows)
+        pays = both <= _BOTH_WORTH * usual and usual - both >= _BOTH_CYCLES
+        return rows if pays else 0
+
+    def cycles(self, beside: int = 0) -> float:
+        """Estimated cycles if so many rows of every chunk come on the other channel."""
+        row = BEAGLE.timing.ring_row
+        vectors = row * self.prefix
+        delivery = max(row * (self.staged - beside) + vectors / self.chunks, row * beside)
         count = self.chunks * self.blocks
-        delivery = BEAGLE.timing.ring_row * self.staged + vectors / self.chunks
-        return pipeline(steps, delivery, count, self.slots) + vectors
+        return pipeline(self.steps, delivery, count, self.slots, self._loading) + vectors
+
+    @property
+    def _loading(self) -> float:
+        """Cycles after a chunk has come until its scales and biases are in scaling memory.
+
+        Only if every chunk has some: else they have come long before they are needed.
+        """
+        if self.chunks > 1:
+            return 0.0
+        # An entry is a pair of lanes.
+        return BEAGLE.timing.conversion_word * min(self.prefix, _LOADED) * self.lanes / 2
 
 
 def _chunks(groups: int, taps: int, positions: int) -> list[int]:
@@ -333,7 +415,7 @@ def published_slots(slots: int, turns: int) -> bool:
     return slots <= SLOTS or slots == turns
 
 
-def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
+def pipeline(steps: float, delivery: float, count: int, slots: int, loading: float = 0.0) -> float:
     """Estimated cycles of tensor operations that are fed with chunks over the ring.
 
     Args:
@@ -341,8 +423,9 @@ def pipeline(steps: float, delivery: float, count: int, slots: int) -> float:
         delivery: cycles that a chunk takes on the ring.
         count: number of chunks.
         slots: chunks that a tile can hold.
+        loading: cycles until a chunk that has come can be used.
     """
-    latency = BEAGLE.timing.chunk_latency
+    latency = BEAGLE.timing.chunk_latency + loading
     period = max(steps, delivery, (steps + delivery + latency) / slots)
     return delivery + latency + (count - 1) * period + steps
 
@@ -370,7 +453,7 @@ class Sent:
 
 def convolve(
     context: Context,
-    weights: Weights,
+    weights: Sequence[Weights],
     result: Image,
     stream: WeightStream,
     operation: Callable[[int], TensorOp | None],
@@ -380,7 +463,7 @@ def convolve(
 
     Args:
         context: where things are.
-        weights: the weights.
+        weights: the weights; those on channel B and those beside them on A, if both bring some.
         result: what is computed; tiles that own nothing of it take no part.
         stream: the weights.
         operation: the operation of a tile, None if it computes nothing.
@@ -396,12 +479,30 @@ def convolve(
         builder.sync()
     stream.receive(builder, mask_of(active))
     builder.on_tiles(operations.get, active)
-    if context.streamed(weights.name):
-        _receive_rest(builder, stream, mask_of(active), weights)
-        context.host.send(builder, weights.units, mask_of(active), stream.vectors.lanes)
+    first, *others = weights
+    if context.streamed(first.name):
+        _receive_rest(builder, stream, mask_of(active), first)
+        context.host.send(builder, first.units, mask_of(active), stream.vectors.lanes)
         return
-    sent = Sent(weights.name, context.pieces[weights.name], mask_of(active))
+    sent = Sent(first.name, context.pieces[first.name], mask_of(active))
+    for other in others:
+        _send_both(builder, sent, replace(sent, name=other.name, pieces=context.pieces[other.name]))
+        return
     (sender or send_rows)(builder, stream, sent)
+
+
+def _send_both(builder: Builder, first: Sent, other: Sent) -> None:
+    """Owners send words on both channels; all are different tiles, so that none waits for another.
+
+    Args:
+        builder: the program.
+        first: what goes on channel B.
+        other: what goes on channel A.
+    """
+    for pieces in zip_longest(first.pieces, other.pieces):
+        for channel, sent, piece in zip((1, 0), (first, other), pieces, strict=True):
+            if piece is not None:
+                send(builder, sent.name, [piece], sent.destination, channel=channel)
 
 
 def _receive_rest(builder: Builder, stream: WeightStream, tiles: int, weights: Weights) -> None:

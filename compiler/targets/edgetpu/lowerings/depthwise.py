@@ -162,8 +162,15 @@ class Depthwise(Layer):
         )
         return max(patches, BEAGLE.timing.ring_row) * (taps * words) + PHASE_CYCLES
 
-    def patches(self, areas: Sequence[tuple[int, int]]) -> tuple[Option, ...]:
-        """All patches that it may use for results of which tiles own so much."""
+    def patches(
+        self, areas: Sequence[tuple[int, int]], *, both: bool = False
+    ) -> tuple[Option, ...]:
+        """All patches that it may use for results of which tiles own so much.
+
+        Args:
+            areas: rows and columns of tiles.
+            both: whether weights may come on both channels of the ring.
+        """
         return depthwise_patches(
             self.rows,
             self.columns,
@@ -171,6 +178,7 @@ class Depthwise(Layer):
             self.multiplier,
             len(self.vectors),
             tuple(areas),
+            both=both,
         )
 
     def scatter(self, data: Array) -> None:
@@ -228,7 +236,7 @@ class Depthwise(Layer):
     def emit(self, context: Context) -> None:
         """Consumers of weights first, then the operations, then the owners of the weights."""
         source, result = context.image(self.reads[0]), context.image(self.writes)
-        (operand,) = self.weights
+        operand = self.weights[0]
         packed = self.patch.packed
         stream = WeightStream(
             staged=self.patch.staged,
@@ -243,10 +251,11 @@ class Depthwise(Layer):
             ),
             top=context.builder.staging,
             channel=0 if packed or context.streamed(operand.name) else 1,
+            beside=self.patch.beside,
         )
         convolve(
             context,
-            operand,
+            self.weights,
             result,
             stream,
             lambda tile: _operation(self, source, result, tile, stream),
@@ -266,7 +275,9 @@ class Dense(Depthwise):
         positions = max(1, LANES // WORD // groups)
         return self._patch_cycles(area, positions, -(-self.in_channels // WORD))
 
-    def patches(self, areas: Sequence[tuple[int, int]]) -> tuple[Option, ...]:
+    def patches(
+        self, areas: Sequence[tuple[int, int]], *, both: bool = False
+    ) -> tuple[Option, ...]:
         """All patches that it may use for results of which tiles own so much."""
         return dense_patches(
             self.rows,
@@ -275,6 +286,7 @@ class Dense(Depthwise):
             self.channels,
             len(self.vectors),
             tuple(areas),
+            both=both,
         )
 
     def scatter(self, data: Array) -> None:
@@ -407,8 +419,8 @@ def _send_words(builder: Builder, stream: WeightStream, sent: Sent) -> None:
 # --- parameters ----------------------------------------------------------------------------------
 
 
-def packed_weights(layer: Depthwise) -> Weights:
-    """The parameters of a layer for its patch."""
+def packed_weights(layer: Depthwise) -> tuple[Weights, ...]:
+    """The parameters of a layer for its patch, divided if both channels of the ring bring some."""
     patch = layer.patch
     rows, columns, words, groups = patch.rows, patch.columns, patch.words, patch.groups
     blocks = patch.blocks(layer.in_channels)
@@ -440,7 +452,7 @@ def packed_weights(layer: Depthwise) -> Weights:
         )
     if patch.packed:
         lanes, count = LANES, patch.parameter_rows(layer.in_channels, len(layer.vectors))
-    return Weights(
+    found = Weights(
         layer.name,
         OperandKind.PACKED if patch.packed else OperandKind.CONVOLUTION,
         lanes,
@@ -448,6 +460,7 @@ def packed_weights(layer: Depthwise) -> Weights:
         filled(packed),
         count,
     )
+    return found.parted(blocks, patch.staged, patch.beside) if patch.beside else (found,)
 
 
 # --- legalization --------------------------------------------------------------------------------

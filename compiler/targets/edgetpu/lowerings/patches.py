@@ -15,6 +15,7 @@ import numpy as np
 
 from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS
 from fitzroy.compiler.targets.edgetpu.lowerings.convolution import (
+    Delivery,
     fewest_slots,
     pipeline,
     published_slots,
@@ -109,6 +110,7 @@ class Patch:
         slots: blocks of weights that a tile can hold.
         packed: whether the words of weights share rows of wide memory. They have four lanes then,
             and reach tiles through the scalar core's fifo, which cuts rows into words.
+        beside: weight rows of a block that come on channel A while the others come on B.
     """
 
     rows: Strip
@@ -117,6 +119,7 @@ class Patch:
     groups: int
     slots: int = SLOTS
     packed: bool = False
+    beside: int = 0
 
     @property
     def lanes(self) -> int:
@@ -172,6 +175,8 @@ def depthwise_patches(
     multiplier: int,
     vectors: int,
     areas: tuple[tuple[int, int], ...],
+    *,
+    both: bool = False,
 ) -> tuple[Option, ...]:
     """All patches of layers that are alike."""
     height, width = (max(extents) for extents in zip(*areas, strict=True))
@@ -185,7 +190,7 @@ def depthwise_patches(
     if multiplier == 1:
         shapes.append(Patch(Strip(rows, 1), Strip(columns, 1), 1, 1, packed=True))
     return tuple(
-        _option(replace(shape, slots=slots), in_channels, vectors, areas)
+        _option(replace(shape, slots=slots), in_channels, vectors, areas, both=both)
         for shape in shapes
         for slots in range(fewest_slots(shape.staged), _MOST_SLOTS + 1)
         if slots <= SLOTS or shape.blocks(in_channels) % slots == 0
@@ -200,6 +205,8 @@ def dense_patches(
     channels: int,
     vectors: int,
     areas: tuple[tuple[int, int], ...],
+    *,
+    both: bool = False,
 ) -> tuple[Option, ...]:
     """All patches of convolutions that are alike: they have a single block."""
     height, width = (max(extents) for extents in zip(*areas, strict=True))
@@ -210,23 +217,28 @@ def dense_patches(
         for across in range(1, min(most, width) + 1)
         for down in range(1, min(most // across, height) + 1)
     ]
-    return tuple(_option(shape, in_channels, vectors, areas) for shape in shapes)
+    return tuple(_option(shape, in_channels, vectors, areas, both=both) for shape in shapes)
 
 
 def _option(
-    patch: Patch, in_channels: int, vectors: int, areas: Iterable[tuple[int, int]]
+    patch: Patch, in_channels: int, vectors: int, areas: Iterable[tuple[int, int]], *, both: bool
 ) -> Option:
     """The rows, cycles and staging that a patch takes."""
-    timing, staged = BEAGLE.timing, patch.staged
+    timing, staged, blocks = BEAGLE.timing, patch.staged, patch.blocks(in_channels)
     steps = staged * max(
         patch.rows.patches(height) * patch.columns.patches(width) for height, width in areas
     )
-    row = timing.fifo_word * FIFO_LANES if patch.packed else timing.ring_row
+    delivery = Delivery(steps, staged, vectors, 1, blocks, patch.slots, patch.lanes)
+    if patch.packed:
+        row = timing.fifo_word * FIFO_LANES
+        cycles = pipeline(steps, row * (staged + vectors), blocks, patch.slots)
+    else:
+        patch = replace(patch, beside=delivery.beside if both else 0)
+        cycles = delivery.cycles(patch.beside)
     return Option(
         patch,
         patch.parameter_rows(in_channels, vectors),
-        # Weights and steps of blocks overlap.
-        pipeline(steps, row * (staged + vectors), patch.blocks(in_channels), patch.slots),
+        cycles,
         patch.slots * (staged + vectors),
-        published_slots(patch.slots, patch.blocks(in_channels)),
+        published_slots(patch.slots, blocks),
     )

@@ -25,9 +25,10 @@ from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.targets.edgetpu.host.inputs import ROW_BLOCKS, SPREAD_ROWS
 from fitzroy.compiler.targets.edgetpu.host.outputs import collect
-from fitzroy.compiler.targets.edgetpu.host.relay import PIPELINE, UNIT
+from fitzroy.compiler.targets.edgetpu.host.relay import PIPELINE
 from fitzroy.compiler.targets.edgetpu.instructions.builder import RING_STREAMS, Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE
+from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import UNIT
 from fitzroy.compiler.targets.edgetpu.kernels.queues import Taking
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import PLAIN, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -233,26 +233,37 @@ class WideRows:
     holes: tuple[tuple[int, int, int], ...] = ()
     level: bool = False
 
-    def anywhere(self, words: int, *, whole: bool = False, most: int = WIDE_ROWS) -> Taken | NoRows:
+    def anywhere(
+        self,
+        words: int,
+        *,
+        whole: bool = False,
+        most: int = WIDE_ROWS,
+        apart: Iterable[int] | None = None,
+    ) -> Taken | NoRows:
         """Rows for words that their owner sends, in the smallest hole or on the emptiest tiles.
 
         Args:
             words: how many rows.
             whole: whether one tile must have all of them.
             most: rows of a piece, at most.
+            apart: tiles that must not have any of them, if every piece must be on another tile.
         """
         rows, pieces, left = self, list[Piece](), words
+        avoided = set[int]() if apart is None else set(apart)
         while left:
-            piece = rows._piece(left, left if whole else most, whole=whole)
+            piece = rows._piece(left, left if whole else most, avoided, whole=whole)
+            if apart is not None:
+                avoided.add(piece.tile)
             if piece.words <= 0 or (whole and piece.words < left):
                 return NoRows(left, f"{self.limit} rows of every tile are for parameters", rows)
             rows, left = rows._without(piece), left - piece.words
             pieces.append(piece)
         return Taken(tuple(pieces), rows)
 
-    def _piece(self, words: int, most: int, *, whole: bool) -> Piece:
+    def _piece(self, words: int, most: int, avoided: Container[int], *, whole: bool) -> Piece:
         """Where the first words had best lie; none if nothing is free."""
-        tile, row, room = self._room(words)
+        tile, row, room = self._room(words, avoided)
         if self.level and not whole and row == self.used[tile]:
             mean = -(-(sum(self.used) + words) // TILES)
             room = min(room, max(mean - row, _LEAST_ROWS))
@@ -272,15 +283,19 @@ class WideRows:
         )
         return replace(self, holes=holes, groups=groups)
 
-    def _room(self, words: int) -> tuple[int, int, int]:
+    def _room(self, words: int, avoided: Container[int]) -> tuple[int, int, int]:
         """Where words had best begin: tile, first row, number of rows that are free there."""
-        fits = [hole for hole in self.holes if hole[2] >= words]
+        holes = [hole for hole in self.holes if hole[0] not in avoided]
+        fits = [hole for hole in holes if hole[2] >= words]
         if fits:
             return min(fits, key=lambda hole: (hole[2], hole))
-        tile = min(range(TILES), key=lambda candidate: self.used[candidate])
+        tiles = [tile for tile in range(TILES) if tile not in avoided]
+        if not tiles:
+            return 0, 0, 0
+        tile = min(tiles, key=lambda candidate: self.used[candidate])
         above = (tile, self.used[tile], self.limit - self.used[tile])
         # The largest hole takes a part of what is too much for all tiles.
-        return max([above, *self.holes], key=lambda room: room[2]) if above[2] <= 0 else above
+        return max([above, *holes], key=lambda room: room[2]) if above[2] <= 0 else above
 
     def origin(self, count: int) -> int:
         """The tile from which on so many tiles have most room for blocks."""

@@ -7,21 +7,15 @@ case and does not count, so that a model of which everything can be mapped is ma
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, combinations, pairwise
 
-from fitzroy.base.errors import UsageError
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ir.flow import Edge, source_side
 
 _CHIP, _HOST = "chip", "host"
 _SCALE = 1000
 """Capacities are whole nanoseconds."""
-
-_SLACK = 1.02
-"""How much slower than the fastest a way to cut a model may be for being more even."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,137 +158,10 @@ def _touched(graph: Graph, part: Sequence[Node]) -> list[str]:
     return [name for name in dict.fromkeys(names) if not graph.value(name).is_constant]
 
 
-# --- consecutive segments ------------------------------------------------------------------------
-
-
-def balanced(
-    graph: Graph,
-    count: int,
-    mappable: Collection[str],
-    capacity: int,
-    costs: Costs = COSTS,
-    known: Mapping[str, float] | None = None,
-) -> list[tuple[Node, ...]]:
-    """Cut a graph into consecutive segments for as many chips, the slowest as fast as can be.
-
-    A segment takes the time of its operators, of the parameters beyond those that a chip holds, and
-    of the tensors that it takes and gives.
-
-    Args:
-        graph: the graph.
-        count: how many segments.
-        mappable: names of the nodes that the chip can compute; every segment has one.
-        capacity: bytes of parameters that a chip holds.
-        costs: what decides.
-        known: microseconds of nodes of which they are known better, by name.
-
-    Raises:
-        UsageError: there are not so many operators.
-    """
-    nodes = graph.nodes()
-    able = [node.name in mappable for node in nodes]
-    places = _places(nodes)
-    most = sum(any(able[begin:end]) for begin, end in pairwise(places))
-    if not 1 <= count <= most:
-        raise UsageError(
-            f"{count} segments of a model with {most} operators for the Edge TPU",
-            hint="give fewer segments",
-        )
-    estimates = {
-        node.name: (costs.chip if ok else costs.host).time(graph, node)
-        for node, ok in zip(nodes, able, strict=True)
-    }
-    estimates |= known or {}
-    times = [estimates[node.name] for node in nodes]
-    spent = [0.0, *accumulate(times)]
-    mapped = [0, *accumulate(map(int, able))]
-    held = [0, *accumulate(_parameter_bytes(graph, node) for node in nodes)]
-    taken = _crossing(graph, nodes, costs.take)
-    given = _crossing(graph, nodes, costs.give)
-
-    def time(begin: int, end: int) -> float:
-        if mapped[begin] == mapped[end]:
-            return float("inf")
-        streamed = max(0, held[end] - held[begin] - capacity)
-        return spent[end] - spent[begin] + streamed / costs.parameters + taken[begin] + given[end]
-
-    table = {(begin, end): time(begin, end) for begin, end in combinations(places, 2)}
-    slowest = max(table[cut] for cut in _cheapest(table, len(nodes), count, max))
-    # Of all ways that are about as fast, the most even one.
-    even = {cut: cost * cost for cut, cost in table.items() if cost <= _SLACK * slowest}
-    cuts = _cheapest(even, len(nodes), count, operator.add)
-    return [tuple(nodes[begin:end]) for begin, end in cuts]
-
-
-def _places(nodes: Sequence[Node]) -> list[int]:
-    """Numbers of the nodes before which a cut may be, and the end.
-
-    Nodes that come from one operator of the file stay together.
-    """
-    return [
-        place
-        for place in range(len(nodes) + 1)
-        if not 0 < place < len(nodes)
-        or nodes[place].origin is None
-        or nodes[place].origin != nodes[place - 1].origin
-    ]
-
-
-def _cheapest(
-    table: Mapping[tuple[int, int], float],
-    length: int,
-    count: int,
-    joined: Callable[[float, float], float],
-) -> list[tuple[int, int]]:
-    """The cheapest way to cut a sequence into consecutive pieces.
-
-    Args:
-        table: cost of the pieces that there may be, by begin and end.
-        length: of the sequence.
-        count: how many pieces.
-        joined: cost of pieces together, of those before and one more.
-    """
-    # By end: cost, and where the last piece begins.
-    best: list[dict[int, tuple[float, int]]] = [{0: (0.0, 0)}]
-    for _ in range(count):
-        found: dict[int, tuple[float, int]] = {}
-        for (begin, end), cost in table.items():
-            if begin in best[-1]:
-                candidate = joined(best[-1][begin][0], cost), begin
-                found[end] = min(found.get(end, candidate), candidate)
-        best.append(found)
-    pieces = []
-    end = length
-    for found in reversed(best[1:]):
-        begin = found[end][1]
-        pieces.append((begin, end))
-        end = begin
-    return pieces[::-1]
-
-
-def _parameter_bytes(graph: Graph, node: Node) -> int:
+def parameter_bytes(graph: Graph, node: Node) -> int:
+    """Bytes of the constants that an operator reads."""
     return sum(
         graph.type(name).nbytes
         for name in node.inputs
         if name is not None and graph.value(name).is_constant
     )
-
-
-def _crossing(
-    graph: Graph, nodes: Sequence[Node], cost: Callable[[Graph, str], float]
-) -> list[float]:
-    """Cost of the values that cross in front of every node, and after the last one."""
-    places = {node.name: place for place, node in enumerate(nodes)}
-    change = [0.0] * (len(nodes) + 2)
-    for name, value in graph.values.items():
-        if value.is_constant:
-            continue
-        producer = graph.producer(name)
-        first = 0 if producer is None else places[producer.name] + 1
-        last = max((places[reader.name] + 1 for reader in graph.consumers(name)), default=first)
-        if name in graph.outputs:
-            change[len(nodes)] += cost(graph, name)
-            last = min(last, len(nodes))
-        change[first] += cost(graph, name)
-        change[last] -= cost(graph, name)
-    return [max(0.0, value) for value in accumulate(change[: len(nodes) + 1])]

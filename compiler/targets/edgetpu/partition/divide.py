@@ -29,14 +29,17 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES
 from fitzroy.compiler.targets.edgetpu.partition.costs import (
     COSTS,
     Costs,
-    balanced,
     gain,
     profitable,
 )
+from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut, Cuts, cuts_of
 from fitzroy.compiler.targets.edgetpu.partition.rules import LOWERING, NAME, hint, rejects
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
 _COSTS = "edgetpu-transfers"
+
+HELD = TILES * WIDE_ROWS * BEAGLE.memories.wide.element_bytes
+"""Bytes of parameters that a chip holds."""
 
 
 def refusals(graph: Graph, options: Options = DEFAULT) -> dict[str, Rejects]:
@@ -199,6 +202,30 @@ def layers_of(graph: Graph, options: Options = DEFAULT) -> dict[str, list[str]]:
     return found
 
 
+def cuts(
+    graph: Graph,
+    options: Options = DEFAULT,
+    costs: Costs = COSTS,
+    times: Mapping[str, float] | None = None,
+) -> Cuts:
+    """How a graph can be cut into segments for several chips, and what segments cost.
+
+    Args:
+        graph: the graph.
+        options: what programs may use of each chip.
+        costs: what operators, parameters and transfers cost.
+        times: microseconds of operators of which they are known better, by name.
+    """
+    refused = refusals(graph, options)
+    mappable = {node.name for node in graph.nodes()} - refused.keys()
+    return cuts_of(graph, mappable, HELD, costs, times)
+
+
+def segments_of(graph: Graph, cut: Cut) -> list[Segment]:
+    """The segments of a graph that is cut."""
+    return [Segment(graph.part(nodes), nodes) for nodes in cut.segments]
+
+
 def consecutive(
     graph: Graph,
     count: int,
@@ -206,22 +233,16 @@ def consecutive(
     costs: Costs = COSTS,
     times: Mapping[str, float] | None = None,
 ) -> list[Segment]:
-    """A graph cut into consecutive segments for as many chips.
+    """A graph cut into segments for as many chips, each of which needs only those before it.
 
     Args:
         graph: the graph.
         count: how many.
-        options: what programs may use of each chip.
-        costs: what operators, parameters and transfers cost.
-        times: microseconds of operators of which they are known better, by name.
+        options: as for `cuts`.
+        costs: as for `cuts`.
+        times: as for `cuts`.
 
     Raises:
         UsageError: there are not so many operators for the chip.
     """
-    refused = refusals(graph, options)
-    mappable = {node.name for node in graph.nodes()} - refused.keys()
-    held = TILES * WIDE_ROWS * BEAGLE.memories.wide.element_bytes
-    return [
-        Segment(graph.part(nodes), nodes)
-        for nodes in balanced(graph, count, mappable, held, costs, times)
-    ]
+    return segments_of(graph, cuts(graph, options, costs, times).best(count))

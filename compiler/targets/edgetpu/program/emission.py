@@ -20,6 +20,9 @@ from fitzroy.hw_models.isa.instruction import Instruction
 _MOST_BUNDLES = 6_000
 """Bundles of a layer with its exchanges, at most."""
 
+_LAST_STEPS = 4
+"""Steps that share a chunk at the end of a program, where little is left to send."""
+
 
 @dataclass(frozen=True, eq=False)
 class Emission:
@@ -84,6 +87,7 @@ def emitted(assignment: Assignment) -> Emission:
             if item.name not in pieces
         ]
     )
+    inputs = host_layers.input_stream(steps)
     context = Context(
         builder,
         schedule.tensors,
@@ -91,16 +95,21 @@ def emitted(assignment: Assignment) -> Emission:
         IDENTITY,
         narrow_bytes - own[0],
         host,
+        inputs,
         host_layers.kept_images(steps),
     )
     builder.begin()
     matrices.put_identity(builder, IDENTITY, context.scratch // WORD)
     ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
     for step, nbytes in zip(steps, own[1:], strict=True):
+        if len(marks) < len(steps) - _LAST_STEPS:
+            builder.pace()
         builder.room(_MOST_BUNDLES)
         marks.append(_mark(step, builder))
         if not step.layer.received:
             host.prefetch(builder)
+        # What a step takes is under way before the tiles are waited for.
+        inputs.ahead(builder, len(host_layers.pieces(step)) or 1)
         last = not isinstance(step.layer, host_layers.Send) or ends[step.layer.output] is step
         with refusing(step.layer.origin):
             step.layer.emit(
@@ -110,6 +119,7 @@ def emitted(assignment: Assignment) -> Emission:
     marks.append(Mark("end", "", *builder.position, kind="end"))
     builder.end()
     assert host.complete
+    assert inputs.complete
     return Emission(Emitted(marks, list(builder.program)), builder)
 
 

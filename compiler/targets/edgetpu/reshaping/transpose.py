@@ -6,7 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.shape import TransposeAttributes
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
@@ -17,6 +20,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     legalizes,
     several,
 )
+from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.reshaping.elements import distances, take_elements
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_vector
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import keeps_bytes, temporary
@@ -24,6 +28,9 @@ from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 
 _MOST_IMAGES = 32
 """Images that a result of more axes than an image has is made of, each by a gather of its own."""
+
+_MOST_SHUFFLED = 1024
+"""Channels that are moved by a matrix of as many rows and columns."""
 
 Axis = tuple[int, int]
 """Extent of an axis of the result, and distance of its elements in the operand."""
@@ -66,6 +73,9 @@ def _transpose(legalizer: Legalizer, call: Call) -> None:
     if _keeps_order(before.shape, perm):
         RULES["reshape"](legalizer, call)
         return
+    if _shuffles(legalizer, call):
+        _shuffled(legalizer, call)
+        return
     source = legalizer.place(node.inputs[0] or "")
     if not is_vector(legalizer, source) and legalizer.type(source).shape != before.shape:
         source = as_vector(legalizer, source)
@@ -75,6 +85,38 @@ def _transpose(legalizer: Legalizer, call: Call) -> None:
         take_elements(legalizer, node.name, source, (node.outputs[0], after), 0, strides)
         return
     _in_images(legalizer, call, source, _merged(list(zip(after.shape, strides, strict=True))))
+
+
+def _shuffles(legalizer: Legalizer, call: Call) -> bool:
+    """Whether a transposition moves channels of an image, each pixel's by themselves."""
+    shape, perm = call.type().shape, call.attributes(TransposeAttributes).perm
+    rank, (place, *others) = len(shape), legalizer.parts(call.node.inputs[0] or "")
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    image = legalizer.type(place).shape
+    return (
+        not others
+        and rank > IMAGE_RANK
+        and perm == swapped
+        and not is_vector(legalizer, place)
+        and image[-1] == shape[-1] * shape[-2]
+        and image[-1] <= _MOST_SHUFFLED
+    )
+
+
+def _shuffled(legalizer: Legalizer, call: Call) -> None:
+    """Channels in another order, which a convolution with weights of zero and one gives."""
+    rewriting, before, after = Rewriting.of(legalizer, call), call.type(), call.result.type
+    (place,) = legalizer.parts(call.node.inputs[0] or "")
+    shape = legalizer.type(place).shape
+    order = np.arange(shape[-1]).reshape(before.shape[-2:]).T.reshape(-1)
+    weights = np.zeros((shape[-1], 1, 1, shape[-1]), before.dtype.numpy)
+    weights[np.arange(shape[-1]), 0, 0, order] = 1
+    kernel = rewriting.constant(weights, 1.0)
+    image = rewriting.reshape(call.node.inputs[0] or "", shape)
+    type = replace(after, shape=shape)
+    moved = rewriting.emit("conv_2d", [image, kernel], type, ConvAttributes())
+    rewriting.reshape(moved, after.shape, result=call.result.name)
+    rewriting.run(legalizer)
 
 
 def _in_images(legalizer: Legalizer, call: Call, source: str, axes: Sequence[Axis]) -> None:

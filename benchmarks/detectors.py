@@ -1,0 +1,226 @@
+"""Detectors and other image models whole: ``python -m benchmarks.detectors [--only PATTERN]``.
+
+Models are the architectures of `benchmarks.architectures`, with weights at random, at each of their
+sizes. They are exported as ONNX, quantized on cuttings of photographs, compiled for the Edge TPU
+and simulated: outputs of the simulated chip are compared with the reference of its arithmetic byte
+by byte. Each model has a process and a time of its own, and its row is written once it is done, so
+that a run goes on where the last one stopped: rows that are there are measured again with
+``--again`` only. Writes ``benchmarks/results/detectors.json``, of which ``docs/detectors.md`` is
+made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fitzroy
+from benchmarks.architectures import Architecture, architectures
+from benchmarks.edgetpu_compiler import parameters
+from benchmarks.models import samples_of
+from benchmarks.pictures import samples
+from benchmarks.support import ROOT, read_results, results_path, write_results
+from fitzroy.base.errors import FitzroyError
+from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
+from fitzroy.compilation.source import Source
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.passes.base import run_passes
+from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
+from fitzroy.compiler.passes.heads.options import HeadOptions
+from fitzroy.compiler.passes.heads.rewriting import limits, with_detections
+from fitzroy.compiler.quantization.comparison import compare, stored_input
+from fitzroy.compiler.quantization.options import QuantizeOptions
+from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.execution.estimate import Conditions
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.twin import TwinDevice
+from fitzroy.execution.whole import predict
+
+Json = dict[str, Any]
+
+HOSTS = ("raspberry_pi_5_usb3", "x86_workstation_usb3", "jetson_nano_10w_usb2")
+"""Hosts that latency is predicted for."""
+
+_SECONDS = 300
+"""How long a model may take, its simulation included."""
+
+_STATISTICS, _CALIBRATING, _JUDGING = 4, 4, 2
+"""Cuttings of photographs for normalizations, to quantize on, and to judge on."""
+
+_LISTING = ("yolo", "nanodet", "ssd", "efficientdet")
+"""How names of detectors begin, which `--detections` lists objects of."""
+
+_REASONS = 3
+"""Most reasons of operators on the host that a row has."""
+
+
+def exported(architecture: Architecture, size: int, path: Path) -> None:
+    """Write an architecture as ONNX, its normalizations settled on photographs."""
+    cuttings = samples("scene", (size, size), _STATISTICS, held_out=False, seed=1)
+    pictures = [np.ascontiguousarray(cut[None], np.float32) for cut in cuttings]
+    architecture.export(size, pictures, path)
+
+
+def measure(
+    architecture: Architecture, size: int
+) -> tuple[Json, Graph, Source, EdgeTpuCompilation]:
+    """Everything about a model but its simulation: its row, the float32 and the compiled model."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{architecture.name}.onnx"
+        exported(architecture, size, path)
+        graph = fitzroy.load(path)
+    (name,) = graph.inputs
+    calibrating, judged = (
+        samples_of(graph, count, seed)[1] for count, seed in ((_CALIBRATING, 1), (_JUDGING, 2))
+    )
+    result = quantize_model(graph, calibrating, QuantizeOptions(), known={name: (0.0, 1.0)})
+    levels = compare(result.source, result.counterpart, judged).outputs
+    source = Source.of(result.graph)
+    compiled = compile_edgetpu(source)
+    return (
+        {"snr_db": [round(off.decibels, 1) for off in levels.values()], **_figures(compiled)},
+        graph,
+        source,
+        compiled,
+    )
+
+
+def _figures(compiled: EdgeTpuCompilation) -> Json:
+    """What a compiled model has on the chip, and how long it would take."""
+    sizes = [parameters(item.package) for item in compiled.segments]
+    found = {host: predict(compiled.data, "", Conditions(host=host)) for host in HOSTS}
+    return {
+        "chip": len(compiled.mapped),
+        "host": len(compiled.unmapped),
+        "reasons": Counter(f"{r.code}: {r.what}" for r in compiled.reasons).most_common(_REASONS),
+        "segments": len(compiled.segments),
+        "bytes": len(compiled.data),
+        "cached": sum(cached for cached, _ in sizes),
+        "streamed": sum(streamed for _, streamed in sizes),
+        "cycles": round(sum(run.timeline.cycles for run in found[HOSTS[0]].runs)),
+        "us": {host: round(prediction.total, 1) for host, prediction in found.items()},
+    }
+
+
+def simulated(source: Source, compiled: EdgeTpuCompilation) -> Json:
+    """Bytes of the outputs that differ between the simulated chip and the reference."""
+    (name,) = source.graph.inputs
+    picture = samples_of(source.graph, 1, 2)[1][0][name]
+    with (
+        Interpreter(compiled.data, device="sim:direct") as chip,
+        Interpreter(compiled.data, device=TwinDevice(source.graph)) as twin,
+    ):
+        given = {chip.graph.inputs[0]: stored_input(picture, source.graph.type(name))}
+        pairs = zip(chip.run(given).values(), twin.run(given).values(), strict=True)
+        views = [tuple(np.ascontiguousarray(x).view(np.uint8) for x in pair) for pair in pairs]
+    return {
+        "compared": sum(ours.size for ours, _ in views),
+        "differing": sum(int((ours != theirs).sum()) for ours, theirs in views),
+    }
+
+
+def listed(graph: Graph) -> Json:
+    """What becomes of a model that lists objects, whose head the chip reduces.
+
+    Args:
+        graph: the float32 model.
+    """
+    options = HeadOptions(True)
+    try:
+        listing = with_detections(graph, options)
+    except FitzroyError as error:
+        return {"unlisted": str(error).splitlines()[0]}
+    (name,) = listing.inputs
+    samples, bounds = samples_of(listing, _CALIBRATING, 1)[1], limits(listing, options)
+    known = {name: (0.0, 1.0)}
+    quantized = quantize_model(listing, samples, QuantizeOptions(), known=known, limits=bounds)
+    source = Source.of(run_passes(quantized.graph, (ClassMaximum(),)))
+    return {"listed": _figures(compile_edgetpu(source))}
+
+
+def _one(name: str, size: int) -> int:
+    """Print the row of a model, and again with what its simulation and its head say."""
+    architecture = next(item for item in architectures() if item.name == name)
+    row, graph, source, compiled = measure(architecture, size)
+    print(json.dumps(row), flush=True)
+    row |= simulated(source, compiled)
+    print(json.dumps(row), flush=True)
+    if architecture.name.startswith(_LISTING):
+        print(json.dumps(row | listed(graph)), flush=True)
+    return 0
+
+
+def _apart(architecture: Architecture, size: int, seconds: float) -> Json:
+    """The row of a model, measured in a process of its own."""
+    row: Json = {"model": architecture.name, "size": size}
+    command = [sys.executable, "-m", "benchmarks.detectors", "--one", architecture.name]
+    failed = f"not finished after {seconds:.0f} s"
+    try:
+        done = subprocess.run(
+            [*command, "--size", str(size)],
+            cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds,
+        )  # fmt: skip
+        written, code = done.stdout, done.returncode
+        if code:
+            failed = (done.stderr.strip().splitlines() or ["no word"])[-1].strip()
+    except subprocess.TimeoutExpired as error:
+        written, code = (error.stdout or b"").decode(), 1
+    lines = [line for line in written.splitlines() if line.startswith("{")]
+    if not lines:
+        return {**row, "failed": failed}
+    found: Json = row | json.loads(lines[-1])
+    return found if not code else found | {"unfinished": failed}
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, int]:
+    return row["model"], row["size"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure models; the exit code is 1 if bytes differ or a model fails."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.detectors",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", default="*", metavar="PATTERN", help="names of models")
+    parser.add_argument("--size", type=int, help="pixels; every size of a model by default")
+    parser.add_argument("--again", action="store_true", help="also rows that are there")
+    parser.add_argument("--seconds", type=float, default=_SECONDS, help="for each row")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.one:
+        return _one(options.one, options.size)
+    known = read_results("detectors")["models"] if results_path("detectors").is_file() else []
+    rows = {_key(row): row for row in known}
+    every = architectures()
+    for architecture, size in ((item, size) for item in every for size in item.sizes):
+        if not fnmatchcase(architecture.name, options.only) or options.size not in (None, size):
+            continue
+        if (architecture.name, size) in rows and not options.again:
+            continue
+        missing = architecture.missing()
+        if missing is not None:
+            print(f"{missing}: not installed, {architecture.name} is skipped")
+            continue
+        row = _apart(architecture, size, options.seconds)
+        rows[_key(row)] = row
+        print(json.dumps(row), flush=True)
+        order = {item.name: number for number, item in enumerate(every)}
+        written = sorted(rows.values(), key=lambda r: (order[r["model"]], r["size"]))
+        write_results("detectors", {"models": written})
+    return 1 if any("failed" in row or row.get("differing") for row in rows.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""Layers that compute while their input arrives, and instructions that arrive while others run."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import pytest
+from tests.compiler.edgetpu.test_convolution import chain, grow
+from tests.compiler.edgetpu_models import differing_bytes, findings, program
+
+from fitzroy.base.types import DType
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.targets.edgetpu.fitting import strip_search
+from fitzroy.compiler.targets.edgetpu.fitting.narrow import Arrangement, arranged
+from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
+from fitzroy.compiler.targets.edgetpu.host import host_layers
+from fitzroy.compiler.targets.edgetpu.instructions import builder as building
+from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
+from fitzroy.compiler.targets.edgetpu.layers.input_stream import CREDIT, InputStream, Piece
+from fitzroy.compiler.targets.edgetpu.layers.layer import Step
+from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
+from fitzroy.compiler.targets.edgetpu.memory.allocation import NARROW_BYTES
+from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image
+from fitzroy.compiler.targets.edgetpu.program.lower import legalized, lower
+from fitzroy.execution.estimate import estimate
+from fitzroy.formats.darwinn import PackageFile
+from fitzroy.hw_models.isa.stream import Pop
+from fitzroy.linker.packages.darwinn import link
+
+
+@cache
+def separable() -> Graph:
+    """The first layers of MobileNet, for pictures that take long to arrive."""
+    graph = chain(DType.INT8, (176, 144, 3))
+    grow(graph, "conv_2d", 24, (3, 3), (2, 2))
+    grow(graph, "depthwise_conv_2d", 24, (3, 3))
+    grow(graph, "conv_2d", 48, (1, 1))
+    grow(graph, "depthwise_conv_2d", 48, (3, 3), (2, 2))
+    grow(graph, "conv_2d", 64, (1, 1))
+    grow(graph, "conv_2d", 8, (1, 1), (4, 4))
+    return graph
+
+
+@cache
+def arrangement() -> Arrangement:
+    return arranged(legalized(separable()))
+
+
+def receives() -> list[Step]:
+    return [step for step in arrangement().schedule.steps if step.layer.received]
+
+
+def chunks(package: PackageFile) -> list[bytes]:
+    streams = package.main.instruction_bitstreams or ()
+    return [b"" if stream.bitstream is None else bytes(stream.bitstream) for stream in streams]
+
+
+def microseconds(package: PackageFile) -> float:
+    """What an inference takes on the timing model."""
+    return estimate(package, "model").timeline.total
+
+
+def test_layers_begin_before_their_input_is_there() -> None:
+    kinds = [step.layer.received for step in arrangement().schedule.steps]
+    assert len(receives()) > 1
+    first, last = kinds.index(True), len(kinds) - 1 - kinds[::-1].index(True)
+    assert not all(kinds[first:last])
+
+
+def test_each_strip_gets_the_rows_that_no_strip_before_it_got() -> None:
+    parts = [step.result for step in receives()]
+    whole = receives()[0].whole
+    assert whole is not None
+    for row in range(4):
+        owned = [part.rows.owned[row] for part in parts if isinstance(part, Image)]
+        assert owned[0][0] == whole.rows.owned[row][0]
+        assert owned[-1][1] == whole.rows.owned[row][1]
+        assert all(before[1] == after[0] for before, after in pairwise(owned))
+
+
+def test_rows_have_arrived_when_they_are_read() -> None:
+    steps = arrangement().schedule.steps
+    whole = receives()[0].whole
+    assert whole is not None
+    there = [begin for begin, _ in whole.rows.owned]
+    for step in steps:
+        result = step.result
+        assert isinstance(result, Image)
+        if step.layer.received:
+            there = [end for _, end in result.rows.owned]
+        elif whole.name in step.layer.reads:
+            for part, owned in enumerate(result.rows.owned):
+                _, end = step.layer.windows(0)[0].needs(owned)
+                assert min(end, whole.rows.extent) <= there[part]
+
+
+@pytest.mark.long
+def test_results_are_right_and_the_program_obeys_the_rules() -> None:
+    package = program(separable())
+    assert differing_bytes(separable(), package, (None, 1)) == 0
+    assert not findings(package)
+
+
+@pytest.mark.long
+def test_the_link_stands_still_at_most_for_the_first_rows() -> None:
+    pieces = [piece for step in receives() for piece in host_layers.pieces(step)]
+    assert len(pieces) > len(receives())
+    timeline = estimate(program(separable()), "model").timeline
+    spans = [span for span in timeline.spans if span.unit == "avdata_pop"]
+    assert len(spans) == len(pieces)
+    computing = [span.begin for span in timeline.spans if span.unit == "op"]
+    assert min(computing) < max(span.end for span in spans)
+
+
+@pytest.mark.long
+def test_it_saves_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    early = microseconds(program(separable()))
+    monkeypatch.setattr(strip_search, "_ARRIVING", ())
+    (package,) = link([lower(separable())])
+    assert early < microseconds(package)
+
+
+def test_layers_that_do_not_fit_beside_the_whole_input_run_in_other_strips() -> None:
+    layered = legalized(separable())
+    search = strip_search.Search.of(Schedule.of(layered))
+    early = search.choose(NARROW_BYTES, early=True)
+    assert not isinstance(early, Refused)
+    assert [segment.arriving for segment in early] == [True]
+    smaller = search.choose(12_000, early=True)
+    assert not isinstance(smaller, Refused)
+    assert smaller
+    assert not any(segment.arriving for segment in smaller)
+    assert search.choose(NARROW_BYTES, early=False) == []
+
+
+# --- chunks --------------------------------------------------------------------------------------
+
+
+@cache
+def deep() -> Graph:
+    """Many layers, whose instructions take long to arrive."""
+    graph = chain(DType.INT8, (32, 32, 4))
+    for _ in range(16):
+        grow(graph, "conv_2d", 32, (3, 3))
+    return graph
+
+
+@pytest.mark.long
+def test_chunks_grow_and_save_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = program(deep())
+    assert differing_bytes(deep(), package, (1,)) == 0
+    assert not findings(package)
+    sizes = [len(one) // 16 for one in chunks(package)]
+    assert len(sizes) > 2
+    assert sizes[0] < 2 * building._FIRST_BUNDLES
+    assert all(after >= building._GROWTH * before for before, after in pairwise(sizes[:-1]))
+    monkeypatch.setattr(building, "_FIRST_BUNDLES", 1 << 20)
+    (whole,) = link([lower(deep())])
+    assert len(chunks(whole)) == 1
+    assert microseconds(package) < microseconds(whole)
+
+
+def test_a_chunk_ends_between_two_phases_only() -> None:
+    builder = Builder()
+    builder.begin()
+    builder.barrier()
+    builder.pace()
+    assert builder.position[0] == 0
+    while builder.position[1] < building._FIRST_BUNDLES:
+        builder.fence()
+    builder.pace()
+    assert builder.position[0] == 0
+    builder.barrier()
+    builder.pace()
+    assert builder.position[0] == 1
+
+
+# --- streams of inputs ---------------------------------------------------------------------------
+
+
+def stream(*sizes: int) -> InputStream:
+    return InputStream([[Piece("x", (0, size)) for size in sizes]])
+
+
+def test_nothing_is_asked_for_before_the_stream_begins() -> None:
+    found, builder = stream(10, 20), Builder()
+    found.ahead(builder, 2)
+    assert not found.asked
+    assert [found.take(builder), found.take(builder)] == [0, 10]
+    assert found.complete
+
+
+def test_no_more_is_asked_for_than_the_buffer_holds() -> None:
+    found, builder = stream(CREDIT, 1, CREDIT - 1, 1), Builder()
+    found.take(builder)
+    found.ahead(builder, 3)
+    assert found.asked == 3
+    assert found.requested - found.sent == CREDIT
+
+
+def test_units_that_two_rows_of_tiles_get_count_twice() -> None:
+    found, builder = InputStream([[Piece("x", (0, 10), again=3), Piece("x", (10, 15))]]), Builder()
+    found.take(builder)
+    found.take(builder)
+    pops = [item for *_, item in builder.program if isinstance(item, Pop)]
+    thresholds = [pop.wait[0].threshold for pop in pops if pop.wait[0] is not None]
+    assert thresholds == [0, 13]
+
+
+def test_after_something_else_a_stream_begins_anew() -> None:
+    found, builder = InputStream([[Piece("x", (0, 10))], [Piece("x", (5, 10))]]), Builder()
+    found.take(builder)
+    found.ahead(builder, 1)
+    assert found.stream == 0
+    assert found.take(builder) == 0
+    assert found.complete
