@@ -303,6 +303,6 @@ bench_command = Verb(
         "fitzroy bench m_edgetpu.tflite --device sim --host raspberry_pi_4_usb3",
         "fitzroy bench m_edgetpu.tflite --host here.json --driver fitzroy",
         "fitzroy bench model_edgetpu.tflite --device usb --runs 100 --json",
-        "fitzroy bench m_segment_0_of_3_edgetpu.tflite --devices usb:1-1,usb:1-2,usb:1-3",
+        "fitzroy bench m_segment_0_of_3_edgetpu.tflite --devices sim:3",
     ),
 )

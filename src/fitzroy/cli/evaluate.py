@@ -336,10 +336,10 @@ def _number(value: float, decimals: int) -> str:
 evaluate_command = Verb(
     evaluate_model,
     (
-        "fitzroy evaluate m_edgetpu.tflite --data val/ --labels labels.txt --device twin:m.tflite",
-        "fitzroy evaluate m_edgetpu.tflite --data val.csv --metric top1 --metric top5 --min 0.7",
-        "fitzroy evaluate yolo_edgetpu.tflite --data coco.json --metric map --jobs 2",
-        "fitzroy evaluate m_edgetpu.tflite --data pictures/ --against m.onnx --resume m.jsonl",
+        "fitzroy evaluate m_edgetpu.tflite --data val/ --device twin:m.tflite",
+        "fitzroy evaluate m_edgetpu.tflite --data val.csv --metric top5 --min 0.9",
+        "fitzroy evaluate yolo_edgetpu.tflite --data coco.json --metric map -j 2",
+        "fitzroy evaluate m_edgetpu.tflite --data x/ --against m.onnx --resume r",
         "fitzroy evaluate m_edgetpu.tflite --data val/ --scheduler tcp://host:8786",
     ),
 )

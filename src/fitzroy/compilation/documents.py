@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from fitzroy.compiler.targets.edgetpu.program.allocated import Allocated
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.envelope import Exit, exits
 from fitzroy.compiler.targets.edgetpu.program.stages import Parameters, text
-from fitzroy.execution.estimate import steps
+from fitzroy.execution.estimate import estimate, steps
 from fitzroy.execution.hosts import find
 from fitzroy.execution.whole import CHIP, PartTime, Prediction, on_host
 from fitzroy.execution.whole import document as whole_document
@@ -26,6 +27,8 @@ from fitzroy.hw_models.isa.program import positions
 from fitzroy.linker.objects.assembly import executable_chunks, package_listing
 from fitzroy.linker.schedule.derive import derive_executable
 from fitzroy.report import summary
+from fitzroy.report.compilation import page
+from fitzroy.report.notebook import framed
 from fitzroy.report.run import Run
 from fitzroy.report.streaming import streaming_document
 
@@ -342,3 +345,13 @@ def cut_document(cut: Cut) -> dict[str, Any]:
         "parallel_interval_us": cut.parallel_interval,
         "exact": cut.exact,
     }
+
+
+def displayed(result: EdgeTpuCompilation) -> str:
+    """The report of the compiler in a frame, for notebooks."""
+    name = os.path.basename(result.source.path)
+    runs = [
+        estimate(item.package, name, steps=steps_of(item.segment, item.forms))
+        for item in result.segments
+    ]
+    return framed(page([document(result, runs, full=True)], [runs]), f"Compilation of {name}")

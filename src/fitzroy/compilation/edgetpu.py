@@ -6,11 +6,12 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from fitzroy.base.diagnostics import Diagnostic
+from fitzroy.base.display import Displayed
 from fitzroy.base.errors import CapacityError, UnsupportedError
-from fitzroy.compilation.records import operators_of, record_of, steps_of
+from fitzroy.compilation.records import operators_of, record_of
 from fitzroy.compilation.source import Source, demand_uncompiled
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, Node
@@ -45,7 +46,6 @@ from fitzroy.formats.submodel import submodel
 from fitzroy.linker.packages.darwinn import LinkOptions, link
 from fitzroy.linker.resolve.caching import Generation
 from fitzroy.report.forms import instructions
-from fitzroy.report.notebook import framed
 
 F = TypeVar("F", bound=Form)
 
@@ -101,7 +101,7 @@ def _operators(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 @dataclass(frozen=True, repr=False)
-class EdgeTpuCompilation:
+class EdgeTpuCompilation(Displayed):
     """A model compiled for the Edge TPU.
 
     Attributes:
@@ -111,6 +111,8 @@ class EdgeTpuCompilation:
         placements: all groups of nodes in order, with the reasons of those that stay on the host.
         seconds: how long it took; of models that were compiled together, all of them.
     """
+
+    DISPLAY: ClassVar[str] = "fitzroy.compilation.documents:displayed"
 
     data: bytes
     source: Source
@@ -124,19 +126,6 @@ class EdgeTpuCompilation:
             f"{len(self.mapped)} operators on the chip in {len(self.segments)} parts, "
             f"{len(self.unmapped)} on the host>"
         )
-
-    def _repr_html_(self) -> str:
-        """The report of the compiler, for notebooks."""
-        # What the report says is told of compilations.
-        from fitzroy.compilation.documents import document
-        from fitzroy.report.compilation import page
-
-        name = os.path.basename(self.source.path)
-        runs = [
-            estimate(item.package, name, steps=steps_of(item.segment, item.forms))
-            for item in self.segments
-        ]
-        return framed(page([document(self, runs, full=True)], [runs]), f"Compilation of {name}")
 
     @property
     def graph(self) -> Graph:

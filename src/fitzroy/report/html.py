@@ -19,6 +19,7 @@ from fitzroy.report.elements import (
     section,
     tag,
 )
+from fitzroy.report.notebook import framed
 from fitzroy.report.pages import filled
 from fitzroy.report.pages import page as whole_page
 from fitzroy.report.phases import (
@@ -481,3 +482,8 @@ def _package(run: Run) -> str:
         (Column("package", text=True), Column("bytes")),
         [(Cell(escaped(name)), number(size)) for name, size in rows],
     )
+
+
+def displayed(run: Run) -> str:
+    """The report in a frame, for notebooks."""
+    return framed(page(run), f"Run of {run.name}")

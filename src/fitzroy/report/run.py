@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from fitzroy.base.display import Displayed
 from fitzroy.formats.compilation_record import Step
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.chip import Chip
@@ -13,7 +15,7 @@ from fitzroy.hw_models.edgetpu.timeline import Timeline
 
 
 @dataclass(frozen=True, repr=False)
-class Run:
+class Run(Displayed):
     """One inference of a compiled model on the simulated chip.
 
     Attributes:
@@ -30,6 +32,8 @@ class Run:
         positions: positions in y and x of all outputs, which the host puts in order.
         steps: where the steps of layers begin, if that is known.
     """
+
+    DISPLAY: ClassVar[str] = "fitzroy.report.html:displayed"
 
     name: str
     timeline: Timeline
@@ -49,14 +53,6 @@ class Run:
             f"<Run of {self.name}: {self.timeline.total:,.1f} µs on {self.timeline.host}, "
             f"{self.timeline.cycles:,.0f} cycles>"
         )
-
-    def _repr_html_(self) -> str:
-        """The report, for notebooks."""
-        # The report is made of runs.
-        from fitzroy.report.html import page
-        from fitzroy.report.notebook import framed
-
-        return framed(page(self), f"Run of {self.name}")
 
     @property
     def chip_time(self) -> float:
