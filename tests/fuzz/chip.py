@@ -105,9 +105,9 @@ def _contents(seed: int) -> dict[str, int]:
     return found
 
 
-def _memory(seed: int | None = None) -> TileMemory:
+def _memory(seed: int | None = None, images: int = 1) -> TileMemory:
     """As `TileMemory`; of the 11 MiB of random numbers, only pages that are used take time."""
-    memory = TileMemory()
+    memory = TileMemory(images=images)
     for name, file in _contents(seed).items() if seed in _SEEDS else ():
         zeros = getattr(memory, name)
         copy = mmap.mmap(file, zeros.nbytes, access=mmap.ACCESS_COPY)

@@ -31,6 +31,7 @@ VERBS: dict[str, str] = {
     "compare": "compare.compare_command",
     "evaluate": "evaluate.evaluate_command",
     "bench": "bench.bench_command",
+    "plan": "plan.plan_command",
     "calibrate-host": "calibrate.calibrate_command",
     "debug": "debug.debug_command",
     "devices": "devices.devices_command",

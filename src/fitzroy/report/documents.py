@@ -42,6 +42,7 @@ VERSIONS: Mapping[str, int] = {
     "opt": 1,
     "passes": 1,
     "patch-weights": 1,
+    "plan": 1,
     "probe": 1,
     "probes": 1,
     "quantize": 1,
