@@ -131,23 +131,6 @@ class Allowed:
         return found
 
 
-@dataclass(frozen=True)
-class Predicted:
-    """Where times are predicted for.
-
-    Attributes:
-        clock: performance level.
-        usb: generation of the host's link.
-        host: the host.
-        driver: what moves the data.
-    """
-
-    clock: timing.Clock = None
-    usb: timing.Usb = None
-    host: timing.HostName = None
-    driver: timing.DriverName = None
-
-
 _FILE = "A compiled model, a package, or what compile, sim, bench or test printed with --json."
 
 
@@ -158,7 +141,7 @@ def compare(
     shape: Shape,
     allowed: Allowed,
     given: Given,
-    where: Predicted,
+    where: timing.Assumed,
 ) -> None:
     """Say what changed between two compiled models: time, bytes, operators, layers, outputs.
 
@@ -175,7 +158,7 @@ def compare(
     shape.check(terminal.json)
     shape.check_files((old, new))
     names = allowed.names
-    conditions = timing.Speed.of(where.clock, where.usb, where.host, where.driver).conditions
+    conditions = where.speed.conditions
     with terminal.working("estimating"):
         sides = [figures_of(path, conditions) for path in (old, new)]
     samples, outputs = 0, tuple[OutputChange, ...]()

@@ -10,11 +10,10 @@ import typer
 
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import text_bytes
-from fitzroy.cli import timing
-from fitzroy.cli.compare import Predicted
 from fitzroy.cli.files import check_output, write_file
 from fitzroy.cli.help import PackageNumber, Quiet, SourceFile, Verb
 from fitzroy.cli.terminal import Terminal
+from fitzroy.cli.timing import Assumed
 
 _ADDRESS = "127.0.0.1"
 """The page is for this machine: nothing else can reach it."""
@@ -30,7 +29,7 @@ def explore(
             show_default=False,
         ),
     ],
-    where: Predicted,
+    where: Assumed,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -67,7 +66,7 @@ def explore(
     terminal = Terminal(quiet=quiet)
     if output is not None:
         check_output(output, [model])
-    conditions = timing.Speed.of(where.clock, where.usb, where.host, where.driver).conditions
+    conditions = where.speed.conditions
     with terminal.working("exploring") as progress:
         found = explored(
             model, package=package, source=source, conditions=conditions, progress=progress

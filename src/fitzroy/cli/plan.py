@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,23 +25,6 @@ if TYPE_CHECKING:
 _MOST_MODELS = 16
 
 
-@dataclass(frozen=True)
-class Assumed:
-    """What the timing model assumes.
-
-    Attributes:
-        clock: performance level of the chip.
-        usb: generation of the host's link.
-        host: the host.
-        driver: what moves the data.
-    """
-
-    clock: timing.Clock = None
-    usb: timing.Usb = None
-    host: timing.HostName = None
-    driver: timing.DriverName = None
-
-
 def plan(
     requests: Annotated[
         list[str],
@@ -53,7 +35,7 @@ def plan(
             show_default=False,
         ),
     ],
-    assumed: Assumed,
+    assumed: timing.Assumed,
     printed: Printed,
 ) -> None:
     """Predict how several models share one Edge TPU: latencies, and what changing models costs.
@@ -70,7 +52,7 @@ def plan(
 
     terminal = printed.terminal
     wanted = [_request(text) for text in requests]
-    speed = timing.Speed.of(assumed.clock, assumed.usb, assumed.host, assumed.driver)
+    speed = assumed.speed
     with terminal.working("predicting") as say:
         arrangements = _arrangements(wanted, speed.conditions, say)
     chosen = best(arrangements)

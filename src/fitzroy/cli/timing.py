@@ -136,6 +136,33 @@ class Speed:
         return Conditions(self.clock, self.profile, self.driver)
 
 
+@dataclass(frozen=True)
+class Assumed:
+    """What the timing model assumes.
+
+    Attributes:
+        clock: performance level of the chip.
+        usb: generation of the host's link.
+        host: the host.
+        driver: what moves the data.
+    """
+
+    clock: Clock = None
+    usb: Usb = None
+    host: HostName = None
+    driver: DriverName = None
+
+    @property
+    def speed(self) -> Speed:
+        """How fast chip and host are.
+
+        Raises:
+            UsageError: as `Speed.of`.
+            FormatError: as `Speed.of`.
+        """
+        return Speed.of(self.clock, self.usb, self.host, self.driver)
+
+
 def estimated_time(estimate: dict[str, Any]) -> str:
     """The short figures of an inference, as text."""
     bound = ", ".join(f"{what} {share:.0%}" for what, share in estimate["bound"].items())
