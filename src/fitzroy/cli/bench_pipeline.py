@@ -14,6 +14,7 @@ from fitzroy.cli.compiled import DeviceChoice
 from fitzroy.cli.terminal import Column, Terminal, count
 from fitzroy.execution import whole
 from fitzroy.execution.pipelined import PipelinedInterpreter, segments_of
+from fitzroy.measurement.bench import random_arrays
 from fitzroy.report import units
 
 
@@ -67,13 +68,7 @@ def _predicted(terminal: Terminal, paths: list[str], speed: timing.Speed) -> dic
 
 def _measured(pipeline: PipelinedInterpreter, runs: int) -> dict[str, Any]:
     """Inferences on random inputs, after one that loads parameters."""
-    rng = np.random.default_rng(0)
-    inputs = {
-        port.name: rng.integers(0, 256, port.type.nbytes, np.uint8)
-        .view(port.type.dtype.numpy)
-        .reshape(port.type.shape)
-        for port in pipeline.inputs
-    }
+    inputs = random_arrays({port.name: port.type for port in pipeline.inputs})
     begin = time.perf_counter()
     pipeline.run(inputs)
     first = time.perf_counter() - begin

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.installing import install_extra
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Graph
 from fitzroy.evaluation.data import Box, Data, Example
@@ -116,7 +117,7 @@ class Top(Metric):
 
     def record(self, outcome: Outcome) -> int:
         """Place of the right class among all, from 0."""
-        order = _ranked(outcome.graph, outcome.outputs)
+        order = ranked(outcome.outputs)
         if order is None:
             raise UsageError(f"{self.name} needs an output that is a vector of scores")
         right = outcome.right
@@ -134,9 +135,8 @@ class Agreement(Metric):
 
     def record(self, outcome: Outcome) -> Record:
         """Whether the best classes are the same, and how many elements are."""
-        assert outcome.other_graph is not None
-        best = _ranked(outcome.graph, outcome.outputs)
-        other = _ranked(outcome.other_graph, outcome.others)
+        best = ranked(outcome.outputs)
+        other = ranked(outcome.others)
         same = None if best is None or other is None else best[0] == other[0]
         pairs = [*_pairs(outcome, self.name)]
         equal = sum(int(np.count_nonzero(one == two)) for one, two in pairs)
@@ -195,7 +195,7 @@ class MeanAveragePrecision(Metric):
         if importlib.util.find_spec("faster_coco_eval") is None:
             raise UsageError(
                 f"{self.name} is computed by faster-coco-eval, which is not installed",
-                hint="pip install faster-coco-eval",
+                hint=install_extra("evaluate"),
             )
 
     def record(self, outcome: Outcome) -> Record:
@@ -216,7 +216,8 @@ class MeanAveragePrecision(Metric):
     def figures(self, records: Sequence[Any], data: Data) -> Figures:
         """The mean over overlaps of 0.5 to 0.95, and those at 0.5 and 0.75."""
         pictures, boxes, objects = [], [], list[dict[str, Any]]()
-        kinds = self._kinds(records, data)
+        # Classes are the categories in the order of their numbers.
+        kinds = dict(enumerate(sorted(data.categories)))
         for number, (record, example) in enumerate(zip(records, data.examples, strict=True)):
             width, height = example.size if example.size[0] else (self._SIDE, self._SIDE)
             pictures.append({"id": number, "width": width, "height": height})
@@ -233,10 +234,6 @@ class MeanAveragePrecision(Metric):
                     }
                 )
         return _average_precision(self.name, pictures, boxes, objects)
-
-    def _kinds(self, records: Sequence[Any], data: Data) -> Mapping[int, int]:
-        """Categories of the data by number of class: in the order of their numbers."""
-        return dict(enumerate(sorted(data.categories)))
 
 
 def _box(item: Sequence[float], size: tuple[int, int], kinds: Mapping[int, int]) -> Box:
@@ -286,7 +283,7 @@ def _average_precision(
             "map75": float(stats["AP_75"])}  # fmt: skip
 
 
-def _ranked(graph: Graph, outputs: Sequence[Array]) -> list[int] | None:
+def ranked(outputs: Iterable[Array]) -> list[int] | None:
     """Classes of the first vector of scores, the best first; None if there is none."""
     for array in outputs:
         if arrays.is_vector(array.shape):

@@ -20,6 +20,7 @@ from multiprocessing.queues import Queue
 from typing import Any
 
 from fitzroy.base.errors import DeviceError, UsageError
+from fitzroy.base.installing import install_extra
 from fitzroy.driver.runtime.simulator import MOST_IMAGES
 from fitzroy.evaluation.metrics import Record
 from fitzroy.evaluation.task import Task, Work
@@ -174,7 +175,7 @@ def on_cluster(task: Task, numbers: Sequence[int], address: str) -> Batches:
         from distributed.scheduler import KilledWorker
     except ImportError:
         raise UsageError(
-            "--scheduler needs Dask, which is not installed", hint="pip install distributed"
+            "--scheduler needs Dask, which is not installed", hint=install_extra("evaluate")
         ) from None
     try:
         client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)

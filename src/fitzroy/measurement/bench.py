@@ -214,9 +214,22 @@ def random_inputs(interpreter: Interpreter, seed: int = 0) -> Values:
     Raises:
         CapacityError: one takes more memory than the budget has.
     """
-    rng = np.random.default_rng(seed)
     graph = interpreter.graph
-    return {name: _random(graph.type(name), rng) for name in graph.inputs}
+    return random_arrays({name: graph.type(name) for name in graph.inputs}, seed)
+
+
+def random_arrays(types: Mapping[str, TensorType], seed: int = 0) -> Values:
+    """Arrays by name, as `random_inputs` has them.
+
+    Args:
+        types: their types by name.
+        seed: decides on the elements.
+
+    Raises:
+        CapacityError: one takes more memory than the budget has.
+    """
+    rng = np.random.default_rng(seed)
+    return {name: _random(type, rng) for name, type in types.items()}
 
 
 def _random(type: TensorType, rng: np.random.Generator) -> Array:

@@ -14,6 +14,7 @@ from fitzroy.base.progress import counted
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.devices import is_accelerator
 from fitzroy.evaluation.data import labelled_files
+from fitzroy.evaluation.metrics import ranked
 from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, Sample, samples
 from fitzroy.execution.interpreter import Interpreter
@@ -194,10 +195,10 @@ class _Runner:
 
     def _ranked(self, outputs: Sequence[tuple[str, Array]]) -> list[int]:
         """Classes of the first vector of scores, the best first."""
-        vector = next((array for _, array in outputs if arrays.is_vector(array.shape)), None)
-        if vector is None:
+        order = ranked(array for _, array in outputs)
+        if order is None:
             raise UsageError("no output is a vector of scores", where=self.spec.model)
-        return arrays.top(vector.astype(float), vector.size)
+        return order
 
     def _class(self, name: int | str) -> int:
         """The number of a class from its label, or from its number."""
