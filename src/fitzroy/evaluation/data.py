@@ -200,6 +200,30 @@ def open_data(path: str, images: str = "", most: int | None = None) -> Data:
     )
 
 
+def class_number(label: str, numbers: Mapping[str, int], *, where: str, hint: str) -> int:
+    """The number of a class.
+
+    Args:
+        label: its name, or its number.
+        numbers: numbers of classes by name.
+        where: what names it, for errors.
+        hint: how to give the names of classes.
+
+    Raises:
+        UsageError: there is no such class.
+    """
+    if label in numbers:
+        return numbers[label]
+    if label.isascii() and label.isdigit() and len(label) <= len(str(MOST_EXAMPLES)):
+        return int(label)
+    raise UsageError(
+        f"no class {label[:80]!r}",
+        reason=f"{len(numbers)} labels have others" if numbers else "there are no labels",
+        where=where,
+        hint=hint,
+    )
+
+
 def labelled_files(folder: str) -> Iterator[tuple[str, str]]:
     """Files of folders within a folder, in order, each with the name of its folder.
 

@@ -17,7 +17,7 @@ from fitzroy.compiler.frontends.frontend import Reading
 from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.reference import evaluate
 from fitzroy.driver.runtime.devices import DeviceOptions
-from fitzroy.evaluation.data import Data, Example, open_data
+from fitzroy.evaluation.data import Data, Example, class_number, open_data
 from fitzroy.evaluation.metrics import METRICS, Metric, Outcome, Record
 from fitzroy.execution import arrays
 from fitzroy.execution.devices import open_device
@@ -242,18 +242,11 @@ class Work(Closing):
 
     def _class(self, example: Example) -> int | None:
         """Number of the right class, None if it is unknown."""
-        label = example.label
-        if not label:
+        if not example.label:
             return None
-        if label in self._numbers:
-            return self._numbers[label]
-        if label.isascii() and label.isdigit() and len(label) < 8:
-            return int(label)
-        raise UsageError(
-            f"no class {label[:80]!r}",
-            reason=f"{len(self._numbers)} labels have others"
-            if self._numbers
-            else "there are no labels",
+        return class_number(
+            example.label,
+            self._numbers,
             where=os.path.join(self.task.data, example.name),
             hint="name the file of labels: --labels FILE",
         )

@@ -13,7 +13,7 @@ from fitzroy.base.errors import FitzroyError, UsageError
 from fitzroy.base.progress import counted
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.devices import is_accelerator
-from fitzroy.evaluation.data import labelled_files
+from fitzroy.evaluation.data import class_number, labelled_files
 from fitzroy.evaluation.metrics import ranked
 from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, Sample, samples
@@ -205,18 +205,8 @@ class _Runner:
         numbers = {label: number for number, label in self._names.items()}
         if isinstance(name, int):
             return name
-        if name in numbers:
-            return numbers[name]
-        if name.isascii() and name.isdigit() and len(name) <= len(str(_MOST_SAMPLES)):
-            return int(name)
-        raise UsageError(
-            f"no class {name[:80]!r}",
-            reason=f"{len(self._names)} labels have others"
-            if self._names
-            else "there are no labels",
-            where=self.spec.path,
-            hint="name the file of labels: labels = 'labels.txt'",
-        )
+        hint = "name the file of labels: labels = 'labels.txt'"
+        return class_number(name, numbers, where=self.spec.path, hint=hint)
 
     def _label(self, number: int) -> str:
         return f"{number} ({self._names[number]})" if number in self._names else str(number)
