@@ -16,8 +16,10 @@ from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import BoxCoding
-from fitzroy.compiler.ops.detections import DetectionsAttributes
+from fitzroy.compiler.ops.detections import CLASSES as BEST_CLASSES
+from fitzroy.compiler.ops.detections import SCORES, DetectionsAttributes
 from fitzroy.compiler.passes.heads.anchors import Grid, anchors_of, parse_anchors
+from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import kept_float, limits, with_detections
 from fitzroy.compiler.quantization.options import QuantizeOptions
@@ -207,6 +209,31 @@ def test_images_of_levels_are_rows() -> None:
     assert isinstance(node.attributes, DetectionsAttributes)
     assert node.attributes.y_first
     assert node.attributes.coding is BoxCoding.EXPONENTIAL
+
+
+def test_best_class_of_boxes_that_are_adjacent() -> None:
+    """Boxes of a cell one after another become channels of one image, in their order."""
+    options = HeadOptions(True, score_threshold=0.4, anchors="efficientdet")
+    graph = with_detections(levels(9, classes=40, images=True), options)
+    samples = [{"image": image(seed)} for seed in range(2)]
+    bounds = limits(graph, options)
+    before = quantize_model(graph, samples, QuantizeOptions(), limits=bounds).graph
+    after = with_best_classes(before.copy())
+    count = 9 * detectors.ROWS
+    node = the_node(after)
+    for place in (SCORES, BEST_CLASSES):
+        name = str(node.inputs[place])
+        assert after.type(name).shape == (1, count, 1)
+    assert {after.type(n.inputs[0]).shape[3] for n in after.nodes() if n.op == "reduce_max"} == {40}
+    found = 0
+    for seed in range(3):
+        picture = np.random.default_rng(seed).integers(-128, 128, (1, 64, 64, 3)).astype(np.int8)
+        first, second = (
+            fitzroy.evaluate(graph, {"image": picture})["detections"] for graph in (before, after)
+        )
+        np.testing.assert_array_equal(first, second)
+        found += int(np.count_nonzero(first[:, 4]))
+    assert found > 20
 
 
 def test_missing_anchors_are_asked_for() -> None:

@@ -7,6 +7,7 @@ Edge TPU these are operators of images, and two bytes of a box go to the host in
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,16 +67,19 @@ def _rewrite(graph: Graph, node: Node) -> None:
     classes = type.shape[2]
     if not _FEW < classes - a.background <= _LEVELS or a.peaks:
         return
-    images = _images(graph, scores)
-    if not images:
+    levels = _levels(graph, scores)
+    if not levels:
         return
-    columns = Columns(graph)
-    images = [columns.take(name, 3, a.background, classes - a.background) for name in images]
-    best = {name: _best(graph, name) for name in images}
-    numbers = {name: _number(graph, name, best[name]) for name in images}
+    columns, width = Columns(graph), classes - a.background
+    taken = [
+        replace(level, images=[columns.take(name, 3, a.background, width) for name in level.images])
+        for level in levels
+    ]
+    best = {name: _best(graph, name) for level in taken for name in level.images}
+    numbers = {name: _number(graph, name, best[name]) for name in best}
     inputs = [*node.inputs, *([None] * (CLASSES + 1 - len(node.inputs)))]
-    inputs[SCORES] = _rows(graph, [best[name] for name in images])
-    inputs[CLASSES] = _rows(graph, [numbers[name] for name in images])
+    inputs[SCORES] = _rows(columns, taken, best)
+    inputs[CLASSES] = _rows(columns, taken, numbers)
     quantization = graph.type(str(inputs[CLASSES])).quantization
     assert quantization is not None
     # Codes fall from the highest integer, which stands for zero.
@@ -83,8 +87,22 @@ def _rewrite(graph: Graph, node: Node) -> None:
     graph.update(replace(node, inputs=tuple(inputs), attributes=a))
 
 
-def _images(graph: Graph, name: str, turned: bool = False) -> list[str]:
-    """The images [1,h,w,c] whose pixels are the rows of scores; empty if there are others.
+@dataclass(frozen=True)
+class _Level:
+    """Images whose pixels are rows of scores.
+
+    Attributes:
+        images: images [1,h,w,c] of equal size, each with the scores of one box of every cell.
+        adjacent: whether the boxes of a cell come one after another, and not all cells of one box
+            before those of the next.
+    """
+
+    images: list[str]
+    adjacent: bool
+
+
+def _levels(graph: Graph, name: str, turned: bool = False) -> list[_Level]:
+    """The images whose pixels are the rows of scores, in order; empty if there are others.
 
     Args:
         graph: the graph.
@@ -96,16 +114,16 @@ def _images(graph: Graph, name: str, turned: bool = False) -> list[str]:
         return []
     a, boxes = node.attributes, 2 if turned else 1
     if isinstance(a, TransposeAttributes) and a.perm == _TURNED:
-        return _images(graph, str(node.inputs[0]), not turned)
+        return _levels(graph, str(node.inputs[0]), not turned)
     if isinstance(a, ConcatenationAttributes):
-        found = [_images(graph, str(part), turned) for part in node.inputs]
+        found = [_levels(graph, str(part), turned) for part in node.inputs]
         same = all(graph.type(str(part)).quantization == type.quantization for part in node.inputs)
         same = same and a.axis % type.rank == boxes
-        return [name for part in found for name in part] if same and all(found) else []
-    return _parts_of_image(graph, name, turned)
+        return [level for part in found for level in part] if same and all(found) else []
+    return _level(graph, name, turned)
 
 
-def _parts_of_image(graph: Graph, name: str, turned: bool) -> list[str]:
+def _level(graph: Graph, name: str, turned: bool) -> list[_Level]:
     """The parts [1,h,w,c] of one image whose pixels are scores; empty if it is not so.
 
     An image has the scores of several boxes side by side where a model has several anchors.
@@ -130,12 +148,14 @@ def _parts_of_image(graph: Graph, name: str, turned: bool) -> list[str]:
             moved = moved.reshape(graph.type(move.outputs[0]).shape)
     if turned:
         moved = moved.transpose(_TURNED)
-    # All cells of one box come before those of the next.
-    wanted = places.reshape(-1, boxes, rows[2]).transpose(1, 0, 2).reshape(rows)
-    if not np.array_equal(moved, wanted):
-        return []
+    cells = places.reshape(-1, boxes, rows[2])
+    orders = {False: cells.transpose(1, 0, 2), True: cells}
     columns, image = Columns(graph), str(moves[-1].inputs[0])
-    return [columns.take(image, 3, box * rows[2], rows[2]) for box in range(boxes)]
+    for adjacent, wanted in orders.items():
+        if np.array_equal(moved, wanted.reshape(rows)):
+            parts = [columns.take(image, 3, box * rows[2], rows[2]) for box in range(boxes)]
+            return [_Level(parts, adjacent)]
+    return []
 
 
 def _column(type: TensorType) -> TensorType:
@@ -168,17 +188,18 @@ def _number(graph: Graph, name: str, best: str) -> str:
     return graph.emit("reduce_max", [coded], _column(apart), a, stem=f"{name}.class")
 
 
-def _rows(graph: Graph, names: list[str]) -> str:
-    """Images [1,h,w,1] as rows [1,n,1], one after another."""
+def _rows(columns: Columns, levels: list[_Level], made: Mapping[str, str]) -> str:
+    """What images [1,h,w,c] became, images [1,h,w,1], as rows [1,n,1], one after another.
+
+    Args:
+        columns: makes parts of values.
+        levels: the images.
+        made: what each of them became.
+    """
     rows = []
-    for name in names:
-        type = graph.type(name)
-        shape = (1, type.size, 1)
-        rows.append(graph.emit("reshape", [name], type.with_shape(shape), ReshapeAttributes(shape)))
-    if len(rows) == 1:
-        return rows[0]
-    type = graph.type(rows[0])
-    count = sum(graph.type(name).size for name in rows)
-    return graph.emit(
-        "concatenation", rows, type.with_shape((1, count, 1)), ConcatenationAttributes(1)
-    )
+    for level in levels:
+        parts = [made[name] for name in level.images]
+        images = [columns.joined(parts, 3)] if level.adjacent else parts
+        for name in images:
+            rows.append(columns.reshaped(name, (1, columns.graph.type(name).size, 1)))
+    return columns.joined(rows, 1)
