@@ -173,10 +173,12 @@ def test_boxes_and_scores_come_from_layers_of_their_own() -> None:
 
 def test_no_detector_is_refused_with_reasons() -> None:
     m = detectors.Maker()
-    boxes, scores = m.rows([4]), m.sigmoid(m.rows([4]))
     with pytest.raises(UnsupportedError, match="no head of a detector") as error:
-        listed(m.done(m.join([boxes, scores], 2)))
-    assert "not decoded" in str(error.value)
+        listed(m.done(m.join([m.rows([4]), m.rows([4])], 2)))
+    assert "is no score" in str(error.value)
+    m = detectors.Maker()
+    with pytest.raises(UnsupportedError, match="the model does not hold"):
+        listed(m.done(m.join([m.rows([4]), m.sigmoid(m.rows([4]))], 2)))
     m = detectors.Maker()
     with pytest.raises(UnsupportedError, match="have 3 axes"):
         listed(m.done(m.layer(m.image, 8)))

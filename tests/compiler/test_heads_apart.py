@@ -250,7 +250,7 @@ def test_other_anchors_than_boxes() -> None:
 
 
 def test_anchors_are_for_boxes_apart() -> None:
-    with pytest.raises(UnsupportedError, match="boxes and scores apart"):
+    with pytest.raises(UnsupportedError, match="boxes before decoding"):
         with_detections(detectors.dfl(), HeadOptions(True, anchors="blaze"))
 
 

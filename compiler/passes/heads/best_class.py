@@ -66,9 +66,9 @@ def groups(columns: Columns, image: str, boxes: int, background: int) -> Iterato
     for first in range(0, boxes, most):
         count = min(most, boxes - first)
         stride = -(-count // _WORD) * _WORD
-        box = first + np.minimum(np.arange(stride), count - 1)
+        chosen_boxes = first + np.minimum(np.arange(stride), count - 1)
         number = np.arange(background, classes)
-        chosen = (box[None, :] * classes + number[:, None]).reshape(-1)
+        chosen = np.add.outer(number, chosen_boxes * classes).reshape(-1)
         yield Group(columns.picked(image, chosen), stride, count)
 
 
