@@ -37,6 +37,7 @@ from fitzroy.compiler.targets.edgetpu.program.confirmation import (
 )
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.stages import Form
+from fitzroy.compiler.targets.edgetpu.twin.source import digests_of
 from fitzroy.execution.estimate import estimate, steps
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.compilation_record import attached
@@ -295,6 +296,10 @@ def _finished(
     source: Source, lowered: OnChip, packages: Sequence[PackageFile]
 ) -> EdgeTpuCompilation:
     """A model with the packages of its programs."""
+    packages = [
+        replace(package, source=digests_of(part.segment.graph))
+        for part, package in zip(lowered.parts, packages, strict=True)
+    ]
     embedded = [
         _embedded(part.segment, package)
         for part, package in zip(lowered.parts, packages, strict=True)

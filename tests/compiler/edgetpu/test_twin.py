@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import fitzroy
 from fitzroy.base.errors import MismatchError, UnsupportedError, UsageError
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compilation.source import Source
-from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ir import Graph, Value
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
@@ -24,10 +25,11 @@ from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.twin.kernels import kernel_of
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.compiler.targets.edgetpu.twin.twin import Twin
-from fitzroy.driver.runtime.devices import DirectSimulator
+from fitzroy.driver.runtime.devices import Device, DirectSimulator
 from fitzroy.driver.runtime.proof import ProvenDevice
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.twin import TwinDevice
+from fitzroy.formats import tflite
 
 SEEDS = 60
 DIGITS = "examples/models/digits.tflite"
@@ -123,22 +125,65 @@ def test_a_device_that_is_the_twin_of_the_chip() -> None:
                 np.testing.assert_array_equal(found[output], array)
 
 
+def with_other(graph: Graph, change: Callable[[Value], Value | None]) -> Graph:
+    """A graph with one value changed: the last one for which there is a change."""
+    other = graph.copy()
+    other.set_value([new for value in other.values.values() if (new := change(value))][-1])
+    return other
+
+
+def other_weights(value: Value) -> Value | None:
+    constant = value.data is not None and value.type.rank == 4
+    return replace(value, data=-value.data) if constant and value.data is not None else None
+
+
+def other_scale(value: Value) -> Value | None:
+    quantization = value.type.quantization
+    if value.data is not None or quantization is None:
+        return None
+    wider = replace(quantization, scale=(2 * quantization.scale[0],))
+    return replace(value, type=replace(value.type, quantization=wider))
+
+
+def run(compiled: bytes, device: Device) -> None:
+    """Run a model with one input on ones."""
+    with Interpreter(compiled, device=device, name="compiled.tflite") as interpreter:
+        (details,) = interpreter.get_input_details()
+        interpreter.set_tensor(details["index"], np.ones(details["shape"], details["dtype"]))
+        interpreter.invoke()
+
+
+def without_record(compiled: bytes) -> bytes:
+    """A compiled model as other compilers write it."""
+    return tflite.write_model(replace(tflite.read_model(compiled), metadata=None))
+
+
 def test_a_proof_finds_other_weights() -> None:
     source = Source.read(DIGITS)
-    compiled = fitzroy.compile_edgetpu(source).data
-    other = source.graph.copy()
-    changed = next(
-        value for value in other.values.values() if value.data is not None and value.type.rank == 4
-    )
-    assert changed.data is not None
-    other.set_value(replace(changed, data=-changed.data))
-    for graph, right in ((source.graph, True), (other, False)):
+    compiled = without_record(fitzroy.compile_edgetpu(source).data)
+    for graph, right in (
+        (source.graph, True),
+        (with_other(source.graph, other_weights), False),
+    ):
         proven = ProvenDevice(TwinDevice(graph), DirectSimulator(), 1)
-        with Interpreter(compiled, device=proven) as twin:
-            (details,) = twin.get_input_details()
-            twin.set_tensor(details["index"], np.ones(details["shape"], details["dtype"]))
-            with nullcontext() if right else pytest.raises(MismatchError, match="differ"):
-                twin.invoke()
+        with nullcontext() if right else pytest.raises(MismatchError, match="differ"):
+            run(compiled, proven)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (other_weights, r"constants of 1 of \d+ operators differ: '"),
+        (other_scale, r"is another tensor than in the package|quantization of \d of \d+ operators"),
+    ],
+)
+def test_another_source_is_refused(change: Callable[[Value], Value | None], text: str) -> None:
+    source = Source.read(DIGITS)
+    compiled = fitzroy.compile_edgetpu(source).data
+    run(compiled, TwinDevice(source.graph))
+    with pytest.raises(UsageError, match=text) as caught:
+        run(compiled, TwinDevice(with_other(source.graph, change)))
+    assert "compiled.tflite" in str(caught.value)
 
 
 def test_programs_with_states_are_refused() -> None:
