@@ -256,8 +256,8 @@ def test_interrupts_leave_what_is_done(
 ) -> None:
     usual = workers.serially
 
-    def interrupted(task: Task, numbers: Sequence[int]) -> workers.Batches:
-        batches = usual(task, numbers)
+    def interrupted(task: Task, data: Data, numbers: Sequence[int]) -> workers.Batches:
+        batches = usual(task, data, numbers)
         yield next(batches)
         raise KeyboardInterrupt
 
@@ -271,6 +271,18 @@ def test_interrupts_leave_what_is_done(
     rest = evaluate_model(task(model, digits), resume=str(tmp_path / "records"))
     assert 0 < rest.computed < 11
     assert rest.report == evaluate_model(task(model, digits)).report
+
+
+def test_data_are_opened_once(model: Path, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def counted(data: str, *rest: Any) -> Data:
+        opened.append(data)
+        return open_data(data, *rest)
+
+    monkeypatch.setattr("fitzroy.evaluation.task.open_data", counted)
+    assert evaluate_model(task(model, digits)).computed == 11
+    assert opened == [str(digits)]
 
 
 # --- who computes --------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from typing import Any
 from fitzroy.base.errors import DeviceError, UsageError
 from fitzroy.base.installing import install_extra
 from fitzroy.driver.runtime.simulator import MOST_IMAGES
+from fitzroy.evaluation.data import Data
 from fitzroy.evaluation.metrics import Record
 from fitzroy.evaluation.task import Task, Work
 from fitzroy.execution.devices import ENVIRONMENT
@@ -52,9 +53,9 @@ def batches(numbers: Sequence[int], workers: int) -> list[list[int]]:
     return [list(numbers[at : at + size]) for at in range(0, len(numbers), size)]
 
 
-def serially(task: Task, numbers: Sequence[int]) -> Batches:
-    """Compute in this process."""
-    with task.open() as work:
+def serially(task: Task, data: Data, numbers: Sequence[int]) -> Batches:
+    """Compute in this process, which has opened the data."""
+    with Work(task, data) as work:
         for some in batches(numbers, 1):
             yield _described(work, [*work.records(some)])
 
