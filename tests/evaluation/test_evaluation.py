@@ -128,7 +128,7 @@ def test_classification(model: Path, digits: Path) -> None:
     found = evaluate_model(task(model, digits, "top1", "top5"))
     assert found.figures["top1"]["top1"] == 10 / 11
     assert 10 / 11 <= found.figures["top5"]["top5"] <= 1
-    assert found.ran_on == ("the twin of the chip, which computes digits",)
+    assert found.ran_on == ("the twin of the chip, which computes digits.tflite",)
 
 
 def test_names_of_classes(model: Path, digits: Path, tmp_path: Path) -> None:

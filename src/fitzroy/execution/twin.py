@@ -7,6 +7,7 @@ were compared with it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -47,7 +48,7 @@ class TwinDevice(LocalDevice):
 
     def __init__(self, source: Graph, name: str = "") -> None:
         self._name = name or source.name
-        super().__init__(f"the twin of the chip, which computes {self._name}")
+        super().__init__(f"the twin of the chip, which computes {os.path.basename(self._name)}")
         self._source = source
         self._twins: dict[int, tuple[PackageFile, Twin]] = {}
 
