@@ -17,8 +17,11 @@ from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.parameters.operands import STATE_SUFFIX
-from fitzroy.compiler.targets.edgetpu.twin.published import operators, published_logistic
-from fitzroy.compiler.targets.edgetpu.twin.semantics import OPERATORS
+from fitzroy.compiler.targets.edgetpu.twin.published import (
+    kernels,
+    operators,
+    published_logistic,
+)
 from fitzroy.compiler.targets.edgetpu.twin.source import demand_source, digests_of
 from fitzroy.compiler.targets.edgetpu.twin.twin import Twin
 from fitzroy.driver.runtime.devices import Answer, LocalDevice
@@ -102,8 +105,9 @@ def _twin_of(source: Graph, title: str, package: PackageFile) -> Twin:
     graph = source.between(inputs, outputs)
     if package.source:
         demand_source(package.source, digests_of(graph), where)
-    ours = (package.package.compiler_version or "").startswith(PRODUCER)
-    return Twin(graph, OPERATORS if ours else operators(published_logistic(package)))
+    if (package.package.compiler_version or "").startswith(PRODUCER):
+        return Twin(graph)
+    return Twin(graph, operators(published_logistic(package)), kernels())
 
 
 def _demand_layer(source: Graph, name: str, layer: Layer, where: str) -> None:
