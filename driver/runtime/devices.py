@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from fitzroy.base.clock import SYSTEM_CLOCK, Clock
 from fitzroy.base.closing import Closing
@@ -118,6 +118,17 @@ class Device(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+@runtime_checkable
+class ManyDevice(Device, Protocol):
+    """A device that computes several images at a time."""
+
+    def run_images(
+        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
+    ) -> list[Answer]:
+        """Execute a package for several images; see `LocalDevice.run_images`."""
+        ...
 
 
 class LocalDevice(Closing):

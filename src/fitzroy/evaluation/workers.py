@@ -19,6 +19,7 @@ from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from typing import Any
 
+from fitzroy.base.cores import THREADS, cores
 from fitzroy.base.errors import DeviceError, UsageError
 from fitzroy.base.installing import install_extra
 from fitzroy.driver.runtime.simulator import MOST_IMAGES
@@ -42,9 +43,6 @@ _MOST_DEATHS = 3
 """Workers that may die in an evaluation before that is an error."""
 
 _CONNECT_SECONDS = 10
-
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""What libraries of linear algebra go by."""
 
 
 def batches(numbers: Sequence[int], workers: int) -> list[list[int]]:
@@ -114,7 +112,7 @@ def on_processes(task: Task, numbers: Sequence[int], jobs: int, devices: Sequenc
         for number in range(jobs):
             names.put(devices[number % len(devices)])
         with (
-            _threads(max(1, (os.cpu_count() or 1) // jobs)),
+            _threads(max(1, cores() // jobs)),
             ProcessPoolExecutor(jobs, context, _begin, (names,)) as pool,
         ):
             under_way = {pool.submit(_compute, task, some): some for some in left}
@@ -143,8 +141,8 @@ def _cancel(futures: Mapping[Future[Any], object]) -> None:
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
     """Let processes that are started compute with so many threads each."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, str(count)))
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, str(count)))
     try:
         yield
     finally:

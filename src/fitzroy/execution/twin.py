@@ -8,11 +8,13 @@ were compared with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
+from fitzroy.base.cores import cores, products_on
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph
@@ -47,12 +49,15 @@ class TwinDevice(LocalDevice):
     Args:
         source: the model that the packages were compiled from, quantized to 8 bits.
         name: its file, for people; by default the name of the graph.
+        threads: how many threads compute several images; by default one for each core that the
+            process has. Matrix products have no threads of their own.
     """
 
-    def __init__(self, source: Graph, name: str = "") -> None:
+    def __init__(self, source: Graph, name: str = "", *, threads: int | None = None) -> None:
         self._name = name or source.name
         super().__init__(f"the twin of the chip, which computes {os.path.basename(self._name)}")
         self._source = source
+        self._threads = threads or cores()
         self._twins: dict[int, tuple[PackageFile, Twin]] = {}
 
     def compute(self, package: PackageFile, inputs: Mapping[str, Array]) -> Answer:
@@ -62,18 +67,33 @@ class TwinDevice(LocalDevice):
             UsageError: the package was not compiled from the source.
             UnsupportedError: the package keeps states from inference to inference.
         """
-        twin = self._twin(package)
-        types = {name: twin.graph.type(name) for name in twin.graph.inputs}
-        arrays = {
-            name: inputs[name].view(type.dtype.numpy).reshape(type.shape)
-            for name, type in types.items()
-        }
-        return TwinOutputs(
-            {
-                name: np.ascontiguousarray(x).reshape(-1).view(np.uint8)
-                for name, x in twin.run(arrays).items()
-            }
-        )
+        with products_on(1):
+            (answer,) = _answers(self._twin(package), [inputs])
+        return answer
+
+    def run_images(
+        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
+    ) -> list[Answer]:
+        """Compute several images: a few in one product of matrices, on every core others.
+
+        Raises:
+            DeviceError: the device was closed.
+            FitzroyError: as `compute` says.
+        """
+        if len(inputs) == 1:
+            return [self.run(package, inputs[0])]
+        with self._turn, products_on(1):
+            self._check_open()
+            twin = self._twin(package)
+            pieces = _pieces(inputs, self._threads, twin.together)
+            if self._threads == 1:
+                return [answer for piece in pieces for answer in _answers(twin, piece)]
+            with ThreadPoolExecutor(self._threads) as pool:
+                return [
+                    answer
+                    for answers in pool.map(lambda piece: _answers(twin, piece), pieces)
+                    for answer in answers
+                ]
 
     def _twin(self, package: PackageFile) -> Twin:
         known = self._twins.get(id(package))
@@ -82,6 +102,37 @@ class TwinDevice(LocalDevice):
             known = package, _twin_of(self._source, self._name, package)
             self._twins[id(package)] = known
         return known[1]
+
+
+def _pieces(
+    inputs: Sequence[Mapping[str, Array]], threads: int, most: int
+) -> list[Sequence[Mapping[str, Array]]]:
+    """Images in pieces for threads, as many for each and of about one size.
+
+    Args:
+        inputs: the images.
+        threads: how many threads there are.
+        most: how many images a piece has at most.
+    """
+    turns = max(1, -(-len(inputs) // (threads * most)))
+    size = max(1, -(-len(inputs) // (threads * turns)))
+    return [inputs[first : first + size] for first in range(0, len(inputs), size)]
+
+
+def _answers(twin: Twin, images: Sequence[Mapping[str, Array]]) -> list[TwinOutputs]:
+    """What a twin computes of some images together."""
+    types = {name: twin.graph.type(name) for name in twin.graph.inputs}
+    arrays = {
+        name: np.stack([one[name].view(type.dtype.numpy).reshape(type.shape) for one in images])
+        for name, type in types.items()
+    }
+    found = {
+        name: np.ascontiguousarray(x).reshape(len(images), -1).view(np.uint8)
+        for name, x in twin.run_images(arrays, len(images)).items()
+    }
+    return [
+        TwinOutputs({name: x[number] for name, x in found.items()}) for number in range(len(images))
+    ]
 
 
 def _twin_of(source: Graph, title: str, package: PackageFile) -> Twin:

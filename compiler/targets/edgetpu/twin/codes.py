@@ -40,13 +40,13 @@ Single = Callable[[Sequence[Codes], Codes], None]
 EXACT = 1 << 24
 """Integers of up to this magnitude are exact in float32."""
 
-BLOCK_BYTES = 256 << 10
+BLOCK_BYTES = 512 << 10
 """What stays in a core's own cache."""
 
 ANY = Activation.NONE.bounds
 """Bounds that let every number pass."""
 
-_LANES = 1024
+_LANES = 4096
 """Elements of the innermost loop that make its overhead small."""
 
 

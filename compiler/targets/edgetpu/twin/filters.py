@@ -42,7 +42,7 @@ from fitzroy.hw_models.parameters import Prefix, effective_scale
 _LEAST_ROWS = 256
 """Rows of a matrix product that make up for reading its weights."""
 
-_LANES = 512
+_LANES = 4096
 """Elements that are multiplied with their weights at a time, at least."""
 
 
@@ -341,7 +341,7 @@ class _Depthwise:
     def __call__(self, operands: Sequence[Codes], out: Codes) -> None:
         x, results = operands[0].reshape(-1, *self.image), out.reshape(-1, *self.shape)
         rows, columns, channels = self.shape
-        block = BLOCK_BYTES // (2 * 4 * channels)
+        block = BLOCK_BYTES // (4 * channels)
         scratch: Array | None = None
         for images, part in _blocks(len(x), rows, columns, max(1, block)):
             result = results[images, part]

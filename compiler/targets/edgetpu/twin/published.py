@@ -120,7 +120,8 @@ def operators(logistic: Curve | None) -> Mapping[str, Operator]:
 
 def kernels() -> Mapping[str, Preparation]:
     """Fast kernels of operators in programs of Google's compiler."""
-    return KERNELS | {"add": _variable_sum, "sub": _variable_sum, "resize_bilinear": _resize}
+    own = {"add": _variable_sum, "sub": _variable_sum, "resize_bilinear": _resize}
+    return {**KERNELS, **own}
 
 
 def _variable_sum(call: Call) -> Single | None:
