@@ -153,6 +153,12 @@ class LocalDevice(Closing):
         """
         raise NotImplementedError
 
+    def compute_images(
+        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
+    ) -> Sequence[Answer]:
+        """Execute a package for several images likewise; an answer for each."""
+        return [self.compute(package, image) for image in inputs]
+
     def run(
         self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
     ) -> Answer:
@@ -180,7 +186,9 @@ class LocalDevice(Closing):
             DeviceError: the device was closed.
             FitzroyError: as `compute` says.
         """
-        return [self.run(package, image) for image in inputs]
+        with self._turn:
+            self._check_open()
+            return [*self.compute_images(package, inputs)]
 
     def submit(
         self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
@@ -223,18 +231,15 @@ class DirectSimulator(LocalDevice):
         (answer,) = self._chips.run(package, [inputs])
         return answer
 
-    def run_images(
+    def compute_images(
         self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
-    ) -> list[Answer]:
+    ) -> Sequence[Answer]:
         """Execute a package on the simulated chip, for many images at a time.
 
         Raises:
-            DeviceError: the device was closed.
             SimulationError: the program fails.
         """
-        with self._turn:
-            self._check_open()
-            return [*self._chips.run(package, inputs)]
+        return [*self._chips.run(package, inputs)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,29 +71,19 @@ class TwinDevice(LocalDevice):
             (answer,) = _answers(self._twin(package), [inputs])
         return answer
 
-    def run_images(
+    def compute_images(
         self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
-    ) -> list[Answer]:
-        """Compute several images: a few in one product of matrices, on every core others.
+    ) -> Sequence[Answer]:
+        """Compute several images: a few in one product of matrices, and others on every core.
 
         Raises:
-            DeviceError: the device was closed.
             FitzroyError: as `compute` says.
         """
-        if len(inputs) == 1:
-            return [self.run(package, inputs[0])]
-        with self._turn, products_on(1):
-            self._check_open()
-            twin = self._twin(package)
-            pieces = _pieces(inputs, self._threads, twin.together)
-            if self._threads == 1:
-                return [answer for piece in pieces for answer in _answers(twin, piece)]
-            with ThreadPoolExecutor(self._threads) as pool:
-                return [
-                    answer
-                    for answers in pool.map(lambda piece: _answers(twin, piece), pieces)
-                    for answer in answers
-                ]
+        twin = self._twin(package)
+        pieces = _pieces(inputs, self._threads, twin.together)
+        with products_on(1), ThreadPoolExecutor(self._threads) as pool:
+            parts = pool.map(lambda piece: _answers(twin, piece), pieces)
+            return [answer for answers in parts for answer in answers]
 
     def _twin(self, package: PackageFile) -> Twin:
         known = self._twins.get(id(package))

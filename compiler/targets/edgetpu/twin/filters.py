@@ -193,11 +193,11 @@ def conv_2d(call: Call) -> Single | None:
     block = max(BLOCK_BYTES // (4 * taps), _LEAST_ROWS)
 
     def run(operands: Sequence[Codes], out: Codes) -> None:
-        x, results = operands[0].reshape(-1, *image), out.reshape(-1, *shape)
-        for images, rows in _blocks(len(x), shape[0], shape[1], block):
-            # Padding is the zero point, which is 0 here.
-            view = windows(x[images], kernel, a.stride, a.dilation, padding)
-            product(np.ascontiguousarray(view[:, rows]), results[images, rows])
+        results = out.reshape(-1, *shape)
+        # Padding is the zero point, which is 0 here.
+        view = windows(operands[0].reshape(-1, *image), kernel, a.stride, a.dilation, padding)
+        for images, rows in _blocks(len(view), shape[0], shape[1], block):
+            product(np.ascontiguousarray(view[images, rows]), results[images, rows])
 
     return run
 
@@ -226,9 +226,10 @@ def _grouped_conv_2d(call: Call, filter: Filter, groups: int) -> Single:
     block = max(1, BLOCK_BYTES // (taps * groups * matrices.itemsize))
 
     def run(operands: Sequence[Codes], out: Codes) -> None:
-        x, results = operands[0].reshape(-1, *image), out.reshape(-1, *shape)
-        for images, rows in _blocks(len(x), shape[0], shape[1], block):
-            part = windows(x[images], kernel, a.stride, a.dilation, padding)[:, rows]
+        results = out.reshape(-1, *shape)
+        view = windows(operands[0].reshape(-1, *image), kernel, a.stride, a.dilation, padding)
+        for images, rows in _blocks(len(view), shape[0], shape[1], block):
+            part = view[images, rows]
             part = part.reshape(*part.shape[:-1], groups, depth)
             part = np.moveaxis(part, -2, 0).reshape(groups, -1, taps)
             sums = part.astype(matrices.dtype, copy=False) @ matrices
