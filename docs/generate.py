@@ -696,12 +696,13 @@ nothing**: it says that no chip is known to have executed a program with it. The
 of how likely a chip minds, and how bad that would be; high means that a wrong result or a hang is
 plausible, and that many models would have it.
 
-```
+```console
 fitzroy compile model.tflite                       # names what is outside with medium risk or more
 fitzroy compile model.tflite --conservative        # does not leave the envelope
 fitzroy inspect model_edgetpu.tflite --envelope    # all properties of a program, and the places
-python -m benchmarks.envelope [PACKAGES...]        # takes the ranges anew from compiled models
 ```
+
+`python -m benchmarks.envelope PACKAGES...` takes the ranges anew from compiled models.
 
 A conservative compilation leaves operators to the host, with the reason, whose program would leave
 the envelope; it fails where no operator is at fault. The [verifier](verifier.md) has a rule for the
