@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import typer
-from docs import drawings, reference
+from docs import drawings, layouts, reference
 
 from fitzroy.base.errors import FitzroyError
 from fitzroy.cli.verbs import VERBS, Commands
+from fitzroy.formats import darwinn
+from fitzroy.formats.flat import Table, encode
+from fitzroy.formats.layout import layout
 
 ROOT = Path(__file__).parents[1]
+
+
+_WHOM = re.compile(
+    r"\b[Ff]or (those|every|users|owners|authors|contributors|programmers|teams|the curious)"
+)
+
+
+def opening(text: str) -> str:
+    """What a page begins with after its title, as one line."""
+    body = re.sub(r"\A(<!--.*?-->\n+)?# .*\n+", "", text)
+    return " ".join(body.partition("\n\n")[0].split())
+
+
+def test_every_page_begins_with_what_it_is_for_and_for_whom() -> None:
+    texts = {path.name: path.read_text() for path in ROOT.glob("docs/*.md")}
+    texts |= {name: page() for name, page in reference.PAGES.items()}
+    for name, text in texts.items():
+        first = opening(text)
+        assert re.match(r"[A-Z`]", first), f"{name} begins with {first[:60]!r}"
+        if name != "index.md":
+            assert _WHOM.search(first), f"{name} does not say whom it is for: {first!r}"
 
 
 def test_every_page_has_a_place_in_the_navigation() -> None:
@@ -53,3 +79,32 @@ def test_drawings_show_the_chip_and_a_run() -> None:
     assert "520 KiB" in texts["grid.svg"]
     assert f"{drawings.digits_timeline().cycles:,.0f} cycles" in texts["engines.svg"]
     assert "mac @" in texts["engines.svg"]
+
+
+@pytest.mark.parametrize("format", layouts.FORMATS, ids=lambda format: format.identifiers)
+def test_the_page_of_formats_has_every_table_that_is_declared(format: layouts.Format) -> None:
+    declared = {
+        table
+        for table in vars(format.module).values()
+        if inspect.isclass(table)
+        and issubclass(table, Table)
+        and table.__module__ == format.module.__name__
+        and dataclasses.is_dataclass(table)
+        and layout(table)
+    }
+    shown = layouts.tables(format)
+    bases = {base for table in shown for base in table.__mro__[1:]}
+    assert declared - bases <= {*shown}
+
+
+def test_the_page_of_formats_places_fields_as_the_codec_does() -> None:
+    package = encode(darwinn.Package(min_runtime_version=13, virtual_chip_id=7), identifier=b"DWN1")
+    root = int.from_bytes(package[:4], "little")
+    vtable = root - int.from_bytes(package[root : root + 4], "little", signed=True)
+    page = reference.PAGES["formats.md"]()
+    section = page.partition("### Package ")[2].partition("###")[0]
+    for name, value in (("min_runtime_version", 13), ("virtual_chip_id", 7)):
+        row = next(line for line in section.splitlines() if f"`{name}`" in line)
+        at = vtable + int(row.split("|")[2])
+        offset = root + int.from_bytes(package[at : at + 2], "little")
+        assert int.from_bytes(package[offset : offset + 4], "little") == value
