@@ -17,6 +17,7 @@ from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.shape import PadAttributes
 from fitzroy.compiler.ops.windows import Activation, PaddingScheme, Pair, output_extent
 from fitzroy.compiler.reference import evaluate
 from fitzroy.compiler.targets.edgetpu.fitting import patch_choice
@@ -34,6 +35,7 @@ from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.hw_models.edgetpu.recording import Dispatched
 from fitzroy.hw_models.edgetpu.verifier import verify
 from fitzroy.hw_models.isa.fields import Opcode
+from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.partial_sums import (
     PUBLISHED_REVISIT,
     PUBLISHED_RUN,
@@ -197,6 +199,27 @@ def test_rows_go_through_tiles_that_need_none() -> None:
 def test_empty_parts_relay_nothing() -> None:
     axis = TiledAxis.of(1, 4, [((0, 0),) * 4])
     assert relayed(axis).window == axis.window
+
+
+@pytest.mark.long
+def test_padding_that_nobody_reads_is_not_filled() -> None:
+    before = ((-30, -28), (2, 6), (0, 0), (0, 0))
+    axis = TiledAxis.of(6, 4, [before])
+    assert axis.window[0] == (-30, 2)
+    assert axis.gaps == ((-28, 0), None, None, None)
+    graph = chain(I8, (3, 5, 8))
+    (x,) = graph.outputs
+    padding = PadAttributes((0, 40, 44, 0), (0, 44, 40, 0), 0.0)
+    graph.outputs = [graph.emit("pad", [x], image((1, 87, 89, 8)), padding)]
+    grow(graph, "conv_2d", 12, (2, 2), (43, 44), (1, 1), PaddingScheme.VALID)
+    compare(graph)
+    filled = [
+        item.receive.steps
+        for _, item in instructions([program(graph)])
+        if isinstance(item, Mesh) and item.fill and item.receive is not None
+    ]
+    assert filled
+    assert sum(filled) < 500
 
 
 @pytest.mark.parametrize("depth", [64, 512, 1024])

@@ -17,12 +17,13 @@ from tests.compiler.edgetpu_models import differing_bytes, findings
 from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
-from fitzroy.compiler.targets.edgetpu.host import outputs, relay
+from fitzroy.compiler.targets.edgetpu.host import inputs, outputs, relay
 from fitzroy.compiler.targets.edgetpu.host.relay import Destination
 from fitzroy.compiler.targets.edgetpu.instructions import builder as building
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.kernels import host_buffers
 from fitzroy.compiler.targets.edgetpu.layers import streaming
+from fitzroy.compiler.targets.edgetpu.layers.input_stream import InputStream
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.lowerings import softmax
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import Image, TiledAxis
@@ -30,8 +31,10 @@ from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.edgetpu.envelope import PROPERTIES, Measured, Program, measured
+from fitzroy.hw_models.isa.conversion import WideToNarrow
+from fitzroy.hw_models.isa.fields import Watcher
 from fitzroy.hw_models.isa.program import disassemble
-from fitzroy.hw_models.isa.ring import RingProduce
+from fitzroy.hw_models.isa.ring import RingConsume, RingProduce
 from fitzroy.hw_models.isa.stream import Outfeed
 from fitzroy.hw_models.isa.traversal import INFEED_BUFFER, Traversal, traversal
 from fitzroy.hw_models.isa.units import MOST_OUTFED, outfeed_words
@@ -196,6 +199,40 @@ def test_decisions_that_are_undone_show(slug: str, monkeypatch: pytest.MonkeyPat
     assert not known(name)[slug].outside
     monkeypatch.setattr(owner, attribute, value)
     assert values(compiled(name))[slug].outside
+
+
+# --- inputs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("extent", "rows"), [(64, 4), (256, 2), (600, 1)])
+def test_slots_of_inputs_hide_their_latency(extent: int, rows: int) -> None:
+    axis = TiledAxis.of(extent, 4, [])
+    image = Image("x", axis, axis, channels=3, zero_point=0)
+    row_words = extent * 3 // 4
+    assert inputs.buffer_bytes(image) == 2 * 4 * (rows * row_words + 1)
+    assert inputs.buffer_bytes(image, compact=True) == 2 * 4 * (row_words + 1)
+
+
+def test_tiles_that_drop_words_are_not_late_by_these() -> None:
+    axis = TiledAxis.of(64, 4, [])
+    image = Image("x", axis, axis, channels=3, zero_point=0, base=4096)
+    builder = Builder()
+    stream = InputStream([inputs.pieces(image, "x")])
+    inputs.receive_image(builder, image, stream, row=2079, buffer=0)
+    dropped: dict[int, int] = {}
+    credit: dict[int, int] = {}
+    for _, _, item in builder.program:
+        match item:
+            case WideToNarrow(tiles=tiles, prefix=prefix):
+                dropped |= dict.fromkeys(_tiles(tiles), 0 if prefix is None else prefix.words)
+            case RingConsume(tiles=tiles, wait=(Watcher(threshold=threshold), *_)):
+                credit |= dict.fromkeys(_tiles(tiles), threshold)
+    assert dropped == {tile: tile % 4 * 12 for tile in range(16)}
+    assert credit == {tile: -192 - words for tile, words in dropped.items()}
+
+
+def _tiles(mask: int) -> list[int]:
+    return [tile for tile in range(16) if mask >> tile & 1]
 
 
 # --- long outfeeds -------------------------------------------------------------------------------

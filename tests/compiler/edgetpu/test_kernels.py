@@ -113,6 +113,13 @@ def test_the_credit_of_a_queue_is_what_a_slot_counts(
     assert waits(taking.unpack())[0] == Watcher(TileFlag.RING_READ_A, 1, 1, 1)
 
 
+def test_words_that_nothing_counts_are_no_words_to_wait_for() -> None:
+    rows = walk(0, row=(2, 1), slot=(4, 0), turn=("slot", 2))
+    taking = Taking(rows, walk(0, word=(512, 1)))
+    (condition,) = waits(taking.consume(uncounted=30))
+    assert (condition.threshold, condition.increment) == (-128 - 30, 128)
+
+
 def test_rows_that_went_before_decide_on_the_slot() -> None:
     sending = Sending(walk(0, word=(64, 1)), 1, slots=20, sent=3)
     assert sending.pack().wide.base == 21

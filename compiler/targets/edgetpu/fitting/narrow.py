@@ -15,6 +15,7 @@ from fitzroy.compiler.targets.edgetpu.fitting import patch_choice, spilling, str
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strip_search import Search, capacities
 from fitzroy.compiler.targets.edgetpu.fitting.strips import Segment
+from fitzroy.compiler.targets.edgetpu.host import host_layers
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused
 from fitzroy.compiler.targets.edgetpu.lowerings import pools, sums
@@ -50,7 +51,9 @@ def arranged(layered: Layered) -> Arrangement:
         found = _cheapest(layered)
         if isinstance(found, Arrangement):
             return found
-        relieved = spilling.spilled(layered) or _interrupted(layered)
+        relieved = (
+            host_layers.compacted(layered) or spilling.spilled(layered) or _interrupted(layered)
+        )
         if relieved is None:
             raise found
         layered = relieved

@@ -72,9 +72,11 @@ class Receive(Layer):
 
     Attributes:
         input: the input that it is.
+        compact: whether it comes through slots that are as small as they can be.
     """
 
     input: str
+    compact: bool = False
 
     strips = True
     received = True
@@ -89,17 +91,22 @@ class Receive(Layer):
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of wide memory through which the words from the ring go."""
-        return inputs.staging_rows(tensors[self.writes])
+        return inputs.staging_rows(tensors[self.writes], compact=self.compact)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Bytes of narrow memory in which rows wait until a tile has copied its columns."""
-        return inputs.buffer_bytes(tensors[self.writes])
+        return inputs.buffer_bytes(tensors[self.writes], compact=self.compact)
 
     def emit(self, context: Context) -> None:
         """Receive the image; every tile keeps the rectangle that it owns."""
         image = context.image(self.writes)
         inputs.receive_image(
-            context.builder, image, context.inputs, context.identity, context.scratch
+            context.builder,
+            image,
+            context.inputs,
+            context.identity,
+            context.scratch,
+            compact=self.compact,
         )
 
 
@@ -249,6 +256,16 @@ _SCRATCH = Destination(SymbolKind.SCRATCH)
 def _moved_cycles(area: tuple[int, int], groups: int) -> float:
     """Estimated cycles of a transfer between the host and the tile that owns most."""
     return word_cycles(area, groups, _MOVED)
+
+
+def compacted(layered: Layered) -> Layered | None:
+    """The layers with inputs in slots that are as small as they can be; None if they all are."""
+    small: dict[Layer, Layer] = {
+        layer: replace(layer, compact=True)
+        for layer in layered.layers
+        if isinstance(layer, Receive) and not layer.compact
+    }
+    return layered.with_layers(small) if small else None
 
 
 def layered(legalizer: Legalizer) -> Layered:

@@ -45,7 +45,13 @@ from fitzroy.hw_models.isa.traversal import (
 
 
 def receive_image(
-    builder: Builder, image: Image, stream: InputStream, row: int, buffer: int
+    builder: Builder,
+    image: Image,
+    stream: InputStream,
+    row: int,
+    buffer: int,
+    *,
+    compact: bool = False,
 ) -> None:
     """Take what tiles own of an image from the host, and spread it over them.
 
@@ -58,8 +64,9 @@ def receive_image(
         stream: inputs that the host sends.
         row: wide row of the identity matrix.
         buffer: byte address of the row buffer, of `buffer_bytes`.
+        compact: whether its slots are as small as they can be.
     """
-    feed = _Feed.of(image, row, buffer, builder.staging)
+    feed = _Feed.of(image, row, buffer, builder.staging, compact)
     if feed.beyond:
         # The last word of a pixel takes bytes of the next one, even after slots and rows.
         ends = walk(buffer // WORD + feed.slot, word=(2, feed.step))
@@ -84,17 +91,17 @@ def pieces(tensor: Placed, name: str) -> list[Piece]:
     return [Piece(name, (0, _vector_units(tensor)))]
 
 
-def staging_rows(tensor: Placed) -> int:
-    """Rows of wide memory through which an input goes."""
+def staging_rows(tensor: Placed, *, compact: bool = False) -> int:
+    """Rows of wide memory through which an input goes, in slots of any size or the smallest."""
     if isinstance(tensor, Image):
-        return 2 * -(-_slot_words(tensor)[1] // LANES)
+        return SLOTS * -(-_slot_words(tensor, compact)[1] // LANES)
     return SPREAD_ROWS
 
 
-def buffer_bytes(tensor: Placed) -> int:
+def buffer_bytes(tensor: Placed, *, compact: bool = False) -> int:
     """Bytes of narrow memory in which an input waits before it is copied to its place."""
     if isinstance(tensor, Image):
-        return SLOTS * WORD * (_slot_words(tensor)[1] + 1)
+        return SLOTS * WORD * (_slot_words(tensor, compact)[1] + 1)
     return SPREAD_BYTES
 
 
@@ -102,16 +109,29 @@ _AROUND = 2 * (UNIT - 1)
 """Bytes before and after the rows of a tile in the units that bring them."""
 
 
-def _slot_words(image: Image) -> tuple[int, int]:
-    """Image rows of a slot, and its words: as few rows as fill whole words.
+_LATE_WORDS, _MOST_WORDS, _TURNS = 192, 384, 16
+"""Words of a slot of several image rows: of small images at most, of any image at most; and how
+often slots are filled at least in between.
+
+A tile is told that a slot is full some 150 cycles late, which small slots cannot hide. What is in
+the last slots of a tile is copied when everything has come.
+"""
+
+
+def _slot_words(image: Image, compact: bool) -> tuple[int, int]:
+    """Image rows of a slot, and its words: as few rows as fill whole words, or more of them.
 
     Of narrow images, the columns of a tile may reach over the end of such a slot. Their slots have
     room for all rows of a tile and what surrounds them in the stream.
     """
     row_bytes = image.columns.extent * image.channels
     rows = WORD // math.gcd(WORD, row_bytes)
+    most = max(end - begin for begin, end in image.rows.owned)
+    if not compact:
+        words = most * row_bytes // WORD
+        limit = min(max(words // _TURNS, _LATE_WORDS), _MOST_WORDS, words)
+        rows *= max(1, limit * WORD // (rows * row_bytes))
     if image.columns.extent < COLUMNS:
-        most = max(end - begin for begin, end in image.rows.owned)
         rows = round_up(most + -(-_AROUND // row_bytes), rows)
     return rows, rows * row_bytes // WORD
 
@@ -194,11 +214,11 @@ class _Feed:
     staged: int
 
     @classmethod
-    def of(cls, image: Image, identity: int, buffer: int, top: int) -> _Feed:
-        rows, slot = _slot_words(image)
+    def of(cls, image: Image, identity: int, buffer: int, top: int, compact: bool) -> _Feed:
+        rows, slot = _slot_words(image, compact)
         staged = -(-slot // LANES)
         row_bytes = image.columns.extent * image.channels
-        return cls(image, identity, buffer, top - 2 * staged, row_bytes, rows, slot, staged)
+        return cls(image, identity, buffer, top - SLOTS * staged, row_bytes, rows, slot, staged)
 
     def stream(self, part: int) -> tuple[int, int, int]:
         """First unit, number of units, and bytes to skip, of the rows of a row of the grid."""
@@ -260,10 +280,12 @@ class _Feed:
         """
         begin, units, _ = self.stream(part)
         across = range(part * COLUMNS, (part + 1) * COLUMNS)
-        tiles = mask_of([tile for tile in across if self.image.active(tile)])
+        tiles = [tile for tile in across if self.image.active(tile)]
         words = in_slots(self.buffer // WORD, units * UNIT // WORD, self.slot, self.step)
-        builder.emit(self.taking(part, words).consume(tiles))
-        builder.emit(ACTIVATIONS.infeed(units, origin + begin, tiles))
+        taking = self.taking(part, words)
+        waits = units * UNIT // WORD > SLOTS * self.slot
+        builder.on_tiles(lambda tile: taking.consume(uncounted=waits * self.offset(tile)[0]), tiles)
+        builder.emit(ACTIVATIONS.infeed(units, origin + begin, mask_of(tiles)))
 
     def copy(self, tile: int, *, rest: bool) -> TensorOp | None:
         """Copies the tile's columns out of whole slots, or out of the rows that are left."""

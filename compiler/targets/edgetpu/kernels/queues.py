@@ -148,9 +148,14 @@ class Taking:
             tiles=tiles,
         )
 
-    def consume(self, tiles: int = 0) -> RingConsume:
-        """Fill the slots, on the tiles of a mask."""
-        credit = free(TileFlag.WIDE_TO_NARROW, SLOT, step=self._credit)
+    def consume(self, tiles: int = 0, *, uncounted: int = 0) -> RingConsume:
+        """Fill the slots, on the tiles of a mask.
+
+        Args:
+            tiles: the mask.
+            uncounted: words that are taken before the first that WIDE_TO_NARROW counts.
+        """
+        credit = free(TileFlag.WIDE_TO_NARROW, SLOT, before=-uncounted, step=self._credit)
         return consume(0, self.rows, publish=SLOT, acquire=credit, tiles=tiles)
 
 

@@ -36,7 +36,7 @@ def relayed(axis: TiledAxis) -> TiledAxis:
             continue
         wanted = _inside((axis.owned[part][1], windows[part][1]), axis)
         windows[part + 1] = hull([windows[part + 1], wanted])
-    return TiledAxis(axis.extent, axis.owned, tuple(windows))
+    return replace(axis, window=tuple(windows))
 
 
 def _inside(interval: Interval, axis: TiledAxis) -> Interval:
@@ -170,9 +170,13 @@ class _Sweep:
         return _before(self.axis, part) if way.ahead else _after(self.axis, part)
 
     def beyond(self, way: _Way, part: int) -> Interval:
-        """The padding that a window has at the border from which a direction comes."""
-        begin, end = self.axis.window[part]
-        return (begin, min(0, end)) if way.ahead else (max(self.axis.extent, begin), end)
+        """The padding at the border from which a direction comes, as far as a window needs it."""
+        axis = self.axis
+        (begin, end), (first, last) = axis.window[part], axis.owned[part]
+        gap = axis.gaps[part] if axis.gaps else None
+        if way.ahead:
+            return begin, min(0, end if gap is None or gap[1] != first else gap[0])
+        return max(axis.extent, begin if gap is None or gap[0] != last else gap[1]), end
 
     def moved(self, tile: int, extent: Interval) -> Walk | None:
         """Words of a tile that are sent or received."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.output_layouts import even_parts
@@ -40,6 +41,14 @@ def hull(intervals: Iterable[Interval]) -> Interval:
     if not real:
         return (0, 0)
     return min(begin for begin, _ in real), max(end for _, end in real)
+
+
+def between(one: Interval, other: Interval) -> Interval | None:
+    """What lies between two intervals; None if they meet, or if one of them is empty."""
+    if one[0] >= one[1] or other[0] >= other[1]:
+        return None
+    (_, begin), (end, _) = sorted([one, other])
+    return (begin, end) if begin < end else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +94,25 @@ class TiledAxis:
         owned: what each tile computes.
         window: what each tile keeps.
         slack: elements after the largest window that operators may write over.
+        gaps: of each window, what lies between what its tile owns and what it reads, or None if
+            these meet; nobody reads it. Empty if all meet.
     """
 
     extent: int
     owned: tuple[Interval, ...]
     window: tuple[Interval, ...]
     slack: int = 0
+    gaps: tuple[Interval | None, ...] = ()
 
     @classmethod
     def of(cls, extent: int, parts: int, needs: Iterable[tuple[Interval, ...]]) -> TiledAxis:
         """An axis that is split evenly, with windows for what consumers need on each tile."""
         owned = split(extent, parts)
         wanted = list(needs)
-        window = tuple(
-            hull([owned[part], *[need[part] for need in wanted]]) for part in range(parts)
-        )
-        return cls(extent, owned, window)
+        read = [hull([need[part] for need in wanted]) for part in range(parts)]
+        window = tuple(hull(both) for both in zip(owned, read, strict=True))
+        gaps = tuple(starmap(between, zip(owned, read, strict=True)))
+        return cls(extent, owned, window, gaps=gaps if any(gaps) else ())
 
     @property
     def most(self) -> int:

@@ -108,7 +108,7 @@ def _shuffled(legalizer: Legalizer, call: Call) -> None:
     rewriting, before, after = Rewriting.of(legalizer, call), call.type(), call.result.type
     (place,) = legalizer.parts(call.node.inputs[0] or "")
     shape = legalizer.type(place).shape
-    order = np.arange(shape[-1]).reshape(before.shape[-2:]).T.reshape(-1)
+    order = np.arange(shape[-1]).reshape(before.shape[-2:]).T.reshape(-1).tolist()
     image = rewriting.reshape(call.node.inputs[0] or "", shape)
     moved = picked(rewriting, image, order, replace(after, shape=shape))
     rewriting.reshape(moved, after.shape, result=call.result.name)
