@@ -50,9 +50,9 @@ from fitzroy.report.forms import instructions
 I8, U8 = DType.INT8, DType.UINT8
 
 
-def compare(graph: Graph, seeds: Sequence[int | None] = ORDERS) -> None:
+def compare(graph: Graph, seeds: Sequence[int | None] = ORDERS, options: Options = DEFAULT) -> None:
     """Demand that the chip gives what the reference gives, and that its program keeps the rules."""
-    package = program(graph)
+    package = program(graph, options)
     inputs = random_inputs(graph, 5)
     wanted = evaluate(graph, inputs, Arithmetic.EDGETPU)
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
@@ -493,3 +493,29 @@ def _convolutions(graph: Graph) -> Graph:
         last = found.emit(node.op, names, graph.type(source), node.attributes)
     found.outputs = [last]
     return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("shape", "kernel", "dilation", "padding"),
+    [
+        # Rows with one row of the kernel, two and three; columns likewise.
+        ((10, 9, 64), (3, 3), (4, 4), PaddingScheme.SAME),
+        # The middle of the kernel alone reaches the image.
+        ((6, 5, 64), (3, 3), (7, 7), PaddingScheme.SAME),
+        ((12, 14, 64), (3, 2), (5, 6), PaddingScheme.VALID),
+    ],
+)
+@pytest.mark.parametrize("dtype", [I8, U8])
+def test_kernels_that_reach_far(
+    shape: tuple[int, int, int], kernel: Pair, dilation: Pair, padding: PaddingScheme, dtype: DType
+) -> None:
+    """What a tile would hold to no purpose is more than what it reads."""
+    graph = chain(dtype, shape)
+    grow(graph, "conv_2d", 12, kernel, (1, 1), dilation, padding, Activation.RELU6)
+    options = Options(narrow_bytes=5600)
+    legalizer = Legalizer(graph, options)
+    legalizer.run()
+    kernels = {layer.rows.kernel for layer in legalizer.layers if isinstance(layer, Convolution)}
+    assert kernels == {1}
+    compare(graph, options=options)
