@@ -424,6 +424,7 @@ class Builder:
         self.set_scalar([ScalarFlag.AVDATA_POP, ScalarFlag.AVDATA_INFEED], 0)
         self.fence(signal=True)
         self.wait_for_tiles()
+        self._begun = self._together = True
 
     def room(self, bundles: int) -> None:
         """Begin another chunk unless this one has room for so many more bundles.
