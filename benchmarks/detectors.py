@@ -149,14 +149,14 @@ def listed(graph: Graph) -> Json:
 
 
 def _one(name: str, size: int) -> int:
-    """Print the row of a model, and again with what its simulation and its head say."""
+    """Print the row of a model, and again with what its head and its simulation say."""
     architecture = next(item for item in architectures() if item.name == name)
     row, graph, source, compiled = measure(architecture, size)
     print(json.dumps(row), flush=True)
-    row |= simulated(source, compiled)
-    print(json.dumps(row), flush=True)
     if architecture.name.startswith(_LISTING):
-        print(json.dumps(row | listed(graph)), flush=True)
+        row |= listed(graph)
+        print(json.dumps(row), flush=True)
+    print(json.dumps(row | simulated(source, compiled)), flush=True)
     return 0
 
 

@@ -196,7 +196,7 @@ class NanoDet(nn.Module):
         self.classes = classes
 
     def forward(self, x: Any) -> Any:
-        """[1, positions, classes + 4 * bins]: scores and logits of distances."""
+        """[1, positions, classes + 4 * bins]: scores and logits of distances, as it is exported."""
         found, x = list[Any](), self.stem(x)
         for stage, reduce in zip(self.stages, self.reduce, strict=True):
             x = stage(x)
@@ -207,10 +207,12 @@ class NanoDet(nn.Module):
         n4 = self.join[0](torch.cat([self.down[0](p3), p4], 1))
         n5 = self.join[1](torch.cat([self.down[1](n4), c5], 1))
         scales = (p3, n4, n5, self.down[2](n5))
-        outs = [head(y).flatten(2) for head, y in zip(self.heads, scales, strict=True)]
-        joined = torch.cat(outs, 2)
-        scores, boxes = joined.split([self.classes, joined.shape[1] - self.classes], 1)
-        return torch.cat([scores.sigmoid(), boxes], 1).permute(0, 2, 1)
+        outs = []
+        for head, y in zip(self.heads, scales, strict=True):
+            numbers = head(y)
+            scores, boxes = numbers.split([self.classes, numbers.shape[1] - self.classes], 1)
+            outs.append(torch.cat([scores.sigmoid(), boxes], 1).flatten(2))
+        return torch.cat(outs, 2).permute(0, 2, 1)
 
 
 class _Inverted(nn.Module):

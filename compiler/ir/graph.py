@@ -384,8 +384,11 @@ class Graph:
         other.inputs, other.outputs = list(self.inputs), list(self.outputs)
         other.remarks = list(self.remarks)
         other._values = dict(self._values)
-        for node in self.nodes():
-            other.add_node(node)
+        # What holds in this graph holds in the copy: no node has to be checked again.
+        other._producer = dict(self._producer)
+        other._readers = {name: set(readers) for name, readers in self._readers.items()}
+        other._net = self._net.copy()
+        other._serial, other._order = self._serial, self._order
         return other
 
     def cut(self, outputs: Sequence[str]) -> Graph:

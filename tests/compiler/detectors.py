@@ -208,13 +208,15 @@ def anchored(seed: int = 1, *, classes: int = CLASSES) -> Graph:
     return m.done(m.join(levels, 1))
 
 
-def exponential(seed: int = 1) -> Graph:
+def exponential(seed: int = 1, *, decoding: bool = True) -> Graph:
     """YOLOX: offsets and logarithms, with objectness [1,n,5+c]."""
     m, levels = Maker(seed), []
     for x, (side, _) in zip(m.features(), CELLS, strict=True):
         parts = [m.layer(x, 4), m.sigmoid(m.layer(x, 1)), m.sigmoid(m.layer(x, CLASSES))]
         levels.append(m.reshape(m.join(parts, 3), 1, side * side, 5 + CLASSES))
     rows = m.join(levels, 1)
+    if not decoding:
+        return m.done(rows)
     points, strides = centres()
     xy = m.binary("mul", m.binary("add", m.slice(rows, 2, 0, 2), points - 0.5), strides)
     extent = m.emit("exp", [m.slice(rows, 2, 2, 2)], (1, ROWS, 2))

@@ -9,15 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.compiler import detectors
-from tests.compiler.test_heads import image, listed, the_node
+from tests.compiler.test_heads import found_alike, image, listed, the_node
 
 import fitzroy
 from fitzroy.base.errors import FormatError, UnsupportedError
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import BoxCoding
-from fitzroy.compiler.ops.detections import DetectionsAttributes
+from fitzroy.compiler.ops.detections import CLASSES as BEST_CLASSES
+from fitzroy.compiler.ops.detections import SCORES, DetectionsAttributes
 from fitzroy.compiler.passes.heads.anchors import Grid, anchors_of, parse_anchors
+from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import kept_float, limits, with_detections
 from fitzroy.compiler.quantization.options import QuantizeOptions
@@ -209,6 +211,25 @@ def test_images_of_levels_are_rows() -> None:
     assert node.attributes.coding is BoxCoding.EXPONENTIAL
 
 
+def test_best_class_of_boxes_that_are_adjacent() -> None:
+    """Boxes of a cell one after another become channels of one image, in their order."""
+    options = HeadOptions(True, score_threshold=0.4, anchors="efficientdet")
+    graph = with_detections(levels(9, classes=40, images=True), options)
+    samples = [{"image": image(seed)} for seed in range(2)]
+    bounds = limits(graph, options)
+    before = quantize_model(graph, samples, QuantizeOptions(), limits=bounds).graph
+    after = with_best_classes(before.copy())
+    count = 9 * detectors.ROWS
+    node = the_node(after)
+    for place in (SCORES, BEST_CLASSES):
+        name = str(node.inputs[place])
+        assert after.type(name).shape == (1, count, 1)
+    # Nine boxes of a cell, and three that fill words.
+    widths = [after.type(n.outputs[0]).shape[3] for n in after.nodes() if n.op == "maximum"]
+    assert sorted(set(widths)) == [12 * half for half in (1, 2, 3, 5, 10, 20)]
+    assert found_alike(before, after) > 20
+
+
 def test_missing_anchors_are_asked_for() -> None:
     with pytest.raises(UnsupportedError, match="does not hold") as error:
         with_detections(levels(9), HeadOptions(True))
@@ -221,7 +242,7 @@ def test_other_anchors_than_boxes() -> None:
 
 
 def test_anchors_are_for_boxes_apart() -> None:
-    with pytest.raises(UnsupportedError, match="boxes and scores apart"):
+    with pytest.raises(UnsupportedError, match="boxes before decoding"):
         with_detections(detectors.dfl(), HeadOptions(True, anchors="blaze"))
 
 

@@ -1,7 +1,8 @@
 """Anchors that a model does not hold: those of published schemes, or given as a file.
 
 Facts: MediaPipe's options of SSD anchors, with one size for all; the anchors of EfficientDet; the
-default boxes of torchvision's SSD300 and SSDlite, confirmed with the packages' own.
+default boxes of torchvision's SSD300 and SSDlite, confirmed with the packages' own; the decoders of
+YOLOX, NanoDet and NanoDet-Plus.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ class Scheme(StrEnum):
         EFFICIENTDET_LITE: the same with anchors of 3 strides, as Lite0 to Lite2 have them.
         SSD300: torchvision's SSD300 with VGG16.
         SSDLITE: torchvision's SSDlite320.
+        YOLOX: corners of cells, from 8 pixels on, as YOLOX's exporter leaves them.
+        NANODET: middles of cells, whose distances to edges count in cells.
+        NANODET_PLUS: corners of cells likewise.
     """
 
     BLAZE = "blaze"
@@ -38,6 +42,9 @@ class Scheme(StrEnum):
     EFFICIENTDET_LITE = "efficientdet-lite"
     SSD300 = "ssd300"
     SSDLITE = "ssdlite"
+    YOLOX = "yolox"
+    NANODET = "nanodet"
+    NANODET_PLUS = "nanodet-plus"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +214,49 @@ def _demand_boxes(grids: Sequence[Grid], wanted: Sequence[int]) -> None:
         )
 
 
+_FIRST_STRIDE = 8
+"""Pixels of the first level's cells; those of each other are twice the last one's."""
+
+
+def _points(size: tuple[int, int], grids: Sequence[Grid], middle: float) -> tuple[Floats, Floats]:
+    """Points [n,2] of cells, and their extents [n,1] in pixels.
+
+    Args:
+        size: width and height of the image.
+        grids: its levels.
+        middle: where in a cell the point is.
+    """
+    _demand_boxes(grids, [1] * len(grids))
+    points, strides = [], []
+    for level, grid in enumerate(grids):
+        stride = _FIRST_STRIDE << level
+        wanted = tuple(-(-extent // stride) for extent in size)
+        if (grid.width, grid.height) != wanted:
+            raise UnsupportedError(
+                f"level {level} has {grid.width} x {grid.height} cells, and cells of {stride} "
+                f"pixels are {wanted[0]} x {wanted[1]}",
+                where="anchors",
+                hint="give the anchors as a file",
+            )
+        y, x = np.mgrid[: grid.height, : grid.width] + middle
+        points.append(np.stack([x.ravel(), y.ravel()], axis=1) * stride)
+        strides.append(np.full((x.size, 1), stride))
+    return np.concatenate(points).astype(np.float32), np.concatenate(strides).astype(np.float32)
+
+
+def _yolox(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+    points, strides = _points(size, grids, 0.0)
+    return Anchors(_rows(points, strides, strides), BoxCoding.EXPONENTIAL)
+
+
+def _nanodet(middle: float) -> Callable[[tuple[int, int], Sequence[Grid]], Anchors]:
+    def anchors(size: tuple[int, int], grids: Sequence[Grid]) -> Anchors:
+        points, strides = _points(size, grids, middle)
+        return Anchors(_rows(points, strides, 0.0), BoxCoding.DISTANCES)
+
+    return anchors
+
+
 def _wide(strides: float) -> Callable[[tuple[int, int], Sequence[Grid]], Anchors]:
     return lambda size, grids: _efficientdet(size, grids, strides)
 
@@ -217,6 +267,9 @@ _SCHEMES: dict[Scheme, Callable[[tuple[int, int], Sequence[Grid]], Anchors]] = {
     Scheme.EFFICIENTDET_LITE: _wide(3.0),
     Scheme.SSD300: _ssd300,
     Scheme.SSDLITE: _ssdlite,
+    Scheme.YOLOX: _yolox,
+    Scheme.NANODET: _nanodet(0.5),
+    Scheme.NANODET_PLUS: _nanodet(0.0),
 }
 
 

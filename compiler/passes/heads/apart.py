@@ -8,7 +8,6 @@ options.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,85 +16,21 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, SIZE, UNIT, BoxCoding
 from fitzroy.compiler.ops.detections import DECODING
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
-from fitzroy.compiler.ops.shape import ConcatenationAttributes
+from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
 from fitzroy.compiler.passes.heads.anchors import Anchors, Grid, Scheme, anchors_of
 from fitzroy.compiler.passes.heads.columns import MOVERS, Columns
 from fitzroy.compiler.passes.heads.head import Head, Points
+from fitzroy.compiler.passes.heads.pairs import Pair
+from fitzroy.compiler.passes.heads.schemes import scheme_of
 from fitzroy.compiler.passes.heads.scores import is_rescaled, without_sigmoid
 
 _BLAZE_OVERLAP = 0.3
 """The overlap at which MediaPipe takes boxes for one object."""
 
 _PAIR = 2
-"""Numbers of an offset, an extent or a keypoint."""
+"""Numbers of an offset or of an extent."""
 
-
-@dataclass(frozen=True)
-class Pair:
-    """Boxes and scores that are outputs of their own.
-
-    Attributes:
-        boxes: encoded boxes, with keypoints after them if there are any [1,n,4+2k].
-        scores: scores of classes [1,n,c].
-    """
-
-    boxes: str
-    scores: str
-
-
-def pair_of(columns: Columns) -> Pair | None:
-    """Boxes and scores of a model that gives them apart; None if it does not."""
-    graph = columns.graph
-    rows = [name for name in graph.outputs if graph.type(name).rank == 3]
-    if len(rows) != 2:
-        return _joined_levels(columns)
-    if graph.type(rows[0]).shape[:2] != graph.type(rows[1]).shape[:2]:
-        return None
-    for boxes, scores in (rows, rows[::-1]):
-        wide, classes = graph.type(boxes).shape[2], graph.type(scores).shape[2]
-        if wide == BOX or (wide > BOX and classes == 1 and wide % _PAIR == 0):
-            return Pair(boxes, scores)
-    return None
-
-
-def _joined_levels(columns: Columns) -> Pair | None:
-    """Rows of boxes and scores that are images of several levels, as EfficientDet gives them."""
-    graph = columns.graph
-    images = [name for name in graph.outputs if graph.type(name).rank == 4]
-    count = len(images) // 2
-    if len(images) != len(graph.outputs) or count < 2 or len(images) % 2:
-        return None
-    for boxes, scores in ((images[:count], images[count:]), (images[count:], images[:count])):
-        for axis in (1, 3):
-            wide = {graph.type(name).shape[axis] for name in boxes}
-            others = {graph.type(name).shape[axis] for name in scores}
-            if len(wide) > 1 or len(others) > 1:
-                continue
-            (numbers,), (classes,) = wide, others
-            anchors = numbers // BOX
-            if numbers % BOX == 0 and classes % anchors == 0 and _are_alike(graph, boxes, scores):
-                parts = [
-                    columns.joined([_rows(columns, name, axis, width) for name in names], 1)
-                    for names, width in ((boxes, BOX), (scores, classes // anchors))
-                ]
-                return Pair(*parts)
-    return None
-
-
-def _are_alike(graph: Graph, boxes: Sequence[str], scores: Sequence[str]) -> bool:
-    """Whether images have as many elements but for their channels, level by level."""
-    shapes = [[graph.type(name).shape for name in names] for names in (boxes, scores)]
-    return all(
-        sum(a == b for a, b in zip(first, second, strict=True)) >= 3
-        for first, second in zip(*shapes, strict=True)
-    )
-
-
-def _rows(columns: Columns, name: str, axis: int, width: int) -> str:
-    """An image whose channels are on an axis as rows [1,n,width]."""
-    if axis == 1:
-        name = columns.transposed(name, (0, 2, 3, 1))
-    return columns.reshaped(name, (1, columns.graph.type(name).size // width, width))
+_ROWS_RANK = 3
 
 
 def anchored_head(columns: Columns, pair: Pair, size: tuple[int, int], chosen: str | None) -> Head:
@@ -113,14 +48,16 @@ def anchored_head(columns: Columns, pair: Pair, size: tuple[int, int], chosen: s
     """
     graph = columns.graph
     _, count, wide = graph.type(pair.boxes).shape
-    if chosen is None and wide == BOX:
+    levels = grids(graph, pair.cells or pair.boxes) or []
+    chosen = chosen or scheme_of(graph, pair, size, levels)
+    if chosen is None:
         raise UnsupportedError(
             f"{pair.boxes!r} has {count} boxes relative to anchors, which the model does not hold",
             where=graph.name,
             hint=f"name them with --anchors: {', '.join(Scheme)}, or a file",
         )
-    chosen = chosen or Scheme.BLAZE.value
-    found = anchors_of(chosen, size, grids(graph, pair.boxes) or ())
+    found = anchors_of(chosen, size, levels)
+    _demand_numbers(graph, pair, found, chosen)
     if len(found.rows) != count:
         raise UnsupportedError(
             f"there are {len(found.rows)} anchors ({chosen}) for {count} boxes",
@@ -128,15 +65,29 @@ def anchored_head(columns: Columns, pair: Pair, size: tuple[int, int], chosen: s
             hint="choose others with --anchors",
         )
     scores, logits = _scores(columns, pair.scores, found)
+    objectness = None if pair.objectness is None else _scores(columns, pair.objectness, found)[0]
     points = None
     if wide > BOX:
         places = columns.take(pair.boxes, 2, BOX, wide - BOX)
         points = Points(places, 1.0, 0.0, logits=False)
     return Head(
         size, columns.take(pair.boxes, 2, 0, BOX), found.coding, found.exponent, found.rows,
-        (1.0, 1.0), scores, None, logits, found.background, points, y_first=found.y_first,
+        (1.0, 1.0), scores, objectness, logits, found.background, points, y_first=found.y_first,
         overlap=_BLAZE_OVERLAP if chosen == Scheme.BLAZE else None,
     )  # fmt: skip
+
+
+def _demand_numbers(graph: Graph, pair: Pair, anchors: Anchors, chosen: str) -> None:
+    """Refuse anchors of boxes that have other numbers than those of the model."""
+    wanted = anchors.coding is BoxCoding.DISTANCES
+    if wanted == pair.distances or chosen not in set(Scheme):
+        return
+    kinds = {True: "distances to their edges", False: "offsets and extents"}
+    raise UnsupportedError(
+        f"boxes have {kinds[pair.distances]}, those of {chosen} have {kinds[wanted]}",
+        where=graph.name,
+        hint="choose others with --anchors",
+    )
 
 
 def _scores(columns: Columns, name: str, anchors: Anchors) -> tuple[str, bool]:
@@ -151,16 +102,24 @@ def _scores(columns: Columns, name: str, anchors: Anchors) -> tuple[str, bool]:
     return without_sigmoid(columns, name) or name, True
 
 
-def grids(graph: Graph, name: str) -> list[Grid] | None:
-    """The images of cells that rows [1,n,c] come from, in order; None if they are not known."""
+def grids(graph: Graph, name: str, axis: int = 1) -> list[Grid] | None:
+    """The images of cells that rows [1,n,c] come from, in order; None if they are not known.
+
+    Args:
+        graph: the graph.
+        name: the rows.
+        axis: the axis along which they are.
+    """
     node = graph.producer(name)
     if node is None:
         return None
     a = node.attributes
-    if isinstance(a, ConcatenationAttributes) and a.axis % graph.type(name).rank == 1:
-        found = [grids(graph, str(part)) for part in node.inputs]
+    if isinstance(a, ConcatenationAttributes) and a.axis % graph.type(name).rank == axis:
+        found = [grids(graph, str(part), axis) for part in node.inputs]
         return None if None in found else [grid for part in found for grid in part or ()]
-    rows = graph.type(name).shape[1]
+    if isinstance(a, TransposeAttributes) and graph.type(name).rank == _ROWS_RANK:
+        return grids(graph, str(node.inputs[0]), a.perm[axis])
+    rows = graph.type(name).shape[axis]
     while node is not None and (node.op in MOVERS or is_rescaled(graph, node)):
         name = str(node.inputs[0])
         node = graph.producer(name)

@@ -7,28 +7,32 @@ Edge TPU these are operators of images, and two bytes of a box go to the host in
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitzroy.base.types import DType, Quantization, TensorType
+from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.detections import CLASSES, SCORES, Detections, DetectionsAttributes
-from fitzroy.compiler.ops.elementwise import ActivationAttributes
-from fitzroy.compiler.ops.reduction import ReductionAttributes
 from fitzroy.compiler.ops.shape import (
     ConcatenationAttributes,
     ReshapeAttributes,
     TransposeAttributes,
 )
 from fitzroy.compiler.passes.base import Pass, run_passes
+from fitzroy.compiler.passes.heads.best_class import (
+    LEVELS,
+    Group,
+    best_of,
+    groups,
+    number_of,
+)
 from fitzroy.compiler.passes.heads.columns import Columns
 
 _TURNED = (0, 2, 1)
 """The order of axes that exchanges boxes and classes."""
 
-_LEVELS = 256
-_HIGH = 127
 _FEW = 32
 """Scores of at most so many classes go to the host as they are: by the timing model, finding the
 best takes longer than sending them."""
@@ -64,18 +68,22 @@ def _rewrite(graph: Graph, node: Node) -> None:
     assert isinstance(a, DetectionsAttributes)
     type = graph.type(scores)
     classes = type.shape[2]
-    if not _FEW < classes - a.background <= _LEVELS or a.peaks:
+    if not _FEW < classes - a.background <= LEVELS or a.peaks:
         return
-    images = _images(graph, scores)
-    if not images:
+    levels = _levels(graph, scores)
+    if not levels:
         return
     columns = Columns(graph)
-    images = [columns.take(name, 3, a.background, classes - a.background) for name in images]
-    best = {name: _best(graph, name) for name in images}
-    numbers = {name: _number(graph, name, best[name]) for name in images}
     inputs = [*node.inputs, *([None] * (CLASSES + 1 - len(node.inputs)))]
-    inputs[SCORES] = _rows(graph, [best[name] for name in images])
-    inputs[CLASSES] = _rows(graph, [numbers[name] for name in images])
+    rows: dict[int, list[str]] = {SCORES: [], CLASSES: []}
+    for level in levels:
+        found = list(groups(columns, level.image, level.boxes, a.background))
+        best = [best_of(graph, group) for group in found]
+        numbers = [number_of(graph, *pair) for pair in zip(found, best, strict=True)]
+        rows[SCORES] += _rows(columns, level, found, best)
+        rows[CLASSES] += _rows(columns, level, found, numbers)
+    for place, parts in rows.items():
+        inputs[place] = columns.joined(parts, 1)
     quantization = graph.type(str(inputs[CLASSES])).quantization
     assert quantization is not None
     # Codes fall from the highest integer, which stands for zero.
@@ -83,8 +91,24 @@ def _rewrite(graph: Graph, node: Node) -> None:
     graph.update(replace(node, inputs=tuple(inputs), attributes=a))
 
 
-def _images(graph: Graph, name: str, turned: bool = False) -> list[str]:
-    """The images [1,h,w,c] whose pixels are the rows of scores; empty if there are others.
+@dataclass(frozen=True)
+class _Level:
+    """An image whose pixels have the scores of the boxes of a cell.
+
+    Attributes:
+        image: scores [1,h,w,b*c].
+        boxes: boxes of a cell, b.
+        adjacent: whether the rows of a cell's boxes come one after another, and not those of all
+            cells for one box before those for the next.
+    """
+
+    image: str
+    boxes: int
+    adjacent: bool
+
+
+def _levels(graph: Graph, name: str, turned: bool = False) -> list[_Level]:
+    """The images whose pixels are the rows of scores, in order; empty if there are others.
 
     Args:
         graph: the graph.
@@ -96,17 +120,17 @@ def _images(graph: Graph, name: str, turned: bool = False) -> list[str]:
         return []
     a, boxes = node.attributes, 2 if turned else 1
     if isinstance(a, TransposeAttributes) and a.perm == _TURNED:
-        return _images(graph, str(node.inputs[0]), not turned)
+        return _levels(graph, str(node.inputs[0]), not turned)
     if isinstance(a, ConcatenationAttributes):
-        found = [_images(graph, str(part), turned) for part in node.inputs]
+        found = [_levels(graph, str(part), turned) for part in node.inputs]
         same = all(graph.type(str(part)).quantization == type.quantization for part in node.inputs)
         same = same and a.axis % type.rank == boxes
-        return [name for part in found for name in part] if same and all(found) else []
-    return _parts_of_image(graph, name, turned)
+        return [level for part in found for level in part] if same and all(found) else []
+    return _level(graph, name, turned)
 
 
-def _parts_of_image(graph: Graph, name: str, turned: bool) -> list[str]:
-    """The parts [1,h,w,c] of one image whose pixels are scores; empty if it is not so.
+def _level(graph: Graph, name: str, turned: bool) -> list[_Level]:
+    """The one image whose pixels are scores; empty if it is not so.
 
     An image has the scores of several boxes side by side where a model has several anchors.
     """
@@ -130,55 +154,36 @@ def _parts_of_image(graph: Graph, name: str, turned: bool) -> list[str]:
             moved = moved.reshape(graph.type(move.outputs[0]).shape)
     if turned:
         moved = moved.transpose(_TURNED)
-    # All cells of one box come before those of the next.
-    wanted = places.reshape(-1, boxes, rows[2]).transpose(1, 0, 2).reshape(rows)
-    if not np.array_equal(moved, wanted):
-        return []
-    columns, image = Columns(graph), str(moves[-1].inputs[0])
-    return [columns.take(image, 3, box * rows[2], rows[2]) for box in range(boxes)]
+    cells = places.reshape(-1, boxes, rows[2])
+    orders = {False: cells.transpose(1, 0, 2), True: cells}
+    image = str(moves[-1].inputs[0])
+    return [
+        _Level(image, boxes, adjacent)
+        for adjacent, wanted in orders.items()
+        if np.array_equal(moved, wanted.reshape(rows))
+    ][:1]
 
 
-def _column(type: TensorType) -> TensorType:
-    return type.with_shape((*type.shape[:3], 1))
+def _rows(
+    columns: Columns, level: _Level, found: Sequence[Group], made: Sequence[str]
+) -> Iterator[str]:
+    """What groups became, images [1,h,w,s], as rows [1,n,1] in the order of the boxes.
 
-
-def _best(graph: Graph, name: str) -> str:
-    """The best score of every pixel [1,h,w,1]."""
-    a = ReductionAttributes((3,), keep_dims=True)
-    return graph.emit("reduce_max", [name], _column(graph.type(name)), a, stem=f"{name}.best")
-
-
-def _number(graph: Graph, name: str, best: str) -> str:
-    """The class of the best score of every pixel [1,h,w,1].
-
-    The difference to the best score is 0 for the best and else one step or more below, which 8
-    bits of a 255th of a step cannot tell from one. The lesser of that and a code for each class,
-    which falls with its number, is the code for the best and the lowest integer for others.
+    Args:
+        columns: makes parts of values.
+        level: the image.
+        found: its groups.
+        made: what each of them became.
     """
-    type = graph.type(name)
-    assert type.quantization is not None
-    fine = Quantization.per_tensor(type.quantization.scale[0] / (_LEVELS - 1), _HIGH)
-    apart = replace(type, quantization=fine)
-    classes = type.shape[3]
-    codes = np.arange(_HIGH, _HIGH - classes, -1).astype(np.int8).reshape(1, 1, 1, classes)
-    off = graph.emit("sub", [name, best], apart, ActivationAttributes(), stem=f"{name}.off")
-    code = graph.add_constant(f"{name}.codes", codes, fine)
-    coded = graph.emit("minimum", [off, code], apart, stem=f"{name}.coded")
-    a = ReductionAttributes((3,), keep_dims=True)
-    return graph.emit("reduce_max", [coded], _column(apart), a, stem=f"{name}.class")
-
-
-def _rows(graph: Graph, names: list[str]) -> str:
-    """Images [1,h,w,1] as rows [1,n,1], one after another."""
-    rows = []
-    for name in names:
-        type = graph.type(name)
-        shape = (1, type.size, 1)
-        rows.append(graph.emit("reshape", [name], type.with_shape(shape), ReshapeAttributes(shape)))
-    if len(rows) == 1:
-        return rows[0]
-    type = graph.type(rows[0])
-    count = sum(graph.type(name).size for name in rows)
-    return graph.emit(
-        "concatenation", rows, type.with_shape((1, count, 1)), ConcatenationAttributes(1)
-    )
+    images = [
+        columns.sliced(name, 3, 0, group.boxes) if group.boxes < group.stride else name
+        for group, name in zip(found, made, strict=True)
+    ]
+    whole = columns.joined(images, 3)
+    count = columns.graph.type(whole).size
+    if level.adjacent or level.boxes == 1:
+        yield columns.reshaped(whole, (1, count, 1))
+        return
+    for box in range(level.boxes):
+        name = columns.sliced(whole, 3, box, 1)
+        yield columns.reshaped(name, (1, count // level.boxes, 1))

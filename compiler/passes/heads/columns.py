@@ -140,6 +140,22 @@ class Columns:
         """A slice of a value, which is computed whole, or a part of a constant."""
         return self._sliced(Region(name, axis, begin, size))
 
+    def has_channels_apart(self, name: str) -> bool:
+        """Whether channels of an image have filters of their own, so that some can be picked."""
+        node = self.graph.producer(name)
+        return node is not None and self._has_filters(node)
+
+    def picked(self, name: str, chosen: Indices) -> str:
+        """An image of some channels, in any order and repeated as often as they are named.
+
+        Args:
+            name: an image whose channels have filters of their own.
+            chosen: the channels.
+        """
+        node = self.graph.producer(name)
+        assert node is not None
+        return self._filtered(node, chosen)
+
     def transposed(self, name: str, perm: Shape) -> str:
         """A value with its dimensions in another order; two changes of the order are one."""
         node = self.graph.producer(name)

@@ -58,7 +58,8 @@ class HeadOptions:
         None,
         "With --detections: anchors, if boxes are relative to some that the model does not hold: "
         "[b]efficientdet[/b], [b]efficientdet-lite[/b], [b]ssd300[/b], [b]ssdlite[/b], "
-        "[b]blaze[/b], or a JSON file. [dim]default: blaze, where keypoints are beside boxes[/dim]",
+        "[b]blaze[/b], [b]yolox[/b], [b]nanodet[/b], [b]nanodet-plus[/b], or a JSON file. "
+        "[dim]default: what the structure of the head says[/dim]",
         metavar="SCHEME|FILE",
     )
 

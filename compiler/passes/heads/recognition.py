@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +16,11 @@ from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostPro
 from fitzroy.compiler.ops.detections import sigmoid
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
-from fitzroy.compiler.passes.heads.apart import Pair, anchored_head, pair_of, peaks_head
-from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, Region, source_of
+from fitzroy.compiler.passes.heads.apart import anchored_head, peaks_head
+from fitzroy.compiler.passes.heads.columns import Columns, Region, source_of
 from fitzroy.compiler.passes.heads.head import Head, Masks, Points
 from fitzroy.compiler.passes.heads.keypoints import keypoints_head
+from fitzroy.compiler.passes.heads.pairs import Pair, joined_pair, pair_of
 from fitzroy.compiler.passes.heads.probing import (
     Decoder,
     Probe,
@@ -29,7 +28,8 @@ from fitzroy.compiler.passes.heads.probing import (
     gives_corners,
     probes,
 )
-from fitzroy.compiler.passes.heads.scores import is_rescaled, without_sigmoid
+from fitzroy.compiler.passes.heads.scores import without_sigmoid
+from fitzroy.compiler.passes.heads.segments import is_score, segments
 
 Floats = npt.NDArray[np.float32]
 
@@ -58,7 +58,7 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
             return _of_post_process(columns, node, size)
     pair = pair_of(columns)
     if anchors is not None:
-        return anchored_head(columns, _demanded(graph, pair), size, anchors)
+        return anchored_head(columns, _demanded(columns, pair), size, anchors)
     outputs = [name for name in graph.outputs if graph.type(name).rank == 3]
     rejects = []
     for name in outputs:
@@ -71,6 +71,9 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
         return found
     if pair is not None:
         return _of_pair(columns, pair, size)
+    joined = joined_pair(columns)
+    if joined is not None:
+        return anchored_head(columns, joined, size, None)
     others = [name for name in graph.outputs if name not in outputs]
     rejects += [_reject(graph, name, "boxes with scores have 3 axes") for name in others]
     raise UnsupportedError(
@@ -86,11 +89,13 @@ def _reject(graph: Graph, name: str, reason: str) -> Diagnostic:
     return Diagnostic(Severity.ERROR, "detections", f"output {name!r}", what, reason)
 
 
-def _demanded(graph: Graph, pair: Pair | None) -> Pair:
+def _demanded(columns: Columns, pair: Pair | None) -> Pair:
+    graph = columns.graph
+    pair = pair or joined_pair(columns)
     if pair is None:
         found = ", ".join(str(graph.type(name)) for name in graph.outputs)
         raise UnsupportedError(
-            f"--anchors is for models that give boxes and scores apart, and this gives {found}",
+            f"--anchors is for models that give boxes before decoding, and this gives {found}",
             where=graph.name,
             hint="leave it out",
         )
@@ -99,6 +104,8 @@ def _demanded(graph: Graph, pair: Pair | None) -> Pair:
 
 def _of_pair(columns: Columns, pair: Pair, size: tuple[int, int]) -> Head:
     """The head of a model whose boxes and scores are apart, decoded or not."""
+    if pair.distances:
+        return anchored_head(columns, pair, size, None)
     rows = columns.joined([pair.boxes, pair.scores], 2)
     try:
         return _Outputs(columns, rows, size).head()
@@ -230,8 +237,11 @@ class _Outputs:
         decoded = self.columns.take(rows, 2, 0, BOX)
         coded = self._coded_boxes(rows, decoded)
         boxes, decoder, scale = coded
-        segments = self._segments(rows)
-        scored = [part for part in segments if part.begin >= BOX and self._is_score(part)]
+        scored = [
+            part
+            for part in segments(self.graph, rows)
+            if part.begin >= BOX and is_score(self.columns, part)
+        ]
         if not scored or scored[0].begin != BOX:
             raise _NoHeadError("the fifth column is no score: no sigmoid computes it")
         end = scored[0].begin
@@ -374,15 +384,6 @@ class _Outputs:
 
     # --- scores, keypoints and masks ---
 
-    def _segments(self, rows: str) -> list[Region]:
-        """The columns of rows by what computes them."""
-        bounds = sorted({*boundaries(self.graph, rows, 2), 0, self.graph.type(rows).shape[2]})
-        return [Region(rows, 2, low, high - low) for low, high in itertools.pairwise(bounds)]
-
-    def _is_score(self, part: Region) -> bool:
-        name = self.columns.take(part.name, part.axis, part.begin, part.size)
-        return {node.op for node in last_nodes(self.graph, name)} == {"sigmoid"}
-
     def _score(self, rows: str, begin: int, size: int) -> str:
         """Logits of some scores."""
         name = self.columns.take(rows, 2, begin, size)
@@ -452,44 +453,3 @@ def _fitted_points(probe: Probe, decoder: Decoder) -> tuple[float, float, bool] 
         if np.allclose(mine, probe.answers, rtol=1e-3, atol=1e-3):
             return scale, offset, point == 3
     return None
-
-
-def boundaries(graph: Graph, name: str, axis: int) -> set[int]:
-    """Where parts of a value along an axis meet that are computed apart."""
-    node = graph.producer(name)
-    if node is None or node.op not in MOVERS:
-        return set()
-    extent = graph.type(name).shape[axis]
-    found: set[int] = set()
-    if isinstance(node.attributes, ConcatenationAttributes):
-        joint, offset = node.attributes.axis % graph.type(name).rank, 0
-        for part in map(str, node.inputs):
-            found |= {offset + at for at in boundaries(graph, part, axis)}
-            if joint == axis:
-                offset += graph.type(part).shape[axis]
-                found.add(offset)
-        return found
-    source = source_of(graph, name)
-    if source is not None:
-        inner = boundaries(graph, source.name, axis)
-        begin = source.begin if source.axis == axis else 0
-        return {at - begin for at in inner if 0 < at - begin < extent}
-    before = str(node.inputs[0])
-    if node.op == "transpose":
-        return boundaries(graph, before, node.attributes.perm[axis])  # type: ignore[attr-defined]
-    if node.op == "reshape" and graph.type(before).shape[-1] == extent:
-        return boundaries(graph, before, graph.type(before).rank - 1)
-    return set()
-
-
-def last_nodes(graph: Graph, name: str) -> Iterator[Node]:
-    """The nodes before a value that do more than move elements, the last of each way."""
-    node = graph.producer(name)
-    if node is None:
-        return
-    if node.op not in MOVERS and not is_rescaled(graph, node):
-        yield node
-        return
-    for read in node.inputs:
-        if read is not None and not graph.value(read).is_constant:
-            yield from last_nodes(graph, read)

@@ -80,3 +80,55 @@ def test_heads(seed: int) -> None:
     package = program(graph)
     assert not differences(graph, package, seed)
     assert not findings(package)
+
+
+@pytest.mark.parametrize(
+    ("shape", "extra", "axis"),
+    [
+        ((1, 196, 12), 1, 1),
+        ((1, 10, 12), 3, 2),
+        ((10, 12), 2, 0),
+        ((1, 5, 6, 8), 2, 3),
+        ((1, 5, 6, 8), 2, 1),
+        ((40,), 9, 0),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_constants_are_joined(
+    shape: tuple[int, ...], extra: int, axis: int, *, first: bool
+) -> None:
+    model = Model(5)
+    graph = model.graph
+    size = [extra if k == axis else count for k, count in enumerate(shape)]
+    x, held = graph.add_input("x", model.type(shape, 0.05)), model.constant(tuple(size), 0.05)
+    size[axis] += shape[axis]
+    names = [held, x] if first else [x, held]
+    type = model.type(tuple(size), 0.05)
+    joined = model.emit("concatenation", names, type, ConcatenationAttributes(axis))
+    graph.outputs = [joined]
+    verify(graph)
+    made = program(graph)
+    assert not findings(made)
+    assert not differences(graph, made, 3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "begin", "count"),
+    [((1, 197, 192), 0, 1), ((1, 196, 192), 14, 28), ((1, 150, 128), 100, 50)],
+)
+def test_rows_of_large_vectors_are_cut(shape: tuple[int, int, int], begin: int, count: int) -> None:
+    model = Model(6)
+    graph, type = model.graph, model.type(shape, 0.05)
+    x = graph.add_input("x", type)
+    squared = model.emit("mul", [x, x], model.type(shape, 0.05), ActivationAttributes())
+    size = (1, count, shape[2])
+    cut = TensorType(size, type.dtype, model.of(squared).quantization)
+    graph.outputs = [
+        model.emit(
+            "strided_slice", [squared], cut, StridedSliceAttributes((0, begin, 0), size, (1, 1, 1))
+        )
+    ]
+    verify(graph)
+    made = program(graph)
+    assert not findings(made)
+    assert not differences(graph, made, 3)

@@ -10,6 +10,7 @@ import numpy as np
 
 from fitzroy.base.types import Array, DType
 from fitzroy.compiler.ir import Value
+from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.targets.edgetpu.instructions.builder import mask_of
 from fitzroy.compiler.targets.edgetpu.instructions.sync import SLOTS, WHOLE, full
 from fitzroy.compiler.targets.edgetpu.kernels.transfers import consume, unpack
@@ -21,8 +22,9 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import (
     Weights,
     filled,
 )
-from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes_first
 from fitzroy.compiler.targets.edgetpu.layers.matrices import COVERED
+from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     COLUMNS,
     LANES,
@@ -163,6 +165,32 @@ def constant(legalizer: Legalizer, value: Value, *, vector: bool, channels: int 
         )
     )
     return name
+
+
+@legalizes_first
+def joined_with_constants(legalizer: Legalizer, call: Call) -> bool:
+    """Legalize a concatenation of which operands are constants, as one of tensors.
+
+    Returns:
+        Whether it did; otherwise the rule of the operator applies.
+    """
+    values = [value for value in call.inputs if value is not None]
+    if call.node.op != "concatenation" or not any(value.is_constant for value in values):
+        return False
+    rewriting, names = Rewriting.of(legalizer, call), list[str]()
+    for value in values:
+        if value.is_constant:
+            place = constant(legalizer, value, vector=False)
+            value = replace(value, name=rewriting.graph.fresh(f"{value.name}.operand"), data=None)
+            rewriting.graph.add_value(value)
+            legalizer.views[value.name] = (place,)
+            if legalizer.type(place).shape == value.type.shape:
+                legalizer.aliases[value.name] = place
+        names.append(value.name)
+    type, attributes = call.result.type, call.node.attributes
+    rewriting.emit(call.node.op, names, type, attributes, result=call.result.name)
+    rewriting.run(legalizer)
+    return True
 
 
 def unsigned(value: Value) -> Array:

@@ -44,7 +44,7 @@ from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, ToVector
 from fitzroy.compiler.targets.edgetpu.reshaping.vectors import is_vector
 from fitzroy.hw_models.numerics import quantized_range, resize_nearest
 
-_MOST_JOINED = 1 << 14
+MOST_JOINED = 1 << 14
 """Elements of a vector that parts of others are put together to, all on one tile."""
 
 _MOST_SECTIONS = 64
@@ -185,11 +185,11 @@ def join(
     parts: Sequence[tuple[str, int, int]],
 ) -> None:
     """Parts of vectors, from an element on, make a result one after another."""
-    if after.size > _MOST_JOINED or any(
-        legalizer.type(part).size > _MOST_JOINED for part, _, _ in parts
+    if after.size > MOST_JOINED or any(
+        legalizer.type(part).size > MOST_JOINED for part, _, _ in parts
     ):
         raise UnsupportedError(
-            f"{name!r} moves vectors of more than {_MOST_JOINED} elements, "
+            f"{name!r} moves vectors of more than {MOST_JOINED} elements, "
             "which one tile takes for that"
         )
     sections, target = [], 0
@@ -435,12 +435,18 @@ def _boxes(
         legalizer.adopt(whole)
 
 
-@legalizes("split")
-def _split(legalizer: Legalizer, call: Call) -> None:
+def split_begins(call: Call) -> list[list[int]]:
+    """The first element of every result of a split, along each axis."""
     attributes, begins = call.attributes(SplitAttributes), [[0] * len(call.type().shape)]
     for size in attributes.sizes[:-1]:
         begins.append([*begins[-1]])
         begins[-1][attributes.axis] += size
+    return begins
+
+
+@legalizes("split")
+def _split(legalizer: Legalizer, call: Call) -> None:
+    begins = split_begins(call)
     _boxes(legalizer, call, begins, [1] * len(begins[0]))
 
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fitzroy.base.errors import UnsupportedError
 from fitzroy.base.types import TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.catalog import OPS
@@ -126,9 +125,6 @@ def _same(legalizer: Legalizer, place: str, result: str, after: TensorType) -> b
 def _concatenation(legalizer: Legalizer, call: Call) -> None:
     axis, after = call.attributes(ConcatenationAttributes).axis, call.result.type
     names = [name or "" for name in call.node.inputs]
-    for name in names:
-        if legalizer.graph.value(name).is_constant:
-            raise UnsupportedError(f"{call.node.name!r} takes a constant, {name!r}")
     in_order = math.prod(after.shape[:axis]) == 1
     images = len(after.shape) == IMAGE_RANK and after.shape[0] == 1
     if images and not (in_order and _needs_no_image(legalizer, call)):

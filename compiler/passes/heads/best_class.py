@@ -1,0 +1,140 @@
+"""The best class of boxes whose scores are an image: operators that find it.
+
+Boxes of a cell that are side by side are reduced together, the scores of a class next to each
+other, so that there are as many operators for several boxes as for one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fitzroy.base.types import Quantization, TensorType
+from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
+from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.elementwise import ActivationAttributes
+from fitzroy.compiler.ops.reduction import ReductionAttributes
+from fitzroy.compiler.passes.heads.columns import Columns
+
+LEVELS = 256
+"""Scores that 8 bits tell apart, and classes."""
+
+_HIGH = 127
+_WORD = 4
+"""Numbers of boxes that are reduced together are multiples, so that halves begin at words."""
+
+_MOST_ELEMENTS = 1 << 20
+"""Scores that are reduced together; more do not fit the memory of a chip next to what is made of
+them."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Scores of some boxes of every cell.
+
+    Attributes:
+        image: the scores [1,h,w,c*s], those of a class next to each other.
+        stride: how many there are of a class, s.
+        boxes: how many of them count; the others repeat the last.
+    """
+
+    image: str
+    stride: int
+    boxes: int
+
+
+def groups(columns: Columns, image: str, boxes: int, background: int) -> Iterator[Group]:
+    """The boxes of an image in groups that are reduced together.
+
+    Args:
+        columns: makes parts of values.
+        image: scores [1,h,w,b*c], those of a box next to each other.
+        boxes: boxes of a cell, b.
+        background: how many of the first classes stand for no object.
+    """
+    _, height, width, channels = columns.graph.type(image).shape
+    classes = channels // boxes
+    wanted = classes - background
+    most = _MOST_ELEMENTS // (height * width * wanted) // _WORD * _WORD
+    if boxes <= 1 or not most or not columns.has_channels_apart(image):
+        for box in range(boxes):
+            yield Group(columns.take(image, 3, box * classes + background, wanted), 1, 1)
+        return
+    for first in range(0, boxes, most):
+        count = min(most, boxes - first)
+        stride = -(-count // _WORD) * _WORD
+        chosen_boxes = first + np.minimum(np.arange(stride), count - 1)
+        number = np.arange(background, classes)
+        chosen = np.add.outer(number, chosen_boxes * classes).reshape(-1)
+        yield Group(columns.picked(image, chosen), stride, count)
+
+
+def best_of(graph: Graph, group: Group) -> str:
+    """The best score of every box [1,h,w,s]."""
+    return _largest(graph, group.image, group.stride, f"{group.image}.best")
+
+
+def number_of(graph: Graph, group: Group, best: str) -> str:
+    """The class of the best score of every box [1,h,w,s].
+
+    The difference to the best score is 0 for the best and else one step or more below, which 8
+    bits of a 255th of a step cannot tell from one. The lesser of that and a code for each class,
+    which falls with its number, is the code for the best and the lowest integer for others.
+    """
+    name = group.image
+    type = graph.type(name)
+    assert type.quantization is not None
+    fine = Quantization.per_tensor(type.quantization.scale[0] / (LEVELS - 1), _HIGH)
+    apart = replace(type, quantization=fine)
+    classes = type.shape[3] // group.stride
+    codes = np.arange(_HIGH, _HIGH - classes, -1).astype(np.int8).repeat(group.stride)
+    operands = [name, _repeated(graph, best, classes)]
+    off = graph.emit("sub", operands, apart, ActivationAttributes(), stem=f"{name}.off")
+    code = graph.add_constant(f"{name}.codes", codes.reshape(1, 1, 1, -1), fine)
+    coded = graph.emit("minimum", [off, code], apart, stem=f"{name}.coded")
+    return _largest(graph, coded, group.stride, f"{name}.class")
+
+
+def _of_channels(type: TensorType, channels: int) -> TensorType:
+    return type.with_shape((*type.shape[:3], channels))
+
+
+def _largest(graph: Graph, name: str, stride: int, stem: str) -> str:
+    """The largest of every box [1,h,w,s], by halves of classes, of an image [1,h,w,c*s]."""
+    type = graph.type(name)
+    if stride == 1:
+        a = ReductionAttributes((3,), keep_dims=True)
+        return graph.emit("reduce_max", [name], _of_channels(type, 1), a, stem=stem)
+    columns, classes = Columns(graph), type.shape[3] // stride
+    while classes > 1:
+        half = math.ceil(classes / 2)
+        # The class in the middle of an odd number of them is in both halves.
+        parts = [
+            columns.sliced(name, 3, begin * stride, half * stride) for begin in (0, classes - half)
+        ]
+        after = _of_channels(type, half * stride)
+        name = graph.emit("maximum", parts, after, NO_ATTRIBUTES, stem=stem)
+        classes = half
+    return name
+
+
+def _repeated(graph: Graph, best: str, classes: int) -> str:
+    """The best scores [1,h,w,c*s], once for each class: a convolution with weights of one.
+
+    One score of a cell repeats by itself.
+    """
+    type = graph.type(best)
+    assert type.quantization is not None
+    stride = type.shape[3]
+    if stride == 1:
+        return best
+    ones = np.tile(np.eye(stride, dtype=np.int8), (classes, 1)).reshape(-1, 1, 1, stride)
+    filters = graph.add_constant(f"{best}.ones", ones, Quantization.per_tensor(1.0))
+    zeros = np.zeros(classes * stride, np.int32)
+    scale = Quantization.per_tensor(type.quantization.scale[0])
+    bias = graph.add_constant(f"{best}.zeros", zeros, scale)
+    operands, after = [best, filters, bias], _of_channels(type, classes * stride)
+    return graph.emit("conv_2d", operands, after, ConvAttributes(), stem=f"{best}.each")

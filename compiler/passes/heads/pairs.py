@@ -1,0 +1,171 @@
+"""Boxes and scores that a model gives before they are decoded: what has them.
+
+Facts: how the exporters of YOLOX and NanoDet, effdet and MediaPipe give them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.box_coding import BOX
+from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.normalization import SoftmaxAttributes
+from fitzroy.compiler.passes.heads.columns import Columns, Region, is_layer
+from fitzroy.compiler.passes.heads.segments import is_score, last_nodes, segments
+
+_PAIR = 2
+"""Numbers of a keypoint."""
+
+_FEWEST = 16
+"""Fewer rows are no boxes."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Boxes that are not decoded, and their scores.
+
+    Attributes:
+        boxes: encoded boxes, with keypoints after them if there are any [1,n,4+2k].
+        scores: scores of classes [1,n,c].
+        objectness: scores of being any object [1,n,1]; None if there are none.
+        distances: whether a box has distances to its edges, which were distributions.
+        cells: rows [1,n,c] that come from the cells which boxes come from; None for boxes.
+    """
+
+    boxes: str
+    scores: str
+    objectness: str | None = None
+    distances: bool = False
+    cells: str | None = None
+
+
+def pair_of(columns: Columns) -> Pair | None:
+    """Boxes and scores of a model that gives them apart; None if it does not."""
+    graph = columns.graph
+    rows = [name for name in graph.outputs if graph.type(name).rank == 3]
+    if len(rows) != 2:
+        return _joined_levels(columns)
+    if graph.type(rows[0]).shape[:2] != graph.type(rows[1]).shape[:2]:
+        return None
+    for boxes, scores in (rows, rows[::-1]):
+        wide, classes = graph.type(boxes).shape[2], graph.type(scores).shape[2]
+        if wide == BOX or (wide > BOX and classes == 1 and wide % _PAIR == 0):
+            return Pair(boxes, scores)
+    for boxes, scores in (rows, rows[::-1]):
+        whole = [Region(name, 2, 0, graph.type(name).shape[2]) for name in (boxes, scores)]
+        if _is_encoded(graph, whole[0]) and is_score(columns, whole[1]):
+            return _of_distributions(columns, whole[0], whole[1])
+    return None
+
+
+def joined_pair(columns: Columns) -> Pair | None:
+    """Boxes that are not decoded, and scores, in one output [1,n,c] or [1,c,n]; None for others."""
+    graph = columns.graph
+    for name in graph.outputs:
+        shape = graph.type(name).shape
+        if len(shape) != 3 or min(shape[1:]) <= BOX or max(shape[1:]) < _FEWEST:
+            continue
+        for rows in (name, columns.transposed(name, (0, 2, 1))):
+            found = _of_columns(columns, rows)
+            if found is not None:
+                return found
+    return None
+
+
+def _of_columns(columns: Columns, rows: str) -> Pair | None:
+    """Boxes and scores side by side in rows [1,n,c]."""
+    graph, parts = columns.graph, segments(columns.graph, rows)
+    first = parts[0]
+    if first.size == BOX and _is_encoded(graph, first):
+        scored = parts[1:]
+        if not scored or not all(is_score(columns, part) for part in scored):
+            return None
+        has_objectness = len(scored) > 1 and scored[0].size == 1
+        begin = BOX + has_objectness
+        return Pair(
+            columns.take(rows, 2, 0, BOX),
+            columns.take(rows, 2, begin, graph.type(rows).shape[2] - begin),
+            columns.take(rows, 2, BOX, 1) if has_objectness else None,
+        )
+    if len(parts) == 2 and is_score(columns, first) and _is_encoded(graph, parts[1]):
+        return _of_distributions(columns, parts[1], first)
+    return None
+
+
+def _is_encoded(graph: Graph, part: Region) -> bool:
+    """Whether columns are of as many numbers for each edge, and come from layers as they are."""
+    columns = Columns(graph)
+    name = columns.take(part.name, part.axis, part.begin, part.size)
+    return part.size % BOX == 0 and all(is_layer(graph, node) for node in last_nodes(graph, name))
+
+
+def _of_distributions(columns: Columns, boxes: Region, scores: Region) -> Pair | None:
+    """Boxes by the expectations of distributions; None for one number of an edge."""
+    bins = boxes.size // BOX
+    if bins <= 1 or columns.graph.type(boxes.name).is_quantized:
+        return None
+    given, sure = (
+        columns.take(part.name, part.axis, part.begin, part.size) for part in (boxes, scores)
+    )
+    return Pair(_expectation(columns, given, bins), sure, distances=True, cells=given)
+
+
+def _expectation(columns: Columns, name: str, bins: int) -> str:
+    """The expected numbers [1,n,4] of distributions over 0, 1, 2 and so on [1,n,4*bins]."""
+    graph = columns.graph
+    count = graph.type(name).shape[1]
+    parts = columns.reshaped(name, (1, count, BOX, bins))
+    type = graph.type(parts)
+    sure = graph.emit("softmax", [parts], type, SoftmaxAttributes())
+    weights = np.arange(bins, dtype=np.float32).reshape(1, 1, 1, bins)
+    operands = [
+        sure,
+        graph.add_constant("places", weights),
+        graph.add_constant("zero", np.zeros(1, np.float32)),
+    ]
+    mean = graph.emit("conv_2d", operands, type.with_shape((1, count, BOX, 1)), ConvAttributes())
+    return columns.reshaped(mean, (1, count, BOX))
+
+
+def _joined_levels(columns: Columns) -> Pair | None:
+    """Rows of boxes and scores that are images of several levels, as EfficientDet gives them."""
+    graph = columns.graph
+    images = [name for name in graph.outputs if graph.type(name).rank == 4]
+    count = len(images) // 2
+    if len(images) != len(graph.outputs) or count < 2 or len(images) % 2:
+        return None
+    for boxes, scores in ((images[:count], images[count:]), (images[count:], images[:count])):
+        for axis in (1, 3):
+            wide = {graph.type(name).shape[axis] for name in boxes}
+            others = {graph.type(name).shape[axis] for name in scores}
+            if len(wide) > 1 or len(others) > 1:
+                continue
+            (numbers,), (classes,) = wide, others
+            anchors = numbers // BOX
+            if numbers % BOX == 0 and classes % anchors == 0 and _are_alike(graph, boxes, scores):
+                rows, sure = (
+                    columns.joined([_rows(columns, name, axis, width) for name in names], 1)
+                    for names, width in ((boxes, BOX), (scores, classes // anchors))
+                )
+                return Pair(rows, sure)
+    return None
+
+
+def _are_alike(graph: Graph, boxes: Sequence[str], scores: Sequence[str]) -> bool:
+    """Whether images have as many elements but for their channels, level by level."""
+    shapes = [[graph.type(name).shape for name in names] for names in (boxes, scores)]
+    return all(
+        sum(a == b for a, b in zip(first, second, strict=True)) >= 3
+        for first, second in zip(*shapes, strict=True)
+    )
+
+
+def _rows(columns: Columns, name: str, axis: int, width: int) -> str:
+    """An image whose channels are on an axis as rows [1,n,width]."""
+    if axis == 1:
+        name = columns.transposed(name, (0, 2, 3, 1))
+    return columns.reshaped(name, (1, columns.graph.type(name).size // width, width))

@@ -1,0 +1,89 @@
+"""Which published anchors a head without any goes by, where its structure says so.
+
+Facts: the configurations of effdet, NanoDet, YOLOX, torchvision and MediaPipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.box_coding import BOX
+from fitzroy.compiler.passes.heads.anchors import Grid, Scheme
+from fitzroy.compiler.passes.heads.pairs import Pair
+from fitzroy.compiler.passes.heads.segments import last_nodes
+
+_NANODETS = {3: Scheme.NANODET, 4: Scheme.NANODET_PLUS}
+"""By the number of levels."""
+
+_SSDS: dict[tuple[tuple[int, int], ...], Scheme] = {
+    ((38, 4), (19, 6), (10, 6), (5, 6), (3, 4), (1, 4)): Scheme.SSD300,
+    ((20, 6), (10, 6), (5, 6), (3, 6), (2, 6), (1, 6)): Scheme.SSDLITE,
+}
+"""By cells of a row and boxes of a cell, for each level."""
+
+_SSD_PIXELS = {Scheme.SSD300: (300, 300), Scheme.SSDLITE: (320, 320)}
+
+_EFFICIENTDET_LEVELS = 5
+_EFFICIENTDET_BOXES = 9
+_FIRST_STRIDE = 8
+_THREE_STRIDES = (64, 88, 112, 200)
+"""Channels of the heads of EfficientDet-Lite0, 1, 2 and 3x, whose anchors are of three strides."""
+
+
+def scheme_of(
+    graph: Graph, pair: Pair, size: tuple[int, int], levels: Sequence[Grid]
+) -> Scheme | None:
+    """The anchors that boxes are relative to; None if nothing says it.
+
+    Args:
+        graph: the graph.
+        pair: its boxes and scores.
+        size: width and height of the image.
+        levels: the cells that boxes come from.
+    """
+    if graph.type(pair.boxes).shape[2] > BOX:
+        return Scheme.BLAZE
+    if pair.distances:
+        return _NANODETS.get(len(levels))
+    if pair.objectness is not None:
+        return Scheme.YOLOX
+    found = _SSDS.get(tuple((grid.width, grid.boxes) for grid in levels))
+    if found is not None and _SSD_PIXELS[found] == size and not _has_sigmoids(graph, pair):
+        return found
+    return _efficientdet(graph, pair, size, levels)
+
+
+def _has_sigmoids(graph: Graph, pair: Pair) -> bool:
+    """Whether every class has a score of its own, which torchvision's SSDs have not."""
+    return any(node.op == "sigmoid" for node in last_nodes(graph, pair.scores))
+
+
+def _efficientdet(
+    graph: Graph, pair: Pair, size: tuple[int, int], levels: Sequence[Grid]
+) -> Scheme | None:
+    """EfficientDet's, whose heads end in separable convolutions, which RetinaNet's do not."""
+    strides = [_FIRST_STRIDE << level for level in range(_EFFICIENTDET_LEVELS)]
+    cells = [
+        (*(-(-extent // stride) for extent in size), _EFFICIENTDET_BOXES) for stride in strides
+    ]
+    if [(grid.width, grid.height, grid.boxes) for grid in levels] != cells:
+        return None
+    channels = set()
+    for node in last_nodes(graph, pair.boxes):
+        before = graph.producer(str(node.inputs[0]))
+        if before is None or before.op != "depthwise_conv_2d":
+            return None
+        channels.add(graph.type(before.outputs[0]).shape[3])
+    three = channels <= set(_THREE_STRIDES) and not _has_gates(graph)
+    return Scheme.EFFICIENTDET_LITE if three else Scheme.EFFICIENTDET
+
+
+def _has_gates(graph: Graph) -> bool:
+    """Whether sigmoids scale features, as in SiLU and in squeeze-and-excitation blocks."""
+    return any(
+        reader.op == "mul"
+        for node in graph.nodes()
+        if node.op == "sigmoid"
+        for reader in graph.consumers(node.outputs[0])
+    )

@@ -1,0 +1,68 @@
+"""The columns of rows by what computes them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from fitzroy.compiler.ir import Graph, Node
+from fitzroy.compiler.ops.shape import ConcatenationAttributes, TransposeAttributes
+from fitzroy.compiler.passes.heads.columns import MOVERS, Columns, Region, source_of
+from fitzroy.compiler.passes.heads.scores import is_rescaled
+
+
+def segments(graph: Graph, rows: str) -> list[Region]:
+    """The columns of rows [1,n,c] by what computes them, in order."""
+    bounds = sorted({*boundaries(graph, rows, 2), 0, graph.type(rows).shape[2]})
+    return [Region(rows, 2, low, high - low) for low, high in itertools.pairwise(bounds)]
+
+
+def boundaries(graph: Graph, name: str, axis: int) -> set[int]:
+    """Where parts of a value along an axis meet that are computed apart."""
+    node = graph.producer(name)
+    if node is None or node.op not in MOVERS:
+        return set()
+    extent = graph.type(name).shape[axis]
+    found: set[int] = set()
+    if isinstance(node.attributes, ConcatenationAttributes):
+        joint, offset = node.attributes.axis % graph.type(name).rank, 0
+        for part in map(str, node.inputs):
+            found |= {offset + at for at in boundaries(graph, part, axis)}
+            if joint == axis:
+                offset += graph.type(part).shape[axis]
+                found.add(offset)
+        return found
+    source = source_of(graph, name)
+    if source is not None:
+        inner = boundaries(graph, source.name, axis)
+        begin = source.begin if source.axis == axis else 0
+        return {at - begin for at in inner if 0 < at - begin < extent}
+    before = str(node.inputs[0])
+    if isinstance(node.attributes, TransposeAttributes):
+        return boundaries(graph, before, node.attributes.perm[axis])
+    after = math.prod(graph.type(name).shape[axis + 1 :])
+    shape = graph.type(before).shape
+    same = [
+        i for i in range(len(shape)) if (shape[i], math.prod(shape[i + 1 :])) == (extent, after)
+    ]
+    return boundaries(graph, before, same[0]) if same else set()
+
+
+def last_nodes(graph: Graph, name: str) -> Iterator[Node]:
+    """The nodes before a value that do more than move elements, the last of each way."""
+    node = graph.producer(name)
+    if node is None:
+        return
+    if node.op not in MOVERS and not is_rescaled(graph, node):
+        yield node
+        return
+    for read in node.inputs:
+        if read is not None and not graph.value(read).is_constant:
+            yield from last_nodes(graph, read)
+
+
+def is_score(columns: Columns, part: Region) -> bool:
+    """Whether a sigmoid computes all of some columns."""
+    name = columns.take(part.name, part.axis, part.begin, part.size)
+    return {node.op for node in last_nodes(columns.graph, name)} == {"sigmoid"}

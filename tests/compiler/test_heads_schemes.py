@@ -1,0 +1,159 @@
+"""Heads that are not decoded, whose structure says what they are: NanoDet, YOLOX, EfficientDet."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tests.compiler import detectors
+from tests.compiler.test_heads import expected, image, listed, rows_of
+
+import fitzroy
+from fitzroy.base.errors import UnsupportedError
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.convolution import ConvAttributes
+from fitzroy.compiler.ops.windows import PaddingScheme
+from fitzroy.compiler.passes.heads.anchors import Grid, Scheme, anchors_of
+from fitzroy.compiler.passes.heads.columns import Columns
+from fitzroy.compiler.passes.heads.options import HeadOptions
+from fitzroy.compiler.passes.heads.pairs import pair_of
+from fitzroy.compiler.passes.heads.rewriting import with_detections
+from fitzroy.compiler.passes.heads.schemes import scheme_of
+
+Floats = npt.NDArray[np.float32]
+BINS, CLASSES = 8, 3
+
+
+def nanodet(levels: int, *, apart: bool = False) -> Graph:
+    """Scores and logits of distances, in one output [1,n,c+4*bins] or in two."""
+    m = detectors.Maker()
+    found: list[list[str]] = []
+    for level in range(levels):
+        x = m.sigmoid(m.layer(m.image, 8, 8 << level))
+        side = detectors.SIDE >> (level + 3)
+        parts = [m.sigmoid(m.layer(x, CLASSES)), m.layer(x, 4 * BINS)]
+        if not apart:
+            parts = [m.join([m.transpose(part, 0, 3, 1, 2) for part in parts], 1)]
+            parts = [m.reshape(parts[0], 1, CLASSES + 4 * BINS, side * side)]
+        else:
+            parts = [m.reshape(part, 1, side * side, m.shape(part)[3]) for part in parts]
+        found.append(parts)
+    joined = [m.join(list(parts), 1 if apart else 2) for parts in zip(*found, strict=True)]
+    return m.done(*(joined if apart else [m.transpose(joined[0], 0, 2, 1)]))
+
+
+def decoded(rows: Floats, levels: int, middle: float) -> Floats:
+    """Rows as centres, extents and scores, of scores and logits of distances."""
+    powers = np.exp(rows[:, CLASSES:].reshape(len(rows), 4, BINS))
+    numbers = (powers / powers.sum(axis=2, keepdims=True)) @ np.arange(BINS, dtype=np.float32)
+    points, strides = [], []
+    for level in range(levels):
+        side = detectors.SIDE >> (level + 3)
+        y, x = np.mgrid[:side, :side].reshape(2, -1) + middle
+        points.append(np.stack([x, y], axis=1))
+        strides.append(np.full((side * side, 1), 8 << level))
+    point, stride = np.concatenate(points), np.concatenate(strides)
+    low, high = (point - numbers[:, :2]) * stride, (point + numbers[:, 2:]) * stride
+    found: Floats = np.concatenate([(low + high) / 2, high - low, rows[:, :CLASSES]], axis=1)
+    return found
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize(("levels", "middle"), [(3, 0.5), (4, 0.0)])
+def test_distributions_without_points(apart: bool, levels: int, middle: float) -> None:
+    """NanoDet has three levels and points in the middle of cells, NanoDet-Plus four and corners."""
+    graph = nanodet(levels, apart=apart)
+    given = fitzroy.evaluate(graph, {"image": image()})
+    rows = np.concatenate([given[name][0] for name in graph.outputs], axis=1)
+    wanted = expected(decoded(rows, levels, middle), CLASSES, False)
+    found = fitzroy.evaluate(listed(graph), {"image": image()})["detections"]
+    assert len(wanted) > 5
+    np.testing.assert_allclose(
+        found[: len(wanted)], [item for _, item in wanted], rtol=1e-4, atol=1e-3
+    )
+    assert not found[len(wanted) :].any()
+
+
+def test_offsets_without_cells() -> None:
+    """YOLOX without its decoder gives what it gives with it."""
+    graph = detectors.exponential()
+    wanted = expected(rows_of(graph, image()), detectors.CLASSES, True)
+    raw = listed(detectors.exponential(decoding=False))
+    found = fitzroy.evaluate(raw, {"image": image()})["detections"]
+    assert len(wanted) > 5
+    np.testing.assert_allclose(
+        found[: len(wanted)], [item for _, item in wanted], rtol=1e-4, atol=1e-3
+    )
+
+
+def efficientdet(*, separable: bool = True, gates: bool = False) -> Graph:
+    """Images of scores and boxes of five levels, with nine boxes in a cell."""
+    m = detectors.Maker()
+    boxes, scores = [], []
+    for level in range(5):
+        side = max(detectors.SIDE >> (level + 3), 1)
+        x = m.layer(m.image, 64, detectors.SIDE // side)
+        if gates:
+            x = m.binary("mul", x, m.sigmoid(x))
+        if separable:
+            filters = m.constant(np.ones((1, 1, 1, 64), np.float32))
+            a = ConvAttributes(padding=PaddingScheme.VALID)
+            bias = m.constant(np.zeros(64, np.float32))
+            x = m.emit("depthwise_conv_2d", [x, filters, bias], m.shape(x), a)
+        scores.append(m.transpose(m.layer(x, 9 * CLASSES), 0, 3, 1, 2))
+        boxes.append(m.transpose(m.layer(x, 9 * 4), 0, 3, 1, 2))
+    return m.done(*scores, *boxes)
+
+
+@pytest.mark.parametrize(
+    ("gates", "scheme"), [(False, "efficientdet-lite"), (True, "efficientdet")]
+)
+def test_efficientdet_by_its_structure(gates: bool, scheme: str) -> None:
+    """Lite models have no sigmoids in their features, and smaller anchors."""
+    both = [
+        with_detections(efficientdet(gates=gates), HeadOptions(True, anchors=anchors))
+        for anchors in (None, scheme)
+    ]
+    first, second = (fitzroy.evaluate(graph, {"image": image()})["detections"] for graph in both)
+    assert np.count_nonzero(first[:, 4]) > 10
+    np.testing.assert_array_equal(first, second)
+
+
+def test_other_anchors_of_nine_are_asked_for() -> None:
+    """RetinaNet has as many boxes on as many levels, and other anchors."""
+    with pytest.raises(UnsupportedError, match="the model does not hold"):
+        with_detections(efficientdet(separable=False), HeadOptions(True))
+
+
+@pytest.mark.parametrize(
+    ("side", "cells", "scheme"),
+    [
+        (320, [(20, 6), (10, 6), (5, 6), (3, 6), (2, 6), (1, 6)], Scheme.SSDLITE),
+        (300, [(38, 4), (19, 6), (10, 6), (5, 6), (3, 4), (1, 4)], Scheme.SSD300),
+        (320, [(19, 3), (10, 6), (5, 6), (3, 6), (2, 6), (1, 6)], None),
+        (512, [(20, 6), (10, 6), (5, 6), (3, 6), (2, 6), (1, 6)], None),
+    ],
+)
+def test_default_boxes_by_cells(
+    side: int, cells: list[tuple[int, int]], scheme: Scheme | None
+) -> None:
+    """torchvision's, whose classes share one probability; TensorFlow's have scores of their own."""
+    for sigmoids in (False, True):
+        m = detectors.Maker()
+        scores = m.sigmoid(m.rows([CLASSES])) if sigmoids else m.rows([CLASSES])
+        graph = m.done(m.rows([4]), scores)
+        pair = pair_of(Columns(graph))
+        assert pair is not None
+        found = scheme_of(graph, pair, (side, side), [Grid(n, n, boxes) for n, boxes in cells])
+        assert found == (None if sigmoids else scheme)
+
+
+def test_anchors_of_another_coding() -> None:
+    with pytest.raises(UnsupportedError, match="distances to their edges, those of yolox"):
+        with_detections(nanodet(3), HeadOptions(True, anchors="yolox"))
+
+
+def test_cells_of_another_size() -> None:
+    """Points are known only where cells are."""
+    with pytest.raises(UnsupportedError, match=r"level 1 has 5 x 5 cells, .* 16 pixels are 4 x 4"):
+        anchors_of("nanodet", (64, 64), [Grid(8, 8, 1), Grid(5, 5, 1)])
