@@ -12,7 +12,7 @@ from benchmarks.conformance import OPERATORS, explanation
 from benchmarks.detector_pages import detectors_tables
 from benchmarks.model_pages import models_tables
 from benchmarks.onnx_pages import nodes_table, rules_table
-from benchmarks.pipeline_pages import pipelines_table, pipelines_text
+from benchmarks.pipeline_pages import over_usb_table, pipelines_table, pipelines_text
 from benchmarks.quantization_pages import accuracy_table, cost_text, score_table
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
@@ -974,8 +974,8 @@ def twin(results: Json) -> str:
 
 def pipelines(results: Json) -> str:
     """The figures of models that are cut for several chips."""
-    figures = f"\n{_table(*pipelines_table(results))}\n{pipelines_text(results)}\n"
-    return _renewed("pipelines.md", f"{figures}{_machine(results)}\n\n")
+    tables = f"\n{_table(*pipelines_table(results))}\n{_table(*over_usb_table(results))}\n"
+    return _renewed("pipelines.md", f"{tables}{pipelines_text(results)}\n{_machine(results)}\n\n")
 
 
 def evaluation(results: Json) -> str:

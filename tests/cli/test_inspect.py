@@ -37,7 +37,7 @@ def test_summary_of_a_source_model(fitzroy: Run, digits: Path) -> None:
     assert rows["operators"].startswith("9: CONV_2D ×4")
     assert rows["weights"] == "44.4 KiB, fewer than the 8.1 MiB that the chip can keep"
     assert "arithmetic" not in rows
-    assert "fitzroy explain" in result.err
+    assert "fitzroy explain" in result.out
 
 
 def test_summary_of_float_models(fitzroy: Run, digits: Path) -> None:

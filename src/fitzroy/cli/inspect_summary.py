@@ -38,7 +38,8 @@ def show_summary(terminal: Terminal, document: Document, file: str, bytes: int) 
         terminal.warn(f"stale metadata: {text}")
     for item in (fault for package in _packages(document) for fault in package["diagnostics"]):
         terminal.warn(f"{item['what']}: {item['reason']}")
-    terminal.note(f"--full shows all of it{_next(document)}")
+    terminal.line()
+    terminal.line(f"--full shows all of it{_next(document)}", style="dim")
 
 
 def _parts(document: Document) -> Rows:
