@@ -6,9 +6,9 @@ mean place of neighbours; and coordinates are those nearest to the neighbours' t
 found by pooling adjacent violators.
 
 This is no library's: a report is one page from an installation without extras, and the same bytes
-for the same model. networkx, which is there, has rows of points (`multipartite_layout`), but neither
-their order nor room for boxes and for edges that pass; what has both is a program to be installed
-(Graphviz, ELK) or would run in the page, with its source in every report.
+for the same model. networkx, which is there, has rows of points (`multipartite_layout`), but
+neither their order nor room for boxes and for edges that pass; what has both is a program to be
+installed (Graphviz, ELK) or would run in the page, with its source in every report.
 """
 
 from __future__ import annotations
