@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+import pkgutil
 import re
 import shlex
 from pathlib import Path
@@ -83,7 +84,7 @@ def examples() -> list[str]:
 def test_examples_of_help_are_understood() -> None:
     parser, understood = Commands(), 0
     for text in examples():
-        words = iter(shlex.split(text, comments=True))
+        words = iter(shlex.split(text.replace("\\\n", " "), comments=True))
         called = [*itertools.dropwhile(lambda word: word != "fitzroy", words)][1:]
         called = [*itertools.takewhile(lambda word: word not in ("|", ">", "&&"), called)]
         # Options are checked, and nothing is run.
@@ -138,3 +139,11 @@ def test_the_page_of_formats_places_fields_as_the_codec_does() -> None:
         at = vtable + int(row.split("|")[2])
         offset = root + int.from_bytes(package[at : at + 2], "little")
         assert int.from_bytes(package[offset : offset + 4], "little") == value
+
+
+def test_the_python_reference_names_what_there_is() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    names = re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)
+    assert len(names) > 10
+    for name in names:
+        assert pkgutil.resolve_name(name) is not None
