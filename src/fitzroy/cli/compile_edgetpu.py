@@ -464,7 +464,7 @@ def _report(
         return text_bytes(f"{text}\n")
     from fitzroy.report.compilation import page
 
-    return text_bytes(page(documents, runs))
+    return text_bytes(page(documents, runs, cuts_document(cuts).get("cuts", ())))
 
 
 # --- the log -------------------------------------------------------------------------------------

@@ -80,9 +80,11 @@ def compile_segments(
     source = source_of(model)
     demand_parts(divided(source, generator, costs))
     progress("timing the whole model")
-    times = _times(source, generator, costs or COSTS) if count != 1 else {}
+    times, whole = _times(source, generator, costs or COSTS) if count != 1 else ({}, None)
     progress("finding cuts")
     possible = cuts(source.graph, generator, costs or COSTS, times)
+    if whole is not None:
+        possible = possible.on_one_chip(whole)
 
     def compiled(segment: Segment, name: str) -> EdgeTpuCompilation:
         return compile_edgetpu(
@@ -167,22 +169,30 @@ class _Search:
             self.known[piece] = float(self.possible.time[piece])
 
 
-def _times(source: Source, generator: Options, costs: Costs) -> dict[str, float]:
-    """Microseconds that operators take on the chip, of those that are there in the whole model."""
+def _times(
+    source: Source, generator: Options, costs: Costs
+) -> tuple[dict[str, float], float | None]:
+    """Microseconds that operators take on the chip, of those that are there in the whole model.
+
+    Returns:
+        the times by operator, and that of the whole model if all of it is on the chip.
+    """
     try:
         whole = compile_edgetpu(source, generator=generator, costs=None)
     except (UnsupportedError, CapacityError):
-        return {}
+        return {}, None
     found: dict[str, float] = {}
+    total = 0.0
     for part in whole.segments:
         run = estimate(part.package, source.path)
+        total += run.timeline.total
         own: dict[str, float] = {}
         for item in steps(form(part, Emitted).marks, run):
             name = item.mark.origin
             if item.mark.layer:
                 own[name] = own.get(name, 0.0) + item.cycles / run.timeline.core_mhz
         found |= _cached(source.graph, own, costs) if run.streamed else own
-    return found
+    return found, None if whole.unmapped else total
 
 
 def _cached(graph: Graph, times: Mapping[str, float], costs: Costs) -> dict[str, float]:

@@ -46,6 +46,21 @@ class Objective(StrEnum):
     LATENCY = "latency"
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a segment keeps and moves, in bytes, as predicted.
+
+    Attributes:
+        cached: parameters that stay on its chip.
+        streamed: parameters that come from the host with every inference.
+        tensors: what it takes and gives with every inference.
+    """
+
+    cached: int
+    streamed: int
+    tensors: int
+
+
 @dataclass(frozen=True)
 class Cut:
     """A model cut into segments, with its predicted times in microseconds.
@@ -54,6 +69,8 @@ class Cut:
         path: numbers of the cuts that the segments lie between, from the first to the last.
         segments: nodes of each segment.
         times: time of each segment.
+        timed: whether each time is that of a compiled segment on the timing model.
+        loads: what each segment keeps and moves.
         bus: time in which a controller moves what all segments take and give, once.
         whole: time of the whole model on one chip.
         whole_bus: the same as `bus`, for the whole model.
@@ -63,6 +80,8 @@ class Cut:
     path: tuple[int, ...]
     segments: tuple[tuple[Node, ...], ...]
     times: tuple[float, ...]
+    timed: tuple[bool, ...]
+    loads: tuple[Load, ...]
     bus: float
     whole: float
     whole_bus: float
@@ -105,8 +124,12 @@ class Cuts:
         spent: microseconds that each block computes.
         time: microseconds of the piece between two cuts, infinite where there is none.
         bus: microseconds in which a controller moves what the piece takes and gives.
+        held: bytes of parameters of the piece.
+        moved: bytes of tensors that the piece takes and gives.
+        capacity: bytes of parameters that a chip holds.
         able: how many blocks have something for the chip.
         exact: whether these are all cuts.
+        known: pieces of which the time is that of the timing model.
     """
 
     graph: Graph
@@ -115,8 +138,12 @@ class Cuts:
     spent: Times
     time: Times
     bus: Times
+    held: Times
+    moved: Times
+    capacity: int
     able: int
     exact: bool
+    known: frozenset[Piece] = frozenset()
 
     def best(self, count: int, objective: Objective = Objective.THROUGHPUT) -> Cut:
         """The best cut for as many chips.
@@ -154,7 +181,17 @@ class Cuts:
         table = np.maximum(table, 0.0)
         for piece, time in known.items():
             table[piece] = time
-        return replace(self, time=table)
+        return replace(self, time=table, known=self.known | known.keys())
+
+    def on_one_chip(self, time: float) -> Cuts:
+        """The same cuts, with the microseconds that the timing model tells of the whole model.
+
+        Pieces are not corrected by it: a model that streams parameters says little of segments
+        that keep theirs.
+        """
+        table = self.time.copy()
+        table[0, -1] = time
+        return replace(self, time=table, known=self.known | {(0, len(table) - 1)})
 
     def choose(self, objective: Objective = Objective.THROUGHPUT) -> list[Cut]:
         """The best cut for every number of chips up to `MOST_CHIPS`, and up to the operators.
@@ -217,11 +254,18 @@ class Cuts:
             tuple(path),
             tuple(self._nodes(begin, end) for begin, end in steps),
             tuple(float(self.time[step]) for step in steps),
+            tuple(step in self.known for step in steps),
+            tuple(map(self._load, steps)),
             _sum(self.bus, path),
             float(self.time[0, -1]),
             float(self.bus[0, -1]),
             self.exact,
         )
+
+    def _load(self, piece: Piece) -> Load:
+        held, moved = int(self.held[piece]), int(self.moved[piece])
+        cached = min(held, self.capacity)
+        return Load(cached, held - cached, moved)
 
     def _nodes(self, begin: int, end: int) -> tuple[Node, ...]:
         chosen = np.flatnonzero(self.inside[end] & ~self.inside[begin])
@@ -320,6 +364,9 @@ def cuts_of(
             np.inf,
         ),
         np.where(there, (moved + streamed) / costs.parameters, np.inf),
+        held,
+        moved,
+        capacity,
         sum(map(any, able)),
         bool(found),
     )
