@@ -33,8 +33,9 @@ def test_times_say_where_they_come_from() -> None:
     refined = possible.refined({cut.pieces[0]: 7.0}).along(cut.path)
     assert [item["timed"] for item in cut_document(refined)["segments"]] == [True, False]
     whole = possible.on_one_chip(5.0)
-    assert cut_document(whole.best(1))["segments"][0] | {"us": 5.0, "timed": True} == (
-        cut_document(whole.best(1))["segments"][0]
+    assert (
+        cut_document(whole.best(1))["segments"][0] | {"us": 5.0, "timed": True}
+        == (cut_document(whole.best(1))["segments"][0])
     )
     assert whole.along(cut.path).times == cut.times
     assert whole.along(cut.path).whole == 5.0

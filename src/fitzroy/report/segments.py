@@ -50,9 +50,7 @@ def _numbers(cuts: Sequence[Mapping[str, Any]], chosen: int) -> str:
             Column("pipeline", title="outputs per second, of segments"),
             Column("whole models", title="outputs per second, of whole models in parallel"),
             Column("faster", text=True),
-            Column(
-                "times", text=True, title="of compiled segments, or predicted"
-            ),
+            Column("times", text=True, title="of compiled segments, or predicted"),
             Column("", text=True),
         ),
         [

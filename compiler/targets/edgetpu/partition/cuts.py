@@ -20,6 +20,8 @@ import numpy.typing as npt
 from fitzroy.base.errors import UsageError
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs, parameter_bytes
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES
 
 MOST_CHIPS = 8
 """Chips that are considered when their number is to be found."""
@@ -33,6 +35,9 @@ _SLACK = 1.02
 _WORTH = 1.05
 """How much slower than the fastest a pipeline may be for having fewer chips."""
 
+_MOST_FIRST = BEAGLE.limits.chunk_bundles * BUNDLE_BYTES
+"""Most bytes of instructions that come before a program begins, and not while it computes."""
+
 Times = npt.NDArray[np.float64]
 
 Piece = tuple[int, int]
@@ -44,6 +49,19 @@ class Objective(StrEnum):
 
     THROUGHPUT = "throughput"
     LATENCY = "latency"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is known better of a node than its costs.
+
+    Attributes:
+        time: microseconds that the chip computes.
+        instructions: bytes of its instructions.
+    """
+
+    time: float
+    instructions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +143,8 @@ class Cuts:
         time: microseconds of the piece between two cuts, infinite where there is none.
         bus: microseconds in which a controller moves what the piece takes and gives.
         held: bytes of parameters of the piece.
+        streamed: those that a chip has no room for.
         moved: bytes of tensors that the piece takes and gives.
-        capacity: bytes of parameters that a chip holds.
         able: how many blocks have something for the chip.
         exact: whether these are all cuts.
         known: pieces of which the time is that of the timing model.
@@ -139,8 +157,8 @@ class Cuts:
     time: Times
     bus: Times
     held: Times
+    streamed: Times
     moved: Times
-    capacity: int
     able: int
     exact: bool
     known: frozenset[Piece] = frozenset()
@@ -263,9 +281,8 @@ class Cuts:
         )
 
     def _load(self, piece: Piece) -> Load:
-        held, moved = int(self.held[piece]), int(self.moved[piece])
-        cached = min(held, self.capacity)
-        return Load(cached, held - cached, moved)
+        held, streamed, moved = (int(t[piece]) for t in (self.held, self.streamed, self.moved))
+        return Load(held - streamed, streamed, moved)
 
     def _nodes(self, begin: int, end: int) -> tuple[Node, ...]:
         chosen = np.flatnonzero(self.inside[end] & ~self.inside[begin])
@@ -319,19 +336,19 @@ def cuts_of(
     mappable: Collection[str],
     capacity: int,
     costs: Costs = COSTS,
-    known: Mapping[str, float] | None = None,
+    known: Mapping[str, Work] | None = None,
 ) -> Cuts:
     """All cuts of a graph, and what pieces between them cost.
 
-    A piece takes what every part takes, the time of its operators, of the parameters beyond those
-    that a chip holds, and of the tensors that it takes and gives.
+    A piece takes what every part takes, the time of its operators, of its first instructions, of
+    the parameters beyond those that a chip holds, and of the tensors that it takes and gives.
 
     Args:
         graph: the graph.
         mappable: names of the nodes that the chip can compute; every piece has one.
         capacity: bytes of parameters that a chip holds.
         costs: what decides.
-        known: microseconds of nodes of which they are known better, by name.
+        known: nodes of which more is known, by name.
     """
     blocks = _blocks(graph.nodes())
     found = _ideals(graph, blocks)
@@ -346,11 +363,12 @@ def cuts_of(
     estimates = {
         node.name: (costs.chip if node.name in mappable else costs.host).time(graph, node)
         for node in graph.nodes()
-    } | dict(known or {})
+    } | {name: work.time for name, work in (known or {}).items()}
     spent = np.array([sum(estimates[node.name] for node in block) for block in blocks])
     held = pieces.between([sum(parameter_bytes(graph, node) for node in block) for block in blocks])
     mapped = pieces.between([sum(flags) for flags in able])
-    streamed = np.maximum(0, held - capacity)
+    streamed = np.where(held > capacity, held - capacity + costs.staging, 0)
+    moved_first = np.minimum(pieces.between(_instructions(blocks, known or {})), _MOST_FIRST)
     moved, crossing = pieces.transfers
     there = pieces.nested & (mapped > 0)
     return Cuts(
@@ -360,16 +378,28 @@ def cuts_of(
         spent,
         np.where(
             there,
-            costs.part + _between(inside, spent) + streamed / costs.parameters + crossing,
+            costs.part
+            + _between(inside, spent)
+            + moved_first / costs.into
+            + streamed / costs.parameters
+            + crossing,
             np.inf,
         ),
         np.where(there, (moved + streamed) / costs.parameters, np.inf),
         held,
+        streamed,
         moved,
-        capacity,
         sum(map(any, able)),
         bool(found),
     )
+
+
+def _instructions(blocks: Sequence[Sequence[Node]], known: Mapping[str, Work]) -> list[float]:
+    """Bytes of instructions of blocks."""
+    return [
+        sum(known[node.name].instructions for node in block if node.name in known)
+        for block in blocks
+    ]
 
 
 def _blocks(nodes: Sequence[Node]) -> list[list[Node]]:
