@@ -114,7 +114,8 @@ def test_generated_pages_are_current() -> None:
 
 def test_core_dependencies_stay_few() -> None:
     names = {item.split(">")[0] for item in PROJECT["project"]["dependencies"]}
-    assert names == {"flatbuffers", "networkx", "numpy", "pyusb", "rich", "typer"}
+    few = {"flatbuffers", "networkx", "numpy", "pyusb", "rich", "threadpoolctl", "typer"}
+    assert names == few
 
 
 def test_importing_the_package_is_cheap() -> None:
@@ -133,3 +134,14 @@ def test_driver_and_linker_do_without_networkx(module: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
     assert result.stdout.strip() == "False"
+
+
+def test_simulating_does_without_the_code_generator() -> None:
+    code = (
+        "import sys, fitzroy; fitzroy.simulate; "
+        "print([n for n in sys.modules if 'edgetpu.program' in n or 'edgetpu.lowerings' in n])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"

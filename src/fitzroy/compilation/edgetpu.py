@@ -31,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.program.confirmation import (
     refuse_unconfirmed,
 )
 from fitzroy.compiler.targets.edgetpu.program.stages import Form
+from fitzroy.compiler.targets.edgetpu.twin.source import digests_of
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.compilation_record import attached
 from fitzroy.formats.darwinn import PackageFile, write_package
@@ -287,6 +288,10 @@ def _finished(
     source: Source, lowered: OnChip, packages: Sequence[PackageFile]
 ) -> EdgeTpuCompilation:
     """A model with the packages of its programs."""
+    packages = [
+        replace(package, source=digests_of(part.segment.graph))
+        for part, package in zip(lowered.parts, packages, strict=True)
+    ]
     embedded = [
         _embedded(part.segment, package)
         for part, package in zip(lowered.parts, packages, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from fitzroy.base.files import read_file
 from fitzroy.compilation.remaking import remade
@@ -13,7 +14,7 @@ from fitzroy.compiler.targets.edgetpu.patching.apply import (
     with_packages,
 )
 from fitzroy.formats import custom_op, tflite
-from fitzroy.formats.compilation_record import CompilationRecord, read_record
+from fitzroy.formats.compilation_record import CompilationRecord, attached, read_record
 
 
 def patch_weights(
@@ -70,7 +71,12 @@ def _made_again(
         for package, item in zip(packages, record.packages, strict=True)
     ]
     before = None if original is None else original.model
-    return with_packages(model, results, retrained.model, before, path)
+    patched, report = with_packages(model, results, retrained.model, before, path)
+    entries = [
+        replace(item, source=package.source)
+        for item, (package, _) in zip(record.packages, results, strict=True)
+    ]
+    return attached(patched, replace(record, packages=tuple(entries))), report
 
 
 def _searched(
