@@ -64,7 +64,7 @@ def compile_segments(
 
     Args:
         model: a path, or a model that has been read.
-        count: how many segments, None for the fewest that are about as fast as any number.
+        count: how many segments, None for as many as pay, see `worthwhile`.
         options: how the packages are linked.
         generator: how programs are generated.
         costs: as for `compile_edgetpu`.

@@ -33,7 +33,7 @@ _SLACK = 1.02
 """How much slower than the fastest a way to cut a model may be for being more even."""
 
 _WORTH = 1.05
-"""How much slower than the fastest a pipeline may be for having fewer chips."""
+"""How much faster a pipeline has to become with every chip that it has more."""
 
 _MOST_FIRST = BEAGLE.limits.chunk_bundles * BUNDLE_BYTES
 """Most bytes of instructions that come before a program begins, and not while it computes."""
@@ -291,9 +291,13 @@ class Cuts:
 
 
 def worthwhile(cuts: Sequence[Cut], objective: Objective = Objective.THROUGHPUT) -> Cut:
-    """Of the best cuts for several numbers of chips, that with the fewest that is about as good."""
-    least = min(cut.cost(objective) for cut in cuts)
-    return next(cut for cut in cuts if cut.cost(objective) <= _WORTH * least)
+    """Of the best cuts for several numbers of chips, that with the most of which each pays."""
+    chosen, *more = sorted(cuts, key=lambda cut: len(cut.times))
+    for cut in more:
+        further = len(cut.times) - len(chosen.times)
+        if cut.cost(objective) * _WORTH**further < chosen.cost(objective):
+            chosen = cut
+    return chosen
 
 
 def _between(inside: npt.NDArray[np.bool_], figures: Times) -> Times:
