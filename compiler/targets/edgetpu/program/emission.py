@@ -8,10 +8,10 @@ from fitzroy.base.errors import FormatError, InternalError
 from fitzroy.base.progress import along
 from fitzroy.compiler.targets.edgetpu.fitting.wide import IDENTITY, Assignment
 from fitzroy.compiler.targets.edgetpu.host import host_layers
-from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
+from fitzroy.compiler.targets.edgetpu.instructions.builder import CHUNK_BUNDLES, Builder
 from fitzroy.compiler.targets.edgetpu.layers import halo, matrices
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Identity, Step
-from fitzroy.compiler.targets.edgetpu.layers.refusal import refused, refusing
+from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refused, refusing
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, Image, Placed
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted, Mark
@@ -124,6 +124,14 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
                 replace(context, tensors=step.tensors, scratch=narrow_bytes - nbytes, last=last)
             )
         _complete(builder, step, last=step is steps[-1])
+        if builder.overfull:
+            raise Refused(
+                [step.layer.origin],
+                f"{step.layer.name!r} takes too many instructions",
+                reason=f"with it a chunk has {builder.position[1]} bundles, of which it holds "
+                f"{CHUNK_BUNDLES}",
+                hint="split it into smaller operators",
+            )
     marks.append(Mark("end", "", *builder.position, kind="end"))
     builder.end()
     assert host.complete
