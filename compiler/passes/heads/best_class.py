@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitzroy.base.types import Quantization, TensorType
+from fitzroy.base.types import DType, Quantization, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
@@ -22,7 +22,6 @@ from fitzroy.compiler.passes.heads.columns import Columns
 LEVELS = 256
 """Scores that 8 bits tell apart, and classes."""
 
-_HIGH = 127
 _WORD = 4
 """Numbers of boxes that are reduced together are multiples, so that halves begin at words."""
 
@@ -78,24 +77,39 @@ def best_of(graph: Graph, group: Group) -> str:
 
 
 def number_of(graph: Graph, group: Group, best: str) -> str:
-    """The class of the best score of every box [1,h,w,s].
+    """The class of the best score of every box [1,h,w,s], less the highest integer, negative.
 
     The difference to the best score is 0 for the best and else one step or more below, which 8
-    bits of a 255th of a step cannot tell from one. The lesser of that and a code for each class,
-    which falls with its number, is the code for the best and the lowest integer for others.
+    bits of a 255th of a step cannot tell from one. A code for each class, which falls from 0 with
+    its number, is added: what is there of others still is the lowest integer.
     """
     name = group.image
     type = graph.type(name)
     assert type.quantization is not None
-    fine = Quantization.per_tensor(type.quantization.scale[0] / (LEVELS - 1), _HIGH)
+    _, high = type.dtype.limits
+    fine = Quantization.per_tensor(type.quantization.scale[0] / (LEVELS - 1), int(high))
     apart = replace(type, quantization=fine)
     classes = type.shape[3] // group.stride
-    codes = np.arange(_HIGH, _HIGH - classes, -1).astype(np.int8).repeat(group.stride)
+    codes = np.arange(high, high - classes, -1).astype(type.dtype.numpy).repeat(group.stride)
     operands = [name, _repeated(graph, best, classes)]
     off = graph.emit("sub", operands, apart, ActivationAttributes(), stem=f"{name}.off")
     code = graph.add_constant(f"{name}.codes", codes.reshape(1, 1, 1, -1), fine)
-    coded = graph.emit("minimum", [off, code], apart, stem=f"{name}.coded")
+    coded = graph.emit("add", [off, code], apart, ActivationAttributes(), stem=f"{name}.coded")
     return _largest(graph, coded, group.stride, f"{name}.class")
+
+
+def counted(graph: Graph, number: str) -> str:
+    """What `number_of` gives, as uint8 that counts classes from 0 up."""
+    type = graph.type(number)
+    assert type.quantization is not None
+    low, _ = type.dtype.limits
+    (scale,) = type.quantization.scale
+    rising = replace(type, quantization=Quantization.per_tensor(scale, int(low)))
+    name = graph.emit("negate", [number], rising, stem=f"{number}.number")
+    if type.dtype is DType.UINT8:
+        return name
+    unsigned = replace(rising, dtype=DType.UINT8, quantization=Quantization.per_tensor(scale, 0))
+    return graph.emit("quantize", [name], unsigned, stem=f"{number}.unsigned")
 
 
 def _of_channels(type: TensorType, channels: int) -> TensorType:
@@ -131,7 +145,7 @@ def _repeated(graph: Graph, best: str, classes: int) -> str:
     stride = type.shape[3]
     if stride == 1:
         return best
-    ones = np.tile(np.eye(stride, dtype=np.int8), (classes, 1)).reshape(-1, 1, 1, stride)
+    ones = np.tile(np.eye(stride, dtype=type.dtype.numpy), (classes, 1)).reshape(-1, 1, 1, stride)
     filters = graph.add_constant(f"{best}.ones", ones, Quantization.per_tensor(1.0))
     zeros = np.zeros(classes * stride, np.int32)
     scale = Quantization.per_tensor(type.quantization.scale[0])
