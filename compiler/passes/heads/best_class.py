@@ -22,6 +22,9 @@ from fitzroy.compiler.passes.heads.columns import Columns
 LEVELS = 256
 """Scores that 8 bits tell apart, and classes."""
 
+_SIGNED = 127
+"""The largest weight of 8 bits."""
+
 _WORD = 4
 """Numbers of boxes that are reduced together are multiples, so that halves begin at words."""
 
@@ -77,25 +80,56 @@ def best_of(graph: Graph, group: Group) -> str:
 
 
 def number_of(graph: Graph, group: Group, best: str) -> str:
-    """The class of the best score of every box [1,h,w,s], less the highest integer, negative.
+    """The class of the best score of every box [1,h,w,s], as the highest integer less its number.
 
     The difference to the best score is 0 for the best and else one step or more below, which 8
     bits of a 255th of a step cannot tell from one. A code for each class, which falls from 0 with
-    its number, is added: what is there of others still is the lowest integer.
+    its number, is added: of the best that is its code, of others the lowest integer. With up to
+    127 classes, a 127th of a step is enough to keep others below all codes.
     """
+    classes = graph.type(group.image).shape[3] // group.stride
+    coded = _coded_at_once if group.stride == 1 and classes <= _SIGNED else _coded
+    return _largest(graph, coded(graph, group, best), group.stride, f"{group.image}.class")
+
+
+def _coded(graph: Graph, group: Group, best: str) -> str:
+    """Codes that fall from 0 with the number of a class, for the best; below them for others."""
     name = group.image
-    type = graph.type(name)
-    assert type.quantization is not None
-    _, high = type.dtype.limits
-    fine = Quantization.per_tensor(type.quantization.scale[0] / (LEVELS - 1), int(high))
-    apart = replace(type, quantization=fine)
-    classes = type.shape[3] // group.stride
-    codes = np.arange(high, high - classes, -1).astype(type.dtype.numpy).repeat(group.stride)
+    fine, apart = _codes_of(graph.type(name), LEVELS - 1)
+    high = fine.zero_point[0]
+    classes = apart.shape[3] // group.stride
+    codes = np.arange(high, high - classes, -1).astype(apart.dtype.numpy).repeat(group.stride)
     operands = [name, _repeated(graph, best, classes)]
     off = graph.emit("sub", operands, apart, ActivationAttributes(), stem=f"{name}.off")
     code = graph.add_constant(f"{name}.codes", codes.reshape(1, 1, 1, -1), fine)
-    coded = graph.emit("add", [off, code], apart, ActivationAttributes(), stem=f"{name}.coded")
-    return _largest(graph, coded, group.stride, f"{name}.class")
+    return graph.emit("add", [off, code], apart, ActivationAttributes(), stem=f"{name}.coded")
+
+
+def _coded_at_once(graph: Graph, group: Group, best: str) -> str:
+    """The same as one convolution of the scores and the best, whose biases are the codes."""
+    name = group.image
+    type = graph.type(name)
+    assert type.quantization is not None
+    _, coded = _codes_of(type, _SIGNED)
+    classes = type.shape[3]
+    both = Columns(graph).joined([name, best], 3)
+    unsigned = type.dtype is DType.UINT8
+    weights = np.hstack([np.eye(classes), -np.ones((classes, 1))]) * _SIGNED + unsigned * _SIGNED
+    step = Quantization.per_tensor(1 / _SIGNED, _SIGNED if unsigned else 0)
+    scale = Quantization.per_tensor(type.quantization.scale[0] / _SIGNED)
+    stored = weights.astype(type.dtype.numpy).reshape(classes, 1, 1, -1)
+    filters = graph.add_constant(f"{name}.differences", stored, step)
+    bias = graph.add_constant(f"{name}.codes", -np.arange(classes, dtype=np.int32), scale)
+    operands = [both, filters, bias]
+    return graph.emit("conv_2d", operands, coded, ConvAttributes(), stem=f"{name}.coded")
+
+
+def _codes_of(type: TensorType, steps: int) -> tuple[Quantization, TensorType]:
+    """How codes are stored for scores of a type, so many of them for a step of these."""
+    assert type.quantization is not None
+    _, high = type.dtype.limits
+    fine = Quantization.per_tensor(type.quantization.scale[0] / steps, int(high))
+    return fine, replace(type, quantization=fine)
 
 
 def counted(graph: Graph, number: str) -> str:
