@@ -25,7 +25,7 @@ LEVELS = 256
 _SIGNED = 127
 """The largest weight of 8 bits."""
 
-_WORD = 4
+WORD = 4
 """Numbers of boxes that are reduced together are multiples, so that halves begin at words."""
 
 _MOST_ELEMENTS = 1 << 20
@@ -60,14 +60,14 @@ def groups(columns: Columns, image: str, boxes: int, background: int) -> Iterato
     _, height, width, channels = columns.graph.type(image).shape
     classes = channels // boxes
     wanted = classes - background
-    most = _MOST_ELEMENTS // (height * width * wanted) // _WORD * _WORD
+    most = _MOST_ELEMENTS // (height * width * wanted) // WORD * WORD
     if boxes <= 1 or not most or not columns.has_channels_apart(image):
         for box in range(boxes):
             yield Group(columns.take(image, 3, box * classes + background, wanted), 1, 1)
         return
     for first in range(0, boxes, most):
         count = min(most, boxes - first)
-        stride = -(-count // _WORD) * _WORD
+        stride = -(-count // WORD) * WORD
         chosen_boxes = first + np.minimum(np.arange(stride), count - 1)
         number = np.arange(background, classes)
         chosen = np.add.outer(number, chosen_boxes * classes).reshape(-1)
@@ -134,16 +134,24 @@ def _codes_of(type: TensorType, steps: int) -> tuple[Quantization, TensorType]:
 
 def counted(graph: Graph, number: str) -> str:
     """What `number_of` gives, as uint8 that counts classes from 0 up."""
-    type = graph.type(number)
+    rising = rising_codes(graph.type(number))
+    return unsigned(graph, graph.emit("negate", [number], rising, stem=f"{number}.number"))
+
+
+def rising_codes(type: TensorType) -> TensorType:
+    """The type of codes that rise from the lowest integer, of those that fall from the highest."""
     assert type.quantization is not None
     low, _ = type.dtype.limits
-    (scale,) = type.quantization.scale
-    rising = replace(type, quantization=Quantization.per_tensor(scale, int(low)))
-    name = graph.emit("negate", [number], rising, stem=f"{number}.number")
+    return replace(type, quantization=replace(type.quantization, zero_point=(int(low),)))
+
+
+def unsigned(graph: Graph, rising: str) -> str:
+    """Codes that rise from the lowest integer as uint8, where they count from 0 up."""
+    type = graph.type(rising)
     if type.dtype is DType.UINT8:
-        return name
-    unsigned = replace(rising, dtype=DType.UINT8, quantization=Quantization.per_tensor(scale, 0))
-    return graph.emit("quantize", [name], unsigned, stem=f"{number}.unsigned")
+        return rising
+    other = rising_codes(replace(type, dtype=DType.UINT8))
+    return graph.emit("quantize", [rising], other, stem=f"{rising}.unsigned")
 
 
 def _of_channels(type: TensorType, channels: int) -> TensorType:

@@ -2,10 +2,10 @@
 
 With `max_classes_per_detection` of 1 and without `use_regular_nms`, the kernel takes of the scores
 of a box the largest and the first class that has it (`std::max_element`), and nothing else: boxes
-are dropped, ordered and told apart by that score alone. Scores in which all others are zero
-have the same largest and the same first class, if none is negative: where the largest is above zero,
-it stands alone; where it is zero, so were all, and the first class is the best in both. So the
-model gets these scores, made on the host of two bytes for every box.
+are dropped, ordered and told apart by that score alone. Scores in which all others are zero have
+the same largest and the same first class, if none is negative. Where the largest is above zero, it
+stands alone; where it is zero, so were all, and the first class is the best in both. So the model
+gets these scores, made on the host of two bytes for every box.
 """
 
 from __future__ import annotations

@@ -1,0 +1,45 @@
+"""What a model becomes so that less of it leaves the chip: the host gets what it makes results of.
+
+An output byte takes ten times as long as one of the input, so that scores of all classes are most of
+the time of a detector. Operators of the host that read many scores and take few of them read what
+the chip has reduced instead. Results are the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.partition import Placement
+from fitzroy.compiler.passes.arg_max import ArgMaxima
+from fitzroy.compiler.passes.base import Pass, run_passes
+from fitzroy.compiler.passes.heads.post_processing import BestScores
+from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs, total
+from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
+
+REDUCING: tuple[Pass, ...] = (ArgMaxima(), BestScores())
+
+
+def reducing(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pass, ...]:
+    """The passes after which less of a model is sent; none if that would take longer.
+
+    Args:
+        graph: the model.
+        options: what programs may use of the chip.
+        costs: what decides which operators go to the chip; None to map all that can be mapped.
+    """
+    reduced = run_passes(graph, REDUCING)
+    if Counter(node.op for node in graph.nodes()) == Counter(node.op for node in reduced.nodes()):
+        return ()
+    before, after = (
+        expected(one, divide(one, options, costs)[1], costs) for one in (graph, reduced)
+    )
+    return REDUCING if after < before else ()
+
+
+def expected(graph: Graph, placements: list[Placement], costs: Costs | None) -> float:
+    """Microseconds of a divided model by what decides where its operators run."""
+    parts = [placement.nodes for placement in placements if placement.target == NAME]
+    return total(graph, parts, costs or COSTS)
