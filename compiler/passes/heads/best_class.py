@@ -132,12 +132,6 @@ def _codes_of(type: TensorType, steps: int) -> tuple[Quantization, TensorType]:
     return fine, replace(type, quantization=fine)
 
 
-def counted(graph: Graph, number: str) -> str:
-    """What `number_of` gives, as uint8 that counts classes from 0 up."""
-    rising = rising_codes(graph.type(number))
-    return unsigned(graph, graph.emit("negate", [number], rising, stem=f"{number}.number"))
-
-
 def rising_codes(type: TensorType) -> TensorType:
     """The type of codes that rise from the lowest integer, of those that fall from the highest."""
     assert type.quantization is not None

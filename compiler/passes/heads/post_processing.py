@@ -20,7 +20,7 @@ from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostPro
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.ops.indexing import OneHotAttributes
 from fitzroy.compiler.passes.base import Pass
-from fitzroy.compiler.passes.heads.best_class import LEVELS, counted
+from fitzroy.compiler.passes.heads.best_class import LEVELS
 from fitzroy.compiler.passes.heads.class_maximum import FEW
 from fitzroy.compiler.passes.heads.columns import Columns
 from fitzroy.compiler.passes.heads.levels import Level, best_classes, levels_of
@@ -93,11 +93,13 @@ def _spread(graph: Graph, levels: list[Level], background: int, classes: int) ->
     best, number = best_classes(columns, levels, background)
     boxes = graph.type(best).shape[1]
     score = graph.emit("dequantize", [best], TensorType((1, boxes, 1), DType.FLOAT32))
-    place = columns.reshaped(counted(graph, number), (1, boxes))
-    place = graph.emit("cast", [place], TensorType((1, boxes), DType.INT32))
-    if background:
-        first = graph.add_constant("first", np.array(background, np.int32))
-        place = graph.emit("add", [place, first], graph.type(place), ActivationAttributes())
+    place = columns.reshaped(number, (1, boxes))
+    high = int(graph.type(number).dtype.limits[1])
+    whole = TensorType((1, boxes), DType.INT32)
+    place = graph.emit("cast", [place], whole)
+    # Codes fall from the highest integer.
+    last = graph.add_constant("last", np.array(background + high, np.int32))
+    place = graph.emit("sub", [last, place], whole, ActivationAttributes())
     ends = [graph.add_constant(stem, np.array(real, np.float32)) for stem, real in _ENDS]
     type = TensorType((1, boxes, background + classes), DType.FLOAT32)
     a = OneHotAttributes(2, background + classes)

@@ -1,8 +1,8 @@
 """What a model becomes so that less of it leaves the chip: the host gets what it makes results of.
 
-An output byte takes ten times as long as one of the input, so that scores of all classes are most of
-the time of a detector. Operators of the host that read many scores and take few of them read what
-the chip has reduced instead. Results are the same.
+A byte takes ten times as long to leave the chip as to enter it, so that scores of all classes are
+most of the time of a detector. Operators of the host that read many scores and take few of them
+read what the chip has reduced instead. Results are the same.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.ops.detection import DetectionPostProcess
+from fitzroy.compiler.ops.reduction import ArgMax
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.passes.arg_max import ArgMaxima
 from fitzroy.compiler.passes.base import Pass, run_passes
@@ -20,6 +22,7 @@ from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 
 REDUCING: tuple[Pass, ...] = (ArgMaxima(), BestScores())
+_READERS = {ArgMax.name, DetectionPostProcess.name}
 
 
 def reducing(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pass, ...]:
@@ -30,6 +33,8 @@ def reducing(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pass,
         options: what programs may use of the chip.
         costs: what decides which operators go to the chip; None to map all that can be mapped.
     """
+    if not options.reduced or not _READERS & {node.op for node in graph.nodes()}:
+        return ()
     reduced = run_passes(graph, REDUCING)
     if Counter(node.op for node in graph.nodes()) == Counter(node.op for node in reduced.nodes()):
         return ()
