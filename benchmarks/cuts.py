@@ -1,22 +1,26 @@
-"""Pipelines over several chips: what cuts are predicted to gain, and how long finding them takes.
+"""Pipelines over several chips: what cuts gain, and how long finding them takes.
 
 The models have the structure of those of published measurements, with random weights: five fully
-connected layers of as many neurons, and five convolutions of as many filters. Predictions go by the
-costs that decide the cuts. Segments for some numbers of chips are compiled, too, and timed on the
-timing model.
+connected layers of as many neurons, and five convolutions of as many filters. They are compiled for
+each number of chips, and timed on the timing model; for one number every way to cut them is, too.
+Some run on virtual accelerators over USB, whose clocks tell what their programs take.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.support import write_results
-from fitzroy.base.types import DType, Quantization, TensorType
-from fitzroy.compilation.edgetpu import compile_segments
+from fitzroy.base.types import Array, DType, Quantization, TensorType
+from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.segments import compile_segments
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
@@ -24,14 +28,24 @@ from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
-from fitzroy.compiler.targets.edgetpu.partition.divide import cuts
-from fitzroy.execution.estimate import estimate
+from fitzroy.compiler.targets.edgetpu.partition.divide import cuts, segments_of
+from fitzroy.driver.runtime.devices import DeviceOptions, virtual_device
+from fitzroy.execution.estimate import HOST
+from fitzroy.execution.pipelined import PipelinedInterpreter
+from fitzroy.execution.whole import predict
+from fitzroy.hw_models.usb_device.device import VirtualDevice
+from fitzroy.hw_models.usb_device.stopwatch import Stopwatch
+from fitzroy.measurement.bench import random_arrays
 
 NEURONS = (1024, 2048, 2560)
 FILTERS = ((256, 32), (640, 32), (640, 8))
 _LAYERS = 5
 _LONG = 500
-_COMPILED = (1, 4)
+_ALL_WAYS = 3
+_INFERENCES = 4
+_APART = 0.05
+"""How far predictions may be from the clocks of virtual accelerators."""
+
 _SECONDS = 10.0
 """Longest time in which cuts of a model of `_LONG` operators for all numbers of chips are found."""
 
@@ -56,40 +70,106 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
     ):
         progress(name)
         entries.append(_entry(name, graph))
+    measured = list[dict[str, Any]]()
+    for name, graph in (
+        ("fully connected, 2048 neurons", dense(2048)),
+        ("convolutions, 640 filters, 8 x 8 pixels", convolutions(640, 8)),
+    ):
+        progress(f"{name} over USB")
+        measured += _over_usb(name, graph)
     progress(f"{_LONG} operators")
     begin = time.perf_counter()
     cuts(convolutions(8, side=4, layers=_LONG, kernel=1)).choose()
     spent = time.perf_counter() - begin
-    write_results("cuts", {"models": entries, "operators": _LONG, "seconds": spent})
-    return [f"cuts: {_LONG} operators take {spent:.1f} s"] if spent > _SECONDS else []
+    write_results(
+        "cuts", {"models": entries, "over_usb": measured, "operators": _LONG, "seconds": spent}
+    )
+    failed = [f"cuts: {_LONG} operators take {spent:.1f} s"] if spent > _SECONDS else []
+    for row in measured:
+        if row["differing"]:
+            failed.append(f"cuts: {row['name']}: {row['differing']} bytes differ over USB")
+        if abs(row["measured_us"] / row["predicted_us"] - 1) > _APART:
+            failed.append(f"cuts: {row['name']}: predictions are not what clocks tell")
+    return failed
 
 
 def _entry(name: str, graph: Graph) -> dict[str, Any]:
-    """Predictions for every number of chips, and times of the segments that are compiled."""
-    model = export_model(graph)
-    source = Source(name, 0, model, import_model(model, path=name))
-    found: list[Cut] = []
-    rows: dict[int, dict[str, Any]] = {}
-    compile_segments(source, None, report=found.extend)
-    for cut in found:
-        rows[len(cut.times)] = {
-            "chips": len(cut.times),
-            "interval_us": cut.interval,
-            "parallel_interval_us": cut.parallel_interval,
-            "latency_us": cut.latency,
-        }
-    for count in _COMPILED:
-        rows[count]["timing_model_us"] = _timed(source, count)
+    """Every number of chips, and every way to cut a model for `_ALL_WAYS` of them."""
+    source = _source(name, graph)
+    rows = []
+    for count in range(1, _LAYERS + 1):
+        found: list[Cut] = []
+        compile_segments(source, count, report=found.extend)
+        (cut,) = found
+        rows.append(
+            {
+                "chips": count,
+                "segments_us": list(cut.times),
+                "interval_us": cut.interval,
+                "parallel_interval_us": cut.parallel_interval,
+                "latency_us": cut.latency,
+            }
+        )
     parameters = sum(value.type.nbytes for value in graph.values.values() if value.is_constant)
-    return {"name": name, "parameter_bytes": parameters, "rows": list(rows.values())}
+    return {
+        "name": name,
+        "parameter_bytes": parameters,
+        "rows": rows,
+        "all_ways": {"chips": _ALL_WAYS, "slowest_us": _least(source, _ALL_WAYS)},
+    }
 
 
-def _timed(source: Source, count: int) -> Sequence[float]:
-    """Microseconds of every compiled segment on the timing model."""
-    return [
-        sum(estimate(part.package, source.path).timeline.total for part in result.segments)
-        for result in compile_segments(source, count)
-    ]
+def _source(name: str, graph: Graph) -> Source:
+    model = export_model(graph)
+    return Source(name, 0, model, import_model(model, path=name))
+
+
+def _least(source: Source, count: int) -> float:
+    """The slowest segment of the best way to cut a chain of operators, of all ways, in us."""
+    possible = cuts(source.graph)
+    pieces = combinations(range(len(possible.blocks) + 1), 2)
+    taken: dict[tuple[int, int], float] = {}
+    for begin, end in pieces:
+        path = sorted({0, begin, end, len(possible.blocks)})
+        segment = segments_of(source.graph, possible.along(path))[path.index(begin)]
+        made = compile_edgetpu(Source.of(segment.graph))
+        taken[begin, end] = predict(made.data, source.path).total
+    inner = combinations(range(1, len(possible.blocks)), count - 1)
+    ways = [(0, *found, len(possible.blocks)) for found in inner]
+    return min(max(taken[piece] for piece in pairwise(way)) for way in ways)
+
+
+def _over_usb(name: str, graph: Graph) -> Iterator[dict[str, Any]]:
+    """A model on one virtual accelerator, and in a pipeline of several."""
+    source, expected = _source(name, graph), list[Array]()
+    for count in (1, _ALL_WAYS):
+        found: list[Cut] = []
+        results = compile_segments(source, count, report=found.extend)
+        watches = [Stopwatch(HOST) for _ in results]
+        devices = [
+            virtual_device(DeviceOptions(), VirtualDevice(stopwatch=watch)) for watch in watches
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / f"{number}_edgetpu.tflite" for number in range(len(results))]
+            for path, result in zip(paths, results, strict=True):
+                path.write_bytes(result.data)
+            with PipelinedInterpreter(paths, devices) as pipeline:
+                given = [
+                    random_arrays({port.name: port.type for port in pipeline.inputs}, seed)
+                    for seed in range(_INFERENCES)
+                ]
+                outputs = [
+                    np.concatenate([np.ravel(array) for array in result.values()])
+                    for result in pipeline.map(given)
+                ]
+        expected = expected or outputs
+        yield {
+            "name": name,
+            "chips": count,
+            "predicted_us": max(found[0].times),
+            "measured_us": max(np.mean(watch.microseconds()) for watch in watches),
+            "differing": sum(int((a != b).sum()) for a, b in zip(expected, outputs, strict=True)),
+        }
 
 
 # --- models --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from benchmarks.conformance import OPERATORS, explanation
 from benchmarks.detector_pages import detectors_tables
 from benchmarks.model_pages import models_tables
 from benchmarks.onnx_pages import nodes_table, rules_table
-from benchmarks.pipeline_pages import pipelines_table, pipelines_text
+from benchmarks.pipeline_pages import over_usb_table, pipelines_table, pipelines_text
 from benchmarks.quantization_pages import accuracy_table, cost_text, score_table
 from benchmarks.simulator_conformance import explanation as simulator_explanation
 from benchmarks.support import ROOT, read_results, results_path
@@ -63,7 +63,11 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
     """The page of times and memory."""
     ours, official = compiling["ours"], compiling["official"]
     text = _NOTICE + "# Benchmarks\n\n"
-    text += "`python -m benchmarks` measures and writes this page.\n\n"
+    text += (
+        "How long FitzRoy takes and how much memory, beside other tools: for those who have many "
+        "models to compile or much to simulate. `python -m benchmarks` measures and writes this "
+        "page.\n\n"
+    )
     text += "## Compile\n\n"
     text += (
         "From the file of a quantized MobileNet v2 to the bytes of the program, in a warm "
@@ -193,9 +197,11 @@ def conformance(results: Json) -> str:
     others = [entry for entry in results["models"] if "policy" not in entry]
     text = _NOTICE + "# Conformance\n\n"
     text += (
-        "Every source model of the corpus, compiled and run on the ExecuTorch runtime, against "
-        "LiteRT with its XNNPACK delegate, against the oracle (our model of the runtime), and "
-        "against the reference semantics of the imported graph. `python -m benchmarks --only "
+        "Whether compiled programs for CPUs compute what the model says: for those who trust "
+        "figures only. Every source model of the corpus is compiled, run on the ExecuTorch "
+        "runtime, and compared with LiteRT with its XNNPACK delegate, with the oracle (our model "
+        "of the runtime), and with the reference semantics of the imported graph. "
+        "`python -m benchmarks --only "
         "conformance` measures and writes this page.\n\n"
         "Differences are given as the largest one in units of the last place (LSB) and the share "
         "of differing output elements; 0 means equal bit by bit. The first number of inputs is "
@@ -229,9 +235,11 @@ def simulator_conformance(results: Json) -> str:
     entries = [entry for entry in results["models"] if "bytes" in entry]
     text = _NOTICE + "# Conformance of the simulator\n\n"
     text += (
-        "Every compiled model of the corpus that comes with its source, on the simulated chip, "
-        "against LiteRT with its XNNPACK delegate and against the reference semantics of the "
-        "source model, which compute in the arithmetic of XNNPACK. `python -m benchmarks --only "
+        "Whether the simulated chip computes what models say: for those who ask why to believe it. "
+        "Every compiled model of the corpus that comes with its source runs on the simulated "
+        "chip, and is compared with LiteRT with its XNNPACK delegate and with the reference "
+        "semantics of the source model, which compute in the arithmetic of XNNPACK. "
+        "`python -m benchmarks --only "
         "simulator_conformance` measures and writes this page.\n\n"
         "Given are how many bytes of the outputs differ and the largest difference in units of "
         "the last place (LSB); 0 means equal bit by bit. The first number of inputs is that of "
@@ -966,8 +974,8 @@ def twin(results: Json) -> str:
 
 def pipelines(results: Json) -> str:
     """The figures of models that are cut for several chips."""
-    figures = f"\n{_table(*pipelines_table(results))}\n{pipelines_text(results)}\n"
-    return _renewed("pipelines.md", f"{figures}{_machine(results)}\n\n")
+    tables = f"\n{_table(*pipelines_table(results))}\n{_table(*over_usb_table(results))}\n"
+    return _renewed("pipelines.md", f"{tables}{pipelines_text(results)}\n{_machine(results)}\n\n")
 
 
 def evaluation(results: Json) -> str:

@@ -78,7 +78,8 @@ def operators() -> str:
     targets = [TARGETS.get(name) for name in TARGETS.own]
     lines = [
         NOTICE + "# Operators\n",
-        "One row per operator of the IR, with a column for each target that comes with FitzRoy.",
+        "Which operators run where: for those who choose or change a model. There is one row per",
+        "operator of the IR, with a column for each target that comes with FitzRoy.\n",
         "*rule*: the code generator of the Edge TPU has a rule for it; *node*: the XNNPACK",
         "delegate has a node for it, for the element types that its rules admit; *kernel*: a",
         "portable kernel of the ExecuTorch runtime computes it; *TFLite*: the host of a bytecode",
@@ -101,7 +102,9 @@ def passes() -> str:
     """The list of passes."""
     lines = [
         NOTICE + "# Passes\n",
-        "`fitzroy opt MODEL --passes a,b` runs passes by name and prints the graph.\n",
+        "What rewrites a graph, and in which order for each target: for those who look between",
+        "two passes, or write one. `fitzroy opt MODEL --passes a,b` runs passes by name and prints",
+        "the graph.\n",
         "| pass | what it does |",
         "|---|---|",
     ]
@@ -461,7 +464,9 @@ def isa() -> str:
     ]
     lines = [
         NOTICE + "# Instruction set of beagle\n",
-        "Every table here is generated from the declarations in `hw_models/isa`, from which the",
+        "The layout of every instruction of the Edge TPU, bit by bit: for those who write or read",
+        "programs below the assembly language, or a tool for them.",
+        "Every table is generated from the declarations in `hw_models/isa`, from which the",
         "assembler and the disassembler are made too. What the parts mean together is explained in",
         "[isa_guide.md](isa_guide.md).\n",
         f"An instruction is a whole number of bundles of {BUNDLE_BITS} bits. Bit 0 is the least",
@@ -515,8 +520,9 @@ def registers() -> str:
         by_layout.setdefault(register.layout, []).append(register)
     lines = [
         NOTICE + "# Registers of beagle\n",
-        "The control and status registers that a host driver uses, from the declarations in",
-        "`hw_models/csr`. Over USB, a register is read and written by a vendor control transfer:",
+        "The control and status registers that a host driver uses: for authors of drivers, and",
+        "readers of recorded sessions. All come from the declarations in `hw_models/csr`.\n",
+        "Over USB, a register is read and written by a vendor control transfer:",
         f"bmRequestType {usb.RequestType.VENDOR_IN:#04x} to read and",
         f"{usb.RequestType.VENDOR_OUT:#04x} to write, bRequest {usb.CsrRequest.ACCESS_32} for 32",
         f"bits and {usb.CsrRequest.ACCESS_64} for 64, wValue and wIndex the low and high halves of",
@@ -598,7 +604,11 @@ def _address_widths() -> Iterator[tuple[object, ...]]:
 
 def chip() -> str:
     """The numbers of the chips, and what goes over their USB ports."""
-    lines = [NOTICE + "# Chips\n"]
+    lines = [
+        NOTICE + "# Chips\n",
+        "Every number of the chip that FitzRoy knows, with its unit, how sure it is, and where it",
+        "comes from: for those who check a claim of these pages, or need a number for a tool.\n",
+    ]
     evidence = []
     for name, one in CHIPS.items():
         rows = list(facts(one))
@@ -665,8 +675,9 @@ def bytecode() -> str:
     """The opcodes of bytecode modules."""
     lines = [
         NOTICE + "# Opcodes of bytecode modules\n",
-        "What modules are, and how they are verified and executed, is in",
-        "[modules.md](modules.md).\n",
+        "The instructions of a bytecode module, with their encodings: for those who read, write or",
+        "verify modules with a tool of their own. What modules are, and how they are verified and",
+        "executed, is in [modules.md](modules.md).\n",
         "## Operands\n",
         *_table(
             ("letter", "operand"),
@@ -687,8 +698,10 @@ def bytecode() -> str:
 
 
 _ENVELOPE = """\
-A simulator knows the limits that it was told of. A chip may have others: a latency, the depth of a
-queue, an address that wraps. They show in what the programs of the chip's own compiler never do.
+How far a program is from what real chips are known to execute: for those who judge the risk of a
+first run. A simulator knows the limits that it was told of. A chip may have others: a latency, the
+depth of a queue, an address that wraps. They show in what the programs of the chip's own compiler
+never do.
 
 The envelope declares it (`hw_models/edgetpu/envelope`): properties of programs, each with a
 function that measures it, and the range that it has in published programs. **A value outside proves
@@ -696,12 +709,13 @@ nothing**: it says that no chip is known to have executed a program with it. The
 of how likely a chip minds, and how bad that would be; high means that a wrong result or a hang is
 plausible, and that many models would have it.
 
-```
+```console
 fitzroy compile model.tflite                       # names what is outside with medium risk or more
 fitzroy compile model.tflite --conservative        # does not leave the envelope
 fitzroy inspect model_edgetpu.tflite --envelope    # all properties of a program, and the places
-python -m benchmarks.envelope [PACKAGES...]        # takes the ranges anew from compiled models
 ```
+
+`python -m benchmarks.envelope PACKAGES...` takes the ranges anew from compiled models.
 
 A conservative compilation leaves operators to the host, with the reason, whose program would leave
 the envelope; it fails where no operator is at fault. The [verifier](verifier.md) has a rule for the
@@ -798,8 +812,8 @@ def probes() -> str:
     forms = Counter(one.form.split(" ")[0] for one in suite() if one.slug.startswith(_FORM_PREFIX))
     lines = [
         NOTICE + "# Probes\n",
-        "What each program of `fitzroy probe` would settle; how to run them is in",
-        "[probe.md](probe.md).\n",
+        "What each program of `fitzroy probe` would settle: for those who run it, and those who",
+        "want to know what is not yet sure. How to run them is in [probe.md](probe.md).\n",
     ]
     for risk in Risk:
         chosen = [one for one in own if one.risk is risk]

@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from docs import layouts
+
 import fitzroy.base.errors
 from fitzroy.base.errors import FitzroyError
 from fitzroy.cli.help import Verb
@@ -75,7 +77,8 @@ def commands() -> str:
     lines = [
         "# Command line",
         "",
-        "What every verb does, its options, and examples. `fitzroy VERB --help` prints the same; "
+        "What every verb does, its options, and examples: for everybody who uses FitzRoy in a "
+        "shell or a script. `fitzroy VERB --help` prints the same; "
         "verbs with `--json` print a document that follows a [schema](schemas.md), and the "
         "exit codes are those of the [errors](errors.md).",
         "",
@@ -101,6 +104,8 @@ def errors() -> str:
     lines = [
         "# Errors",
         "",
+        "What went wrong, and what to do: for everybody who got a message, and for authors of "
+        "scripts that act on exit codes. "
         "Whatever a user, a file or a device can cause ends in one of these, with a message that "
         "says what, why with both numbers, where, and what to do. The command line turns them "
         "into exit codes, which stay the same between versions; "
@@ -126,7 +131,8 @@ def schemas() -> str:
     lines = [
         "# JSON schemas",
         "",
-        "Every document that `--json` prints follows one of these schemas (JSON Schema 2020-12); "
+        "The forms of what `--json` prints: for authors of tools that read it. "
+        "Every document follows one of these schemas (JSON Schema 2020-12); "
         "`fitzroy schema NAME` prints one.",
         "",
     ]
@@ -143,6 +149,7 @@ def schemas() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands,
     "errors.md": errors,
+    "formats.md": layouts.formats,
     "schemas.md": schemas,
 }
 """What makes each page, by its name in the site."""

@@ -1,9 +1,9 @@
 """What the compiler knew of the Edge TPU programs in a model, kept in the model's metadata.
 
 A compiled program has instructions and no layers. The record says which operators of the source
-each package computes, where in its program the steps of these operators begin, and with which
-options of the code generator it was made. Reports take the names from it; `patch-weights` makes the
-same program again from it.
+each package computes, where in its program the steps of these operators begin, with which options
+of the code generator it was made, and digests of the source. Reports take the names from it;
+`patch-weights` makes the same program again from it; the twin knows the source by it.
 
 The record is a metadata entry of the TFLite model, as compact JSON. Runtimes ignore metadata that
 they do not know, and the packages have nothing of it.
@@ -21,6 +21,7 @@ import numpy as np
 
 from fitzroy.base.errors import FormatError
 from fitzroy.formats import tflite
+from fitzroy.formats.source_digest import DIGEST_BYTES, OperatorDigest
 
 NAME = "fitzroy.compilation"
 """Name of the metadata entry."""
@@ -84,12 +85,14 @@ class PackageRecord:
         options: how its program was generated.
         bundles: bundles of every chunk, START and END included.
         steps: where the steps of the program begin, in order.
+        source: digests of the operators; empty if the compiler kept none.
     """
 
     operators: tuple[int, ...]
     options: GeneratorOptions
     bundles: tuple[int, ...]
     steps: tuple[Step, ...]
+    source: tuple[OperatorDigest, ...] = ()
 
     def after(self, chunks: Sequence[int]) -> PackageRecord:
         """The record of a program with more chunks in front of it, of so many bundles each."""
@@ -161,6 +164,7 @@ def encoded(record: CompilationRecord) -> bytes:
                 for step in item.steps
             ],
         }
+        | _known({"source": [[number(op.name), op.form, op.constants] for op in item.source]})
         for item in record.packages
     ]
     document = {
@@ -172,6 +176,11 @@ def encoded(record: CompilationRecord) -> bytes:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode(
         "utf-8", "surrogatepass"
     )
+
+
+def _known(entry: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """An entry, unless it has nothing."""
+    return {key: value for key, value in entry.items() if value}
 
 
 def decoded(data: bytes, path: str = "") -> CompilationRecord | None:
@@ -258,6 +267,20 @@ class _Reader:
             self.number(operator, "an operator", least=-1),
         )
 
+    def digest(self, value: object) -> str:
+        text = self.text(value, "a digest")
+        if len(text) != 2 * DIGEST_BYTES or not set(text) <= set("0123456789abcdef"):
+            raise _fault(f"a digest is {text[:40]!r}", self.path)
+        return text
+
+    def source(self, value: object, names: Sequence[str]) -> OperatorDigest:
+        name, form, constants = self.items(value, "an operator of the source", 3)
+        return OperatorDigest(
+            names[self.number(name, "a name", most=len(names) - 1)],
+            self.digest(form),
+            self.digest(constants),
+        )
+
     def package(self, value: object, names: Sequence[str]) -> PackageRecord:
         table = self.table(value, "a package")
         steps = tuple(
@@ -269,6 +292,9 @@ class _Reader:
             self.options(table.get("options")),
             self.numbers(table.get("bundles"), "bundles of a chunk"),
             steps,
+            tuple(
+                self.source(item, names) for item in self.items(table.get("source", []), "source")
+            ),
         )
 
     def _check_order(self, places: Iterable[tuple[int, int]]) -> None:

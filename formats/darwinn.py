@@ -34,6 +34,7 @@ from fitzroy.formats.flat import (
     union,
     vector,
 )
+from fitzroy.formats.source_digest import OperatorDigest
 
 IDENTIFIER = b"DWN1"
 
@@ -377,6 +378,8 @@ class PackageFile:
         diagnostics: what the runtime would warn of.
         path: name of the file it came from, for errors.
         offsets: where the executables begin in that file, one each; empty if not from a file.
+        source: what the compiler kept of its source, in order; empty if that is not known. The
+            bytes of the package do not have it.
     """
 
     package: Package = field(
@@ -386,6 +389,7 @@ class PackageFile:
     diagnostics: tuple[Diagnostic, ...] = ()
     path: str = ""
     offsets: tuple[int, ...] = ()
+    source: tuple[OperatorDigest, ...] = ()
 
     def of_kind(self, kind: ExecutableType) -> Executable | None:
         """The executable of a type, None if there is none."""

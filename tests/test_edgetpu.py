@@ -20,18 +20,20 @@ from fitzroy.compilation.documents import document, forms
 from fitzroy.compilation.edgetpu import (
     EdgeTpuCompilation,
     compile_edgetpu,
-    compile_segments,
     compile_together,
 )
+from fitzroy.compilation.segments import compile_segments
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.execution.estimate import Conditions, estimate
 from fitzroy.execution.programs import EdgeTpuProgram
+from fitzroy.execution.whole import predict
 from fitzroy.formats import tflite
 from fitzroy.formats.darwinn import write_package
 from fitzroy.linker.objects.assembly import executable_chunks, parse_packages
@@ -210,6 +212,16 @@ def test_segments_of_a_network() -> None:
     times = [estimate(r.segments[0].package, "").timeline.total for r in results]
     whole = estimate(compile_edgetpu(path).segments[0].package, "").timeline.total
     assert max(times) < whole
+
+
+@pytest.mark.parametrize("count", [None, 3])
+def test_reported_times_are_those_of_the_segments(tmp_path: Path, count: int | None) -> None:
+    found: list[Cut] = []
+    path = written(model(5, 16), tmp_path / "m.tflite")
+    results = compile_segments(path, count, report=found.extend)
+    (cut,) = (cut for cut in found if len(cut.times) == len(results))
+    taken = [predict(result.data, "").total for result in results]
+    assert list(cut.times) == pytest.approx(taken)
 
 
 def test_too_many_segments(tmp_path: Path) -> None:

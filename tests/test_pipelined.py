@@ -15,6 +15,7 @@ from tests.tflite_runtime.models import compiled_digits
 
 from fitzroy.base.errors import DeviceError, FitzroyError, UsageError
 from fitzroy.base.types import Array
+from fitzroy.driver.device.bringup import Clocks
 from fitzroy.driver.runtime.devices import (
     SIMULATED,
     DeviceOptions,
@@ -22,11 +23,14 @@ from fitzroy.driver.runtime.devices import (
     virtual_device,
 )
 from fitzroy.driver.transports.transport import LostError
+from fitzroy.execution.estimate import HOST
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.pipelined import PipelinedInterpreter, device_names, segments_of
+from fitzroy.execution.whole import predict
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.usb_device.device import VirtualDevice
 from fitzroy.hw_models.usb_device.faults import Fault, FaultKind
+from fitzroy.hw_models.usb_device.stopwatch import Stopwatch
 
 IMAGES = 5
 
@@ -75,6 +79,29 @@ def test_results_are_those_of_one_device_in_order(files: list[str]) -> None:
     for result, right in zip([*found, once], [*wanted(given), wanted(given[:1])[0]], strict=True):
         np.testing.assert_array_equal(result["probabilities"], right)
     assert [len(item.seconds) for item in pipeline.times] == [IMAGES + 1] * 3
+
+
+def test_clocks_of_virtual_accelerators_tell_what_is_predicted(files: list[str]) -> None:
+    watches = [Stopwatch(HOST) for _ in files]
+    devices = [virtual_device(device=VirtualDevice(stopwatch=watch)) for watch in watches]
+    with PipelinedInterpreter(files, devices) as pipeline:
+        found = [result["probabilities"] for result in pipeline.map(images())]
+    np.testing.assert_array_equal(found, wanted(images()))
+    for path, watch in zip(files, watches, strict=True):
+        predicted = predict(Path(path).read_bytes(), path).total
+        assert watch.microseconds() == pytest.approx([predicted] * IMAGES, rel=0.05)
+
+
+def test_a_slower_clock_takes_longer(files: list[str]) -> None:
+    times = []
+    for clocks in (Clocks.MAX, Clocks.LOW):
+        watch = Stopwatch(HOST)
+        device = virtual_device(DeviceOptions(clocks=clocks), VirtualDevice(stopwatch=watch))
+        with Interpreter(compiled_digits(), device=device) as interpreter:
+            interpreter.run(images(1)[0])
+        times += watch.microseconds()
+    assert len(times) == 2
+    assert times[1] > times[0]
 
 
 def test_inputs_are_taken_as_they_are_needed(files: list[str]) -> None:

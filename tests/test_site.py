@@ -1,77 +1,45 @@
-"""The documentation site: every page has its place, every snippet of the tutorials runs."""
+"""The documentation site: every page has its place, and references name all that there is."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
-import shlex
-import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import typer
-from docs import drawings, reference
+from docs import drawings, layouts, reference
 
 from fitzroy.base.errors import FitzroyError
-from fitzroy.cli.main import main
 from fitzroy.cli.verbs import VERBS, Commands
+from fitzroy.formats import darwinn
+from fitzroy.formats.flat import Table, encode
+from fitzroy.formats.layout import layout
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-_BLOCK = re.compile(r"^```(\w+)( no-run)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-NOT_RUN = {
-    "float_model.md": 2,  # needs PyTorch, and pictures of the reader's
-    "raspberry_pi.md": 3,  # needs a Coral USB Accelerator
-}
-"""How many blocks of a page need what the tests do not have."""
 
 
-def blocks(page: Path) -> list[tuple[str, bool, str]]:
-    """Language, whether it is left out, and text of every block of a page."""
-    return [(kind, bool(left), text) for kind, left, text in _BLOCK.findall(page.read_text())]
+_WHOM = re.compile(
+    r"\b[Ff]or (those|every|users|owners|authors|contributors|programmers|teams|the curious)"
+)
 
 
-def test_pages_leave_out_only_what_is_listed() -> None:
-    left_out = {page.name: sum(left for _, left, _ in blocks(page)) for page in PAGES}
-    assert {name: count for name, count in left_out.items() if count} == NOT_RUN
+def opening(text: str) -> str:
+    """What a page begins with after its title, as one line."""
+    body = re.sub(r"\A(<!--.*?-->\n+)?# .*\n+", "", text)
+    return " ".join(body.partition("\n\n")[0].split())
 
 
-def execute(page: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What the commands and programs of a page print, in their order."""
-    printed = []
-    for kind, left_out, text in blocks(page):
-        if left_out:
-            continue
-        if kind == "python":
-            exec(compile(text, page.name, "exec"), {"__name__": "__main__"})
-            continue
-        assert kind == "console", f"{page.name}: a block of {kind}"
-        for line in text.splitlines():
-            program, *arguments = shlex.split(line)
-            if program == "cmp":
-                first, second = (Path(name).read_bytes() for name in arguments)
-                assert first == second, line
-                continue
-            assert program == "fitzroy", line
-            code = main(arguments)
-            done = capsys.readouterr()
-            assert code == 0, f"{line}\n{done.err}"
-            printed.append(done.out)
-    return printed
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", [page.stem for page in PAGES if blocks(page)])
-def test_snippets_of_a_tutorial_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    monkeypatch.chdir(tmp_path)
-    printed = execute(ROOT / "docs" / "tutorials" / f"{name}.md", capsys)
-    if name == "look_inside":
-        original, edited = printed[-2:]
-        assert original.startswith("probabilities")
-        assert original != edited
+def test_every_page_begins_with_what_it_is_for_and_for_whom() -> None:
+    texts = {path.name: path.read_text() for path in ROOT.glob("docs/*.md")}
+    texts |= {name: page() for name, page in reference.PAGES.items()}
+    for name, text in texts.items():
+        first = opening(text)
+        assert re.match(r"[A-Z`]", first), f"{name} begins with {first[:60]!r}"
+        if name != "index.md":
+            assert _WHOM.search(first), f"{name} does not say whom it is for: {first!r}"
 
 
 def test_every_page_has_a_place_in_the_navigation() -> None:
@@ -111,3 +79,32 @@ def test_drawings_show_the_chip_and_a_run() -> None:
     assert "520 KiB" in texts["grid.svg"]
     assert f"{drawings.digits_timeline().cycles:,.0f} cycles" in texts["engines.svg"]
     assert "mac @" in texts["engines.svg"]
+
+
+@pytest.mark.parametrize("format", layouts.FORMATS, ids=lambda format: format.identifiers)
+def test_the_page_of_formats_has_every_table_that_is_declared(format: layouts.Format) -> None:
+    declared = {
+        table
+        for table in vars(format.module).values()
+        if inspect.isclass(table)
+        and issubclass(table, Table)
+        and table.__module__ == format.module.__name__
+        and dataclasses.is_dataclass(table)
+        and layout(table)
+    }
+    shown = layouts.tables(format)
+    bases = {base for table in shown for base in table.__mro__[1:]}
+    assert declared - bases <= {*shown}
+
+
+def test_the_page_of_formats_places_fields_as_the_codec_does() -> None:
+    package = encode(darwinn.Package(min_runtime_version=13, virtual_chip_id=7), identifier=b"DWN1")
+    root = int.from_bytes(package[:4], "little")
+    vtable = root - int.from_bytes(package[root : root + 4], "little", signed=True)
+    page = reference.PAGES["formats.md"]()
+    section = page.partition("### Package ")[2].partition("###")[0]
+    for name, value in (("min_runtime_version", 13), ("virtual_chip_id", 7)):
+        row = next(line for line in section.splitlines() if f"`{name}`" in line)
+        at = vtable + int(row.split("|")[2])
+        offset = root + int.from_bytes(package[at : at + 2], "little")
+        assert int.from_bytes(package[offset : offset + 4], "little") == value

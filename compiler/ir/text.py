@@ -101,18 +101,24 @@ def print_type(type: TensorType) -> str:
 def _node(graph: Graph, node: Node) -> str:
     outputs = ", ".join(_value(graph.value(name)) for name in node.outputs)
     text = f"{outputs} = {node.op}({', '.join(map(_name, node.inputs))})"
-    shown = [
-        f"{field.name} = {_literal(getattr(node.attributes, field.name))}"
-        for field in dataclasses.fields(node.attributes)
-    ]
-    if shown:
-        text += f" {{{', '.join(shown)}}}"
+    attributes = print_attributes(node.attributes)
+    if attributes:
+        text += f" {attributes}"
     if node.outputs != (node.name,):
         text += f" as {_name(node.name)}"
     if node.origin is not None:
         origin = node.origin
         text += f" @ {json.dumps(origin.file)}:{origin.subgraph}:{origin.index}"
     return text
+
+
+def print_attributes(attributes: Attributes) -> str:
+    """The attributes of a node in the text form; empty if it has none."""
+    shown = [
+        f"{field.name} = {_literal(getattr(attributes, field.name))}"
+        for field in dataclasses.fields(attributes)
+    ]
+    return f"{{{', '.join(shown)}}}" if shown else ""
 
 
 def _literal(value: object) -> str:

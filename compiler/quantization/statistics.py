@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fitzroy.base.cores import cores
 from fitzroy.base.errors import UsageError
 from fitzroy.base.progress import counted
 from fitzroy.base.types import Array, DType
@@ -201,7 +201,7 @@ def in_order(function: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out
     numpy lets go of the interpreter while it computes. At most one item per thread is ahead of
     what is taken, so that results do not pile up.
     """
-    workers = min(os.cpu_count() or 1, _MOST_WORKERS)
+    workers = min(cores(), _MOST_WORKERS)
     with ThreadPoolExecutor(workers) as pool:
         ahead: list[Future[Out]] = []
         try:

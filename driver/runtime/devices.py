@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from fitzroy.base.clock import SYSTEM_CLOCK, Clock
 from fitzroy.base.closing import Closing
@@ -120,6 +120,17 @@ class Device(Protocol):
     ) -> None: ...
 
 
+@runtime_checkable
+class ManyDevice(Device, Protocol):
+    """A device that computes several images at a time."""
+
+    def run_images(
+        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
+    ) -> list[Answer]:
+        """Execute a package for several images; see `LocalDevice.run_images`."""
+        ...
+
+
 class LocalDevice(Closing):
     """A device in this process, which computes one request after the other.
 
@@ -141,6 +152,12 @@ class LocalDevice(Closing):
             inputs: bytes of every input in the order of its elements, by layer name.
         """
         raise NotImplementedError
+
+    def compute_images(
+        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
+    ) -> Sequence[Answer]:
+        """Execute a package for several images likewise; an answer for each."""
+        return [self.compute(package, image) for image in inputs]
 
     def run(
         self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
@@ -169,7 +186,9 @@ class LocalDevice(Closing):
             DeviceError: the device was closed.
             FitzroyError: as `compute` says.
         """
-        return [self.run(package, image) for image in inputs]
+        with self._turn:
+            self._check_open()
+            return [*self.compute_images(package, inputs)]
 
     def submit(
         self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
@@ -212,18 +231,15 @@ class DirectSimulator(LocalDevice):
         (answer,) = self._chips.run(package, [inputs])
         return answer
 
-    def run_images(
+    def compute_images(
         self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
-    ) -> list[Answer]:
+    ) -> Sequence[Answer]:
         """Execute a package on the simulated chip, for many images at a time.
 
         Raises:
-            DeviceError: the device was closed.
             SimulationError: the program fails.
         """
-        with self._turn:
-            self._check_open()
-            return [*self._chips.run(package, inputs)]
+        return [*self._chips.run(package, inputs)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fitzroy.base.closing import Closing
 from fitzroy.base.errors import MismatchError
 from fitzroy.base.types import Array
-from fitzroy.driver.runtime.devices import Answer, Device, Pending
+from fitzroy.driver.runtime.devices import Answer, Device, ManyDevice, Pending
 from fitzroy.formats.darwinn import PackageFile
 
 
@@ -40,6 +40,18 @@ class ProvenDevice(Closing):
         """
         answer = self._first.run(package, inputs, timeout=timeout)
         return self.compared(answer, self._second.run(package, inputs)) if self._due() else answer
+
+    def run_images(
+        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
+    ) -> list[Answer]:
+        """Execute a package for several images, the first on both devices likewise."""
+        due = min(max(self._left, 0), len(inputs))
+        self._left -= due
+        answers = _images(self._first, package, inputs)
+        others = _images(self._second, package, inputs[:due])
+        for answer, other in zip(answers, others, strict=False):
+            self.compared(answer, other)
+        return answers
 
     def submit(
         self, package: PackageFile, inputs: Mapping[str, Array], *, timeout: float | None = None
@@ -80,6 +92,15 @@ class ProvenDevice(Closing):
                 "weights? of an accelerator: run fitzroy probe, and please report what it says",
             )
         return answer
+
+
+def _images(
+    device: Device, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
+) -> list[Answer]:
+    """Answers of a device for several images."""
+    if isinstance(device, ManyDevice):
+        return device.run_images(package, inputs) if inputs else []
+    return [device.run(package, image) for image in inputs]
 
 
 class _Both:

@@ -7,6 +7,7 @@ bytes are gathered until they are enough for an answer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from fitzroy.hw_models.edgetpu.machine import (
     NextChunk,
     Request,
 )
+from fitzroy.hw_models.edgetpu.recording import Recording
 from fitzroy.hw_models.edgetpu.scalar import STEP_BUDGET
 from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES
 from fitzroy.hw_models.isa.program import disassemble
@@ -34,12 +36,28 @@ MOST_BYTES = 256 << 20
 """Longest transfer that a program may ask for: ASSUMED, so that memory has a bound."""
 
 
+@dataclass
+class Program:
+    """A program that a chip has run, as the timing model takes it.
+
+    Attributes:
+        recording: what the scalar core did.
+        chunks: bytes of each chunk of instructions.
+        sent: whether it has sent anything to the host.
+    """
+
+    recording: Recording = field(default_factory=Recording)
+    chunks: list[int] = field(default_factory=list)
+    sent: bool = False
+
+
 class ChipCore:
     """A chip core from power-up on.
 
     Args:
         seed: as `Machine` takes it.
         budget: most steps of the scalar core in a program.
+        record: called with every program that has run to its end; None to take nothing down.
 
     Attributes:
         error: why the core is stuck; None if it is not.
@@ -48,13 +66,21 @@ class ChipCore:
         halted: whether run controls hold the core.
     """
 
-    def __init__(self, *, seed: int | None = None, budget: int = STEP_BUDGET) -> None:
+    def __init__(
+        self,
+        *,
+        seed: int | None = None,
+        budget: int = STEP_BUDGET,
+        record: Callable[[Program], None] | None = None,
+    ) -> None:
         self.error: FitzroyError | None = None
         self.cause = ""
         self.programs = 0
         self.halted = True
         self._seed = seed
         self._budget = budget
+        self._record = record
+        self._program = Program()
         self._machine: Machine | None = None
         self._execution: Execution | None = None
         self._asks: NextChunk | Fetch | None = NextChunk(0)
@@ -157,9 +183,12 @@ class ChipCore:
             case NextChunk():
                 self._asks = request
             case Delivery() | Interrupt():
+                self._program.sent |= isinstance(request, Delivery)
                 return request
             case None:
                 self.programs += 1
+                if self._record is not None:
+                    self._record(self._program)
                 self._execution = None
                 self._asks = NextChunk(0)
         return None
@@ -168,12 +197,17 @@ class ChipCore:
         answer: Any = None
         if isinstance(asked, NextChunk) and data is not None:
             answer = disassemble(data)
+            if self._execution is None:
+                self._program = Program()
+            self._program.chunks.append(len(data))
         elif data is not None:
             answer = np.frombuffer(data, np.uint8)
         if self._execution is None:
             if self._machine is None:
                 self._machine = Machine(seed=self._seed)
                 self._machine.core.budget = self._budget
+            if self._record is not None:
+                self._machine.recording = self._program.recording
             self._execution = self._machine.execute()
             next(self._execution)
         try:

@@ -49,9 +49,10 @@ from fitzroy.hw_models.csr.fields import EndpointCredit
 from fitzroy.hw_models.edgetpu.machine import Delivery, Fetch, Interrupt, Request
 from fitzroy.hw_models.edgetpu.scalar import STEP_BUDGET
 from fitzroy.hw_models.usb_device.boot import BootRom
-from fitzroy.hw_models.usb_device.core import ChipCore
+from fitzroy.hw_models.usb_device.core import ChipCore, Program
 from fitzroy.hw_models.usb_device.faults import Fault, FaultKind, FaultScript
 from fitzroy.hw_models.usb_device.registers import RUN_CONTROLS, Registers
+from fitzroy.hw_models.usb_device.stopwatch import Stopwatch
 from fitzroy.hw_models.usb_device.streams import CREDIT_BYTES, FIFO_BYTES, Endpoint, Intake, Outlet
 from fitzroy.hw_models.usb_device.transfer import Status, Transfer
 
@@ -92,6 +93,7 @@ class VirtualDevice:
         ahead: bytes that an endpoint takes beyond what the chip has asked for while the chip
             computes. A chip has room for `FIFO_BYTES`, and is done in milliseconds; hosts whose
             time limits are made for that give up a simulation.
+        stopwatch: told of every program that has run to its end, to say what it would have taken.
 
     Attributes:
         mode: boot ROM or run time.
@@ -112,7 +114,11 @@ class VirtualDevice:
         budget: int = STEP_BUDGET,
         clock: Clock = SYSTEM_CLOCK,
         ahead: int = FIFO_BYTES,
+        stopwatch: Stopwatch | None = None,
     ) -> None:
+        self._record: Callable[[Program], None] | None = None
+        if stopwatch is not None:
+            self._record = lambda program: stopwatch.ran(program, self.registers.clock)
         self._clock = clock
         self._ahead = ahead
         self._speed = speed
@@ -156,7 +162,7 @@ class VirtualDevice:
         # One that computes at present is discarded when it is done.
         if self._core is not self._working:
             self._core.discard()
-        self._core = ChipCore(seed=self._seed, budget=self._budget)
+        self._core = ChipCore(seed=self._seed, budget=self._budget, record=self._record)
         self._core.halted = not self.registers.running
 
     # --- the port --------------------------------------------------------------------------------

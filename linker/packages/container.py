@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 
 from fitzroy.base.errors import UsageError
 from fitzroy.formats import custom_op, darwinn, tflite
-from fitzroy.formats.compilation_record import Step, attached, read_record
+from fitzroy.formats.compilation_record import (
+    CompilationRecord,
+    PackageRecord,
+    Step,
+    attached,
+    read_record,
+)
 from fitzroy.formats.darwinn import Package, PackageFile
 from fitzroy.formats.detect import FileKind, detect
 from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES
@@ -24,6 +30,7 @@ class Container:
         packages: in order of the operators that carry them.
         path: name of the file, for errors.
         model: the TFLite model, if it is one.
+        record: what the compiler knew of the packages, if the model has it.
     """
 
     kind: FileKind
@@ -31,20 +38,15 @@ class Container:
     packages: tuple[PackageFile, ...]
     path: str = ""
     model: tflite.Model | None = field(default=None, repr=False)
+    record: CompilationRecord | None = field(default=None, repr=False)
 
     def steps(self, number: int) -> tuple[Step, ...]:
         """Where the steps of the source's layers begin in a package; nothing if that is not known.
 
         A record of another program, which somebody has changed since, says nothing.
-
-        Raises:
-            FormatError: the record is malformed.
         """
-        record = None if self.model is None else read_record(self.model, self.path)
-        if record is None or number >= len(record.packages):
-            return ()
-        entry = record.packages[number]
-        return entry.steps if entry.bundles == chunk_bundles(self.packages[number]) else ()
+        entry = _entry(self.record, number, self.packages)
+        return () if entry is None else entry.steps
 
     def replaced(self, packages: Sequence[PackageFile]) -> bytes:
         """The file with other packages; the same bytes if they are equal.
@@ -70,7 +72,7 @@ class Container:
 
     def _recorded(self, model: tflite.Model, packages: Sequence[PackageFile]) -> tflite.Model:
         """The model with its compilation record, of programs that may have more chunks in front."""
-        record = read_record(model, self.path)
+        record = self.record
         if record is None or len(record.packages) != len(packages):
             return model
         entries = []
@@ -111,7 +113,22 @@ def read_container(data: bytes, path: str = "") -> Container:
             where=path,
             hint="give a compiled model (*_edgetpu.tflite)",
         )
-    return Container(kind, data, tuple(item.read() for item in operators), path, model)
+    packages = tuple(item.read() for item in operators)
+    record = read_record(model, path)
+    for number, item in enumerate(packages):
+        entry = _entry(record, number, packages)
+        item.source = () if entry is None else entry.source
+    return Container(kind, data, packages, path, model, record)
+
+
+def _entry(
+    record: CompilationRecord | None, number: int, packages: Sequence[PackageFile]
+) -> PackageRecord | None:
+    """What a record says of a package; None if it says nothing, or is of another program."""
+    if record is None or number >= min(len(record.packages), len(packages)):
+        return None
+    entry = record.packages[number]
+    return entry if entry.bundles == chunk_bundles(packages[number]) else None
 
 
 def chunk_bundles(package: PackageFile) -> tuple[int, ...]:

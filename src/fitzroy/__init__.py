@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from fitzroy.compilation.edgetpu import (
         EdgeTpuCompilation,
         compile_edgetpu,
-        compile_segments,
         compile_together,
     )
     from fitzroy.compilation.patching import patch_weights
     from fitzroy.compilation.result import Compilation
+    from fitzroy.compilation.segments import compile_segments
     from fitzroy.compiler.frontends.loading import load
     from fitzroy.compiler.quantization.pipeline import quantize
     from fitzroy.compiler.reference import evaluate, verify
@@ -40,7 +40,7 @@ _HOMES = {
     "bundle": "fitzroy.compilation.build",
     "compile": "fitzroy.compilation.build",
     "compile_edgetpu": "fitzroy.compilation.edgetpu",
-    "compile_segments": "fitzroy.compilation.edgetpu",
+    "compile_segments": "fitzroy.compilation.segments",
     "compile_together": "fitzroy.compilation.edgetpu",
     "evaluate": "fitzroy.compiler.reference",
     "explain": "fitzroy.compilation.build",

@@ -24,11 +24,11 @@ from fitzroy.compilation.build import bundle, compile, explain
 from fitzroy.compilation.edgetpu import (
     EdgeTpuCompilation,
     compile_edgetpu,
-    compile_segments,
     compile_together,
 )
 from fitzroy.compilation.patching import patch_weights
 from fitzroy.compilation.result import Compilation
+from fitzroy.compilation.segments import compile_segments
 from fitzroy.compiler.frontends.loading import Model, load
 from fitzroy.compiler.quantization.pipeline import quantize
 from fitzroy.compiler.reference import evaluate, verify

@@ -1,12 +1,12 @@
-"""The name by which scripts import the compiler for the Edge TPU; it is `compilation.edgetpu`."""
+"""The name by which scripts import the compiler for the Edge TPU; see `compilation`."""
 
 from fitzroy.compilation.edgetpu import (
     EdgeTpuCompilation,
     MappedSegment,
     compile_edgetpu,
-    compile_segments,
     compile_together,
 )
+from fitzroy.compilation.segments import compile_segments
 from fitzroy.compilation.source import Source
 
 __all__ = [

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.cli.support import Run
 
 from fitzroy.base.errors import UsageError
+from fitzroy.base.types import DType
+from fitzroy.compiler.frontends.loading import load
+from fitzroy.compiler.frontends.tflite import export_model
+from fitzroy.formats.tflite import write_model
 
 
 @pytest.fixture
@@ -25,6 +31,33 @@ def test_a_run_is_proven_on_the_simulated_chip(
     assert run.code == 0
     assert "the twin of the chip" in run.err
     assert run.out == fitzroy("run", compiled, "--device", "sim", "--input", images[0]).out
+
+
+def test_several_images_are_run_together(
+    fitzroy: Run, compiled: Path, digits: Path, images: list[Path]
+) -> None:
+    inputs = [option for image in images[:3] for option in ("--input", image)]
+    found, wanted = (
+        json.loads(fitzroy("run", compiled, "--device", device, *inputs, "--json").out)
+        for device in (f"twin:{digits}", "sim")
+    )
+    for one, other in zip(found["inferences"], wanted["inferences"], strict=True):
+        assert one["outputs"] == other["outputs"]
+        assert one["seconds"] == pytest.approx(sum(part["seconds"] for part in one["parts"]))
+
+
+def test_another_model_is_refused(
+    fitzroy: Run, compiled: Path, digits: Path, images: list[Path], tmp_path: Path
+) -> None:
+    graph = load(digits)
+    bias = next(value for value in graph.values.values() if value.type.dtype is DType.INT32)
+    assert bias.data is not None
+    graph.set_value(replace(bias, data=bias.data + 1))
+    (tmp_path / "other.tflite").write_bytes(write_model(export_model(graph)))
+    run = fitzroy("run", compiled, "--device", "twin:other.tflite", "--input", images[0])
+    assert run.code == UsageError.exit_code
+    assert "constants of 1 of" in run.err
+    assert "other.tflite" in run.err
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from tests.support import need_litert
 import fitzroy
 from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compilation.edgetpu import compile_edgetpu
+from fitzroy.compilation.patching import patch_weights
 from fitzroy.compilation.source import Source
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph, Node, print_graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
@@ -26,6 +29,8 @@ from fitzroy.compiler.passes.heads.post_processing import BestScores
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS
 from fitzroy.compiler.targets.edgetpu.partition.reduction import REDUCING, reducing
+from fitzroy.execution.interpreter import Interpreter
+from fitzroy.execution.twin import TwinDevice
 from fitzroy.formats import tflite
 from fitzroy.formats.annotations import annotated
 from fitzroy.hw_models.numerics import Arithmetic
@@ -161,7 +166,7 @@ def test_litert_finds_the_same_objects(dtype: DType) -> None:
 
 def with_attributes(**changes: object) -> Callable[[Heads], None]:
     def change(heads: Heads) -> None:
-        attributes = replace(heads.node.attributes, **changes)  # type: ignore[arg-type]
+        attributes = replace(heads.node.attributes, **changes)
         heads.graph.update(replace(heads.node, attributes=attributes))
 
     return change
@@ -255,6 +260,31 @@ def test_programs_of_reduced_models(graph: Graph) -> None:
         assert not findings(part.package, envelope=True)
 
 
+@pytest.mark.long
+def test_sources_of_reduced_programs(tmp_path: Path) -> None:
+    """The twin computes them, and patching finds their weights, from the model as it was."""
+    heads = Heads(I8)
+    paths = [tmp_path / name for name in ("a.tflite", "b.tflite", "a_edgetpu.tflite")]
+    retrained = Heads(I8).graph
+    for value in [*retrained.values.values()]:
+        if value.data is not None and value.name.startswith("filters"):
+            retrained.set_value(replace(value, data=value.data[::-1].copy()))
+    for path, graph in zip(paths, (heads.graph, retrained), strict=False):
+        path.write_bytes(tflite.write_model(export_model(graph)))
+    slow = replace(COSTS, out=1.0)
+    compiled = compile_edgetpu(paths[0], costs=slow)
+    paths[2].write_bytes(compiled.data)
+    patched, _ = patch_weights(paths[2], paths[1], original=paths[0])
+    assert patched == compile_edgetpu(paths[1], costs=slow).data
+    with (
+        Interpreter(compiled.data, device="sim:direct") as chip,
+        Interpreter(compiled.data, device=TwinDevice(load(paths[0]))) as twin,
+    ):
+        first, second = (one.run(heads.inputs(2)) for one in (chip, twin))
+    for name, array in first.items():
+        assert array.tobytes() == second[name].tobytes()
+
+
 def test_what_would_take_longer_stays() -> None:
     """What decides are the costs by which a model is divided."""
     slow = replace(COSTS, out=1.0)
@@ -267,7 +297,7 @@ def test_what_would_take_longer_stays() -> None:
 def test_metadata_and_signatures_stay() -> None:
     """Labels of a detector are in its metadata, and programs call it by its signature."""
     model = export_model(Heads(I8).graph)
-    (subgraph,) = model.subgraphs or ()
+    (subgraph,) = model.subgraphs or []
     names = [tensor.name for tensor in subgraph.tensors or ()]
     maps = [
         [tflite.TensorMap(name=f"{own}_", tensor_index=names.index(own)) for own in some]
@@ -289,9 +319,9 @@ def test_metadata_and_signatures_stay() -> None:
     other = export_model(run_passes(Heads(I8).graph, (BestScores(),)))
     made = tflite.read_model(tflite.write_model(annotated(other, like)))
     assert made.description == "detector"
-    (entry,) = made.metadata or ()
+    (entry,) = made.metadata or []
     assert bytes((made.buffers or [])[entry.buffer].data) == b"person\ncar"  # type: ignore[arg-type]
-    (signature,) = made.signature_defs or ()
+    (signature,) = made.signature_defs or []
     assert signature.signature_key == "serve"
     tensors = (made.subgraphs or [])[0].tensors or []
     assert [tensors[x.tensor_index].name for x in signature.inputs or ()] == ["level6", "level3"]

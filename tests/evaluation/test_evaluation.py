@@ -128,7 +128,7 @@ def test_classification(model: Path, digits: Path) -> None:
     found = evaluate_model(task(model, digits, "top1", "top5"))
     assert found.figures["top1"]["top1"] == 10 / 11
     assert 10 / 11 <= found.figures["top5"]["top5"] <= 1
-    assert found.ran_on == ("the twin of the chip, which computes digits",)
+    assert found.ran_on == ("the twin of the chip, which computes digits.tflite",)
 
 
 def test_names_of_classes(model: Path, digits: Path, tmp_path: Path) -> None:
@@ -256,8 +256,8 @@ def test_interrupts_leave_what_is_done(
 ) -> None:
     usual = workers.serially
 
-    def interrupted(task: Task, numbers: Sequence[int]) -> workers.Batches:
-        batches = usual(task, numbers)
+    def interrupted(task: Task, data: Data, numbers: Sequence[int]) -> workers.Batches:
+        batches = usual(task, data, numbers)
         yield next(batches)
         raise KeyboardInterrupt
 
@@ -271,6 +271,18 @@ def test_interrupts_leave_what_is_done(
     rest = evaluate_model(task(model, digits), resume=str(tmp_path / "records"))
     assert 0 < rest.computed < 11
     assert rest.report == evaluate_model(task(model, digits)).report
+
+
+def test_data_are_opened_once(model: Path, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def counted(data: str, *rest: Any) -> Data:
+        opened.append(data)
+        return open_data(data, *rest)
+
+    monkeypatch.setattr("fitzroy.evaluation.task.open_data", counted)
+    assert evaluate_model(task(model, digits)).computed == 11
+    assert opened == [str(digits)]
 
 
 # --- who computes --------------------------------------------------------------------------------

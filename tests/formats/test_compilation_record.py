@@ -32,6 +32,14 @@ def test_records_are_read_as_they_were_written() -> None:
         assert encoded(found) == data
 
 
+def test_records_without_digests_of_the_source_are_read() -> None:
+    document = json.loads(compilation_records()[2])
+    assert len(document["packages"][1].pop("source")) == 3
+    found = decoded(json.dumps(document).encode())
+    assert found is not None
+    assert [item.source for item in found.packages] == [(), ()]
+
+
 def test_a_model_has_one_record() -> None:
     model = tflite.Model(
         version=3,
@@ -79,10 +87,15 @@ def test_records_of_later_versions_are_left_alone() -> None:
         (("packages", 0, "steps", 0, 2), 99),
         (("packages", 0, "steps", 0, 4), -2),
         (("packages", 0, "steps", 0, 0), 7),
+        (("packages", 1, "source"), 0),
+        (("packages", 1, "source", 0), ["name"]),
+        (("packages", 1, "source", 0, 0), 99),
+        (("packages", 1, "source", 1, 1), "0123"),
+        (("packages", 1, "source", 1, 2), "0123456789abcdeg"),
     ],
 )
 def test_malformed_records_are_refused(path: tuple[str | int, ...], value: object) -> None:
-    document = json.loads(compilation_records()[1])
+    document = json.loads(compilation_records()[2])
     place = document
     for key in path[:-1]:
         place = place[key]

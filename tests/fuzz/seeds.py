@@ -33,6 +33,7 @@ from fitzroy.formats.method import DelegateCall, KernelCall, Method, TensorList,
 from fitzroy.formats.object_file import write_object
 from fitzroy.formats.probe_report import Report, Result, Status, write_report
 from fitzroy.formats.reflection import Tensor
+from fitzroy.formats.source_digest import OperatorDigest
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import USB2, USB3
 from fitzroy.hw_models.chips.usb import object_store
@@ -365,6 +366,7 @@ def compilation_records() -> list[bytes]:
         replace(options, parameter_rows=7, conservative=True),
         (900, 40),
         tuple(Step(n // 8, n % 8 * 5, "dense", f"layer {n}", n % 3) for n in range(16)),
+        tuple(OperatorDigest(f"layer {n}", f"{n:016x}", "0123456789abcdef") for n in range(3)),
     )
     return [encoded(CompilationRecord("0.1.0", packages)) for packages in ((), (few,), (few, many))]
 

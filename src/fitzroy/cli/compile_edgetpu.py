@@ -293,6 +293,7 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
     """
     from fitzroy.compilation import edgetpu
     from fitzroy.compilation.edgetpu import link_options
+    from fitzroy.compilation.segments import compile_segments
     from fitzroy.compiler.targets.edgetpu.settings import costs_of, generator_options
 
     _doubt(terminal, request.chip)
@@ -307,7 +308,7 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
         if request.chip.num_segments:
             wanted = None if request.chip.num_segments == AUTO else request.chip.num_segments
             chosen |= {"objective": request.chip.objective, "report": cuts.extend}
-            results = edgetpu.compile_segments(sources[0], wanted, **chosen)
+            results = compile_segments(sources[0], wanted, **chosen)
             request = replace(request, chip=replace(request.chip, num_segments=len(results)))
         else:
             results = edgetpu.compile_together(sources, **chosen)

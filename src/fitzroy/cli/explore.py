@@ -77,9 +77,9 @@ def explore(
         terminal.note(f"wrote {output}")
         return
     with _listening(content, port) as server:
-        terminal.line(f"http://{_ADDRESS}:{server.server_port}/")
-        terminal.note("Ctrl-C ends it")
         try:
+            terminal.line(f"http://{_ADDRESS}:{server.server_port}/")
+            terminal.note("Ctrl-C ends it")
             server.serve_forever()
         except KeyboardInterrupt:
             terminal.note("stopped")

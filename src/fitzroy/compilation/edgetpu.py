@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from fitzroy.base.diagnostics import Diagnostic
 from fitzroy.base.display import Displayed
-from fitzroy.base.errors import CapacityError, UnsupportedError
 from fitzroy.compilation.records import operators_of, record_of
 from fitzroy.compilation.source import Source, demand_uncompiled
-from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.partition import Placement
 from fitzroy.compiler.targets.edgetpu.chip import (
@@ -21,29 +19,24 @@ from fitzroy.compiler.targets.edgetpu.chip import (
     OnChip,
     Part,
     Progress,
-    demand_parts,
     lower_together,
-    prefixed,
 )
 from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
-from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut, Objective, worthwhile
-from fitzroy.compiler.targets.edgetpu.partition.divide import Segment, cuts, divide, segments_of
+from fitzroy.compiler.targets.edgetpu.partition.divide import Segment, divide
 from fitzroy.compiler.targets.edgetpu.partition.reduction import reducing
 from fitzroy.compiler.targets.edgetpu.partition.rules import NAME
 from fitzroy.compiler.targets.edgetpu.program.confirmation import (
     UnconfirmedError,
     refuse_unconfirmed,
 )
-from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.stages import Form
-from fitzroy.execution.estimate import estimate, steps
+from fitzroy.compiler.targets.edgetpu.twin.source import digests_of
 from fitzroy.formats import custom_op, tflite
 from fitzroy.formats.compilation_record import attached
 from fitzroy.formats.darwinn import PackageFile, write_package
 from fitzroy.formats.object_file import ObjectFile
-from fitzroy.formats.submodel import submodel
 from fitzroy.linker.packages.darwinn import LinkOptions, link
 from fitzroy.linker.resolve.caching import Generation
 from fitzroy.report.forms import instructions
@@ -53,7 +46,7 @@ F = TypeVar("F", bound=Form)
 Model = str | os.PathLike[str] | Source
 
 
-def _source(model: Model) -> Source:
+def source_of(model: Model) -> Source:
     """A model to compile.
 
     Raises:
@@ -221,7 +214,7 @@ def compile_together(
             be used.
     """
     start = time.perf_counter()
-    sources = [_reduced(_source(model), generator, costs) for model in models]
+    sources = [reduced(source_of(model), generator, costs) for model in models]
     try:
         finished = _together(sources, options, generator, costs, progress)
     except UnconfirmedError:
@@ -243,18 +236,18 @@ def _together(
     progress: Progress,
 ) -> list[EdgeTpuCompilation]:
     """Compile models that share a chip, with the same options for all."""
-    models = [_divided(source, generator, costs) for source in sources]
+    models = [divided(source, generator, costs) for source in sources]
     lowered = lower_together(models, generator, costs, progress)
     progress("linking")
     return linked_models(list(zip(sources, lowered, strict=True)), options, generator.confirmed)
 
 
-def _reduced(source: Source, generator: Options, costs: Costs | None) -> Source:
+def reduced(source: Source, generator: Options, costs: Costs | None) -> Source:
     """A model of which less leaves the chip, where that is faster."""
     return source.passed(reducing(source.graph, generator, costs))
 
 
-def _divided(source: Source, generator: Options, costs: Costs | None) -> Divided:
+def divided(source: Source, generator: Options, costs: Costs | None) -> Divided:
     """A model, divided between chip and host by the rules of its operators."""
     placements = divide(source.graph, generator, costs)[1]
     return Divided(source.graph, source.path, tuple(placements))
@@ -301,6 +294,10 @@ def _finished(
     source: Source, lowered: OnChip, packages: Sequence[PackageFile]
 ) -> EdgeTpuCompilation:
     """A model with the packages of its programs."""
+    packages = [
+        replace(package, source=digests_of(part.segment.graph))
+        for part, package in zip(lowered.parts, packages, strict=True)
+    ]
     embedded = [
         _embedded(part.segment, package)
         for part, package in zip(lowered.parts, packages, strict=True)
@@ -317,99 +314,6 @@ def _finished(
 
 def _mapped(part: Part, package: PackageFile) -> MappedSegment:
     return MappedSegment(part.segment, part.object, package, part.forms)
-
-
-def compile_segments(
-    model: Model,
-    count: int | None,
-    *,
-    options: LinkOptions | None = None,
-    generator: Options = DEFAULT,
-    costs: Costs | None = COSTS,
-    progress: Progress = lambda _: None,
-    objective: Objective = Objective.THROUGHPUT,
-    report: Callable[[Sequence[Cut]], object] = lambda _: None,
-) -> tuple[EdgeTpuCompilation, ...]:
-    """Cut a model into segments and compile each for a chip of its own.
-
-    Outputs of a segment are, by name, inputs of those after it. The cuts are the best that there
-    are by predicted times; see `Cuts.exact` for where not all are considered.
-
-    Args:
-        model: a path, or a model that has been read.
-        count: how many segments, None for the fewest that are about as fast as any number.
-        options: how the packages are linked.
-        generator: how programs are generated.
-        costs: as for `compile_edgetpu`.
-        progress: is told what is being done.
-        objective: what the cuts are to make short.
-        report: is told the best cut for every number of chips that is considered.
-
-    Raises:
-        UsageError: the file cannot be read, or has not so many operators for the chip.
-        FormatError: the file is malformed.
-        UnsupportedError: the model is compiled already, or no operator of a segment can be mapped;
-            with the reason of each.
-    """
-    source = _reduced(_source(model), generator, costs)
-    demand_parts(_divided(source, generator, costs))
-    progress("timing the whole model")
-    times = _times(source, generator, costs or COSTS) if count != 1 else {}
-    progress("finding cuts")
-    possible = cuts(source.graph, generator, costs or COSTS, times)
-    found = possible.choose(objective) if count is None else [possible.best(count, objective)]
-    report(found)
-    segments = segments_of(source.graph, worthwhile(found, objective))
-    count = len(segments)
-    return tuple(
-        compile_edgetpu(
-            _segment_source(source, segment, f"segment {number} of {count}"),
-            options=options,
-            generator=generator,
-            costs=costs,
-            progress=prefixed(f"segment {number} of {count}", progress),
-        )
-        for number, segment in enumerate(segments)
-    )
-
-
-def _times(source: Source, generator: Options, costs: Costs) -> dict[str, float]:
-    """Microseconds that operators take on the chip, of those that are there in the whole model."""
-    try:
-        whole = compile_edgetpu(source, generator=generator, costs=None)
-    except (UnsupportedError, CapacityError):
-        return {}
-    found: dict[str, float] = {}
-    for part in whole.segments:
-        run = estimate(part.package, source.path)
-        own: dict[str, float] = {}
-        for item in steps(form(part, Emitted).marks, run):
-            name = item.mark.origin
-            if item.mark.layer:
-                own[name] = own.get(name, 0.0) + item.cycles / run.timeline.core_mhz
-        found |= _cached(source.graph, own, costs) if run.streamed else own
-    return found
-
-
-def _cached(graph: Graph, times: Mapping[str, float], costs: Costs) -> dict[str, float]:
-    """Times of operators where some parameters are streamed.
-
-    Who takes longer than estimated has waited for parameters, not always for its own.
-    """
-    nodes = {node.name: node for node in graph.nodes()}
-    return {
-        name: min(time, costs.chip.time(graph, nodes[name]))
-        for name, time in times.items()
-        if name in nodes
-    }
-
-
-def _segment_source(source: Source, segment: Segment, name: str) -> Source:
-    """A segment as a model of its own."""
-    graph = segment.graph
-    model = submodel(source.model, operators_of(segment), graph.inputs, graph.outputs)
-    path = f"{source.path}, {name}"
-    return Source(path, source.size, model, import_model(model, path=path))
 
 
 def _embedded(segment: Segment, package: PackageFile) -> custom_op.Segment:

@@ -48,7 +48,8 @@ def record_of(
 def _package(part: Part, package: PackageFile) -> PackageRecord:
     steps = steps_of(part.segment, part.forms)
     operators = tuple(sorted(operators_of(part.segment)))
-    return PackageRecord(operators, _options(part.options), chunk_bundles(package), steps)
+    options, bundles = _options(part.options), chunk_bundles(package)
+    return PackageRecord(operators, options, bundles, steps, package.source)
 
 
 def steps_of(segment: Segment, forms: Sequence[Form]) -> tuple[Step, ...]:

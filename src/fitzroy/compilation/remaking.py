@@ -30,6 +30,7 @@ from fitzroy.compiler.targets.edgetpu.patching.structure import FREEZE, title
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.lower import lower
 from fitzroy.compiler.targets.edgetpu.program.stages import Form
+from fitzroy.compiler.targets.edgetpu.twin.source import digests_of
 from fitzroy.formats.compilation_record import PackageRecord
 from fitzroy.formats.darwinn import Executable, Layer, PackageFile
 from fitzroy.formats.object_file import ObjectFile, Operand
@@ -163,6 +164,7 @@ def _make(package: PackageFile, record: PackageRecord, source: Source) -> _Made:
     (linked,) = link([program], LinkOptions(generation, token or None))
     (emitted,) = (form for form in forms if isinstance(form, Emitted))
     operands = sorted(program.operands or (), key=lambda operand: not operand.runs)
+    linked = dataclasses.replace(linked, source=digests_of(segment.graph))
     return _Made(linked, operands, emitted, {node.name: node for node in nodes})
 
 
@@ -361,7 +363,8 @@ def _spliced(
     operands = tuple(_patched_operands(package, made, changes))
     checked = tuple(title(node) for node in made.nodes.values())
     report = PatchReport(operands, (token, token), checked)
-    return dataclasses.replace(package, executables=executables, offsets=()), report
+    source = made.package.source
+    return dataclasses.replace(package, executables=executables, offsets=(), source=source), report
 
 
 def _patched_operands(

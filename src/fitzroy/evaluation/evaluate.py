@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fitzroy.base.errors import UsageError
-from fitzroy.evaluation.data import open_data
+from fitzroy.evaluation.data import Data
 from fitzroy.evaluation.metrics import METRICS, Figures
 from fitzroy.evaluation.records import Records
 from fitzroy.evaluation.task import Task
@@ -107,17 +107,14 @@ def evaluate_model(
         DeviceError: a device or the cluster fails.
         SimulationError: a simulated program fails.
     """
-    task.check()
     if scheduler and jobs > 1:
         raise UsageError("--jobs and --scheduler contradict", reason="workers are processes")
-    data = open_data(task.data, task.images, task.most)
-    for name in task.metrics:
-        METRICS[name].check(data)
+    data = task.opened_data()
     count = len(data)
     with Records(task.key(data), count, resume) as records:
         pace, ran_on = _Pace(), dict[str, None]()
         try:
-            for where, found in _batches(task, records.left, jobs, scheduler):
+            for where, found in _batches(task, data, records.left, jobs, scheduler):
                 records.add(found)
                 pace.count += len(found)
                 ran_on[where] = None
@@ -132,11 +129,11 @@ def evaluate_model(
     return Evaluation(task, count, figures, tuple(sorted(ran_on)), pace.count, pace.seconds)
 
 
-def _batches(task: Task, left: list[int], jobs: int, scheduler: str) -> Batches:
+def _batches(task: Task, data: Data, left: list[int], jobs: int, scheduler: str) -> Batches:
     if not left:
         return iter(())
     if scheduler:
         return on_cluster(task, left, scheduler)
     devices = (task.model.device or "").split(",")
     jobs = max(jobs, len(devices))
-    return serially(task, left) if jobs == 1 else on_processes(task, left, jobs, devices)
+    return serially(task, data, left) if jobs == 1 else on_processes(task, left, jobs, devices)

@@ -89,13 +89,26 @@ class Task:
                     f"{name} compares with another model", hint="give it: --against MODEL"
                 )
 
+    def opened_data(self) -> Data:
+        """The data, after what cannot be measured on it is refused.
+
+        Raises:
+            UsageError: as `check`; the data cannot be read, or do not suit a metric.
+            FormatError: they are malformed.
+        """
+        self.check()
+        data = open_data(self.data, self.images, self.most)
+        for name in self.metrics:
+            METRICS[name].check(data)
+        return data
+
     def open(self) -> Work:
         """Open models and data.
 
         Raises:
             FitzroyError: one of them cannot be opened, or they do not fit.
         """
-        return Work(self)
+        return Work(self, self.opened_data())
 
     def key(self, data: Data) -> str:
         """A digest of all that records depend on; devices do not matter."""
@@ -175,20 +188,22 @@ def _refuse_device(subject: Subject) -> None:
 
 @dataclass
 class Work(Closing):
-    """Models and data of a task, open in this process."""
+    """Models and data of a task, open in this process.
+
+    Attributes:
+        task: the task.
+        data: its data.
+    """
 
     task: Task
+    data: Data
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
         task = self.task
-        task.check()
-        self.data = open_data(task.data, task.images, task.most)
         self.metrics: tuple[Metric, ...] = tuple(METRICS[name] for name in task.metrics)
         names = arrays.load_labels(task.labels) if task.labels else {}
         self._numbers = {label: number for number, label in names.items()}
-        for metric in self.metrics:
-            metric.check(self.data)
 
     @cached_property
     def model(self) -> Opened:

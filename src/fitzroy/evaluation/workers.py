@@ -19,9 +19,11 @@ from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from typing import Any
 
+from fitzroy.base.cores import THREADS, cores
 from fitzroy.base.errors import DeviceError, UsageError
 from fitzroy.base.installing import install_extra
 from fitzroy.driver.runtime.simulator import MOST_IMAGES
+from fitzroy.evaluation.data import Data
 from fitzroy.evaluation.metrics import Record
 from fitzroy.evaluation.task import Task, Work
 from fitzroy.execution.devices import ENVIRONMENT
@@ -42,9 +44,6 @@ _MOST_DEATHS = 3
 
 _CONNECT_SECONDS = 10
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""What libraries of linear algebra go by."""
-
 
 def batches(numbers: Sequence[int], workers: int) -> list[list[int]]:
     """Numbers of examples in pieces for workers."""
@@ -52,9 +51,9 @@ def batches(numbers: Sequence[int], workers: int) -> list[list[int]]:
     return [list(numbers[at : at + size]) for at in range(0, len(numbers), size)]
 
 
-def serially(task: Task, numbers: Sequence[int]) -> Batches:
-    """Compute in this process."""
-    with task.open() as work:
+def serially(task: Task, data: Data, numbers: Sequence[int]) -> Batches:
+    """Compute in this process, which has opened the data."""
+    with Work(task, data) as work:
         for some in batches(numbers, 1):
             yield _described(work, [*work.records(some)])
 
@@ -113,7 +112,7 @@ def on_processes(task: Task, numbers: Sequence[int], jobs: int, devices: Sequenc
         for number in range(jobs):
             names.put(devices[number % len(devices)])
         with (
-            _threads(max(1, (os.cpu_count() or 1) // jobs)),
+            _threads(max(1, cores() // jobs)),
             ProcessPoolExecutor(jobs, context, _begin, (names,)) as pool,
         ):
             under_way = {pool.submit(_compute, task, some): some for some in left}
@@ -142,8 +141,8 @@ def _cancel(futures: Mapping[Future[Any], object]) -> None:
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
     """Let processes that are started compute with so many threads each."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, str(count)))
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, str(count)))
     try:
         yield
     finally:

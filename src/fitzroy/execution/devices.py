@@ -48,4 +48,4 @@ def open_device(
         )
     if options is not None and options.record is not None:
         raise UsageError("a twin has no USB to record", hint="use the device sim, or usb")
-    return TwinDevice(load(rest))
+    return TwinDevice(load(rest), rest)

@@ -24,7 +24,7 @@ from fitzroy.base.files import read_file
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.frontends.tflite import import_model
 from fitzroy.compiler.ir import Graph
-from fitzroy.driver.runtime.devices import Device, LocalDevice
+from fitzroy.driver.runtime.devices import Device, ManyDevice
 from fitzroy.execution.details import tensor_details
 from fitzroy.execution.devices import open_device
 from fitzroy.execution.parts import DevicePart, Host, HostPart, Part, Values, host_of, parts_of
@@ -145,8 +145,8 @@ class Interpreter(Closing):
     def run_images(self, inputs: Sequence[Mapping[str, Array]]) -> list[Values]:
         """Outputs by name for each of several inferences, faster than one after the other.
 
-        A device of this process, such as the simulated chip, computes many at a time. Models that
-        keep states compute one after the other.
+        A device of this process, such as the simulated chip or its twin, computes many at a time.
+        Models that keep states compute one after the other. `timings` have the share of one.
 
         Args:
             inputs: of each inference, as `run` takes them.
@@ -157,22 +157,25 @@ class Interpreter(Closing):
             SimulationError: as `run`.
         """
         device = self.device
-        stateful = any(isinstance(part, DevicePart) and part.program.states for part in self.parts)
-        if stateful or not isinstance(device, LocalDevice):
+        if not (self.takes_many and isinstance(device, ManyDevice) and inputs):
             return [self.run(image) for image in inputs]
-        images = [self._checked(image) for image in inputs]
+        images, timings = [self._checked(image) for image in inputs], []
         for part in self.parts:
+            start = time.perf_counter()
             if isinstance(part, HostPart):
                 for values in images:
                     values |= part.run(values)
-                continue
-            program = part.program
-            with program.located():
-                given = [program.encoded(part.given(values)) for values in images]
-                answers = device.run_images(program.package, given)
-            for values, answer in zip(images, answers, strict=True):
-                values |= part.taken(answer)
+            else:
+                _on_many(device, part, images)
+            timings.append(Timing(part, (time.perf_counter() - start) / len(images)))
+        self.timings = tuple(timings)
         return [self._results(values) for values in images]
+
+    @property
+    def takes_many(self) -> bool:
+        """Whether `run_images` computes many at a time."""
+        stateful = any(isinstance(part, DevicePart) and part.program.states for part in self.parts)
+        return isinstance(self.device, ManyDevice) and not stateful
 
     def _checked(self, inputs: Mapping[str, Array]) -> Values:
         """Inputs by name, of the right types."""
@@ -281,6 +284,16 @@ class Interpreter(Closing):
             key: {kind: list(tensors) for kind, tensors in sides.items()}
             for key, sides in signature_tensors(self.model).items()
         }
+
+
+def _on_many(device: ManyDevice, part: DevicePart, images: Sequence[Values]) -> None:
+    """Compute a part of several inferences on a device."""
+    program = part.program
+    with program.located():
+        given = [program.encoded(part.given(values)) for values in images]
+        answers = device.run_images(program.package, given)
+    for values, answer in zip(images, answers, strict=True):
+        values |= part.taken(answer)
 
 
 def signature_tensors(model: tflite.Model) -> dict[str, dict[str, dict[str, int]]]:

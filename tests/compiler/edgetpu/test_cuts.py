@@ -153,3 +153,24 @@ def test_a_long_model_takes_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found(graph).choose()) == module.MOST_CHIPS
     assert set(steps) == {len(graph.nodes()) + 1}
     assert len(steps) <= 30 * module.MOST_CHIPS
+
+
+def test_what_is_found_out_about_a_piece_corrects_all_others() -> None:
+    possible = found(branching(1))
+    cut = possible.best(2)
+    first, second = cut.pieces
+    refined = possible.refined({first: cut.times[0] / 2, second: cut.times[1]})
+    again = refined.along(cut.path)
+    assert again.times == pytest.approx((cut.times[0] / 2, cut.times[1]))
+    # The whole model has the blocks of both.
+    assert again.whole == pytest.approx(cut.whole - cut.times[0] / 2)
+    assert possible.along(cut.path).times == cut.times
+
+
+def test_better_cuts_are_found_once_a_segment_is_known() -> None:
+    possible = found(branching(2))
+    cut = possible.best(2)
+    refined = possible.refined({cut.pieces[-1]: 10 * cut.times[-1]})
+    best = refined.best(2)
+    assert best.path != cut.path
+    assert best.interval < refined.along(cut.path).interval

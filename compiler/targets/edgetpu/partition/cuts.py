@@ -9,7 +9,7 @@ Otherwise only cuts along the order of the graph are.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
@@ -35,6 +35,9 @@ _WORTH = 1.05
 
 Times = npt.NDArray[np.float64]
 
+Piece = tuple[int, int]
+"""What lies between two cuts, by their numbers."""
+
 
 class Objective(StrEnum):
     """What is to be as short as possible."""
@@ -48,6 +51,7 @@ class Cut:
     """A model cut into segments, with its predicted times in microseconds.
 
     Attributes:
+        path: numbers of the cuts that the segments lie between, from the first to the last.
         segments: nodes of each segment.
         times: time of each segment.
         bus: time in which a controller moves what all segments take and give, once.
@@ -56,12 +60,18 @@ class Cut:
         exact: whether all cuts were considered, and not only those along the order of the graph.
     """
 
+    path: tuple[int, ...]
     segments: tuple[tuple[Node, ...], ...]
     times: tuple[float, ...]
     bus: float
     whole: float
     whole_bus: float
     exact: bool
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The cuts that each segment lies between."""
+        return list(pairwise(self.path))
 
     @property
     def latency(self) -> float:
@@ -92,6 +102,7 @@ class Cuts:
         blocks: nodes that stay together, in order.
         inside: whether a block is inside a cut, a row for every cut; the first has none, the last
             all.
+        spent: microseconds that each block computes.
         time: microseconds of the piece between two cuts, infinite where there is none.
         bus: microseconds in which a controller moves what the piece takes and gives.
         able: how many blocks have something for the chip.
@@ -101,6 +112,7 @@ class Cuts:
     graph: Graph
     blocks: Sequence[Sequence[Node]]
     inside: npt.NDArray[np.bool_]
+    spent: Times
     time: Times
     bus: Times
     able: int
@@ -120,7 +132,29 @@ class Cuts:
                 f"{count} segments of a model with {self.able} operators for the Edge TPU",
                 hint="give fewer segments",
             )
-        return self._cut(path)
+        return self.along(path)
+
+    def refined(self, known: Mapping[Piece, float]) -> Cuts:
+        """The same cuts, with what has been found out about some pieces.
+
+        All others are corrected, too: blocks of a piece that takes longer or shorter than predicted
+        do so in all other pieces, in proportion to what they compute.
+
+        Args:
+            known: microseconds of pieces, by their cuts.
+        """
+        excess, counted = np.zeros(len(self.blocks)), np.zeros(len(self.blocks))
+        for (begin, end), time in known.items():
+            own = self.inside[end] & ~self.inside[begin]
+            total = float(self.spent[own].sum())
+            if total:
+                excess[own] += (time - self.time[begin, end]) * self.spent[own] / total
+            counted[own] += 1
+        table = self.time + _between(self.inside, excess / np.maximum(counted, 1))
+        table = np.maximum(table, 0.0)
+        for piece, time in known.items():
+            table[piece] = time
+        return replace(self, time=table)
 
     def choose(self, objective: Objective = Objective.THROUGHPUT) -> list[Cut]:
         """The best cut for every number of chips up to `MOST_CHIPS`, and up to the operators.
@@ -176,9 +210,11 @@ class Cuts:
     def _interval(self, path: Sequence[int]) -> float:
         return max(_most(self.time, path), _sum(self.bus, path))
 
-    def _cut(self, path: Sequence[int]) -> Cut:
+    def along(self, path: Sequence[int]) -> Cut:
+        """The segments between some cuts, from the first to the last."""
         steps = list(pairwise(path))
         return Cut(
+            tuple(path),
             tuple(self._nodes(begin, end) for begin, end in steps),
             tuple(float(self.time[step]) for step in steps),
             _sum(self.bus, path),
@@ -197,6 +233,13 @@ def worthwhile(cuts: Sequence[Cut], objective: Objective = Objective.THROUGHPUT)
     """Of the best cuts for several numbers of chips, that with the fewest that is about as good."""
     least = min(cut.cost(objective) for cut in cuts)
     return next(cut for cut in cuts if cut.cost(objective) <= _WORTH * least)
+
+
+def _between(inside: npt.NDArray[np.bool_], figures: Times) -> Times:
+    """The sum of a figure of blocks over what lies between any two cuts."""
+    total = inside @ figures
+    found: Times = total[None, :] - total[:, None]
+    return found
 
 
 def _most(table: Times, path: Sequence[int]) -> float:
@@ -260,7 +303,7 @@ def cuts_of(
         node.name: (costs.chip if node.name in mappable else costs.host).time(graph, node)
         for node in graph.nodes()
     } | dict(known or {})
-    spent = pieces.between([sum(estimates[node.name] for node in block) for block in blocks])
+    spent = np.array([sum(estimates[node.name] for node in block) for block in blocks])
     held = pieces.between([sum(parameter_bytes(graph, node) for node in block) for block in blocks])
     mapped = pieces.between([sum(flags) for flags in able])
     streamed = np.maximum(0, held - capacity)
@@ -270,7 +313,12 @@ def cuts_of(
         graph,
         blocks,
         inside,
-        np.where(there, costs.part + spent + streamed / costs.parameters + crossing, np.inf),
+        spent,
+        np.where(
+            there,
+            costs.part + _between(inside, spent) + streamed / costs.parameters + crossing,
+            np.inf,
+        ),
         np.where(there, (moved + streamed) / costs.parameters, np.inf),
         sum(map(any, able)),
         bool(found),
@@ -329,8 +377,7 @@ class _Pieces:
 
     def between(self, figures: Sequence[float]) -> Times:
         """The sum of a figure of blocks over every piece."""
-        total = self.inside @ np.array(figures, np.float64)
-        return total[None, :] - total[:, None]
+        return _between(self.inside, np.array(figures, np.float64))
 
     @cached_property
     def nested(self) -> npt.NDArray[np.bool_]:

@@ -8,6 +8,7 @@ read what the chip has reduced instead. Results are the same.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.detection import DetectionPostProcess
@@ -42,6 +43,18 @@ def reducing(graph: Graph, options: Options, costs: Costs | None) -> tuple[Pass,
         expected(one, divide(one, options, costs)[1], costs) for one in (graph, reduced)
     )
     return REDUCING if after < before else ()
+
+
+def reduced_for(graph: Graph, names: Iterable[str]) -> tuple[Pass, ...]:
+    """The passes after which a source has the values that its programs take and give.
+
+    Passes name what they make as no value of the model is named.
+
+    Args:
+        graph: the source of compiled programs.
+        names: inputs and outputs of these.
+    """
+    return () if all(name in graph.values for name in names) else REDUCING
 
 
 def expected(graph: Graph, placements: list[Placement], costs: Costs | None) -> float:

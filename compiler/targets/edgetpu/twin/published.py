@@ -33,6 +33,9 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     copy_stage,
     unsigned_zero_point,
 )
+from fitzroy.compiler.targets.edgetpu.twin.codes import Single
+from fitzroy.compiler.targets.edgetpu.twin.kernels import KERNELS, Preparation
+from fitzroy.compiler.targets.edgetpu.twin.places import resize_bilinear
 from fitzroy.compiler.targets.edgetpu.twin.semantics import (
     OPERATORS,
     Operands,
@@ -41,8 +44,8 @@ from fitzroy.compiler.targets.edgetpu.twin.semantics import (
     evaluated,
     finished,
     interpolated_sums,
-    neighbours,
     resized,
+    resized_axes,
     stored_unsigned,
     summed,
 )
@@ -115,6 +118,25 @@ def operators(logistic: Curve | None) -> Mapping[str, Operator]:
     return found
 
 
+def kernels() -> Mapping[str, Preparation]:
+    """Fast kernels of operators in programs of Google's compiler."""
+    own = {"add": _variable_sum, "sub": _variable_sum, "resize_bilinear": _resize}
+    return {**KERNELS, **own}
+
+
+def _variable_sum(call: Call) -> Single | None:
+    """A sum is as in our programs, unless an operand is constant."""
+    constant = call.inputs[1] is None or call.inputs[1].data is not None
+    return None if constant else KERNELS[call.node.op](call)
+
+
+def _resize(call: Call) -> Single | None:
+    if not _doubles(call):
+        return resize_bilinear(call)
+    rows, columns = resized_axes(call)
+    return resize_bilinear(call, 1 / (rows.whole * columns.whole))
+
+
 def evaluate_as_published(
     graph: Graph, inputs: Mapping[str, Array], logistic: Curve | None, *, keep: bool = False
 ) -> dict[str, Array]:
@@ -155,19 +177,22 @@ def _shifted(call: Call, arrays: Operands, sign: int) -> list[Array]:
 
 def _doubled(call: Call, arrays: Operands) -> list[Array]:
     """A bilinear resize by two in both directions, with one rounding; others as in our programs."""
-    attributes, before, after = call.attributes(ResizeAttributes), call.type(), call.result.type
-    doubles = attributes.size == (2 * before.shape[1], 2 * before.shape[2])
-    if not doubles or attributes.sampling is not Sampling.HALF_PIXEL:
+    before, after = call.type(), call.result.type
+    if not _doubles(call):
         return resized(call, arrays)
     # Neighbours at a quarter and at three quarters of a pixel; edges repeat.
-    rows, columns = (
-        neighbours(before.shape[axis], attributes.size[axis - 1], attributes.sampling)
-        for axis in (1, 2)
-    )
+    rows, columns = resized_axes(call)
     x = interpolated_sums(stored_unsigned(arrays[0], before), rows, 1)
     x = interpolated_sums(x, columns, 2)
     found = finished(x, OutputStage(scale=1 / (rows.whole * columns.whole)), before)
     return [converted(found, before, after)]
+
+
+def _doubles(call: Call) -> bool:
+    """Whether a resize is one by two in both directions, between pixels."""
+    a, before = call.attributes(ResizeAttributes), call.type()
+    doubled = (2 * before.shape[1], 2 * before.shape[2])
+    return a.size == doubled and a.sampling is Sampling.HALF_PIXEL
 
 
 def _stored_gates(call: Call, arrays: Operands) -> list[Array]:

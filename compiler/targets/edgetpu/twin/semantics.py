@@ -269,11 +269,8 @@ def _prelu(call: Call, arrays: Operands) -> list[Array]:
 
 def resized(call: Call, arrays: Operands) -> list[Array]:
     """Interpolated with weights that are exact if they fit bytes; the reference has 11 bits."""
-    attributes, before, after = call.attributes(ResizeAttributes), call.type(), call.result.type
-    rows, columns = (
-        neighbours(before.shape[axis], attributes.size[axis - 1], attributes.sampling)
-        for axis in (1, 2)
-    )
+    before, after = call.type(), call.result.type
+    rows, columns = resized_axes(call)
     sums = interpolated_sums(stored_unsigned(arrays[0], before), rows, 1)
     sums = interpolated_sums(sums, columns, 2)
     found = finished(sums, OutputStage(scale=interpolation_scale(rows, columns)), before)
@@ -337,17 +334,26 @@ def _softmax(call: Call, arrays: Operands) -> list[Array]:
         return list(OPS["softmax"].evaluate(call, arrays, Arithmetic.EDGETPU))
     stages = pixel_softmax.Stages.of(call)
     x = stored_unsigned(arrays[0], before)
-    distances = (x - x.max(axis=-1, keepdims=True)).astype(np.float32)
-    exponents = distances * np.float32(stages.exponential.scale)
-    exponents = np.clip(exponents, np.float32(pixel_softmax.LEAST), np.float32(0))
-    exponentials = np.rint(interpolated(pixel_softmax.EXPONENTIAL, exponents)).astype(np.int64)
-    exponentials = exponentials.clip(0, (1 << 16) - 1)
+    exponentials = exponentials_of(x.max(axis=-1, keepdims=True) - x, stages)
     sums = exponentials.sum(axis=-1, keepdims=True).astype(np.float32)
+    reciprocals = reciprocals_of(sums, before.shape[-1], stages)
+    return [finished(exponentials * reciprocals, stages.product, call.result.type)]
+
+
+def exponentials_of(distances: Integers, stages: pixel_softmax.Stages) -> Integers:
+    """Exponentials of 16 bits, of distances below the largest code of a row."""
+    exponents = -distances.astype(np.float32) * np.float32(stages.exponential.scale)
+    exponents = np.clip(exponents, np.float32(pixel_softmax.LEAST), np.float32(0))
+    found = np.rint(interpolated(pixel_softmax.EXPONENTIAL, exponents)).astype(np.int64)
+    return np.asarray(found.clip(0, (1 << 16) - 1))
+
+
+def reciprocals_of(sums: Array, channels: int, stages: pixel_softmax.Stages) -> Integers:
+    """Reciprocals of 16 bits, of sums of so many exponentials in float32."""
     sums = sums * np.float32(stages.reciprocal.scale)
     sums = np.clip(sums, np.float32(1), np.float32(stages.reciprocal.maximum))
-    table = pixel_softmax.reciprocal(before.shape[-1])
-    reciprocals = np.rint(interpolated(table, sums)).astype(np.int64)
-    return [finished(exponentials * reciprocals, stages.product, call.result.type)]
+    found = interpolated(pixel_softmax.reciprocal(channels), sums)
+    return np.asarray(np.rint(found).astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -393,6 +399,15 @@ def neighbours(before: int, after: int, sampling: Sampling) -> Neighbours:
         weights, whole = (2 * LARGEST * weights + whole) // (2 * whole), LARGEST
     lower = place // unit
     return Neighbours(lower, np.minimum(lower + 1, before - 1), weights, whole)
+
+
+def resized_axes(call: Call) -> tuple[Neighbours, Neighbours]:
+    """The neighbours of rows and of columns of a resized image."""
+    a, before = call.attributes(ResizeAttributes), call.type()
+    rows, columns = (
+        neighbours(before.shape[axis], a.size[axis - 1], a.sampling) for axis in (1, 2)
+    )
+    return rows, columns
 
 
 def interpolation_scale(rows: Neighbours, columns: Neighbours) -> float:
