@@ -184,12 +184,15 @@ class StepFigures:
         cycles: cycles of its phases, from the end of the phase before.
         macs: products of all tiles, in lanes that are on.
         bound: resource that most of the critical path in it goes through.
+        least: cycles that its products take on all tiles, or its bytes on the ring, if those are
+            more.
     """
 
     mark: Mark
     cycles: float
     macs: int
     bound: str
+    least: float
 
 
 def steps(marks: Sequence[Mark], run: Run) -> list[StepFigures]:
@@ -200,13 +203,18 @@ def steps(marks: Sequence[Mark], run: Run) -> list[StepFigures]:
         run: an inference.
     """
     spent = [0.0] * len(marks)
-    products = [0] * len(marks)
+    products, moved = [0] * len(marks), [0] * len(marks)
     critical: list[dict[str, float]] = [defaultdict(float) for _ in marks]
     places = [(mark.chunk, mark.bundle) for mark in marks]
     for figures, owner in zip(phases(run), owners(places, run.timeline), strict=True):
         spent[owner] += figures.cycles
         products[owner] += figures.macs
+        moved[owner] += figures.ring_bytes
         for what, cycles in figures.critical.items():
             critical[owner][what] += cycles
     bounds = [max(sorted(path), key=path.__getitem__) if path else "" for path in critical]
-    return list(map(StepFigures, marks, spent, products, bounds))
+    least = [
+        max(macs / run.peak_macs, nbytes / run.ring_rate)
+        for macs, nbytes in zip(products, moved, strict=True)
+    ]
+    return list(map(StepFigures, marks, spent, products, bounds, least))
