@@ -7,14 +7,16 @@ Edge TPU these are operators of images, and two bytes of a box go to the host in
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.detections import CLASSES, SCORES, Detections, DetectionsAttributes
 from fitzroy.compiler.passes.base import Pass, run_passes
-from fitzroy.compiler.passes.heads.best_class import LEVELS
+from fitzroy.compiler.passes.heads.best_class import LEVELS, Group, number_of
 from fitzroy.compiler.passes.heads.columns import Columns
 from fitzroy.compiler.passes.heads.levels import best_classes, levels_of
+from fitzroy.compiler.passes.heads.shared_probability import LEAST_THRESHOLD, shared
 
 FEW = 32
 """Scores of at most so many classes go to the host as they are: by the timing model, finding the
@@ -25,7 +27,8 @@ best takes longer than sending them."""
 class ClassMaximum(Pass):
     """Give ``detections`` the best score of each box and its class, in the place of all scores.
 
-    Scores are int8. What is found is the same: of equal scores, the first class counts.
+    Scores are int8. What is found is the same: of equal scores, the first class counts. The
+    probability of a softmax is another by its rounding, up to three hundredths.
     """
 
     name = "class-maximum"
@@ -51,16 +54,32 @@ def _rewrite(graph: Graph, node: Node) -> None:
     assert isinstance(a, DetectionsAttributes)
     type = graph.type(scores)
     few = not FEW < type.shape[2] - a.background <= LEVELS
-    if few or a.peaks or type.dtype is not DType.INT8:
+    if few or a.peaks:
         return
-    levels = levels_of(graph, scores)
+    source = graph.producer(scores)
+    shares = source is not None and source.op == "softmax" and a.background > 0
+    if shares and a.score_threshold < LEAST_THRESHOLD:
+        return
+    name = str(source.inputs[0]) if source and shares else scores
+    levels = levels_of(graph, name) if graph.type(name).dtype is DType.INT8 else []
     if not levels:
         return
     inputs = [*node.inputs, *([None] * (CLASSES + 1 - len(node.inputs)))]
-    found = best_classes(Columns(graph), levels, a.background)
+    columns = Columns(graph)
+    if shares:
+        judged = partial(_shared, background=a.background, threshold=a.score_threshold)
+        found = best_classes(columns, levels, 0, judged)
+    else:
+        found = best_classes(columns, levels, a.background)
     inputs[SCORES], inputs[CLASSES] = found
     quantization = graph.type(found[1]).quantization
     assert quantization is not None
     # Codes fall from the highest integer, which stands for zero.
     a = replace(a, class_step=-quantization.scale[0], background=0)
     graph.update(replace(node, inputs=tuple(inputs), attributes=a))
+
+
+def _shared(graph: Graph, group: Group, *, background: int, threshold: float) -> tuple[str, str]:
+    """The probability of the best class of a softmax, and its number."""
+    part = shared(graph, group, background, threshold)
+    return part.probability, number_of(graph, part.objects, part.best)

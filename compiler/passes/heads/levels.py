@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -114,13 +114,25 @@ def _level(graph: Graph, name: str, turned: bool) -> list[Level]:
     ][:1]
 
 
-def best_classes(columns: Columns, levels: Sequence[Level], background: int) -> tuple[str, str]:
+def _best(graph: Graph, group: Group) -> tuple[str, str]:
+    """The best score of every box of a group, and its class as `number_of` gives it."""
+    best = best_of(graph, group)
+    return best, number_of(graph, group, best)
+
+
+def best_classes(
+    columns: Columns,
+    levels: Sequence[Level],
+    background: int,
+    judged: Callable[[Graph, Group], tuple[str, str]] = _best,
+) -> tuple[str, str]:
     """The best score of every box [1,n,1], and its class as `number_of` gives it [1,n,1].
 
     Args:
         columns: makes parts of values.
         levels: the images of the scores.
         background: how many of the first classes stand for no object.
+        judged: makes both of a group of boxes.
     """
     scores, classes = list[str](), list[str]()
     for level in levels:
@@ -128,8 +140,7 @@ def best_classes(columns: Columns, levels: Sequence[Level], background: int) -> 
             replace(group, image=_computed(columns.graph, level, group.image))
             for group in groups(columns, level.image, level.boxes, background)
         ]
-        best = [best_of(columns.graph, group) for group in found]
-        numbers = [number_of(columns.graph, *pair) for pair in zip(found, best, strict=True)]
+        best, numbers = zip(*(judged(columns.graph, group) for group in found), strict=True)
         scores += _rows(columns, level, found, best)
         classes += _rows(columns, level, found, numbers)
     return columns.joined(scores, 1), columns.joined(classes, 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from fitzroy.base.errors import UsageError
-from fitzroy.compiler.targets.edgetpu.program.emitted import Mark
 from fitzroy.driver.runtime.simulator import Stage
 from fitzroy.execution.hosts import Profile, find
 from fitzroy.formats.compilation_record import Step
@@ -23,6 +23,10 @@ from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.report.phases import owners, phases
 from fitzroy.report.run import Run
+
+if TYPE_CHECKING:
+    # Timing a program takes nothing of what generates programs.
+    from fitzroy.compiler.targets.edgetpu.program.emitted import Mark
 
 CLOCK = "max"
 """Performance level of the Edge TPU unless told otherwise."""
