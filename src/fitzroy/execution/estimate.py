@@ -188,8 +188,8 @@ class StepFigures:
         cycles: cycles of its phases, from the end of the phase before.
         macs: products of all tiles, in lanes that are on.
         bound: resource that most of the critical path in it goes through.
-        least: cycles that its products take on all tiles, or its bytes on the ring, if those are
-            more.
+        least: cycles that its products take on all tiles, or its bytes on both channels of the
+            ring, if those are more.
     """
 
     mark: Mark
@@ -217,8 +217,9 @@ def steps(marks: Sequence[Mark], run: Run) -> list[StepFigures]:
         for what, cycles in figures.critical.items():
             critical[owner][what] += cycles
     bounds = [max(sorted(path), key=path.__getitem__) if path else "" for path in critical]
+    both = run.chip.limits.ring_channels * run.ring_rate
     least = [
-        max(macs / run.peak_macs, nbytes / run.ring_rate)
+        max(macs / run.peak_macs, nbytes / both)
         for macs, nbytes in zip(products, moved, strict=True)
     ]
     return list(map(StepFigures, marks, spent, products, bounds, least))
