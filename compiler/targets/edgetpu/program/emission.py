@@ -14,6 +14,7 @@ from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Identity, Ste
 from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refused, refusing
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, Image, Placed
+from fitzroy.compiler.targets.edgetpu.program.choices import choice_of
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted, Mark
 from fitzroy.formats.object_file import Symbol, Text
 from fitzroy.hw_models.isa.instruction import Instruction
@@ -143,7 +144,9 @@ def _mark(step: Step, builder: Builder) -> Mark:
     """What begins at the place that the program has reached."""
     layer = step.layer
     name = "" if isinstance(layer, host_layers.Receive | host_layers.Send) else layer.name
-    return Mark(f"{layer.kind} {layer.name}", name, *builder.position, layer.origin, layer.kind)
+    choice, place = choice_of(step), builder.position
+    title = f"{layer.kind} {layer.name}"
+    return Mark(title, name, *place, layer.origin, layer.kind, choice.variant, choice.cycles)
 
 
 def _complete(builder: Builder, step: Step, *, last: bool) -> None:
