@@ -1033,7 +1033,8 @@ def _listed(objects: Sequence[Sequence[float]]) -> str:
 
 def first_minutes(results: Json) -> str:
     """The page of what a new user sees."""
-    return _NOTICE + first_minutes_page(results, _machine(results))
+    # Packages are those of the clone, which begins with none.
+    return _NOTICE + first_minutes_page(results, _machine(results).partition(";")[0] + ".")
 
 
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {

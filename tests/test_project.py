@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -110,6 +111,19 @@ def cycles(graph: Any) -> list[Any]:
 
 def test_generated_pages_are_current() -> None:
     assert runpy.run_path(str(ROOT / "docs" / "generate.py"))["stale"]() == []
+
+
+def test_the_changelog_has_the_form_of_releases() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d{2}-\d{2}))?$", text, re.MULTILINE)
+    assert versions[0] == ("Unreleased", "")
+    assert versions[1][0] == PROJECT["project"]["version"]
+    dates = [date for _, date in versions[1:]]
+    assert all(dates)
+    assert dates == sorted(dates, reverse=True)
+    assert len(re.findall(r"^## ", text, re.MULTILINE)) == len(versions)
+    sections = set(re.findall(r"^### (.+)$", text, re.MULTILINE))
+    assert sections <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
 def test_core_dependencies_stay_few() -> None:
