@@ -455,8 +455,15 @@ def _lstm(call: Call, arrays: Operands) -> list[Array]:
     largest = _MIDDLE - 1
     clip = round(attributes.cell_clip / unit) if attributes.cell_clip else _MIDDLE
 
+    matrices = {
+        first + gate: np.asarray(arrays[first + gate]).astype(np.float64).T
+        for first in (INPUT_WEIGHTS, RECURRENT_WEIGHTS)
+        for gate in range(4)
+    }
+
     def half(values: Integers, gate: int, first: int, source: TensorType) -> Integers:
-        sums: Integers = values @ np.asarray(arrays[first + gate]).astype(np.int64).T
+        # Sums are far below what float64 holds.
+        sums: Integers = (values.astype(np.float64) @ matrices[first + gate]).astype(np.int64)
         bias = arrays[BIASES + gate]
         if first == INPUT_WEIGHTS and bias is not None:
             sums = sums + bias.astype(np.int64)

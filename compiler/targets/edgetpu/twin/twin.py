@@ -112,7 +112,10 @@ class Twin:
             for name in graph.inputs
         }
         # Memory is used again; every thread has its own.
-        rooms = self._rooms.pop() if self._rooms else _Rooms()
+        try:
+            rooms = self._rooms.pop()
+        except IndexError:
+            rooms = _Rooms()
         try:
             return _Run(graph, self.operators, count, stored, rooms).outputs(self._steps)
         finally:
