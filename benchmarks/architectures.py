@@ -152,7 +152,7 @@ def _heads_of(name: str) -> Callable[[int], Any]:
 
             def forward(self, x: Any) -> Any:
                 found = self.head(list(self.body(x).values()))
-                return found["bbox_regression"], found["cls_logits"].sigmoid()
+                return found["bbox_regression"], found["cls_logits"]
 
         return Heads()
 
@@ -239,6 +239,7 @@ def architectures() -> tuple[Architecture, ...]:
         Architecture(
             "ssdlite-mobilenet-v3", ("torchvision",), _heads_of("ssdlite320_mobilenet_v3_large")
         ),
+        Architecture("ssd300-vgg16", ("torchvision",), _heads_of("ssd300_vgg16"), (300,)),
         *(
             Architecture(
                 f"efficientdet-{n}", ("effdet", "timm"), _effdet(f"tf_efficientdet_{n}"), (size,)

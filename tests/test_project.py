@@ -134,3 +134,14 @@ def test_driver_and_linker_do_without_networkx(module: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
     assert result.stdout.strip() == "False"
+
+
+def test_simulating_does_without_the_code_generator() -> None:
+    code = (
+        "import sys, fitzroy; fitzroy.simulate; "
+        "print([n for n in sys.modules if 'edgetpu.program' in n or 'edgetpu.lowerings' in n])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"

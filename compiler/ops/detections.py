@@ -294,7 +294,7 @@ def _points(points: Floats, anchors: Floats | None, a: DetectionsAttributes) -> 
         anchors: those of the objects [n,6]; None if keypoints are in the units of x and y.
         a: how they are encoded.
     """
-    parts = points.reshape(len(points), -1, a.point)
+    parts = points.reshape(len(points), points.shape[1] // a.point, a.point)
     if anchors is None:
         anchors = np.array([[0, 0, a.x_scale, a.y_scale, 0, 0]], np.float32)
     centre, unit = anchors[:, None, CENTRE], anchors[:, None, UNIT]

@@ -213,7 +213,12 @@ def test_as_many_segments_as_pay(fitzroy: Run, digits: Path) -> None:
         assert len(item["segments_us"]) == item["chips"]
         assert item["latency_us"] == pytest.approx(sum(item["segments_us"]))
         assert item["interval_us"] == max(*item["segments_us"], item["bus_us"])
-    result = fitzroy("compile", digits, "-n", "2", "--objective", "latency", "--no-estimate")
+        assert [segment["us"] for segment in item["segments"]] == item["segments_us"]
+    assert document["cuts"][0]["segments"][0]["timed"]
+    options = ("--objective", "latency", "--no-estimate", "--report", "r.html")
+    result = fitzroy("compile", digits, "-n", "2", *options)
+    page = Path("r.html").read_text("utf-8")
+    assert page.index("<h2>Several chips") < page.index("<h2>Timeline")
     assert "Whole models in parallel" in result.out
     assert "written" in result.out
 

@@ -82,6 +82,15 @@ def test_boxes_around_cells_with_keypoints() -> None:
     assert (points[0, :, 2] == 1).all()
 
 
+def test_nothing_found_has_no_keypoints() -> None:
+    """A score that no box reaches."""
+    graph = with_detections(blaze(), HeadOptions(True, score_threshold=1 - 1e-7))
+    objects, points = found_in(graph, image())
+    assert len(objects) == 0
+    assert points.shape[1:] == (POINTS, 3)
+    assert not points.any()
+
+
 def test_overlap_of_mediapipe_is_the_default() -> None:
     node = the_node(with_detections(blaze(), HeadOptions(True)))
     assert isinstance(node.attributes, DetectionsAttributes)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitzroy.base.types import Quantization, TensorType
+from fitzroy.base.types import Array, Quantization, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
@@ -74,7 +74,7 @@ def groups(columns: Columns, image: str, boxes: int, background: int) -> Iterato
 
 def best_of(graph: Graph, group: Group) -> str:
     """The best score of every box [1,h,w,s]."""
-    return _largest(graph, group.image, group.stride, f"{group.image}.best")
+    return largest(graph, group.image, group.stride, f"{group.image}.best")
 
 
 def number_of(graph: Graph, group: Group, best: str) -> str:
@@ -91,18 +91,18 @@ def number_of(graph: Graph, group: Group, best: str) -> str:
     apart = replace(type, quantization=fine)
     classes = type.shape[3] // group.stride
     codes = np.arange(_HIGH, _HIGH - classes, -1).astype(np.int8).repeat(group.stride)
-    operands = [name, _repeated(graph, best, classes)]
+    operands = [name, repeated(graph, best, classes)]
     off = graph.emit("sub", operands, apart, ActivationAttributes(), stem=f"{name}.off")
     code = graph.add_constant(f"{name}.codes", codes.reshape(1, 1, 1, -1), fine)
     coded = graph.emit("minimum", [off, code], apart, stem=f"{name}.coded")
-    return _largest(graph, coded, group.stride, f"{name}.class")
+    return largest(graph, coded, group.stride, f"{name}.class")
 
 
 def _of_channels(type: TensorType, channels: int) -> TensorType:
     return type.with_shape((*type.shape[:3], channels))
 
 
-def _largest(graph: Graph, name: str, stride: int, stem: str) -> str:
+def largest(graph: Graph, name: str, stride: int, stem: str) -> str:
     """The largest of every box [1,h,w,s], by halves of classes, of an image [1,h,w,c*s]."""
     type = graph.type(name)
     if stride == 1:
@@ -121,20 +121,47 @@ def _largest(graph: Graph, name: str, stride: int, stem: str) -> str:
     return name
 
 
-def _repeated(graph: Graph, best: str, classes: int) -> str:
-    """The best scores [1,h,w,c*s], once for each class: a convolution with weights of one.
+def repeated(graph: Graph, best: str, classes: int) -> str:
+    """The best scores [1,h,w,c*s], once for each class.
 
     One score of a cell repeats by itself.
     """
     type = graph.type(best)
-    assert type.quantization is not None
     stride = type.shape[3]
     if stride == 1:
         return best
-    ones = np.tile(np.eye(stride, dtype=np.int8), (classes, 1)).reshape(-1, 1, 1, stride)
-    filters = graph.add_constant(f"{best}.ones", ones, Quantization.per_tensor(1.0))
-    zeros = np.zeros(classes * stride, np.int32)
-    scale = Quantization.per_tensor(type.quantization.scale[0])
-    bias = graph.add_constant(f"{best}.zeros", zeros, scale)
-    operands, after = [best, filters, bias], _of_channels(type, classes * stride)
-    return graph.emit("conv_2d", operands, after, ConvAttributes(), stem=f"{best}.each")
+    ones = np.tile(np.eye(stride, dtype=np.int8), (classes, 1))
+    return _weighed(graph, best, ones, _of_channels(type, classes * stride), f"{best}.each")
+
+
+def sum_of_classes(
+    graph: Graph, name: str, stride: int, unit: float, quantization: Quantization
+) -> str:
+    """The sums of all classes of every box [1,h,w,s], of an image [1,h,w,c*s].
+
+    Args:
+        graph: the graph, which gets the operator for it.
+        name: the image.
+        stride: boxes of a cell, s.
+        unit: by what sums are multiplied.
+        quantization: of the sums; those out of its range are cut off.
+    """
+    type = graph.type(name)
+    ones = np.tile(np.eye(stride, dtype=np.int8), (1, type.shape[3] // stride))
+    after = replace(_of_channels(type, stride), quantization=quantization)
+    return _weighed(graph, name, ones, after, f"{name}.sum", unit)
+
+
+def _weighed(
+    graph: Graph, name: str, ones: Array, after: TensorType, stem: str, unit: float = 1.0
+) -> str:
+    """Sums of the channels of an image, those that are one in a row of a matrix [out,in]."""
+    quantization = graph.type(name).quantization
+    assert quantization is not None
+    count, depth = ones.shape
+    filters = graph.add_constant(
+        f"{stem}.ones", ones.reshape(count, 1, 1, depth), Quantization.per_tensor(unit)
+    )
+    scale = Quantization.per_tensor(quantization.scale[0] * unit)
+    bias = graph.add_constant(f"{stem}.zeros", np.zeros(count, np.int32), scale)
+    return graph.emit("conv_2d", [name, filters, bias], after, ConvAttributes(), stem=stem)

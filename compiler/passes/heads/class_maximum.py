@@ -29,6 +29,7 @@ from fitzroy.compiler.passes.heads.best_class import (
     number_of,
 )
 from fitzroy.compiler.passes.heads.columns import Columns
+from fitzroy.compiler.passes.heads.shared_probability import LEAST_THRESHOLD, shared
 
 _TURNED = (0, 2, 1)
 """The order of axes that exchanges boxes and classes."""
@@ -42,7 +43,8 @@ best takes longer than sending them."""
 class ClassMaximum(Pass):
     """Give ``detections`` the best score of each box and its class, in the place of all scores.
 
-    Scores are int8. What is found is the same: of equal scores, the first class counts.
+    Scores are int8. What is found is the same: of equal scores, the first class counts. The
+    probability of a softmax is another by its rounding, up to three hundredths.
     """
 
     name = "class-maximum"
@@ -70,20 +72,29 @@ def _rewrite(graph: Graph, node: Node) -> None:
     classes = type.shape[2]
     if not _FEW < classes - a.background <= LEVELS or a.peaks:
         return
-    levels = _levels(graph, scores)
+    source = graph.producer(scores)
+    shares = source is not None and source.op == "softmax" and a.background > 0
+    if shares and a.score_threshold < LEAST_THRESHOLD:
+        return
+    levels = _levels(graph, str(source.inputs[0]) if source and shares else scores)
     if not levels:
         return
     columns = Columns(graph)
     inputs = [*node.inputs, *([None] * (CLASSES + 1 - len(node.inputs)))]
     rows: dict[int, list[str]] = {SCORES: [], CLASSES: []}
     for level in levels:
-        found = list(groups(columns, level.image, level.boxes, a.background))
-        best = [best_of(graph, group) for group in found]
-        numbers = [number_of(graph, *pair) for pair in zip(found, best, strict=True)]
-        rows[SCORES] += _rows(columns, level, found, best)
+        found = list(groups(columns, level.image, level.boxes, 0 if shares else a.background))
+        if shares:
+            parts = [shared(graph, item, a.background, a.score_threshold) for item in found]
+            sure = [part.probability for part in parts]
+            numbers = [number_of(graph, part.objects, part.best) for part in parts]
+        else:
+            sure = [best_of(graph, group) for group in found]
+            numbers = [number_of(graph, *pair) for pair in zip(found, sure, strict=True)]
+        rows[SCORES] += _rows(columns, level, found, sure)
         rows[CLASSES] += _rows(columns, level, found, numbers)
-    for place, parts in rows.items():
-        inputs[place] = columns.joined(parts, 1)
+    for place, images in rows.items():
+        inputs[place] = columns.joined(images, 1)
     quantization = graph.type(str(inputs[CLASSES])).quantization
     assert quantization is not None
     # Codes fall from the highest integer, which stands for zero.

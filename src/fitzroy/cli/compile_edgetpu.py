@@ -130,7 +130,7 @@ class ChipWork(EdgeTpuOptions):
             metavar="N|auto",
             parser=number_of_segments,
             help="Cut the model into N segments, each for a chip of its own; [b]auto[/b] takes the "
-            f"fewest chips, of up to {MOST_CHIPS}, with which it is within 5 % of the best.",
+            f"as many chips, of up to {MOST_CHIPS}, as make it at least 5 % better each.",
             show_default=False,
         ),
     ] = 0
@@ -464,7 +464,7 @@ def _report(
         return text_bytes(f"{text}\n")
     from fitzroy.report.compilation import page
 
-    return text_bytes(page(documents, runs))
+    return text_bytes(page(documents, runs, cuts_document(cuts).get("cuts", ())))
 
 
 # --- the log -------------------------------------------------------------------------------------

@@ -7,7 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, form, operator_key
+from fitzroy.compilation.edgetpu import (
+    EdgeTpuCompilation,
+    MappedSegment,
+    form,
+    last_nodes,
+    operator_key,
+)
 from fitzroy.compilation.records import steps_of
 from fitzroy.compiler.ir import Graph, Node, print_graph
 from fitzroy.compiler.partition import title
@@ -335,10 +341,23 @@ def _program(part: MappedSegment, number: int) -> Iterator[str]:
 
 
 def cut_document(cut: Cut) -> dict[str, Any]:
-    """What was predicted for a way to cut a model, in microseconds, fit for JSON."""
+    """What was predicted for a way to cut a model, in microseconds and bytes, fit for JSON."""
     return {
         "chips": len(cut.times),
         "segments_us": list(cut.times),
+        "segments": [
+            {
+                "operators": len(last_nodes(nodes)),
+                "us": time,
+                "timed": timed,
+                "cached_bytes": load.cached,
+                "streamed_bytes": load.streamed,
+                "tensor_bytes": load.tensors,
+            }
+            for nodes, time, timed, load in zip(
+                cut.segments, cut.times, cut.timed, cut.loads, strict=True
+            )
+        ],
         "bus_us": cut.bus,
         "latency_us": cut.latency,
         "interval_us": cut.interval,

@@ -88,7 +88,7 @@ def operator_key(node: Node) -> object:
     return node.name if node.origin is None else node.origin
 
 
-def _operators(nodes: Iterable[Node]) -> tuple[Node, ...]:
+def last_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
     """The last node of every operator of a file."""
     return tuple({operator_key(node): node for node in nodes}.values())
 
@@ -128,17 +128,17 @@ class EdgeTpuCompilation(Displayed):
     @property
     def operators(self) -> tuple[Node, ...]:
         """All operators that are computed: the last node of each."""
-        return _operators(self.graph.nodes())
+        return last_nodes(self.graph.nodes())
 
     @property
     def mapped(self) -> tuple[Node, ...]:
         """Operators on the chip: the last node of each."""
-        return _operators(node for item in self.segments for node in item.segment.nodes)
+        return last_nodes(node for item in self.segments for node in item.segment.nodes)
 
     @property
     def unmapped(self) -> tuple[Node, ...]:
         """Operators that stay on the host: the last node of each."""
-        return _operators(
+        return last_nodes(
             node for item in self.placements if item.target != NAME for node in item.nodes
         )
 

@@ -6,7 +6,8 @@ and timed, what that tells corrects the predictions, and the cuts are chosen aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fitzroy.base.errors import CapacityError, SimulationError, UnsupportedError
@@ -30,11 +31,13 @@ from fitzroy.compiler.targets.edgetpu.partition.cuts import (
     Cuts,
     Objective,
     Piece,
+    Work,
     worthwhile,
 )
 from fitzroy.compiler.targets.edgetpu.partition.divide import Segment, cuts, segments_of
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
-from fitzroy.execution.estimate import estimate, steps
+from fitzroy.execution.estimate import HOST, Conditions, StepFigures, stages_of, steps, timed
+from fitzroy.execution.hosts import at_once, find
 from fitzroy.execution.whole import predict
 from fitzroy.formats.submodel import submodel
 from fitzroy.linker.packages.darwinn import LinkOptions
@@ -61,7 +64,7 @@ def compile_segments(
 
     Args:
         model: a path, or a model that has been read.
-        count: how many segments, None for the fewest that are about as fast as any number.
+        count: how many segments, None for as many as pay, see `worthwhile`.
         options: how the packages are linked.
         generator: how programs are generated.
         costs: as for `compile_edgetpu`.
@@ -80,9 +83,8 @@ def compile_segments(
     source = source_of(model)
     demand_parts(divided(source, generator, costs))
     progress("timing the whole model")
-    times = _times(source, generator, costs or COSTS) if count != 1 else {}
-    progress("finding cuts")
-    possible = cuts(source.graph, generator, costs or COSTS, times)
+    possible = predicted_cuts(source, generator, costs or COSTS)
+    progress("compiling segments")
 
     def compiled(segment: Segment, name: str) -> EdgeTpuCompilation:
         return compile_edgetpu(
@@ -97,6 +99,21 @@ def compile_segments(
     found, chosen = search.run()
     report(found)
     return search.results(chosen)
+
+
+def predicted_cuts(source: Source, generator: Options = DEFAULT, costs: Costs = COSTS) -> Cuts:
+    """All cuts of a model, with times predicted by what the whole model takes on one chip.
+
+    Transfers are those of the host that the timing model takes unless told otherwise.
+
+    Args:
+        source: the model.
+        generator: how programs are generated.
+        costs: what decides.
+    """
+    known, whole = _known(source, generator)
+    possible = cuts(source.graph, generator, costs.on(find(HOST).host), known)
+    return possible if whole is None else possible.on_one_chip(whole)
 
 
 @dataclass
@@ -167,35 +184,36 @@ class _Search:
             self.known[piece] = float(self.possible.time[piece])
 
 
-def _times(source: Source, generator: Options, costs: Costs) -> dict[str, float]:
-    """Microseconds that operators take on the chip, of those that are there in the whole model."""
+def _known(source: Source, generator: Options) -> tuple[dict[str, Work], float | None]:
+    """What operators take that are on the chip in the whole model.
+
+    Returns:
+        the work by operator, and microseconds of the whole model if all of it is on the chip.
+    """
     try:
         whole = compile_edgetpu(source, generator=generator, costs=None)
     except (UnsupportedError, CapacityError):
-        return {}
-    found: dict[str, float] = {}
+        return {}, None
+    found: dict[str, Work] = {}
+    total = 0.0
     for part in whole.segments:
-        run = estimate(part.package, source.path)
-        own: dict[str, float] = {}
+        stages = stages_of(part.package)
+        total += timed(stages, source.path, {}, Conditions()).timeline.total
+        # Segments transfer other things than the whole model: what is wanted is the chip alone.
+        run = timed(stages, source.path, {}, Conditions(host=at_once(find(HOST))))
+        own = defaultdict[str, list[StepFigures]](list)
         for item in steps(form(part, Emitted).marks, run):
-            name = item.mark.origin
             if item.mark.layer:
-                own[name] = own.get(name, 0.0) + item.cycles / run.timeline.core_mhz
-        found |= _cached(source.graph, own, costs) if run.streamed else own
-    return found
+                own[item.mark.origin].append(item)
+        found |= {name: _work(items, run.timeline.core_mhz) for name, items in own.items()}
+    return found, None if whole.unmapped else total
 
 
-def _cached(graph: Graph, times: Mapping[str, float], costs: Costs) -> dict[str, float]:
-    """Times of operators where some parameters are streamed.
-
-    Who takes longer than estimated has waited for parameters, not always for its own.
-    """
-    nodes = {node.name: node for node in graph.nodes()}
-    return {
-        name: min(time, costs.chip.time(graph, nodes[name]))
-        for name, time in times.items()
-        if name in nodes
-    }
+def _work(items: Sequence[StepFigures], mhz: float) -> Work:
+    """What an operator takes in a segment that keeps its parameters, by its steps elsewhere."""
+    waits = any(item.streamed for item in items)
+    cycles = sum(item.op_busy if waits else item.cycles for item in items)
+    return Work(cycles / mhz, sum(item.instructions for item in items))
 
 
 def _segment_source(source: Source, segment: Segment, name: str) -> Source:

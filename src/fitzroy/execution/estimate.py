@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 from fitzroy.base.errors import UsageError
-from fitzroy.compiler.targets.edgetpu.program.emitted import Mark
 from fitzroy.driver.runtime.simulator import Stage
 from fitzroy.execution.hosts import Profile, find
 from fitzroy.formats.compilation_record import Step
@@ -19,10 +20,15 @@ from fitzroy.hw_models.edgetpu.occupancy import occupancy
 from fitzroy.hw_models.edgetpu.recording import Dispatched
 from fitzroy.hw_models.edgetpu.verifier import record
 from fitzroy.hw_models.edgetpu.verifier.parts import plan_of
+from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES
 from fitzroy.hw_models.isa.program import disassemble
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.report.phases import owners, phases
 from fitzroy.report.run import Run
+
+if TYPE_CHECKING:
+    # Timing a program takes nothing of what generates programs.
+    from fitzroy.compiler.targets.edgetpu.program.emitted import Mark
 
 CLOCK = "max"
 """Performance level of the Edge TPU unless told otherwise."""
@@ -91,14 +97,21 @@ def estimate(
     conditions = conditions or Conditions()
     profile = conditions.check()
     conditions = replace(conditions, host=profile)
-    executables = [item for item in (package.caching, package.main) if item is not None]
-    stages = [recorded(item) for item in executables]
-    main = package.main
+    stages, main = stages_of(package), package.main
     outputs = {
         name: layer.size_bytes * layer.execution_count_per_inference
         for name, layer in main.outputs.items()
     }
     return replace(timed(stages, name, outputs, conditions), steps=tuple(steps))
+
+
+def stages_of(package: PackageFile) -> list[Stage]:
+    """The executables of a package as they would run, without data, the main one last.
+
+    Raises:
+        UnknownValueError: the course of a program depends on data.
+    """
+    return [recorded(item) for item in (package.caching, package.main) if item is not None]
 
 
 def recorded(executable: Executable) -> Stage:
@@ -182,12 +195,18 @@ class StepFigures:
     Attributes:
         mark: the step.
         cycles: cycles of its phases, from the end of the phase before.
+        op_busy: those of them in which the op engine computes.
+        streamed: bytes of parameters that come from the host in it.
+        instructions: bytes of its instructions.
         macs: products of all tiles, in lanes that are on.
         bound: resource that most of the critical path in it goes through.
     """
 
     mark: Mark
     cycles: float
+    op_busy: float
+    streamed: int
+    instructions: int
     macs: int
     bound: str
 
@@ -199,14 +218,29 @@ def steps(marks: Sequence[Mark], run: Run) -> list[StepFigures]:
         marks: where the steps begin.
         run: an inference.
     """
-    spent = [0.0] * len(marks)
-    products = [0] * len(marks)
+    spent, busy = [0.0] * len(marks), [0.0] * len(marks)
+    products, streamed = [0] * len(marks), [0] * len(marks)
     critical: list[dict[str, float]] = [defaultdict(float) for _ in marks]
     places = [(mark.chunk, mark.bundle) for mark in marks]
     for figures, owner in zip(phases(run), owners(places, run.timeline), strict=True):
         spent[owner] += figures.cycles
+        busy[owner] += figures.op_busy
+        streamed[owner] += figures.streamed
         products[owner] += figures.macs
         for what, cycles in figures.critical.items():
             critical[owner][what] += cycles
     bounds = [max(sorted(path), key=path.__getitem__) if path else "" for path in critical]
-    return list(map(StepFigures, marks, spent, products, bounds))
+    return [
+        StepFigures(*figures)
+        for figures in zip(
+            marks, spent, busy, streamed, _sizes(marks, run), products, bounds, strict=True
+        )
+    ]
+
+
+def _sizes(marks: Sequence[Mark], run: Run) -> list[int]:
+    """Bytes of instructions of every step of a program, from its mark to that of the next."""
+    chunks = (item.size for item in run.timeline.transfers if item.kind == "instructions")
+    before = [0, *accumulate(chunks)]
+    begin = [before[mark.chunk] + mark.bundle * BUNDLE_BYTES for mark in marks]
+    return [end - start for start, end in pairwise([*begin, before[-1]])]

@@ -51,6 +51,14 @@ def made(constants: Mapping[str, Any], evidence: Evidence, source: str) -> Host:
     return Host(**{name: Fact(value, evidence, source) for name, value in constants.items()})
 
 
+def at_once(profile: Profile) -> Profile:
+    """A host on the same bus that takes no time itself: what is left is the time of the chip."""
+    constants = values(profile.host)
+    constants |= {name: _MOST if name in _RATES else 0.0 for name in _NUMBERS}
+    host = made(constants, Evidence.ASSUMED, "a host that nobody waits for")
+    return Profile(f"{profile.name}, at once", host)
+
+
 def find(name: str) -> Profile:
     """A host by its name, or by the file that has its profile.
 

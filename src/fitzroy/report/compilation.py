@@ -28,6 +28,7 @@ from fitzroy.report.model_graph import fate, model_graph
 from fitzroy.report.pages import page as whole_page
 from fitzroy.report.phases import short_name
 from fitzroy.report.run import Run
+from fitzroy.report.segments import several_chips
 from fitzroy.report.tables import Cell, Column, blank_zero, escaped, meter, number, table
 
 _FOOTER = (
@@ -40,17 +41,24 @@ _MOST_REASONS = 3
 """Reasons of operators on the host that the summary has."""
 
 
-def page(documents: Sequence[Mapping[str, Any]], runs: Sequence[Sequence[Run]]) -> str:
-    """The report of models that were compiled together as an HTML document.
+def page(
+    documents: Sequence[Mapping[str, Any]],
+    runs: Sequence[Sequence[Run]],
+    cuts: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """The report of models that were compiled together, or of segments, as an HTML document.
 
     Args:
         documents: what the compiler did for each, in full, see `fitzroy.compilation.documents`.
         runs: an inference of each part of each model.
+        cuts: of a model that was cut into segments, the best cut for every number of chips that was
+            considered; nothing for other models.
     """
     names = ", ".join(file_name(document["model"]) for document in documents)
     mapped = sum(document["mapped"] for document in documents)
     operators = sum(document["operators"] for document in documents)
-    main = "\n".join(
+    chips = several_chips(cuts, len(documents)) if cuts else ""
+    main = chips + "\n".join(
         _model(f"m{number}", *pair, alone=len(documents) == 1)
         for number, pair in enumerate(zip(documents, runs, strict=True))
     )

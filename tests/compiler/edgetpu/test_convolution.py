@@ -18,7 +18,7 @@ from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.shape import PadAttributes
-from fitzroy.compiler.ops.windows import Activation, PaddingScheme, Pair, output_extent
+from fitzroy.compiler.ops.windows import Activation, Padding, PaddingScheme, Pair, output_extent
 from fitzroy.compiler.reference import evaluate
 from fitzroy.compiler.targets.edgetpu.fitting import patch_choice
 from fitzroy.compiler.targets.edgetpu.layers.halo import relayed
@@ -87,7 +87,7 @@ def grow(
     kernel: Pair,
     stride: Pair = (1, 1),
     dilation: Pair = (1, 1),
-    padding: PaddingScheme = PaddingScheme.SAME,
+    padding: Padding = PaddingScheme.SAME,
     activation: Activation = Activation.NONE,
     seed: int = 0,
 ) -> None:
@@ -313,6 +313,31 @@ def test_partial_sums_of_random_models(seed: int) -> None:
 
 
 # --- depthwise -----------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", [I8, U8])
+@pytest.mark.parametrize(
+    ("shape", "kernel", "dilation", "padding"),
+    [
+        ((10, 10, 512), (3, 3), (6, 6), PaddingScheme.SAME),
+        ((10, 10, 24), (3, 3), (12, 12), PaddingScheme.SAME),
+        ((9, 13, 700), (3, 3), (5, 7), PaddingScheme.SAME),
+        ((7, 8, 701), (3, 3), (4, 5), PaddingScheme.SAME),
+        ((6, 6, 2000), (2, 2), (8, 8), (3, 5, 4, 4)),
+        ((8, 8, 512), (3, 3), (9, 9), (2, 16, 2, 16)),
+    ],
+)
+def test_taps_far_from_each_other(
+    shape: tuple[int, int, int],
+    kernel: Pair,
+    dilation: Pair,
+    padding: Padding,
+    dtype: DType,
+) -> None:
+    graph = chain(dtype, shape)
+    grow(graph, "conv_2d", 12, kernel, (1, 1), dilation, padding, Activation.RELU)
+    compare(graph, (None, 1))
 
 
 @pytest.mark.long

@@ -137,6 +137,25 @@ def test_fewer_chips_if_more_do_not_pay() -> None:
     assert chosen.parallel_interval >= chosen.whole_bus
 
 
+@pytest.mark.parametrize(
+    ("intervals", "wanted"),
+    [
+        ([100.0, 96.0, 94.0, 92.0], 1),
+        ([100.0, 90.0, 88.0, 87.0], 2),
+        # Only three chips have room for all parameters.
+        ([100.0, 99.0, 10.0, 9.0], 4),
+        ([100.0, 99.0, 10.0, 9.8], 3),
+        ([100.0], 1),
+    ],
+)
+def test_every_further_chip_has_to_pay(intervals: list[float], wanted: int) -> None:
+    whole = found(branching(1)).best(1)
+    cuts = [
+        replace(whole, times=(time,) * count, bus=0.0) for count, time in enumerate(intervals, 1)
+    ]
+    assert len(worthwhile(cuts).times) == wanted
+
+
 @pytest.mark.long
 def test_a_long_model_takes_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = chain(DType.INT8, (4, 4, 8))

@@ -138,7 +138,7 @@ class Builder:
         self._chunk = 0
         self._streamed = False
         self._quiet = list(self.tokens.ring)
-        self._begun = False
+        self._begun = self._together = False
         self._meshes = 0
         self._sent: dict[tuple[SymbolKind, str], int] = {}
         self._phase: list[tuple[_Section, int, Instruction]] = []
@@ -175,6 +175,7 @@ class Builder:
         self._count_streams(instruction)
         # What only the scalar core does, or asks of the host, is no work of a tile.
         self._begun &= isinstance(instruction, Scalar | ScalarFence | Pop)
+        self._together &= self._begun
         if isinstance(instruction, Mesh):
             self._meshes |= 1 << TileEngine[instruction.op.name]
         elif isinstance(instruction, TileFence) and instruction.idle == ALL_ENGINES:
@@ -292,15 +293,29 @@ class Builder:
             self.sync()
 
     def sync(self) -> None:
-        """A new phase, which begins on all tiles at the same time."""
+        """A new phase, which begins on all tiles at the same time.
+
+        Where one has just begun on each tile, the fence that began it signals.
+        """
         if self.tokens.many:
             self._reset_tokens()
-        else:
-            self.fence(reset=PHASE_FLAGS, signal=True)
+        elif not self._together:
+            if not self._begun or not self._signalled():
+                self.fence(reset=PHASE_FLAGS, signal=True)
             self.wait_for_tiles()
         self._streamed = False
         self._quiet = list(self.tokens.ring)
-        self._begun = True
+        self._begun = self._together = True
+
+    def _signalled(self) -> bool:
+        """Let the fence that has begun the phase signal, unless it does or is in another chunk."""
+        section, index, fence = self._phase[0]
+        if not isinstance(fence, TileFence) or fence.signal or section is not self._sections[-1]:
+            return False
+        fence = replace(fence, signal=True)
+        self._phase[0] = section, index, fence
+        section.items[index] = fence, ()
+        return True
 
     def _reset_tokens(self) -> None:
         """A new phase in which ring tokens count from zero, too, as compiled programs begin it."""
@@ -409,6 +424,7 @@ class Builder:
         self.set_scalar([ScalarFlag.AVDATA_POP, ScalarFlag.AVDATA_INFEED], 0)
         self.fence(signal=True)
         self.wait_for_tiles()
+        self._begun = self._together = True
 
     def room(self, bundles: int) -> None:
         """Begin another chunk unless this one has room for so many more bundles.

@@ -115,6 +115,19 @@ class Weights:
         )
 
 
+@dataclass(slots=True)
+class Identity:
+    """The 4 x 4 identity matrix in wide memory of every tile.
+
+    Attributes:
+        row: its row.
+        needed: whether a layer has asked for it.
+    """
+
+    row: int
+    needed: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What layers find when they are emitted.
@@ -123,7 +136,7 @@ class Context:
         builder: the program.
         tensors: places of tensors by name.
         pieces: where the words of each weights lie, by name; those without come from the host.
-        identity: wide row of the 4 x 4 identity matrix, on every tile.
+        matrix: the identity matrix.
         scratch: byte address of narrow memory for the layer's own use.
         host: what comes from the host while the program runs.
         inputs: the inputs among it.
@@ -134,12 +147,18 @@ class Context:
     builder: Builder
     tensors: Mapping[str, Placed]
     pieces: Mapping[str, Sequence[Piece]]
-    identity: int
+    matrix: Identity
     scratch: int
     host: HostStream
     inputs: InputStream
     kept: Mapping[str, Kept] = field(default_factory=dict)
     last: bool = True
+
+    @property
+    def identity(self) -> int:
+        """Wide row of the identity matrix, which the program then makes when it begins."""
+        self.matrix.needed = True
+        return self.matrix.row
 
     def streamed(self, name: str) -> bool:
         """Whether weights come from the host."""

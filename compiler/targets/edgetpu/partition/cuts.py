@@ -20,6 +20,8 @@ import numpy.typing as npt
 from fitzroy.base.errors import UsageError
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs, parameter_bytes
+from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.isa.instruction import BUNDLE_BYTES
 
 MOST_CHIPS = 8
 """Chips that are considered when their number is to be found."""
@@ -31,7 +33,10 @@ _SLACK = 1.02
 """How much slower than the fastest a way to cut a model may be for being more even."""
 
 _WORTH = 1.05
-"""How much slower than the fastest a pipeline may be for having fewer chips."""
+"""How much faster a pipeline has to become with every chip that it has more."""
+
+_MOST_FIRST = BEAGLE.limits.chunk_bundles * BUNDLE_BYTES
+"""Most bytes of instructions that come before a program begins, and not while it computes."""
 
 Times = npt.NDArray[np.float64]
 
@@ -46,6 +51,34 @@ class Objective(StrEnum):
     LATENCY = "latency"
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is known better of a node than its costs.
+
+    Attributes:
+        time: microseconds that the chip computes.
+        instructions: bytes of its instructions.
+    """
+
+    time: float
+    instructions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a segment keeps and moves, in bytes, as predicted.
+
+    Attributes:
+        cached: parameters that stay on its chip.
+        streamed: parameters that come from the host with every inference.
+        tensors: what it takes and gives with every inference.
+    """
+
+    cached: int
+    streamed: int
+    tensors: int
+
+
 @dataclass(frozen=True)
 class Cut:
     """A model cut into segments, with its predicted times in microseconds.
@@ -54,6 +87,8 @@ class Cut:
         path: numbers of the cuts that the segments lie between, from the first to the last.
         segments: nodes of each segment.
         times: time of each segment.
+        timed: whether each time is that of a compiled segment on the timing model.
+        loads: what each segment keeps and moves.
         bus: time in which a controller moves what all segments take and give, once.
         whole: time of the whole model on one chip.
         whole_bus: the same as `bus`, for the whole model.
@@ -63,6 +98,8 @@ class Cut:
     path: tuple[int, ...]
     segments: tuple[tuple[Node, ...], ...]
     times: tuple[float, ...]
+    timed: tuple[bool, ...]
+    loads: tuple[Load, ...]
     bus: float
     whole: float
     whole_bus: float
@@ -105,8 +142,12 @@ class Cuts:
         spent: microseconds that each block computes.
         time: microseconds of the piece between two cuts, infinite where there is none.
         bus: microseconds in which a controller moves what the piece takes and gives.
+        held: bytes of parameters of the piece.
+        streamed: those that a chip has no room for.
+        moved: bytes of tensors that the piece takes and gives.
         able: how many blocks have something for the chip.
         exact: whether these are all cuts.
+        known: pieces of which the time is that of the timing model.
     """
 
     graph: Graph
@@ -115,8 +156,12 @@ class Cuts:
     spent: Times
     time: Times
     bus: Times
+    held: Times
+    streamed: Times
+    moved: Times
     able: int
     exact: bool
+    known: frozenset[Piece] = frozenset()
 
     def best(self, count: int, objective: Objective = Objective.THROUGHPUT) -> Cut:
         """The best cut for as many chips.
@@ -154,7 +199,17 @@ class Cuts:
         table = np.maximum(table, 0.0)
         for piece, time in known.items():
             table[piece] = time
-        return replace(self, time=table)
+        return replace(self, time=table, known=self.known | known.keys())
+
+    def on_one_chip(self, time: float) -> Cuts:
+        """The same cuts, with the microseconds that the timing model tells of the whole model.
+
+        Pieces are not corrected by it: a model that streams parameters says little of segments
+        that keep theirs.
+        """
+        table = self.time.copy()
+        table[0, -1] = time
+        return replace(self, time=table, known=self.known | {(0, len(table) - 1)})
 
     def choose(self, objective: Objective = Objective.THROUGHPUT) -> list[Cut]:
         """The best cut for every number of chips up to `MOST_CHIPS`, and up to the operators.
@@ -217,11 +272,17 @@ class Cuts:
             tuple(path),
             tuple(self._nodes(begin, end) for begin, end in steps),
             tuple(float(self.time[step]) for step in steps),
+            tuple(step in self.known for step in steps),
+            tuple(map(self._load, steps)),
             _sum(self.bus, path),
             float(self.time[0, -1]),
             float(self.bus[0, -1]),
             self.exact,
         )
+
+    def _load(self, piece: Piece) -> Load:
+        held, streamed, moved = (int(t[piece]) for t in (self.held, self.streamed, self.moved))
+        return Load(held - streamed, streamed, moved)
 
     def _nodes(self, begin: int, end: int) -> tuple[Node, ...]:
         chosen = np.flatnonzero(self.inside[end] & ~self.inside[begin])
@@ -230,9 +291,13 @@ class Cuts:
 
 
 def worthwhile(cuts: Sequence[Cut], objective: Objective = Objective.THROUGHPUT) -> Cut:
-    """Of the best cuts for several numbers of chips, that with the fewest that is about as good."""
-    least = min(cut.cost(objective) for cut in cuts)
-    return next(cut for cut in cuts if cut.cost(objective) <= _WORTH * least)
+    """Of the best cuts for several numbers of chips, that with the most of which each pays."""
+    chosen, *more = sorted(cuts, key=lambda cut: len(cut.times))
+    for cut in more:
+        further = len(cut.times) - len(chosen.times)
+        if cut.cost(objective) * _WORTH**further < chosen.cost(objective):
+            chosen = cut
+    return chosen
 
 
 def _between(inside: npt.NDArray[np.bool_], figures: Times) -> Times:
@@ -275,19 +340,19 @@ def cuts_of(
     mappable: Collection[str],
     capacity: int,
     costs: Costs = COSTS,
-    known: Mapping[str, float] | None = None,
+    known: Mapping[str, Work] | None = None,
 ) -> Cuts:
     """All cuts of a graph, and what pieces between them cost.
 
-    A piece takes what every part takes, the time of its operators, of the parameters beyond those
-    that a chip holds, and of the tensors that it takes and gives.
+    A piece takes what every part takes, the time of its operators, of its first instructions, of
+    the parameters beyond those that a chip holds, and of the tensors that it takes and gives.
 
     Args:
         graph: the graph.
         mappable: names of the nodes that the chip can compute; every piece has one.
         capacity: bytes of parameters that a chip holds.
         costs: what decides.
-        known: microseconds of nodes of which they are known better, by name.
+        known: nodes of which more is known, by name.
     """
     blocks = _blocks(graph.nodes())
     found = _ideals(graph, blocks)
@@ -302,11 +367,12 @@ def cuts_of(
     estimates = {
         node.name: (costs.chip if node.name in mappable else costs.host).time(graph, node)
         for node in graph.nodes()
-    } | dict(known or {})
+    } | {name: work.time for name, work in (known or {}).items()}
     spent = np.array([sum(estimates[node.name] for node in block) for block in blocks])
     held = pieces.between([sum(parameter_bytes(graph, node) for node in block) for block in blocks])
     mapped = pieces.between([sum(flags) for flags in able])
-    streamed = np.maximum(0, held - capacity)
+    streamed = np.where(held > capacity, held - capacity + costs.staging, 0)
+    moved_first = np.minimum(pieces.between(_instructions(blocks, known or {})), _MOST_FIRST)
     moved, crossing = pieces.transfers
     there = pieces.nested & (mapped > 0)
     return Cuts(
@@ -316,13 +382,28 @@ def cuts_of(
         spent,
         np.where(
             there,
-            costs.part + _between(inside, spent) + streamed / costs.parameters + crossing,
+            costs.part
+            + _between(inside, spent)
+            + moved_first / costs.into
+            + streamed / costs.parameters
+            + crossing,
             np.inf,
         ),
         np.where(there, (moved + streamed) / costs.parameters, np.inf),
+        held,
+        streamed,
+        moved,
         sum(map(any, able)),
         bool(found),
     )
+
+
+def _instructions(blocks: Sequence[Sequence[Node]], known: Mapping[str, Work]) -> list[float]:
+    """Bytes of instructions of blocks."""
+    return [
+        sum(known[node.name].instructions for node in block if node.name in known)
+        for block in blocks
+    ]
 
 
 def _blocks(nodes: Sequence[Node]) -> list[list[Node]]:

@@ -32,7 +32,7 @@ from fitzroy.compiler.targets.edgetpu.partition.costs import (
     gain,
     profitable,
 )
-from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut, Cuts, cuts_of
+from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut, Cuts, Work, cuts_of
 from fitzroy.compiler.targets.edgetpu.partition.rules import LOWERING, NAME, hint, rejects
 from fitzroy.hw_models.chips.beagle import BEAGLE
 
@@ -206,7 +206,7 @@ def cuts(
     graph: Graph,
     options: Options = DEFAULT,
     costs: Costs = COSTS,
-    times: Mapping[str, float] | None = None,
+    known: Mapping[str, Work] | None = None,
 ) -> Cuts:
     """How a graph can be cut into segments for several chips, and what segments cost.
 
@@ -214,11 +214,11 @@ def cuts(
         graph: the graph.
         options: what programs may use of each chip.
         costs: what operators, parameters and transfers cost.
-        times: microseconds of operators of which they are known better, by name.
+        known: operators of which more is known, by name.
     """
     refused = refusals(graph, options)
     mappable = {node.name for node in graph.nodes()} - refused.keys()
-    return cuts_of(graph, mappable, HELD, costs, times)
+    return cuts_of(graph, mappable, HELD, costs, known)
 
 
 def segments_of(graph: Graph, cut: Cut) -> list[Segment]:
@@ -231,7 +231,7 @@ def consecutive(
     count: int,
     options: Options = DEFAULT,
     costs: Costs = COSTS,
-    times: Mapping[str, float] | None = None,
+    known: Mapping[str, Work] | None = None,
 ) -> list[Segment]:
     """A graph cut into segments for as many chips, each of which needs only those before it.
 
@@ -240,9 +240,9 @@ def consecutive(
         count: how many.
         options: as for `cuts`.
         costs: as for `cuts`.
-        times: as for `cuts`.
+        known: as for `cuts`.
 
     Raises:
         UsageError: there are not so many operators for the chip.
     """
-    return segments_of(graph, cuts(graph, options, costs, times).best(count))
+    return segments_of(graph, cuts(graph, options, costs, known).best(count))

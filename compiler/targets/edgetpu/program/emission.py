@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import FormatError, InternalError
+from fitzroy.base.progress import along
 from fitzroy.compiler.targets.edgetpu.fitting.wide import IDENTITY, Assignment
 from fitzroy.compiler.targets.edgetpu.host import host_layers
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
 from fitzroy.compiler.targets.edgetpu.layers import halo, matrices
-from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Step
+from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Identity, Step
 from fitzroy.compiler.targets.edgetpu.layers.refusal import refused, refusing
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, Image, Placed
@@ -19,6 +20,9 @@ from fitzroy.hw_models.isa.instruction import Instruction
 
 _MOST_BUNDLES = 6_000
 """Bundles of a layer with its exchanges, at most."""
+
+_SHARES = 0.53, 0.99
+"""Shares of the time of a program at which its instructions begin and end, as measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +70,18 @@ def _fails(instruction: Instruction) -> bool:
 
 
 def emitted(assignment: Assignment) -> Emission:
-    """The instructions of a schedule.
+    """The instructions of a schedule, with the identity matrix if they use it.
 
     Raises:
         Refused: those of a step cannot be made.
     """
+    matrix = Identity(IDENTITY)
+    emission = _emitted(assignment, matrix, made=True)
+    return emission if matrix.needed else _emitted(assignment, matrix, made=False)
+
+
+def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emission:
+    """The instructions of a schedule, of which the first may make the identity matrix."""
     schedule, pieces = assignment.schedule, assignment.residency.pieces
     steps, own = schedule.steps, schedule.scratch
     narrow_bytes = schedule.layered.options.narrow_bytes
@@ -89,16 +100,18 @@ def emitted(assignment: Assignment) -> Emission:
         builder,
         schedule.tensors,
         pieces,
-        IDENTITY,
+        matrix,
         narrow_bytes - own[0],
         host,
         inputs,
         host_layers.kept_images(steps),
     )
     builder.begin()
-    matrices.put_identity(builder, IDENTITY, context.scratch // WORD)
+    if made:
+        matrices.put_identity(builder, matrix.row, context.scratch // WORD)
     ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
-    for step, nbytes in zip(steps, own[1:], strict=True):
+    needed = [*zip(steps, own[1:], strict=True)]
+    for step, nbytes in along(needed, "instructions", *_SHARES):
         builder.room(_MOST_BUNDLES)
         marks.append(_mark(step, builder))
         if not step.layer.received:

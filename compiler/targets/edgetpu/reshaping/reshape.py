@@ -18,6 +18,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     WORD,
     Image,
     Placed,
+    TiledAxis,
     Vector,
     round_up,
 )
@@ -43,15 +44,29 @@ class _Reshape(Layer):
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
         """Rows of wide memory that the gather takes."""
-        return gather_rows(tensors[self.reads[0]])
+        source = tensors[self.reads[0]]
+        return gather_rows(_own_words(source) or source)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """The linear copy, and a packed one if it is not; whole blocks are read."""
-        return _copy_bytes(tensors[self.reads[0]])
+        source = tensors[self.reads[0]]
+        own = _own_words(source)
+        if own is not None:
+            return linear_bytes(own) + LANES + own.nbytes
+        return _copy_bytes(source)
 
     def flat(self, context: Context, receivers: Sequence[int]) -> int:
         """Byte address of a packed copy on some tiles; a phase has begun after it was made."""
         source = context.tensors[self.reads[0]]
+        own = _own_words(source)
+        if own is not None:
+            assert isinstance(source, Image)
+            own = replace(own, base=context.scratch + linear_bytes(own) + LANES)
+            context.builder.on_tiles(lambda tile: _pack_own(context, source, own, tile))
+            context.builder.barrier()
+            gather(context, own, context.scratch, receivers)
+            context.builder.barrier()
+            return context.scratch
         gather(context, source, context.scratch, receivers)
         context.builder.barrier()
         packed = _packed(source)
@@ -153,6 +168,42 @@ def _packed(tensor: Placed) -> int | None:
     if isinstance(tensor, Vector) or tensor.channels == tensor.depth:
         return None
     return tensor.rows.extent * tensor.columns.extent * tensor.channels
+
+
+def _own_words(tensor: Placed) -> Image | None:
+    """The packed words of an image of which tiles own whole ones, row by row; else None."""
+    if _packed(tensor) is None:
+        return None
+    assert isinstance(tensor, Image)
+    owned = []
+    for begin, end in tensor.columns.owned:
+        first, last = (bound * tensor.channels for bound in (begin, end))
+        if first < last and (first % WORD or last % WORD):
+            return None
+        owned.append((first // WORD, last // WORD))
+    extent = tensor.columns.extent * tensor.channels // WORD
+    columns = TiledAxis(extent, tuple(owned), tuple(owned))
+    rows = TiledAxis(tensor.rows.extent, tensor.rows.owned, tensor.rows.owned)
+    return Image(tensor.name, rows, columns, WORD, tensor.zero_point)
+
+
+def _pack_own(context: Context, image: Image, words: Image, tile: int) -> TensorOp | None:
+    """A tile packs what it owns of an image."""
+    height, width = words.area(tile)
+    if not height * width:
+        return None
+    (top, _), (left, _) = image.owned(tile)
+    values = walk(
+        image.address(tile, top, left),
+        byte=(image.channels, 1),
+        pixel=(width * WORD // image.channels, image.depth),
+        y=(height, image.pitch),
+    )
+    steps = Axis("byte", WORD, 1, factor=1)
+    places = [Axis("word", width, WORD, WORD), Axis("y", height, 0, words.pitch)]
+    packed = single_bytes(0, words.base, context.identity, steps, places)
+    # The bytes of a word may be of two pixels.
+    return replace(packed, a=values.bytes)
 
 
 def _pack(context: Context, image: Image, count: int, tiles: int) -> int:

@@ -31,6 +31,7 @@ from fitzroy.compiler.targets.edgetpu.layers.matrices import (
     Pointwise,
     VectorPointwise,
 )
+from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     SIGNED_OFFSET,
@@ -38,6 +39,7 @@ from fitzroy.compiler.targets.edgetpu.parameters.requantization import (
     copy_stage,
     unsigned_zero_point,
 )
+from fitzroy.compiler.targets.edgetpu.reshaping.channels import FILL, picked
 from fitzroy.compiler.targets.edgetpu.reshaping.elements import distances, take_elements
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Assembly, Run, Section, runs
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import ToImage, ToVector
@@ -294,12 +296,27 @@ def _pad(legalizer: Legalizer, call: Call) -> None:
         legalizer.margins[result] = (top, left)
         return
     if front % WORD or (amounts.after[3] and channels % WORD):
-        raise UnsupportedError(
-            f"padding {node.name!r} adds {front} and {amounts.after[3]} to {channels} channels: "
-            f"words hold {WORD} channels",
-        )
+        _between_words(legalizer, call, stored - unsigned_zero_point(before))
+        return
     section = Section(Run(height, target=top), Run(width, target=left), channels, target=front)
     assemble(legalizer, node.name, result, after, [(source, section)], fill=stored)
+
+
+def _between_words(legalizer: Legalizer, call: Call, fill: int) -> None:
+    """Add channels where no word begins; rows and columns after them."""
+    rewriting, after = Rewriting.of(legalizer, call), call.result.type
+    amounts = call.attributes(PadAttributes)
+    shape = image_shape(legalizer, as_image(legalizer, call.node.inputs[0] or ""))
+    order = [FILL] * amounts.before[3] + list(range(shape[-1])) + [FILL] * amounts.after[3]
+    image = rewriting.reshape(call.node.inputs[0] or "", (1, *shape))
+    wide = replace(after, shape=(1, *shape[:-1], len(order)))
+    name = picked(rewriting, image, order, wide, fill)
+    rest = PadAttributes((*amounts.before[:3], 0), (*amounts.after[:3], 0), amounts.value)
+    if any(rest.before) or any(rest.after):
+        rewriting.emit("pad", [name], after, rest, result=call.result.name)
+    else:
+        rewriting.reshape(name, after.shape, result=call.result.name)
+    rewriting.run(legalizer)
 
 
 def concatenate(legalizer: Legalizer, call: Call) -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from fitzroy.base.errors import UnsupportedError
-from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.definition import Call, Reject
 from fitzroy.compiler.ops.shape import TransposeAttributes
 from fitzroy.compiler.targets.edgetpu.layers.conditions import refused, requires
@@ -21,6 +20,7 @@ from fitzroy.compiler.targets.edgetpu.layers.legalize import (
     several,
 )
 from fitzroy.compiler.targets.edgetpu.layers.rewriting import Rewriting
+from fitzroy.compiler.targets.edgetpu.reshaping.channels import picked
 from fitzroy.compiler.targets.edgetpu.reshaping.elements import distances, take_elements
 from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_vector
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import keeps_bytes, temporary
@@ -108,13 +108,9 @@ def _shuffled(legalizer: Legalizer, call: Call) -> None:
     rewriting, before, after = Rewriting.of(legalizer, call), call.type(), call.result.type
     (place,) = legalizer.parts(call.node.inputs[0] or "")
     shape = legalizer.type(place).shape
-    order = np.arange(shape[-1]).reshape(before.shape[-2:]).T.reshape(-1)
-    weights = np.zeros((shape[-1], 1, 1, shape[-1]), before.dtype.numpy)
-    weights[np.arange(shape[-1]), 0, 0, order] = 1
-    kernel = rewriting.constant(weights, 1.0)
+    order = np.arange(shape[-1]).reshape(before.shape[-2:]).T.reshape(-1).tolist()
     image = rewriting.reshape(call.node.inputs[0] or "", shape)
-    type = replace(after, shape=shape)
-    moved = rewriting.emit("conv_2d", [image, kernel], type, ConvAttributes())
+    moved = picked(rewriting, image, order, replace(after, shape=shape))
     rewriting.reshape(moved, after.shape, result=call.result.name)
     rewriting.run(legalizer)
 

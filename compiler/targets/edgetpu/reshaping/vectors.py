@@ -173,14 +173,17 @@ def gather_rows(tensor: Placed) -> int:
     return 2 * SLOTS + _staged(tensor)
 
 
-def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]) -> None:
-    """Copy a whole tensor to tiles; a barrier must follow.
+def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]) -> int:
+    """Copy a whole tensor to tiles; a barrier must follow, or who reads the copy waits for it.
 
     Args:
         context: what layers find.
         tensor: the tensor; a phase has begun since it was computed.
         base: byte address of the linear copy, on all receivers.
         receivers: tiles that get the copy.
+
+    Returns:
+        What WIDE_TO_NARROW has counted when the copy is there.
     """
     builder, tiles = context.builder, mask_of(receivers)
     for message in _messages(tensor):
@@ -192,6 +195,7 @@ def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]
             taking.stage(piece)
         else:
             taking.through_slots(piece)
+    return taking.words
 
 
 @dataclass(slots=True)
@@ -268,10 +272,8 @@ def _send(builder: Builder, message: _Message, receivers: int) -> None:
 def is_vector(legalizer: Legalizer, name: str) -> bool:
     """Whether a value lies in blocks of channels rather than as an image."""
     place = legalizer.place(name)
-    for layer in legalizer.layers:
-        if layer.writes == place:
-            return layer.makes_vector
-    return len(legalizer.type(place).shape) != 4
+    made = legalizer.makes_vector(place)
+    return len(legalizer.type(place).shape) != 4 if made is None else made
 
 
 def families(layers: Sequence[Layer], tensors: Mapping[str, Placed]) -> dict[str, list[Vector]]:
