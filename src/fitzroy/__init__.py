@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fitzroy.execution.modules import ModuleProgram
     from fitzroy.execution.pipelined import PipelinedInterpreter
     from fitzroy.execution.programs import simulate
+    from fitzroy.execution.twin import twin
 
 __version__ = VERSION
 
@@ -48,6 +49,7 @@ _HOMES = {
     "patch_weights": "fitzroy.compilation.patching",
     "quantize": "fitzroy.compiler.quantization.pipeline",
     "simulate": "fitzroy.execution.programs",
+    "twin": "fitzroy.execution.twin",
     "verify": "fitzroy.compiler.reference",
 }
 
@@ -69,6 +71,7 @@ __all__ = [
     "patch_weights",
     "quantize",
     "simulate",
+    "twin",
     "verify",
 ]
 

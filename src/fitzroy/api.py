@@ -13,6 +13,7 @@
 | `bundle` | a `Compilation` and test cases | a program with expected outputs |
 | `patch_weights` | a compiled model and its source, retrained | the model with these weights |
 | `simulate` | a compiled model and inputs | what the Edge TPU computes |
+| `twin` | a model | a device that computes what its compiled form does, fast |
 | `Interpreter` | a compiled model | answers, from a device and the host |
 | `PipelinedInterpreter` | segments of a model | answers, from several devices at a time |
 | `ModuleProgram` | a bytecode module | answers |
@@ -36,6 +37,7 @@ from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.modules import ModuleProgram
 from fitzroy.execution.pipelined import PipelinedInterpreter
 from fitzroy.execution.programs import EdgeTpuProgram, Simulation, simulate
+from fitzroy.execution.twin import twin
 
 __all__ = [
     "Compilation",
@@ -57,5 +59,6 @@ __all__ = [
     "patch_weights",
     "quantize",
     "simulate",
+    "twin",
     "verify",
 ]

@@ -9,11 +9,10 @@
 from __future__ import annotations
 
 from fitzroy.base.errors import UsageError
-from fitzroy.compiler.frontends.loading import load
 from fitzroy.driver.runtime import devices
 from fitzroy.driver.runtime.devices import Device, DeviceOptions
 from fitzroy.driver.runtime.proof import ProvenDevice
-from fitzroy.execution.twin import TwinDevice
+from fitzroy.execution.twin import twin
 
 TWIN = "twin"
 ENVIRONMENT = "FITZROY_DEVICE"
@@ -48,4 +47,4 @@ def open_device(
         )
     if options is not None and options.record is not None:
         raise UsageError("a twin has no USB to record", hint="use the device sim, or usb")
-    return TwinDevice(load(rest), rest)
+    return twin(rest)

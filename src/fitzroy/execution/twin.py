@@ -17,6 +17,7 @@ import numpy as np
 from fitzroy.base.cores import cores, products_on
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array, TensorType
+from fitzroy.compiler.frontends.loading import Model, load
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.targets.edgetpu.parameters.operands import STATE_SUFFIX
@@ -91,9 +92,26 @@ class TwinDevice(LocalDevice):
         known = self._twins.get(id(package))
         if known is None:
             # The package is kept, so that no other one gets its identity.
-            known = package, _twin_of(self._source, self._name, package)
+            known = package, twin_of(self._source, self._name, package)
             self._twins[id(package)] = known
         return known[1]
+
+
+def twin(model: Model, *, threads: int | None = None) -> TwinDevice:
+    """The twin of the chip, to run what was compiled from a model.
+
+    Args:
+        model: the model that was compiled, quantized to 8 bits: a path or a graph.
+        threads: as for `TwinDevice`.
+
+    Raises:
+        UsageError: the file cannot be read.
+        FormatError: it is malformed.
+        UnsupportedError: it has operators without counterpart.
+    """
+    if isinstance(model, Graph):
+        return TwinDevice(model, threads=threads)
+    return TwinDevice(load(model), os.fspath(model), threads=threads)
 
 
 def _pieces(
@@ -127,8 +145,13 @@ def _answers(twin: Twin, images: Sequence[Mapping[str, Array]]) -> list[TwinOutp
     ]
 
 
-def _twin_of(source: Graph, title: str, package: PackageFile) -> Twin:
+def twin_of(source: Graph, title: str, package: PackageFile) -> Twin:
     """The twin of a package.
+
+    Args:
+        source: the model that it was compiled from.
+        title: the file of that, for errors.
+        package: the package.
 
     Raises:
         UsageError: the package was not compiled from the source.

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.twin_proof import FIRST_SEED, Tally, prove
 from tests.compiler.edgetpu_models import random_inputs, random_model
-from tests.support import corpus_params, corpus_path
+from tests.support import corpus, corpus_params, corpus_path
 
 import fitzroy
 from fitzroy.base.errors import MismatchError, UnsupportedError, UsageError
@@ -321,3 +322,25 @@ def test_a_twin_of_another_model_is_refused() -> None:
         twin.set_tensor(details["index"], np.zeros(details["shape"], details["dtype"]))
         with pytest.raises(UsageError, match="the model has no tensor"):
             twin.invoke()
+
+
+@pytest.mark.long
+def test_random_programs_have_twins() -> None:
+    tally = Tally()
+    for seed in range(FIRST_SEED, FIRST_SEED + 4):
+        tally.add_seed(seed)
+    assert tally.bytes > 1000
+    assert tally.faults == []
+    assert tally.refused == {}
+
+
+@pytest.mark.slow
+@pytest.mark.corpus
+def test_everything_has_a_twin() -> None:
+    corpus()
+    found, faults = prove(print)
+    assert faults == []
+    assert found["corpus"]["refused"] == {}
+    assert found["corpus"]["models"] > 50
+    assert found["published"]["models"] > 50
+    assert found["random"]["models"] > 450

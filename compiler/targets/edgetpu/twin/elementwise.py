@@ -1,4 +1,4 @@
-"""Fast kernels of operators that compute every element from those at its place, and softmax."""
+"""Fast kernels of operators that compute elements from those at their place, or of their row."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ from fitzroy.compiler.targets.edgetpu.twin.semantics import (
     Operator,
     clamp_bounds,
     exponentials_of,
+    length_stage,
+    reciprocal_lengths,
     reciprocals_of,
     results,
 )
@@ -155,7 +157,7 @@ def function(call: Call, operators: Mapping[str, Operator]) -> Single:
 
 def softmax(call: Call) -> Single | None:
     """Softmax of several rows; what depends on one code comes from a table of all."""
-    before, after = call.type(), call.result.type
+    before = call.type()
     channels = before.shape[-1]
     if before.size == channels:
         return None
@@ -174,5 +176,22 @@ def softmax(call: Call) -> Single | None:
             part[...] = exponentials * reciprocals_of(sums, channels, stages)
             finish(part)
 
-    assert after.quantization is not None
+    return run
+
+
+def l2_normalization(call: Call) -> Single | None:
+    """Rows divided by their length."""
+    channels, finish = call.type().shape[-1], Finish.of(length_stage(call))
+    kind = exact_type(channels * reach(call.type()) ** 2)
+    step = max(1, BLOCK_BYTES // (8 * channels))
+
+    def run(operands: Sequence[Codes], out: Codes) -> None:
+        rows, found = operands[0].reshape(-1, channels), out.reshape(-1, channels)
+        for first in range(0, len(rows), step):
+            x, part = rows[first : first + step], found[first : first + step]
+            squares = np.square(x).sum(axis=-1, keepdims=True, dtype=kind).astype(np.float32)
+            # Their products may be larger than what float32 holds.
+            part[...] = x.astype(np.float64) * reciprocal_lengths(squares)
+            finish(part)
+
     return run

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -47,22 +46,46 @@ _LANES = 4096
 
 
 @dataclass(frozen=True)
-class Filter:
-    """A filter of centred codes, and what follows its sums.
+class Ending:
+    """What follows the sums of a filter.
 
     Attributes:
-        weights: float64 of the filter's shape, integers.
-        bias: [channels], integers, or None.
-        finish: what becomes of the sums.
-        span: smallest and largest code that weights are multiplied with.
-        channel_axis: axis of output channels.
+        bias: what is added to sums, as `spread` gives it, in a type that holds them; or None.
+        finish: what becomes of them then.
     """
 
-    weights: Array
     bias: Array | None
     finish: Finish
+
+    def __call__(self, sums: Array, out: Codes) -> None:
+        """Write centred codes that sums become; the sums are lost.
+
+        Args:
+            sums: contiguous, channels last.
+            out: contiguous; may be the sums.
+        """
+        if self.bias is not None:
+            by_channel(np.add, sums, self.bias)
+        if sums is not out:
+            out[...] = sums
+        self.finish(out)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter of centred codes.
+
+    Attributes:
+        weights: float32 of the filter's shape, integers.
+        type: the type in which all sums are exact.
+        span: smallest and largest code that weights are multiplied with.
+        ending: what follows the sums.
+    """
+
+    weights: Codes
+    type: type[np.float32] | type[np.float64]
     span: tuple[int, int]
-    channel_axis: int
+    ending: Ending
 
     @classmethod
     def of(cls, call: Call, channel_axis: int) -> Filter | None:
@@ -79,61 +102,48 @@ class Filter:
             return None
         if biased is not None and biased.data is None:
             return None
-        weights = filter.data.astype(np.float64) - quantization.zero_point_array(filter.data.ndim)
+        weights = filter.data.astype(np.float32) - quantization.zero_point_array(filter.data.ndim)
+        weights, codes = weights.astype(np.float32, copy=False), span(call.type(0))
         bias = None if biased is None or biased.data is None else biased.data.reshape(-1)
+        most = _most(
+            np.moveaxis(weights, channel_axis, -1).reshape(-1, weights.shape[channel_axis]), codes
+        )
+        most += 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
         # Scales in memory leave no condition on those of the channels.
         stage = output_stage(call, Prefix(scales=True, biases=True, zero_points=True))
         scales = effective_scale(source.scale[0], np.asarray(quantization.scale), result.scale[0])
         finish = Finish.of(stage, scales if len(scales) > 1 else scales[0])
-        return cls(weights, bias, finish, span(call.type(0)), channel_axis)
+        kind = exact_type(most)
+        added = None if bias is None else spread(bias.astype(kind))
+        return cls(weights, kind, codes, Ending(added, finish))
 
-    @cached_property
-    def most(self) -> int:
-        """The largest magnitude of a sum, or of a part of it."""
-        axes = tuple(axis for axis in range(self.weights.ndim) if axis != self.channel_axis)
-        most = max(int(part.sum(axis=axes).max(initial=0)) for part in self._extremes(self.weights))
-        return most + (0 if self.bias is None else int(np.abs(self.bias.astype(np.int64)).max()))
 
-    def _extremes(self, weights: Array) -> tuple[Array, Array]:
-        """The largest contribution of every weight to a sum, and that to its negative."""
-        low, high = self.span
-        return np.maximum(weights * low, weights * high), -np.minimum(weights * low, weights * high)
+def _most(matrix: Array, codes: tuple[int, int]) -> int:
+    """The largest magnitude of a sum of products, or of a part of it.
 
-    @property
-    def type(self) -> type[np.float32] | type[np.float64]:
-        """The type in which all sums are exact."""
-        return exact_type(self.most)
+    Args:
+        matrix: weights, [taps, channels].
+        codes: smallest and largest code that they are multiplied with.
+    """
+    low, high = codes
+    positive = np.maximum(matrix, 0).sum(axis=0, dtype=np.float64)
+    negative = np.minimum(matrix, 0).sum(axis=0, dtype=np.float64)
+    sums = np.maximum(positive * high + negative * low, -(positive * low + negative * high))
+    return int(sums.max(initial=0))
 
-    @cached_property
-    def _added(self) -> Array | None:
-        return None if self.bias is None else spread(self.bias.astype(self.type))
 
-    def parts(self, matrix: Array) -> list[slice]:
-        """Rows of a matrix of weights in pieces whose sums are exact in float32.
+def _parts(matrix: Array, codes: tuple[int, int]) -> list[slice]:
+    """Rows of a matrix of weights in pieces whose sums are exact in float32.
 
-        Args:
-            matrix: [taps, channels].
-        """
-        found, first = list[slice](), 0
-        while first < len(matrix):
-            sums = np.maximum(*(part.cumsum(0) for part in self._extremes(matrix[first:])))
-            end = first + int(np.searchsorted(sums.max(axis=1), EXACT, side="right"))
-            found.append(slice(first, end))
-            first = end
-        return found
-
-    def finished(self, sums: Array, out: Codes) -> None:
-        """Write centred codes that sums become; the sums are lost.
-
-        Args:
-            sums: contiguous, channels last.
-            out: contiguous; may be the sums.
-        """
-        if self._added is not None:
-            by_channel(np.add, sums, self._added)
-        if sums is not out:
-            out[...] = sums
-        self.finish(out)
+    Args:
+        matrix: as for `_most`.
+        codes: as for `_most`.
+    """
+    if len(matrix) < 2 or _most(matrix, codes) <= EXACT:
+        return [slice(0, len(matrix))]
+    half = len(matrix) // 2
+    rest = _parts(matrix[half:], codes)
+    return _parts(matrix[:half], codes) + [slice(p.start + half, p.stop + half) for p in rest]
 
 
 def _product(filter: Filter, matrix: Array) -> Callable[[Codes, Codes], None]:
@@ -143,11 +153,9 @@ def _product(filter: Filter, matrix: Array) -> Callable[[Codes, Codes], None]:
         filter: the filter.
         matrix: its weights, [taps, channels].
     """
-    pieces = [
-        (rows, np.ascontiguousarray(matrix[rows], np.float32)) for rows in filter.parts(matrix)
-    ]
+    ending, taps, channels = filter.ending, *matrix.shape
+    pieces = [(rows, np.ascontiguousarray(matrix[rows])) for rows in _parts(matrix, filter.span)]
     whole = len(pieces) == 1 and filter.type is np.float32
-    taps, channels = matrix.shape
     step = max(_LEAST_ROWS, BLOCK_BYTES // (4 * max(taps, channels)))
 
     def run(x: Codes, out: Codes) -> None:
@@ -156,12 +164,12 @@ def _product(filter: Filter, matrix: Array) -> Callable[[Codes, Codes], None]:
             source, result = x[first : first + step], out[first : first + step]
             if whole:
                 np.matmul(source, pieces[0][1], out=result)
-                filter.finished(result, result)
+                ending(result, result)
                 continue
             sums = np.zeros(result.shape, np.float64)
             for rows, weights in pieces:
                 sums += source[:, rows] @ weights
-            filter.finished(sums, result)
+            ending(sums, result)
 
     return run
 
@@ -223,6 +231,7 @@ def _grouped_conv_2d(call: Call, filter: Filter, groups: int) -> Single:
     taps = math.prod(kernel) * depth
     # Groups are consecutive in both kinds of channels: [groups, taps, channels of a group].
     matrices = filter.weights.reshape(groups, -1, taps).swapaxes(1, 2).astype(filter.type)
+    ending = filter.ending
     block = max(1, BLOCK_BYTES // (taps * groups * matrices.itemsize))
 
     def run(operands: Sequence[Codes], out: Codes) -> None:
@@ -235,7 +244,7 @@ def _grouped_conv_2d(call: Call, filter: Filter, groups: int) -> Single:
             sums = part.astype(matrices.dtype, copy=False) @ matrices
             result = results[images, rows]
             joined = np.ascontiguousarray(sums.swapaxes(0, 1)).reshape(result.shape)
-            filter.finished(joined, result)
+            ending(joined, result)
 
     return run
 
@@ -284,7 +293,7 @@ class _Depthwise:
     """A depthwise convolution, prepared.
 
     Attributes:
-        filter: its filter.
+        ending: what follows its sums.
         image: extents of the input.
         shape: extents of the result.
         stride: rows between windows.
@@ -295,7 +304,7 @@ class _Depthwise:
         taps: all taps.
     """
 
-    filter: Filter
+    ending: Ending
     image: tuple[int, int, int]
     shape: tuple[int, int, int]
     stride: int
@@ -319,7 +328,7 @@ class _Depthwise:
             for j in range(kernel[1]):
                 column, phase = divmod(j * a.dilation[1], step)
                 first = max(0, -(-(left - phase) // step))
-                last = min(width, -(-(image[1] + left - phase) // step))
+                last = max(first, min(width, -(-(image[1] + left - phase) // step)))
                 begin = first * step + phase - left
                 phases[phase] = _Phase(
                     slice(begin, begin + (last - first) * step, step), slice(first, last)
@@ -328,7 +337,7 @@ class _Depthwise:
                 taps.append(_Tap(i * a.dilation[0], phase, column, weights))
         rows = (kernel[0] - 1) * a.dilation[0]
         return cls(
-            filter,
+            filter.ending,
             (image[0], image[1], image[2]),
             (shape[0], shape[1], shape[2]),
             a.stride[0],
@@ -342,7 +351,7 @@ class _Depthwise:
     def __call__(self, operands: Sequence[Codes], out: Codes) -> None:
         x, results = operands[0].reshape(-1, *self.image), out.reshape(-1, *self.shape)
         rows, columns, channels = self.shape
-        block = BLOCK_BYTES // (4 * channels)
+        block, kind = BLOCK_BYTES // (4 * channels), self.taps[0].weights.dtype
         scratch: Array | None = None
         for images, part in _blocks(len(x), rows, columns, max(1, block)):
             result = results[images, part]
@@ -350,15 +359,14 @@ class _Depthwise:
             if scratch is None:
                 # The first block is the largest.
                 shape = (max(self.phases) + 1, len(result), count, self.width, channels)
-                scratch = np.zeros(shape, self.filter.type)
-                product = np.empty(result.shape, self.filter.type)
+                scratch = np.zeros(shape, kind)
+                product = np.empty(result.shape, kind)
                 total = np.empty_like(product)
             held = scratch[:, : len(result), :count]
             self._fill(held, x[images], part.start * self.stride - self.top)
-            same = self.filter.type is np.float32
-            sums = result if same else total[: len(result), : len(result[0])]
+            sums = result if kind == np.float32 else total[: len(result), : len(result[0])]
             self._sum(held, product[: len(result), : len(result[0])], sums)
-            self.filter.finished(sums, result)
+            self.ending(sums, result)
 
     def _fill(self, held: Array, x: Codes, begin: int) -> None:
         """Copy the rows that windows touch, from one on; what lies outside is 0."""
@@ -403,7 +411,7 @@ def transpose_conv(call: Call) -> Single | None:
     (_, *image), (_, *shape), kernel = call.type(0).shape, call.result.type.shape, _kernel(call)
     height, width, depth = image
     top, _, left, _ = a.padding
-    taps = filter.weights.transpose(1, 2, 3, 0).astype(filter.type)
+    taps, ending = filter.weights.transpose(1, 2, 3, 0).astype(filter.type), filter.ending
     adjustment = TransposeConv().adjustment(call)
     full = tuple(
         (image[axis] - 1) * a.stride[axis] + kernel[axis] + max(adjustment[axis], 0)
@@ -413,24 +421,22 @@ def transpose_conv(call: Call) -> Single | None:
     def run(operands: Sequence[Codes], out: Codes) -> None:
         images = zip(operands[0].reshape(-1, *image), out.reshape(-1, *shape), strict=True)
         for x, result in images:
-            rows = x.reshape(-1, depth).astype(filter.type, copy=False)
-            sums = np.zeros((*full, shape[2]), filter.type)
+            rows = x.reshape(-1, depth).astype(taps.dtype, copy=False)
+            sums = np.zeros((*full, shape[2]), taps.dtype)
             for i in range(kernel[0]):
                 for j in range(kernel[1]):
                     goal = sums[i :: a.stride[0], j :: a.stride[1]][:height, :width]
                     goal += (rows @ taps[i, j]).reshape(goal.shape)
             cut = sums[top : top + shape[0], left : left + shape[1]]
-            filter.finished(np.ascontiguousarray(cut), result)
+            ending(np.ascontiguousarray(cut), result)
 
     return run
 
 
 def batch_matmul(call: Call) -> Single | None:
     """Products of matrices, both of activations."""
-    a, depth = (
-        call.attributes(BatchMatMulAttributes),
-        call.type(0).shape[-2 if call.attributes(BatchMatMulAttributes).adj_x else -1],
-    )
+    a = call.attributes(BatchMatMulAttributes)
+    depth = call.type(0).shape[-2 if a.adj_x else -1]
     finish = Finish.of(product_stage(call.type(0), call.type(1), call.result.type))
     kind = exact_type(depth * reach(call.type(0)) * reach(call.type(1)))
     operands_in_order = operands_of(call)

@@ -30,6 +30,7 @@ KERNELS: Mapping[str, Preparation] = {
     "quantize": elementwise.converted,
     "clamp": elementwise.converted,
     "softmax": elementwise.softmax,
+    "l2_normalization": elementwise.l2_normalization,
     "average_pool_2d": places.average_pool_2d,
     "max_pool_2d": places.max_pool_2d,
     "mean": places.mean,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -294,20 +295,31 @@ def _batch_matmul(call: Call, arrays: Operands) -> list[Array]:
 
 
 def _l2_normalization(call: Call, arrays: Operands) -> list[Array]:
-    """Reciprocals of lengths are the sum of two with 16 bits, for lengths of more and less than 64.
-
-    They come from a table of the non-linear unit.
-    """
-    before, after = call.type(), call.result.type
+    before = call.type()
     x = stored_unsigned(arrays[0], before) - unsigned_zero_point(before)
     squares = np.square(x).sum(axis=-1, keepdims=True).astype(np.float32)
-    one = normalization.ONE
+    return [finished(x * reciprocal_lengths(squares), length_stage(call), call.result.type)]
+
+
+def length_stage(call: Call) -> OutputStage:
+    """The output stage of an L2 normalization, whose sums are codes times reciprocal lengths."""
+    after = call.result.type
+    assert after.quantization is not None
+    scale = float(np.float32(1 / (64 * normalization.ONE * after.quantization.scale[0])))
+    return replace(copy_stage(after, after), scale=scale)
+
+
+def reciprocal_lengths(squares: Array) -> Integers:
+    """Reciprocals of the roots of numbers: the sum of two with 16 bits.
+
+    They are for lengths of more and less than 64, and come from a table of the non-linear unit.
+
+    Args:
+        squares: float32.
+    """
     fine = _reciprocal_root(np.maximum(squares / 4096, 1))
     coarse = _reciprocal_root(squares.clip(1, 4096))
-    stage = copy_stage(after, after)
-    assert after.quantization is not None
-    scale = float(np.float32(1 / (64 * one * after.quantization.scale[0])))
-    return [finished(x * (fine + 64 * coarse - one), replace(stage, scale=scale), after)]
+    return fine + 64 * coarse - normalization.ONE
 
 
 def _reciprocal_root(x: Array) -> Integers:
@@ -443,8 +455,15 @@ def _lstm(call: Call, arrays: Operands) -> list[Array]:
     largest = _MIDDLE - 1
     clip = round(attributes.cell_clip / unit) if attributes.cell_clip else _MIDDLE
 
+    matrices = {
+        first + gate: np.asarray(arrays[first + gate]).astype(np.float64).T
+        for first in (INPUT_WEIGHTS, RECURRENT_WEIGHTS)
+        for gate in range(4)
+    }
+
     def half(values: Integers, gate: int, first: int, source: TensorType) -> Integers:
-        sums: Integers = values @ np.asarray(arrays[first + gate]).astype(np.int64).T
+        # Sums are far below what float64 holds.
+        sums: Integers = (values.astype(np.float64) @ matrices[first + gate]).astype(np.int64)
         bias = arrays[BIASES + gate]
         if first == INPUT_WEIGHTS and bias is not None:
             sums = sums + bias.astype(np.int64)
@@ -486,10 +505,17 @@ def _saturated(sums: Integers, scale: float | np.float32) -> Integers:
 
 
 def _tanh(numbers: Integers, unit: float) -> Integers:
-    """2^15 times the hyperbolic tangent, which is odd, by the table's polynomials."""
+    """2^15 times the hyperbolic tangent of numbers that are clipped to 16 bits."""
+    places: Integers = numbers.clip(-_MIDDLE, _MIDDLE - 1) + _MIDDLE
+    return _tangents(unit)[places]
+
+
+@lru_cache(maxsize=8)
+def _tangents(unit: float) -> Integers:
+    """The same of all numbers of 16 bits; it is odd, by the table's polynomials."""
     table = tanh_table()
-    low, high = -_MIDDLE * np.float32(unit), (_MIDDLE - 1) * np.float32(unit)
-    x = (numbers.astype(np.float32) * np.float32(unit)).clip(low, high).clip(-8, 8)
+    numbers = np.arange(-_MIDDLE, _MIDDLE)
+    x = (numbers.astype(np.float32) * np.float32(unit)).clip(-8, 8)
     segment = np.searchsorted(np.array(table.breakpoints, np.float32), np.abs(x), side="right")
     factors = np.array(table.coefficients, np.float32)[segment]
     value = factors[..., 4]

@@ -49,6 +49,7 @@ class Twin:
 
     Attributes:
         graph: the graph.
+        operators: operators whose results are not those of their declarations.
         together: how many images are computed together; more would only take more memory.
 
     Raises:
@@ -63,7 +64,7 @@ class Twin:
         kernels: Mapping[str, Preparation] = KERNELS,
     ) -> None:
         self.graph = graph
-        self._operators = operators
+        self.operators = operators
         self._steps: list[_Step] = []
         self._rooms: list[_Rooms] = []
         nodes = graph.nodes()
@@ -111,9 +112,12 @@ class Twin:
             for name in graph.inputs
         }
         # Memory is used again; every thread has its own.
-        rooms = self._rooms.pop() if self._rooms else _Rooms()
         try:
-            return _Run(graph, self._operators, count, stored, rooms).outputs(self._steps)
+            rooms = self._rooms.pop()
+        except IndexError:
+            rooms = _Rooms()
+        try:
+            return _Run(graph, self.operators, count, stored, rooms).outputs(self._steps)
         finally:
             self._rooms.append(rooms)
 
