@@ -18,7 +18,7 @@ from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.matmul import FullyConnectedAttributes
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Reference
-from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE, full, once
+from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE, full
 from fitzroy.compiler.targets.edgetpu.kernels.contraction import Contraction, Lanes
 from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
@@ -43,7 +43,6 @@ from fitzroy.compiler.targets.edgetpu.reshaping.vectors import (
 )
 from fitzroy.formats.object_file import UNIT_BYTES, OperandKind, Part, SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
-from fitzroy.hw_models.isa.counters import HALF
 from fitzroy.hw_models.isa.fields import TileFlag
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.parameters import ConvolutionLayout, WordOrder, pack
@@ -86,33 +85,23 @@ class FullyConnected(Layer):
     def emit(self, context: Context) -> None:
         """The gather, then the blocks in their order."""
         result = context.vector(self.writes)
-        words = gather(context, context.tensors[self.reads[0]], context.scratch, result.tiles)
+        gather(context, context.tensors[self.reads[0]], context.scratch, result.tiles)
         first = 0
         for channel, items in groupby(self.weights, lambda item: _channel(context, item)):
             if channel is None:
                 for item in items:
-                    together = first == 0 and words < HALF
-                    if not together:
+                    # The engine that loads vectors has taken the whole operand before.
+                    if first or not vectors_of(self.layout).count:
                         context.builder.barrier()
-                    self._pass(context, result, first // TILES, item, words if together else 0)
+                    self._pass(context, result, first // TILES, item)
                     first += item.blocks
                 continue
             some = list(items)
             self._relay(context, result, first, some, channel)
             first += sum(item.blocks for item in some)
 
-    def _pass(
-        self, context: Context, result: Vector, number: int, item: Weights, awaited: int
-    ) -> None:
-        """Operations of one block of every tile, which has its weights.
-
-        Args:
-            context: where things are.
-            result: where results go.
-            number: number of the block on every tile.
-            item: the weights.
-            awaited: words of the operand that the gather in the same phase still brings.
-        """
+    def _pass(self, context: Context, result: Vector, number: int, item: Weights) -> None:
+        """Operations of one block of every tile, which has its weights."""
         builder, layout = context.builder, self.layout
         stage, vectors = self.stage, vectors_of(layout)
         widths: dict[int, int] = {}
@@ -128,12 +117,6 @@ class FullyConnected(Layer):
             rows = walk(0, vector=(vectors.count, 1))
             load = vectors.load(rows, 1, [], tiles=sum(widths.values()))
             builder.emit(load, row("wide.base", Part.ROW, 0))
-        ready = []
-        if vectors.count:
-            # The engine that loads vectors has taken the whole operand before.
-            ready = [full(TileFlag.WIDE_TO_SCALING, "block")]
-        elif awaited:
-            ready = [once(TileFlag.WIDE_TO_NARROW, "block", awaited)]
         references = [row("c.base", Part.QUARTER_ROW, QUARTER * layout.prefix_words)]
         zero_points: dict[str, Any] = {}
         if stage.zero_points_in_memory:
@@ -150,7 +133,7 @@ class FullyConnected(Layer):
                 [Axis("word", layout.weight_words, WORD, 0, QUARTER)],
                 [Axis("block", 1)],
                 stage,
-                acquire=ready,
+                acquire=[full(TileFlag.WIDE_TO_SCALING, "block")] if vectors.count else [],
                 publish=WHOLE,
                 release="block",
                 block="block",

@@ -125,12 +125,14 @@ class Softmax(Layer):
         scale: steps of the result in one.
         zero_point: stored value of zero of the result, unsigned.
         output: whether the result goes to the host, and nowhere else.
+        maxima: whether tiles may find maxima, in a form that published programs do not have.
     """
 
     factor: float
     scale: float
     zero_point: int
     output: bool
+    maxima: bool
 
     makes_vector = True
     gathers = True
@@ -145,13 +147,17 @@ class Softmax(Layer):
         """Rows of wide memory through which the vector goes to the scalar core, and of maxima."""
         source = tensors[self.reads[0]]
         assert isinstance(source, Vector)
-        return SPREAD_ROWS + rows_of_maxima(source)
+        return SPREAD_ROWS + self._rows_of_maxima(source)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Narrow memory for table indices of 16 bits, and for results of other tiles."""
         source = tensors[self.reads[0]]
         assert isinstance(source, Vector)
         return self._before_maxima(source) + MAXIMA_BYTES
+
+    def _rows_of_maxima(self, source: Vector) -> int:
+        """Wide rows of the values of a tile whose maxima are found; 0 if they are not."""
+        return rows_of_maxima(source) if self.maxima else 0
 
     def _before_maxima(self, source: Vector) -> int:
         """Bytes of widened values, and of results of other tiles."""
@@ -175,7 +181,7 @@ class Softmax(Layer):
             return min(LANES * len(blocks), source.channels - LANES * blocks[0])
 
         few = source.channels <= _FEW
-        if rows_of_maxima(source):
+        if self._rows_of_maxima(source):
             maxima = largest_values(context, source, context.scratch + self._before_maxima(source))
             take_values(context, maxima, range(maxima.blocks))
             builder.emit(_move(_LARGEST, 0))
@@ -562,5 +568,6 @@ def _softmax(legalizer: Legalizer, call: Call) -> None:
             scale=float(np.float32(1 / result.type.quantization.scale[0])),
             zero_point=unsigned_zero_point(result.type),
             output=result.name in graph.outputs and not graph.consumers(result.name),
+            maxima=not legalizer.options.conservative and legalizer.options.confirmed is None,
         )
     )

@@ -173,7 +173,7 @@ def gather_rows(tensor: Placed) -> int:
     return 2 * SLOTS + _staged(tensor)
 
 
-def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]) -> int:
+def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]) -> None:
     """Copy a whole tensor to tiles; a barrier must follow, or who reads the copy waits for it.
 
     Args:
@@ -181,9 +181,6 @@ def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]
         tensor: the tensor; a phase has begun since it was computed.
         base: byte address of the linear copy, on all receivers.
         receivers: tiles that get the copy.
-
-    Returns:
-        What WIDE_TO_NARROW has counted when the copy is there.
     """
     builder, tiles = context.builder, mask_of(receivers)
     for message in _messages(tensor):
@@ -195,7 +192,6 @@ def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]
             taking.stage(piece)
         else:
             taking.through_slots(piece)
-    return taking.words
 
 
 @dataclass(slots=True)
