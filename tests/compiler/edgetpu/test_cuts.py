@@ -19,7 +19,7 @@ from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs, param
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cuts, Objective, cuts_of, worthwhile
 
 CAPACITY = 30_000
-SLOW_BUS = replace(COSTS, parameters=2.0)
+SLOW_BUS = replace(COSTS, parameters=2.0, controller=2.0)
 
 
 def branching(seed: int) -> Graph:
@@ -80,7 +80,7 @@ def figures(graph: Graph, nodes: Sequence[Node], costs: Costs) -> tuple[float, f
     time += sum(costs.take(graph, name) for name in part.inputs)
     time += sum(costs.give(graph, name) for name in part.outputs)
     moved = sum(graph.type(name).nbytes for name in (*part.inputs, *part.outputs))
-    return time, (moved + streamed) / costs.parameters
+    return time, (moved + streamed) / costs.controller
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -184,6 +184,13 @@ def test_what_is_found_out_about_a_piece_corrects_all_others() -> None:
     # The whole model has the blocks of both.
     assert again.whole == pytest.approx(cut.whole - cut.times[0] / 2)
     assert possible.along(cut.path).times == cut.times
+
+
+def test_what_is_known_of_the_whole_model_stays() -> None:
+    possible = found(branching(1)).on_one_chip(5.0)
+    cut = possible.best(2)
+    refined = possible.refined({cut.pieces[0]: cut.times[0] / 2})
+    assert refined.along(cut.path).whole == 5.0
 
 
 def test_better_cuts_are_found_once_a_segment_is_known() -> None:

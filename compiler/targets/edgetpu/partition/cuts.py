@@ -197,6 +197,8 @@ class Cuts:
             counted[own] += 1
         table = self.time + _between(self.inside, excess / np.maximum(counted, 1))
         table = np.maximum(table, 0.0)
+        for piece in self.known:
+            table[piece] = self.time[piece]
         for piece, time in known.items():
             table[piece] = time
         return replace(self, time=table, known=self.known | known.keys())
@@ -389,7 +391,7 @@ def cuts_of(
             + crossing,
             np.inf,
         ),
-        np.where(there, (moved + streamed) / costs.parameters, np.inf),
+        np.where(there, (moved + streamed) / costs.controller, np.inf),
         held,
         streamed,
         moved,
