@@ -10,6 +10,7 @@ from tests.driver.fault_campaign import tables
 
 from benchmarks.conformance import OPERATORS, explanation
 from benchmarks.detector_pages import detectors_tables
+from benchmarks.first_minutes import page as first_minutes_page
 from benchmarks.model_pages import models_tables
 from benchmarks.onnx_pages import nodes_table, rules_table
 from benchmarks.pipeline_pages import over_usb_table, pipelines_table, pipelines_text
@@ -1030,6 +1031,11 @@ def _listed(objects: Sequence[Sequence[float]]) -> str:
     )
 
 
+def first_minutes(results: Json) -> str:
+    """The page of what a new user sees."""
+    return _NOTICE + first_minutes_page(results, _machine(results))
+
+
 PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "benchmarks.md": (benchmarks, ("compile", "run", "memory", "edgetpu", "simulator")),
     "conformance.md": (conformance, ("conformance",)),
@@ -1050,5 +1056,6 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "onnx.md": (onnx, ("onnx_nodes",)),
     "quantization.md": (quantization, ("quantization",)),
     "robustness.md": (robustness, ("fuzz",)),
+    "first_minutes.md": (first_minutes, ("first_minutes",)),
 }
 """How each page is rendered, and from which results."""

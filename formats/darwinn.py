@@ -322,6 +322,12 @@ class Executable(Table):
     estimated_cycles_64bit: int = scalar("i8")
 
     @property
+    def bundles(self) -> int:
+        """Bundles of all of its instructions."""
+        streams = (item.bitstream for item in self.instruction_bitstreams or ())
+        return sum(stream.size for stream in streams if stream is not None) // BUNDLE_BYTES
+
+    @property
     def kind(self) -> ExecutableType:
         """Part that it plays in its package."""
         return ExecutableType(self.type)

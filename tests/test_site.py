@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
+import pkgutil
 import re
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,7 +16,9 @@ import typer
 from docs import drawings, layouts, reference
 
 from fitzroy.base.errors import FitzroyError
-from fitzroy.cli.verbs import VERBS, Commands
+from fitzroy.cli.help import VerbGroup
+from fitzroy.cli.main import TASKS
+from fitzroy.cli.verbs import VERBS, Commands, declared
 from fitzroy.formats import darwinn
 from fitzroy.formats.flat import Table, encode
 from fitzroy.formats.layout import layout
@@ -62,6 +67,32 @@ def test_the_command_reference_names_every_verb_and_option() -> None:
         assert all(f"`{option}`" in page for option in options), name
 
 
+def test_the_page_on_the_terminal_has_the_tasks_of_the_help() -> None:
+    page = (ROOT / "docs" / "terminal.md").read_text()
+    rows = dict(re.findall(r"^\| (.+) \| `(fitzroy .+)` \|$", page, re.MULTILINE))
+    assert rows == TASKS
+
+
+def examples() -> list[str]:
+    """Commands that help texts end with."""
+    verbs = [declared(name) for name in VERBS]
+    groups = [item for item in verbs if isinstance(item, VerbGroup)]
+    inner = [verb for group in groups for verb in group.verbs.values()]
+    return [*TASKS.values(), *(text for verb in [*verbs, *inner] for text in verb.examples)]
+
+
+def test_examples_of_help_are_understood() -> None:
+    parser, understood = Commands(), 0
+    for text in examples():
+        words = iter(shlex.split(text.replace("\\\n", " "), comments=True))
+        called = [*itertools.dropwhile(lambda word: word != "fitzroy", words)][1:]
+        called = [*itertools.takewhile(lambda word: word not in ("|", ">", "&&"), called)]
+        # Options are checked, and nothing is run.
+        parser[called[0]].make_context(text, called[1:])
+        understood += 1
+    assert understood > 100
+
+
 def test_the_error_reference_has_a_remedy_for_every_kind() -> None:
     kinds = reference.error_kinds()
     assert FitzroyError in kinds
@@ -108,3 +139,11 @@ def test_the_page_of_formats_places_fields_as_the_codec_does() -> None:
         at = vtable + int(row.split("|")[2])
         offset = root + int.from_bytes(package[at : at + 2], "little")
         assert int.from_bytes(package[offset : offset + 4], "little") == value
+
+
+def test_the_python_reference_names_what_there_is() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    names = re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)
+    assert len(names) > 10
+    for name in names:
+        assert pkgutil.resolve_name(name) is not None

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from fitzroy.base.errors import DeviceError
+from fitzroy.base.progress import counting
 from fitzroy.base.types import Array
 from fitzroy.driver.device.connection import Connection
 from fitzroy.driver.runtime.engine import Engine
@@ -103,7 +104,9 @@ class EdgeTpu:
         try:
             self._check_open()
             job.watch.prolong()
-            return self._engine.settle(job)
+            # A simulated chip says how far it is.
+            with counting(package.main.bundles):
+                return self._engine.settle(job)
         finally:
             self._engine.end_turn()
 

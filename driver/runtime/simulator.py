@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from fitzroy.base import budget
 from fitzroy.base.errors import FormatError, SimulationError, UnsupportedError, UsageError
+from fitzroy.base.progress import counting
 from fitzroy.base.types import Array
 from fitzroy.driver.runtime.caching import ParameterCache
 from fitzroy.formats.darwinn import Description, Executable, ExecutableType, PackageFile
@@ -290,8 +292,9 @@ class SimulatedDevice:
     def _stage_pauses(self, stage: Stage, host: _Host) -> Iterator[tuple[Stage, Event]]:
         self.machine.recording = stage.recording
         try:
-            for pause in self.machine.serve(stage.chunks, host):
-                yield stage, pause.event
+            with counting(stage.executable.bundles) if stage.name == "main" else nullcontext():
+                for pause in self.machine.serve(stage.chunks, host):
+                    yield stage, pause.event
         finally:
             self.machine.recording = None
 

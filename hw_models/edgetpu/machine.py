@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fitzroy.base.errors import SimulationError, UsageError
+from fitzroy.base.progress import reached
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.conversion import NarrowToWideUnit, WideToNarrowUnit
@@ -76,6 +77,7 @@ from fitzroy.hw_models.isa.fields import (
     TileFlag,
 )
 from fitzroy.hw_models.isa.instruction import Instruction
+from fitzroy.hw_models.isa.program import bundle_count
 from fitzroy.hw_models.isa.scalar import DescriptorTag
 from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.tensor import NluTable, Resize, TensorOp
@@ -446,7 +448,7 @@ class Machine:
             SimulationError: a deadlock, an access outside a memory or to what nothing has
                 written, or something left over at the end.
         """
-        number = 0
+        number = before = 0
         ended = False
         self.core.renew_budget()
         while not ended:
@@ -458,8 +460,11 @@ class Machine:
                     yield Pause(event)
                 self._meanwhile()
                 yield from self._handle(event)
+                if isinstance(event, Dispatch | Stream | Fence):
+                    reached(before + event.bundle)
                 ended = isinstance(event, ChunkEnd) and event.end_program
             number += 1
+            before += bundle_count(chunk)
         self._turns.settle()
         yield from self._deliver()
         self._finish()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from fitzroy.linker.packages.executorch import link_program
 
 
 def test_models(fitzroy: Run, digits: Path) -> None:
-    result = fitzroy("inspect", digits)
+    result = fitzroy("inspect", digits, "--full")
     assert (result.code, result.err) == (0, "")
     assert "TFLite model" in result.out
     assert "CONV_2D ×4" in result.out
@@ -27,8 +28,31 @@ def test_models(fitzroy: Run, digits: Path) -> None:
     assert graph["inputs"][0]["quantization"]["zero_point"] == [-128]
 
 
+def test_summary_of_a_source_model(fitzroy: Run, digits: Path) -> None:
+    result = fitzroy("inspect", digits)
+    assert result.code == 0
+    rows = dict(re.findall(r"^(\S.*?)  +(.*)$", result.out, re.MULTILINE))
+    assert rows["what"] == "TFLite model, 52.9 KiB"
+    assert rows["input"].startswith("image: int8[1,8,8,1], scale")
+    assert rows["operators"].startswith("9: CONV_2D ×4")
+    assert rows["weights"] == "44.4 KiB, fewer than the 8.1 MiB that the chip can keep"
+    assert "arithmetic" not in rows
+    assert "fitzroy explain" in result.out
+
+
+def test_summary_of_float_models(fitzroy: Run, digits: Path) -> None:
+    detector = digits.parents[1] / "detector" / "detector.tflite"
+    assert "--calibrate quantizes it" in fitzroy("inspect", detector).out
+
+
+def test_summary_of_programs(fitzroy: Run, program: Path) -> None:
+    out = fitzroy("inspect", program).out
+    assert "XnnpackBackend  49.6 KiB: Conv2d ×4" in out
+    assert "segments" not in out
+
+
 def test_programs(fitzroy: Run, program: Path) -> None:
-    result = fitzroy("inspect", program)
+    result = fitzroy("inspect", program, "--full")
     assert result.code == 0
     for text in ("method 'forward'", "XnnpackBackend", "Conv2d ×4", "planned memory", "segments"):
         assert text in result.out
@@ -51,7 +75,7 @@ def test_delegate_blobs(fitzroy: Run, program: Path, tmp_path: Path) -> None:
     document = fitzroy("inspect", "graph.xnn", "--json").json
     assert document["kind"] == "XNNPACK graph"
     assert document["histogram"]["Conv2d"] == 4
-    assert "Softmax" in fitzroy("inspect", "graph.xnn").out
+    assert "Softmax" in fitzroy("inspect", "graph.xnn", "--full").out
 
 
 def test_kernel_calls(fitzroy: Run, tmp_path: Path) -> None:
@@ -59,7 +83,7 @@ def test_kernel_calls(fitzroy: Run, tmp_path: Path) -> None:
     values = (TensorValue("x", type), TensorValue("y", type))
     call = KernelCall("aten::neg", "out", (0, 1, 1))
     (tmp_path / "k.pte").write_bytes(link_program([Method("forward", values, (0,), (1,), (call,))]))
-    result = fitzroy("inspect", "k.pte")
+    result = fitzroy("inspect", "k.pte", "--full")
     assert "aten::neg.out ×1" in result.out
     [method] = fitzroy("inspect", "k.pte", "--json").json["methods"]
     assert method["calls"] == [{"call": "kernel", "name": "aten::neg.out", "args": [0, 1, 1]}]
@@ -78,7 +102,7 @@ def test_bundles(fitzroy: Run, program: Path, tmp_path: Path, old: bool) -> None
     else:
         written = bundled.write_bundle(data, [suite])
     (tmp_path / "b.bpte").write_bytes(written)
-    result = fitzroy("inspect", "b.bpte")
+    result = fitzroy("inspect", "b.bpte", "--full")
     assert result.code == 0
     assert "2 test cases for 'forward'" in result.out
     assert ("BP04" if old else "BP08") in result.out
@@ -96,7 +120,7 @@ def test_graph_texts(fitzroy: Run, digits: Path, tmp_path: Path) -> None:
     assert fitzroy("opt", digits, "-o", "g.ir").code == 0
     [graph] = fitzroy("inspect", "g.ir", "--json").json["subgraphs"]
     assert graph["histogram"]["conv_2d"] == 4
-    assert "conv_2d ×4" in fitzroy("inspect", "g.ir").out
+    assert "conv_2d ×4" in fitzroy("inspect", "g.ir", "--full").out
     assert fitzroy("inspect", "g.ir", "--tables").code == 3
     (tmp_path / "bad.ir").write_bytes(b"graph \xff")
     assert fitzroy("inspect", "bad.ir").code == 3

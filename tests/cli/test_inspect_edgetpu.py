@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from tests.support import corpus, corpus_params
 from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError
 from fitzroy.cli.describe import describe
 from fitzroy.cli.describe_edgetpu import layer
+from fitzroy.cli.inspect_summary import show_summary
+from fitzroy.cli.terminal import Terminal
 from fitzroy.formats import darwinn, flat, tflite
 from fitzroy.formats.darwinn import (
     DataType,
@@ -163,7 +166,7 @@ def test_scripts_that_the_program_does_not_ask_for(fitzroy: Run, tmp_path: Path)
     assert derived["equal"] is False
     assert [step["size"] for step in derived["steps"] if "size" in step] == [64, 64]
     (tmp_path / "p.dwn").write_bytes(darwinn.write_package(file))
-    out = fitzroy("inspect", "p.dwn").out
+    out = fitzroy("inspect", "p.dwn", "--full").out
     assert "script of the host, not as the program asks for it" in out
     assert "script of the host that the program asks for" in out
 
@@ -176,7 +179,7 @@ def test_packages_without_script(fitzroy: Run, tmp_path: Path) -> None:
     assert script["derived"]["equal"] is None
     assert len(script["derived"]["steps"]) == 4
     (tmp_path / "p.dwn").write_bytes(darwinn.write_package(file))
-    assert "the program asks for" in fitzroy("inspect", "p.dwn").out
+    assert "the program asks for" in fitzroy("inspect", "p.dwn", "--full").out
 
 
 def test_programs_that_cannot_be_followed_are_described(fitzroy: Run, tmp_path: Path) -> None:
@@ -189,7 +192,7 @@ def test_programs_that_cannot_be_followed_are_described(fitzroy: Run, tmp_path: 
     assert derived["fault"]["kind"] == "LinkError"
     assert document["instructions"]["count"]
     (tmp_path / "p.dwn").write_bytes(darwinn.write_package(file))
-    result = fitzroy("inspect", "p.dwn")
+    result = fitzroy("inspect", "p.dwn", "--full")
     assert result.code == 0
     assert "script of the host, not verified" in result.out
     assert "warning: the program cannot be followed" in result.err
@@ -208,7 +211,7 @@ def test_parameters_that_cannot_be_followed(fitzroy: Run, tmp_path: Path) -> Non
     assert document["executables"][1]["loads"] == {"operands": [], "fault": None}
     assert document["memory"]["parameters"]["tile_bytes"] == [[0] * 4] * 4
     (tmp_path / "p.dwn").write_bytes(darwinn.write_package(file))
-    assert "0 operands loaded" in fitzroy("inspect", "p.dwn").out
+    assert "0 operands loaded" in fitzroy("inspect", "p.dwn", "--full").out
 
 
 # --- layers --------------------------------------------------------------------------------------
@@ -311,7 +314,7 @@ def test_layouts_are_shown_as_a_grid(fitzroy: Run, tmp_path: Path) -> None:
         )
     ]
     (tmp_path / "p.dwn").write_bytes(darwinn.write_package(file))
-    out = fitzroy("inspect", "p.dwn").out
+    out = fitzroy("inspect", "p.dwn", "--full").out
     assert "     x 0  x 1  x 2  x 3\ny 0    4    4    4    4\n" in out
 
 
@@ -320,7 +323,7 @@ def test_layouts_are_shown_as_a_grid(fitzroy: Run, tmp_path: Path) -> None:
 
 def test_text_of_packages(fitzroy: Run, tmp_path: Path) -> None:
     (tmp_path / "p.dwn").write_bytes(darwinn.write_package(_package(rows=3, tile=6)))
-    result = fitzroy("inspect", "p.dwn")
+    result = fitzroy("inspect", "p.dwn", "--full")
     assert (result.code, result.err) == (0, "")
     for text in (
         "kind  DarwiNN package",
@@ -337,6 +340,34 @@ def test_text_of_packages(fitzroy: Run, tmp_path: Path) -> None:
         "rows 0..2 of tile 6",
     ):
         assert text in result.out
+
+
+def test_summary_of_packages(fitzroy: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.dwn").write_bytes(darwinn.write_package(_package(rows=3, tile=6)))
+    result = fitzroy("inspect", "p.dwn")
+    assert "fits    768 B of parameters stay on the chip" in result.out
+    assert "input   in: uint8[1,1,64], scale 0.5, zero point 128" in result.out
+    assert "script" not in result.out
+
+
+def test_summary_of_executables(fitzroy: Run, tmp_path: Path) -> None:
+    (tmp_path / "e.bin").write_bytes(darwinn.write_executable(_package().main))
+    assert "parameters are cached by another executable" in fitzroy("inspect", "e.bin").out
+
+
+def test_summary_of_compiled_models(fitzroy: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.tflite").write_bytes(tflite.write_model(wrapped(_package())))
+    out = fitzroy("inspect", "m.tflite").out
+    assert re.search(r"^on the chip  1 package, ", out, re.MULTILINE)
+    assert re.search(r"^on the host  nothing$", out, re.MULTILINE)
+
+
+def test_summary_of_packages_that_stream(capsys: pytest.CaptureFixture[str]) -> None:
+    document = _described(_package())
+    document["memory"]["parameters"]["streamed_bytes"] = 2048
+    show_summary(Terminal(), document, "p.dwn", 100)
+    wanted = "not whole: 2.0 KiB of parameters come with every inference; 512 B stay on it"
+    assert wanted in capsys.readouterr().out
 
 
 def test_tables(fitzroy: Run, tmp_path: Path) -> None:
@@ -360,7 +391,7 @@ def test_executables_alone(fitzroy: Run, tmp_path: Path) -> None:
     # Which rows hold its parameters is in the executable that loads them.
     assert document["memory"]["wide"]["parameters"] is None
     assert document["memory"]["parameters"]["cached_bytes"] is None
-    assert "cached by another executable" in fitzroy("inspect", "e.bin").out
+    assert "cached by another executable" in fitzroy("inspect", "e.bin", "--full").out
     assert file.caching is not None
     caching = describe(darwinn.write_executable(file.caching), "c.bin")
     assert caching["memory"]["parameters"]["cached_bytes"] == 512
@@ -381,7 +412,7 @@ def test_compiled_models(fitzroy: Run, tmp_path: Path) -> None:
     assert {key: document[key] for key in alone if key in document and key != "bytes"} == {
         key: value for key, value in alone.items() if key not in ("file", "kind", "bytes")
     }
-    out = fitzroy("inspect", "m.tflite").out
+    out = fitzroy("inspect", "m.tflite", "--full").out
     assert "1 operator: 1 on the Edge TPU, 0 on the CPU" in out
     assert "and a package of" in out
     assert "package of operator 0" in out
@@ -558,7 +589,7 @@ def test_compiled_models_of_the_corpus(
             f"{file.name}: {len(executables)} executables,"
             f" {sum(item['instructions']['count'] for item in executables):,} instructions"
         )
-    text = fitzroy("inspect", file)
+    text = fitzroy("inspect", file, "--full")
     assert (text.code, text.err) == (0, "")
 
 
@@ -580,6 +611,6 @@ def test_figures_of_a_compiled_model(fitzroy: Run) -> None:
     assert package["memory"]["parameters"]["cached_bytes"] == caching["parameter_bytes"] == 566_912
     assert main["instructions"]["bundles"] == 10_627
     assert len(caching["loads"]["operands"]) == 32
-    out = fitzroy("inspect", path).out
+    out = fitzroy("inspect", path, "--full").out
     assert "and 16 more operands; --json shows all" in out
     assert "output 0: 64 bytes on tiles 0..14, 48 bytes on tile 15" in out

@@ -81,7 +81,7 @@ def test_compile_and_explain(fitzroy: Run, onnx_model: Path, tmp_path: Path) -> 
 
 
 def test_inspect_shows_what_the_file_has(fitzroy: Run, onnx_model: Path) -> None:
-    told = fitzroy("inspect", onnx_model)
+    told = fitzroy("inspect", onnx_model, "--full")
     assert (told.code, told.err) == (0, "")
     assert "Conv ×3" in told.out
     document = json.loads(fitzroy("inspect", onnx_model, "--json").out)

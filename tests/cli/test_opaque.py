@@ -44,7 +44,7 @@ def test_explain(fitzroy: Run, model: Path) -> None:
 
 
 def test_inspect(fitzroy: Run, model: Path) -> None:
-    result = fitzroy("inspect", model)
+    result = fitzroy("inspect", model, "--full")
     assert "opaque operators, which LiteRT computes" in result.out
     assert "LEAKY_RELU: it is none of the operators of docs/operators.md" in result.out
     document = fitzroy("inspect", model, "--json").json

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+import pytest
 from rich.console import Console
 from rich.spinner import Spinner
 
-from fitzroy.base.progress import Progress, counted, prefixed
+import fitzroy
+from fitzroy.base.progress import (
+    Progress,
+    advance,
+    along,
+    counted,
+    counting,
+    listening,
+    prefixed,
+    reached,
+)
 from fitzroy.cli.terminal import Working, fitted
+from fitzroy.execution.estimate import estimate
+
+DIGITS = Path(__file__).parents[2] / "examples" / "models" / "digits.tflite"
 
 
 class Clock:
@@ -76,3 +93,76 @@ def test_paths_are_shortened_in_the_middle_to_fit() -> None:
     assert fitted(f"Output model: {path}", 100) == f"Output model: {path}"
     assert fitted("words " * 30, 60) == "words " * 30
     assert fitted(f"Output model: {path}", 20) == f"Output model: {path}"
+
+
+def test_what_goes_on_within_a_step_moves_its_share() -> None:
+    working = Working("compiling")
+    working(counted("part", 2, 4))
+    with listening(working.within):
+        advance("memory", 0.5)
+    assert str(working) == "compiling: part 2 of 4, memory, 38%"
+    with listening(working.within):
+        assert [*along("abcd", "instructions", 0.6, 1.0)] == [*"abcd"]
+    assert str(working) == "compiling: part 2 of 4, instructions, 48%"
+    working(counted("part", 3, 4))
+    assert str(working) == "compiling: part 3 of 4, 50%"
+
+
+def test_a_share_that_is_said_as_a_whole_stays() -> None:
+    working = Working("simulating")
+    working(Progress("phase 3", 0.4))
+    working.within("", 0.9)
+    assert str(working) == "simulating: phase 3, 40%"
+
+
+def test_what_is_counted_never_goes_back() -> None:
+    working = Working("running")
+    with listening(working.within), counting(200):
+        for number in (0, 100, 20):
+            reached(number)
+    assert str(working) == "running, 50%"
+    reached(200)
+    assert str(working) == "running, 50%"
+
+
+def test_figures_are_shown_whole_where_names_are_long() -> None:
+    clock = Clock()
+    working = Working("estimating", clock)
+    working(Progress("a_model_with_a_very_long_name.tflite", 0.5))
+    clock.now += 10
+    line = working.line(56)
+    assert len(line) == 56
+    assert line.startswith("estimating: ")
+    assert line.endswith("tflite, 50%, 10.0 s left")
+
+
+@pytest.mark.parametrize("device", ["sim:direct", "sim"])
+def test_a_simulated_run_says_how_far_it_is(
+    program_of_digits: bytes, tmp_path: Path, device: str
+) -> None:
+    (tmp_path / "m_edgetpu.tflite").write_bytes(program_of_digits)
+    shares = list[float]()
+    with (
+        listening(lambda what, share: shares.append(share)),
+        fitzroy.Interpreter(tmp_path / "m_edgetpu.tflite", device=device) as interpreter,
+    ):
+        interpreter.run({"image": np.zeros((1, 8, 8, 1), np.int8)})
+    assert len(shares) > 100
+    assert 0.9 < max(shares) <= 1.0
+
+
+def test_a_compilation_says_how_far_it_is() -> None:
+    said = list[tuple[str, float]]()
+    with listening(lambda what, share: said.append((what, share))):
+        compilation = fitzroy.compile_edgetpu(DIGITS)
+    assert [*dict.fromkeys(what for what, _ in said)] == ["memory", "instructions"]
+    assert sorted(share for _, share in said) == [share for _, share in said]
+    said.clear()
+    with listening(lambda what, share: said.append((what, share))):
+        estimate(compilation.segments[0].package, "digits")
+    assert len(said) > 100
+
+
+@pytest.fixture(scope="module")
+def program_of_digits() -> bytes:
+    return fitzroy.compile_edgetpu(DIGITS).data

@@ -46,6 +46,18 @@ def test_page_fits_its_width_and_reports_nothing(report: Browser, width: int, da
 
 
 @pytest.mark.long
+def test_columns_out_of_sight_do_not_make_rows_tall(report: Browser) -> None:
+    report.size(400, 900)
+    heights = (
+        "const t = document.querySelector('#m0-operators'), c = t.querySelector('td.wrap');"
+        "const text = c.textContent; c.textContent += ' and a reason'.repeat(40);"
+        "const all = [...t.querySelectorAll('tbody tr')].map((r) => Math.round(r.offsetHeight));"
+        "c.textContent = text; return all"
+    )
+    assert len(set(report.run(heights))) == 1
+
+
+@pytest.mark.long
 def test_an_operator_that_is_chosen_is_shown_everywhere(report: Browser) -> None:
     report.size(1400, 1000)
     report.run("document.querySelector('.strip [data-op=\"m0:3\"]').click()")

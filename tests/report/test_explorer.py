@@ -63,7 +63,7 @@ def test_tensors_that_cross_are_counted_once_each() -> None:
         {"from": 0, "to": None, "name": "b", "bytes": 1},
     ]
     text = page(replace(first, operators=[first.operators[0], host], edges=edges))
-    assert "2 tensors cross between host and chip" in text
+    assert "transfers between host and chip, of 2 tensors, are dashed" in text
 
 
 def test_programs_that_are_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

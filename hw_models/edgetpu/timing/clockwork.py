@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from fitzroy.base.errors import SimulationError
+from fitzroy.base.progress import along
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.memory import TILES
@@ -59,6 +60,9 @@ from fitzroy.hw_models.isa.stream import Infeed, Outfeed, Pop, PopMemory
 from fitzroy.hw_models.isa.tensor import TensorOp
 
 TIMING = BEAGLE.timing
+_SHARES = 0.15, 0.85
+"""Shares of the time of an estimate at which this begins and ends, as measured."""
+
 _ALL = range(TILES)
 _RING = (TileEngine.RING_CONSUME_A, TileEngine.RING_CONSUME_B)
 _MESH = tuple(engine for engine in TileEngine if engine.name.startswith("MESH"))
@@ -144,7 +148,7 @@ class Clockwork:
                 queues that the chip may not have.
         """
         before = self._entries[0][0] if self._entries else 0
-        for steps, entry in self._entries:
+        for steps, entry in along(self._entries, "", *_SHARES):
             self._time += (steps - before) * TIMING.scalar_bundle
             before = steps
             match entry:

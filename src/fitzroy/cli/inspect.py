@@ -27,6 +27,14 @@ _NAMED_SHOWN = 12
 
 def inspect(
     file: Annotated[str, typer.Argument(metavar="FILE", help="File of any known format.")],
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="Show everything: each operator, memory of tiles, the host's script, statistics "
+            "of instructions.",
+        ),
+    ] = False,
     json: Json = False,
     tables: Annotated[
         bool, typer.Option("--tables", help="Dump the raw tables of the file as JSON.")
@@ -48,11 +56,11 @@ def inspect(
         ),
     ] = False,
 ) -> None:
-    """Show what is in a file: inputs and outputs, operators, delegates, memory, test cases.
+    """Show what a file is: inputs and outputs, what runs where, whether it fits, how long it takes.
 
     Known are TFLite models, ExecuTorch programs and bundled programs, XNNPACK graphs, Edge TPU
     packages, executables and objects, bytecode modules, and graph texts; the content decides, not
-    the name. Models compiled for the Edge TPU are shown with the packages inside them.
+    the name. With --full, everything that is in it, down to the packages inside compiled models.
     """
     from fitzroy.cli.describe import describe, raw_tables
     from fitzroy.cli.describe_module import show_module
@@ -62,6 +70,7 @@ def inspect(
         show_object,
         show_package,
     )
+    from fitzroy.cli.inspect_summary import show_summary
 
     terminal, data = Terminal(json=json), read_file(file)
     if tables:
@@ -76,6 +85,10 @@ def inspect(
     document = describe(data, file)
     if json:
         terminal.document("inspect", document)
+        return
+    summarized = {"subgraphs", "executables", "methods", "program", "datatypes"}
+    if not full and summarized & {*document}:
+        show_summary(terminal, document, file, len(data))
         return
     terminal.fields(
         [
@@ -290,6 +303,7 @@ inspect_command = Verb(
         "fitzroy inspect model.tflite",
         "fitzroy inspect model.pte --json | jq .methods[0].delegates",
         "fitzroy inspect model_edgetpu.tflite",
+        "fitzroy inspect model_edgetpu.tflite --full | less",
         "fitzroy inspect model_edgetpu.tflite --forms",
         "fitzroy inspect model_edgetpu.tflite --envelope",
         "fitzroy inspect model.pte --tables > tables.json",

@@ -41,20 +41,27 @@ _USAGE_ERRORS: tuple[type[Exception], ...] = tuple(
     if kind.__name__ == "ClickException"
 )
 
-_FIRST_STEPS = (
-    "fitzroy explain model.tflite",
-    "fitzroy compile model.tflite --report model.html",
-    "fitzroy sim model_edgetpu.tflite --input photo.png --labels labels.txt",
-    "fitzroy explore model_edgetpu.tflite",
-    "fitzroy compile model.tflite -o model.pte",
-    "fitzroy run model.pte --input photo.png --labels labels.txt",
-)
+TASKS = {
+    "will it run on the chip?": "fitzroy explain model.tflite",
+    "quantize a float32 model": "fitzroy quantize model.onnx --calibrate photos/ -o model.tflite",
+    "compile, with a report": "fitzroy compile model.tflite --report model.html",
+    "run on the simulated chip": "fitzroy sim model_edgetpu.tflite --input photo.png",
+    "run on an accelerator": "fitzroy run model_edgetpu.tflite --input photo.png",
+    "what is in a file?": "fitzroy inspect model_edgetpu.tflite",
+    "what became of an operator?": "fitzroy explore model.tflite",
+    "compare two builds": "fitzroy compare old_edgetpu.tflite new_edgetpu.tflite",
+    "watch a model in CI": "fitzroy test model.toml",
+    "compile for CPUs": "fitzroy compile model.tflite -o model.pte",
+}
+"""Commands for what people begin with."""
+
+_WIDEST = max(map(len, TASKS.values()))
 
 
 class _Program(Group):
     """The program."""
 
-    examples = _FIRST_STEPS
+    examples = tuple(f"{command:{_WIDEST}}  # {task}" for task, command in TASKS.items())
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)

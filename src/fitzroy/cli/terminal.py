@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError
 from fitzroy.base.files import text_bytes
-from fitzroy.base.progress import Progress
+from fitzroy.base.progress import Progress, listening
 from fitzroy.report.documents import headed
 
 _UNWRAPPED = 100_000
@@ -72,31 +72,54 @@ class Working:
         self._what = what
         self._clock = clock
         self._start = clock()
-        self._text = ""
+        self._text = self._within = ""
         self._share = 0.0
+        self._step = (0.0, 1.0)
 
     def __call__(self, text: str) -> None:
         """Say what is done now, which may know its share: `fitzroy.base.progress.Progress`."""
-        share = (text.share if isinstance(text, Progress) else None) or 0.0
+        told = text if isinstance(text, Progress) else Progress(text)
+        first = told.share or 0.0
+        last = told.end or (1.0 if told.share is None else first)
+        self._text, self._within, self._step = text, "", (first, last)
+        self._move(first)
+
+    def within(self, what: str, share: float) -> None:
+        """Say how much is done of what was said last, unless that is said as a whole."""
+        first, last = self._step
+        if last > first:
+            self._within = what
+            # Programs have loops, and go back.
+            self._move(max(self._share, first + (last - first) * share))
+
+    def _move(self, share: float) -> None:
         if share < self._share:
             # Something else begins.
             self._start = self._clock()
-        self._text, self._share = text, share
+        self._share = share
 
-    def __str__(self) -> str:
-        parts = [f"{self._what}: {self._text}" if self._text else self._what]
+    def line(self, width: int) -> str:
+        """What is done, how much of it, and how long that takes, in some columns."""
+        text = ", ".join(filter(None, (self._text, self._within)))
+        what = clean(f"{self._what}: {text}" if text else self._what)
+        figures = "".join(f", {part}" for part in self._figures())
+        return shortened(what, max(width - len(figures), _LEAST_PATH)) + figures
+
+    def _figures(self) -> Iterator[str]:
         passed = self._clock() - self._start
         if self._share > 0:
-            parts.append(f"{self._share:.0%}")
+            yield f"{self._share:.0%}"
         if passed > _PATIENCE and self._share >= _KNOWN:
             left = passed * (1 - self._share) / self._share
-            parts.append(f"{duration(left)} left")
+            yield f"{duration(left)} left"
         elif passed > _PATIENCE:
-            parts.append(duration(passed))
-        return ", ".join(parts)
+            yield duration(passed)
 
-    def __rich__(self) -> Text:
-        return Text(clean(str(self)), no_wrap=True, overflow="ellipsis")
+    def __str__(self) -> str:
+        return self.line(_UNWRAPPED)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(self.line(options.max_width), no_wrap=True, overflow="ellipsis")
 
 
 class Terminal:
@@ -146,15 +169,16 @@ class Terminal:
         self._out.print(Text(clean(text), style="bold"))
 
     def fields(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Print names and what they stand for, in two columns."""
+        """Print names and what they stand for, in two columns; paths as `line` shows them."""
         if not self._out.is_terminal:
             self._columns([[name, text] for name, text in rows], [False, False])
             return
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="cyan", no_wrap=True)
         grid.add_column(overflow="fold")
+        room = self._out.width - 2 - max((cell_len(clean(name)) for name, _ in rows), default=0)
         for name, text in rows:
-            grid.add_row(clean(name), clean(text))
+            grid.add_row(clean(name), fitted(clean(text), room))
         self._out.print(grid)
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
@@ -232,7 +256,7 @@ class Terminal:
             yield lambda _: None
             return
         shown = Working(what)
-        with self._err.status(shown, spinner="dots"):
+        with self._err.status(shown, spinner="dots"), listening(shown.within):
             yield shown
 
     def _remark(self, label: str, style: str, text: str) -> None:
@@ -337,7 +361,14 @@ def fitted(text: str, width: int) -> str:
     most = width - cell_len(text) + len(path)
     if most < _LEAST_PATH:
         return text
-    return text.replace(path, f"{path[: most // 3]}…{path[len(path) - (most - most // 3 - 1) :]}")
+    return text.replace(path, shortened(path, most))
+
+
+def shortened(text: str, most: int) -> str:
+    """Text whose middle is left out if it has more characters than may be."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 3]}…{text[len(text) - (most - most // 3 - 1) :]}"
 
 
 def _escape(character: str) -> str:

@@ -4,6 +4,11 @@ The layers of the method of Sugiyama, Tagawa and Toda (1981): every node stands 
 reads; an edge that spans several rows has a place in each of them; rows are put in order by the
 mean place of neighbours; and coordinates are those nearest to the neighbours' that keep the order,
 found by pooling adjacent violators.
+
+This is no library's: a report is one page from an installation without extras, and the same bytes
+for the same model. networkx, which is there, has rows of points (`multipartite_layout`), but
+neither their order nor room for boxes and for edges that pass; what has both is a program to be
+installed (Graphviz, ELK) or would run in the page, with its source in every report.
 """
 
 from __future__ import annotations

@@ -124,9 +124,9 @@ def page(explored: Explored) -> str:
     )
     total = sum(part.run.timeline.total for part in explored.parts)
     subtitle = (
-        f"{len(explored.operators)} operators · "
-        f"{len(explored.parts)} program{'s' if len(explored.parts) != 1 else ''} on the chip · "
-        f"{count:,} instructions · {units.time(total)}"
+        f"{units.some(len(explored.operators), 'operator')} · "
+        f"{units.some(len(explored.parts), 'program')} on the chip · "
+        f"{units.some(count, 'instruction')} · {units.time(total)}"
     )
     scripts = ("explorer.js",)
     name = file_name(explored.name)

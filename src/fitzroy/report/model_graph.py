@@ -46,8 +46,8 @@ def model_graph(
     pairs = zip(edges, lines, strict=True)
     crossing = len({edge["name"] for edge, line in pairs if line.kind})
     remark = (
-        f"{len(operators)} operators; {crossing} tensors cross between host and chip, as dashed "
-        "lines. Choose an operator to see its layers."
+        f"{units.some(len(operators), 'operator')}; transfers between host and chip, of "
+        f"{units.some(crossing, 'tensor')}, are dashed. Choose an operator to see its layers."
     )
     return f"{hint(remark)}{KEY}{drawing(boxes, lines, 'Graph of the model')}"
 

@@ -31,6 +31,11 @@ def number(count: float) -> str:
     return f"{count:.3g} "
 
 
+def some(number: int, noun: str) -> str:
+    """A number of things: ``1 operator``, ``12,000 operators``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def share(part: float) -> str:
     """A share in percent."""
     if 0 < part < 0.001:

@@ -106,6 +106,7 @@ MODELS: dict[str, tuple[Callable[[], Graph], Options]] = {
     "softmax of few": (lambda: softmax_of(10, inner=False), Options()),
     "softmax": (lambda: softmax_of(500, inner=False), Options()),
     "softmax in portions": (lambda: softmax_of(7300, inner=False), Options()),
+    "softmax of maxima": (lambda: softmax_of(8192, inner=True), Options()),
     "softmax of few inside": (lambda: softmax_of(70, inner=True), Options()),
     "softmax inside": (lambda: softmax_of(1100, inner=True), Options()),
     "streamed": (lambda: heads().graph, Options(parameter_rows=0)),

@@ -126,6 +126,16 @@ def test_rows_that_went_before_decide_on_the_slot() -> None:
     assert waits(sending.pack())[0].threshold == 3 - 1
 
 
+def test_a_message_waits_for_its_turn_in_slots_of_several_rows() -> None:
+    sending = Sending(walk(0, word=(320, 1)), 5, slots=20, sent=1, depth=3)
+    assert sending.turns == 2
+    packed, sent = sending.pack(), sending.produce(0, full(TileFlag.RING_PRODUCER_A, WHOLE), 1)
+    assert list(packed.wide.addresses()) == [23, 24, 25, 20, 21]
+    assert sent.wide == packed.wide
+    assert waits(packed)[0].threshold == 1 - 1
+    assert waits(sent)[-1].threshold == 1 + 1
+
+
 # --- contractions --------------------------------------------------------------------------------
 
 

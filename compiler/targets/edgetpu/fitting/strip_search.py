@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
 from fitzroy.compiler.targets.edgetpu.fitting.strips import (
@@ -238,10 +239,12 @@ class Search:
 
     def taken(self) -> list[int]:
         """Bytes that the identity matrix, and then each layer, and all tensors take."""
-        return [
-            own + sum(live.tensor.nbytes for live in self.lives if live.begin <= step <= live.end)
-            for step, own in enumerate(self.scratch)
-        ]
+        change = [0] * (len(self.scratch) + 1)
+        for live in self.lives:
+            if live.begin < len(self.scratch):
+                change[max(live.begin, 0)] += live.tensor.nbytes
+                change[min(live.end + 1, len(self.scratch))] -= live.tensor.nbytes
+        return [own + held for own, held in zip(self.scratch, accumulate(change), strict=False)]
 
     def too_large(self, full: Sequence[bool], reached: int, capacity: int) -> Refused:
         """Says what does not fit.

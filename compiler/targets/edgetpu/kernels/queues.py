@@ -35,9 +35,10 @@ class Sending:
     Attributes:
         words: the words.
         count: rows.
-        slots: first of the two rows of wide memory.
+        slots: first row of wide memory of the two slots.
         row: axis of the words each iteration of which begins a row; 64 words fill one anyway.
-        sent: rows that went through the slots before.
+        sent: how often slots were emptied before.
+        depth: rows of a slot; the last time, a slot may have fewer.
     """
 
     words: Walk
@@ -45,22 +46,28 @@ class Sending:
     slots: int
     row: str = WHOLE
     sent: int = 0
+    depth: int = 1
 
     @property
-    def _first(self) -> int:
-        """Row of the slot whose turn it is."""
-        return self.slots + self.sent % SLOTS
+    def turns(self) -> int:
+        """How often a slot is filled."""
+        return -(-self.count // self.depth)
 
-    @property
-    def _turn(self) -> tuple[str, int]:
-        """To the other slot and back."""
-        return SLOT, 1 - 2 * (self.sent % SLOTS)
+    def _rows(self, inner: str | None) -> Walk:
+        """The rows of the slots, from that on whose turn it is; inside of a slot, along an axis."""
+        turn = SLOT, self.depth * (1 - 2 * (self.sent % SLOTS))
+        first = self.slots + self.depth * (self.sent % SLOTS)
+        if inner is None:
+            return walk(first, slot=(self.turns, 0), turn=turn)
+        rest = self.count - self.depth * (self.turns - 1)
+        part = None if rest == self.depth else (rest, SLOT)
+        return walk(first, row=(self.depth, 1), slot=(self.turns, 0), turn=turn, part=part)
 
     def pack(self, tiles: int = 0) -> NarrowToWide:
         """Fill the slots, on the tiles of a mask."""
         return pack(
             self.words,
-            walk(self._first, slot=(self.count, 0), turn=self._turn),
+            self._rows(None if self.depth == 1 else "row"),
             row=self.row,
             publish=SLOT,
             acquire=[free(TileFlag.RING_WRITE, SLOT, before=self.sent)],
@@ -75,8 +82,7 @@ class Sending:
             turn: its turn on the channel, for one token.
             destination: as for `transfers.produce`.
         """
-        rows = walk(self._first, row=(1, 1), slot=(self.count, 0), turn=self._turn)
-        return _produced(rows, tile, turn, destination, self.sent)
+        return _produced(self._rows("row"), tile, turn, destination, self.sent)
 
 
 def produce_row(tile: int, slots: int, number: int, turn: Condition) -> RingProduce:

@@ -91,6 +91,8 @@ class Legalizer:
     margins: dict[str, tuple[int, int]] = field(default_factory=dict)
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
     rows: dict[str, str] = field(default_factory=dict)
+    _vectors: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
+    _seen: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Inputs of several images lie as one, with the rows of all."""
@@ -139,9 +141,11 @@ class Legalizer:
         demand(call)
         if not any(attempt(self, call) for attempt in _FIRST):
             RULES[node.op](self, call)
-        self.layers[:] = [
-            layer if layer.origin else replace(layer, origin=origin) for layer in self.layers
-        ]
+        if origin:
+            self.layers[before:] = [
+                layer if layer.origin else replace(layer, origin=origin)
+                for layer in self.layers[before:]
+            ]
         self._check_images(node, before)
 
     def _check_images(self, node: Node, first: int) -> None:
@@ -162,10 +166,9 @@ class Legalizer:
         ]
         for layer in self.layers[first:]:
             names += [*layer.reads, layer.writes]
-        vectors = {layer.writes for layer in self.layers if layer.makes_vector}
         for name in names:
             shape = self.type(name).shape
-            if len(shape) == 4 and shape[0] != 1 and name not in vectors:
+            if len(shape) == 4 and shape[0] != 1 and not self.makes_vector(name):
                 raise UnsupportedError(
                     f"{name!r} has shape {list(shape)}, not that of one image",
                     hint="give the model a batch of one",
@@ -179,6 +182,13 @@ class Legalizer:
         while name in self.aliases:
             name = self.aliases[name]
         return name
+
+    def makes_vector(self, place: str) -> bool | None:
+        """Whether the layer that writes a place makes a vector; None if no layer does."""
+        for layer in self.layers[self._seen :]:
+            self._vectors.setdefault(layer.writes, layer.makes_vector)
+        self._seen = len(self.layers)
+        return self._vectors.get(place)
 
     def parts(self, name: str) -> tuple[str, ...]:
         """Places whose elements, one after the other, are those of a value."""

@@ -59,11 +59,15 @@ def narrow_bytes(rows: Sequence[Row]) -> int:
     return WORD * sum(map(len, rows))
 
 
+STORED = once(TileFlag.NARROW_TO_WIDE, WHOLE, 1)
+"""What an operation waits for that reads matrices of its phase, which no other rows precede."""
+
+
 def matrices(builder: Builder, rows: Sequence[Row], first: int, scratch: int) -> None:
     """Put rows of wide memory on every tile, without parameters: meshes fill words with them.
 
     Args:
-        builder: the program; a barrier must follow.
+        builder: the program; what reads the rows waits for them (`STORED`), or a barrier follows.
         rows: the rows, all with the same number of lanes.
         first: where the first goes.
         scratch: byte address of `narrow_bytes` in narrow memory.
@@ -159,11 +163,10 @@ class Pointwise(Layer):
     def emit(self, context: Context) -> None:
         """The table or the matrices, then one tensor operation."""
         builder = context.builder
-        row = context.identity
+        row = builder.staging - len(self.rows) if self.rows else context.identity
         if self.rows:
-            row = builder.staging - len(self.rows)
             matrices(builder, self.rows, row, context.scratch)
-            builder.barrier()
+        stored = [STORED] if self.rows else []
         if self.table is not None:
             builder.emit(self.table)
         source, result = context.tensors[self.reads[0]], context.tensors[self.writes]
@@ -176,7 +179,14 @@ class Pointwise(Layer):
                 return None
             places = over(before, after)
             return moves(
-                before.base, after.base, row, taps, places, self.stage, c16=self.wide_factors
+                before.base,
+                after.base,
+                row,
+                taps,
+                places,
+                self.stage,
+                acquire=stored,
+                c16=self.wide_factors,
             )
 
         builder.on_tiles(make)

@@ -177,8 +177,13 @@ class _Gathering:
 
     @property
     def staged(self) -> int:
-        """Wide rows: two of the sender, and two slots of the receivers."""
-        return SLOTS + SLOTS * self.message + self.before
+        """Wide rows: two slots of the sender, and two of the receivers."""
+        return SLOTS * self.depth + SLOTS * self.message + self.before
+
+    @property
+    def depth(self) -> int:
+        """Wide rows of a slot of the sender: half of a message, so that it waits for its turn."""
+        return -(-self.message // SLOTS)
 
     @property
     def scratch(self) -> int:
@@ -327,13 +332,11 @@ def _gather(context: Context, gathering: _Gathering) -> None:
     sent = [0] * TILES
     for number, message in enumerate(messages):
         builder.room(_MESSAGE_BUNDLES)
-        rows = gathering.sent(message).rows
         if not number or gathering.sent(messages[number - 1]) != gathering.sent(message):
             same = sum(gathering.sent(other) == gathering.sent(message) for other in messages)
             _consume(builder, gathering, message, number, same, kept)
         builder.on_tiles(partial(_unpack, context, gathering, message, number), gathering.receivers)
-        _send(builder, gathering, message, sent[message.tile])
-        sent[message.tile] += rows
+        sent[message.tile] += _send(builder, gathering, message, sent[message.tile])
         for tile in kept:
             kept[tile] += gathering.taken(message, tile).words
 
@@ -343,7 +346,8 @@ _MESSAGE_BUNDLES = TILES * (4 + 3 * 7) + 4 + 7
 
 def _first(builder: Builder, gathering: _Gathering, number: int) -> int:
     """Wide row of a tile's own first block in a message of some number."""
-    return builder.staging - SLOTS - (SLOTS - number % SLOTS) * gathering.message
+    receiving = builder.staging - SLOTS * gathering.depth
+    return receiving - (SLOTS - number % SLOTS) * gathering.message
 
 
 def _consume(
@@ -383,23 +387,28 @@ def _consume(
     builder.on_tiles(make, gathering.receivers)
 
 
-def _send(builder: Builder, gathering: _Gathering, message: _Message, sent: int) -> None:
+def _send(builder: Builder, gathering: _Gathering, message: _Message, sent: int) -> int:
     """A tile sends a message through two slots, which it uses in turn from message to message.
 
     Args:
         builder: the program.
         gathering: what is gathered.
         message: the message.
-        sent: rows that the tile has sent before.
+        sent: how often the tile has emptied slots before.
+
+    Returns:
+        How often it empties slots.
     """
     image, tile, blocks = gathering.image, message.tile, gathering.sent(message)
     (top, _), (left, _) = image.owned(tile)
     start = image.address(tile, top + message.part.first, left) // WORD + gathering.first_word
     words = blocks.narrow(start, image.depth // WORD, image.pitch // WORD)
-    sending = Sending(words, blocks.rows, builder.staging - SLOTS, "block", sent)
+    slots, depth = builder.staging - SLOTS * gathering.depth, gathering.depth
+    sending = Sending(words, blocks.rows, slots, "block", sent, depth)
     builder.emit(sending.pack(1 << tile))
     turn = builder.tokens.turn(0, 1)
     builder.emit(sending.produce(tile, turn, mask_of(gathering.receivers)))
+    return sending.turns
 
 
 def _unpack(

@@ -24,17 +24,30 @@ import numpy as np
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.normalization import SoftmaxAttributes
 from fitzroy.compiler.targets.edgetpu.host.inputs import ROW_BLOCKS, SPREAD_ROWS
-from fitzroy.compiler.targets.edgetpu.host.outputs import collect
 from fitzroy.compiler.targets.edgetpu.host.relay import PIPELINE
 from fitzroy.compiler.targets.edgetpu.instructions.builder import RING_STREAMS, Builder, mask_of
 from fitzroy.compiler.targets.edgetpu.instructions.sync import WHOLE
 from fitzroy.compiler.targets.edgetpu.kernels.host_buffers import UNIT
 from fitzroy.compiler.targets.edgetpu.kernels.queues import Taking
-from fitzroy.compiler.targets.edgetpu.kernels.tensor import PLAIN, Axis, moves
+from fitzroy.compiler.targets.edgetpu.kernels.tensor import Axis, moves
 from fitzroy.compiler.targets.edgetpu.kernels.walks import walk
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer
 from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes
 from fitzroy.compiler.targets.edgetpu.lowerings.pixel_softmax import softmax_of_pixels
+from fitzroy.compiler.targets.edgetpu.lowerings.softmax_values import (
+    BLOCK,
+    ENTRIES,
+    MAXIMA_BYTES,
+    MOST_BLOCKS,
+    TABLE,
+    VALUES,
+    WIDTH,
+    largest_values,
+    portions,
+    rows_of_maxima,
+    take_values,
+    widened,
+)
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     LANES,
     TILES,
@@ -48,7 +61,6 @@ from fitzroy.compiler.targets.edgetpu.reshaping.reshape import as_vector
 from fitzroy.formats.object_file import SymbolKind
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.isa.fence import ScalarFence
-from fitzroy.hw_models.isa.fields import StreamEngine
 from fitzroy.hw_models.isa.scalar import (
     Alu,
     Indexed,
@@ -58,7 +70,7 @@ from fitzroy.hw_models.isa.scalar import (
     Special,
     Store,
 )
-from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory, Outfeed
+from fitzroy.hw_models.isa.stream import Infeed, InfeedMemory
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import INFEED_BUFFER
 
@@ -69,23 +81,7 @@ _ROW = LANES
 _SENT_WORDS = 4
 """Words of a row of the ring, as in published programs."""
 
-_TABLE = _FIFO
-"""First word of the tables, after the fifo; halfwords are places in them, and normal floats."""
-
-_ENTRIES = LARGEST + 1
-_VALUES = _TABLE + _ENTRIES
-"""First word of the values."""
-
-_WIDTH = 2
-"""Bytes of a value on its way."""
-
-_BLOCK = _WIDTH * LANES // WORD
-"""Words of a block of values."""
-
-_PORTION = (BEAGLE.memories.scalar.elements - _VALUES) // (_BLOCK * TILES) * TILES
-"""Blocks of a portion, whole passes over the tiles; words after it are read, but not used."""
-
-_EXPONENTS = _VALUES + _BLOCK * TILES
+_EXPONENTS = VALUES + BLOCK * TILES
 """First word of the exponentials of values that have no table."""
 
 _FEW = 384
@@ -146,43 +142,57 @@ class Softmax(Layer):
         return self.output
 
     def staging_rows(self, tensors: Mapping[str, Placed]) -> int:
-        """Rows of wide memory through which the vector goes to the scalar core."""
-        return SPREAD_ROWS
+        """Rows of wide memory through which the vector goes to the scalar core, and of maxima."""
+        source = tensors[self.reads[0]]
+        assert isinstance(source, Vector)
+        return SPREAD_ROWS + rows_of_maxima(source)
 
     def scratch_bytes(self, tensors: Mapping[str, Placed]) -> int:
         """Narrow memory for table indices of 16 bits, and for results of other tiles."""
         source = tensors[self.reads[0]]
         assert isinstance(source, Vector)
-        rows = -(-min(source.blocks, _PORTION) // TILES)
-        return _WIDTH * source.nbytes + ROW_BLOCKS * LANES * rows
+        return self._before_maxima(source) + MAXIMA_BYTES
+
+    def _before_maxima(self, source: Vector) -> int:
+        """Bytes of widened values, and of results of other tiles."""
+        rows = -(-min(source.blocks, MOST_BLOCKS) // TILES)
+        return WIDTH * source.nbytes + ROW_BLOCKS * LANES * rows
 
     def emit(self, context: Context) -> None:
         """To the scalar core, its loops, and onwards."""
         builder = context.builder
         source, result = context.vector(self.reads[0]), context.vector(self.writes)
-        builder.on_tiles(lambda tile: _widened(context, source, tile), source.tiles)
-        portions = [
-            range(first, min(first + _PORTION, source.blocks))
-            for first in range(0, source.blocks, _PORTION)
-        ]
+        values = replace(source, base=context.scratch)
+        builder.on_tiles(lambda tile: widened(context, source, values, tile), source.tiles)
+        parts = portions(source)
+        held = range(0)
 
-        def take(blocks: range, *, again: bool = True) -> int:
-            if not again or len(portions) > 1:
-                _take(context, source, blocks)
+        def take(blocks: range) -> int:
+            nonlocal held
+            if blocks != held:
+                take_values(context, values, blocks)
+            held = blocks
             return min(LANES * len(blocks), source.channels - LANES * blocks[0])
 
         few = source.channels <= _FEW
-        builder.emit(_move(_LARGEST, 0))
-        for blocks in portions:
-            _over(builder, take(blocks, again=False), _largest)
-        builder.emit(_alu(Alu.SHR, _LARGEST, _LARGEST, _BITS * _WIDTH))
+        if rows_of_maxima(source):
+            maxima = largest_values(context, source, context.scratch + self._before_maxima(source))
+            take_values(context, maxima, range(maxima.blocks))
+            builder.emit(_move(_LARGEST, 0))
+            _over(builder, maxima.channels, _largest)
+        else:
+            builder.emit(_move(_LARGEST, 0))
+            # The portion that comes last is there when exponentials are added from the first on.
+            for blocks in reversed(parts):
+                _over(builder, take(blocks), _largest)
+        builder.emit(_alu(Alu.SHR, _LARGEST, _LARGEST, _BITS * WIDTH))
         builder.emit(Scalar(alu=Alu.I2F, to=_LARGEST, immediate=_LARGEST))
         if few:
             builder.emit(_move(_WRITE, _EXPONENTS))
         else:
             self._exponentials(builder)
         builder.emit(_move(_SUM, 0))
-        for blocks in portions:
+        for blocks in parts:
             _over(builder, take(blocks), self._each if few else _sum)
         self._reciprocal(builder)
         if not few:
@@ -195,10 +205,10 @@ class Softmax(Layer):
                 _over(builder, count, lambda values: _words(values, last), first)
 
         if self.output:
-            for blocks in portions:
+            for blocks in parts:
                 _push(builder, self.writes, take(blocks), words)
             return
-        for blocks in portions:
+        for blocks in reversed(parts):
             count = take(blocks)
             builder.sync()
             _return(context, result, blocks, count, words)
@@ -209,15 +219,15 @@ class Softmax(Layer):
         builder.room(_MOST_BUNDLES)
         builder.emit_all(
             [
-                _float(Alu.MOV, _DISTANCE, 0, _TABLE),
+                _float(Alu.MOV, _DISTANCE, 0, TABLE),
                 Scalar(alu=Alu.FSUB, to=_DISTANCE, a=_DISTANCE, immediate=_LARGEST),
                 _float(Alu.MOV, _ONE, 0, 1),
-                _move(_WRITE, _TABLE),
+                _move(_WRITE, TABLE),
             ]
         )
         _loop(
             builder,
-            _ENTRIES,
+            ENTRIES,
             [
                 _float(Alu.FMUL, _EXPONENT, _DISTANCE, self.factor),
                 Scalar(special=Special.EXP2, special_to=_EXPONENT, special_from=_EXPONENT),
@@ -263,12 +273,12 @@ class Softmax(Layer):
     def _results(self, builder: Builder) -> None:
         """The table of results, in the place of that of exponentials."""
         builder.room(_MOST_BUNDLES)
-        builder.emit_all([_move(_READ, _TABLE), _move(_WRITE, _TABLE)])
+        builder.emit_all([_move(_READ, TABLE), _move(_WRITE, TABLE)])
         first, second = _TAKEN[:2]
         bundles = [_load(first), _load(second)]
         for one in (first, second):
             bundles += [*self._result(one), _stored(one)]
-        _loop(builder, _ENTRIES // 2, bundles)
+        _loop(builder, ENTRIES // 2, bundles)
 
     def _result(self, register: int) -> list[Scalar]:
         """A stored result instead of an exponential."""
@@ -286,36 +296,6 @@ class Softmax(Layer):
         for register in taken:
             found += self._result(register)
         return [*found, *_joined(taken), last]
-
-
-def _widened(context: Context, vector: Vector, tile: int) -> TensorOp:
-    """A tile widens its values to 16 bits: indices into the tables."""
-    held = vector.held(tile)
-    first = vector.lanes(held[0]) // WORD
-    size = _WIDTH * WORD
-    stage = replace(PLAIN, output_zero_point=_TABLE)
-    places = [
-        Axis("word", first, WORD, size),
-        Axis("block", len(held), LANES, _WIDTH * LANES),
-    ]
-    return moves(vector.base, context.scratch, context.identity, [], places, stage, output16=True)
-
-
-def _take(context: Context, vector: Vector, blocks: range) -> None:
-    """Tiles send blocks of a vector to the scalar core's memory."""
-    builder = context.builder
-
-    def outfeed(block: int) -> Outfeed:
-        count = _WIDTH * vector.lanes(block) // WORD
-        return Outfeed(
-            buffer=walk(_VALUES + _BLOCK * (block - blocks[0]), word=(count, 1)).buffer,
-            row_words=LANES,
-        )
-
-    builder.sync()
-    collect(builder, vector, outfeed, blocks=blocks, base=context.scratch, width=_WIDTH)
-    builder.barrier()
-    builder.emit(ScalarFence(idle=1 << StreamEngine.OUTFEED))
 
 
 Emitter = Callable[[int, Scalar, int], None]
@@ -345,7 +325,7 @@ def _return(
         count: values in them.
         make_words: emits what makes words of results.
     """
-    first = context.scratch + _WIDTH * result.nbytes
+    first = context.scratch + WIDTH * result.nbytes
     builder = context.builder
     messages = [blocks[begin : begin + ROW_BLOCKS] for begin in range(0, len(blocks), ROW_BLOCKS)]
     words = [
@@ -388,7 +368,7 @@ def _kept(context: Context, result: Vector, blocks: range, tile: int) -> TensorO
     held = [block for block in result.held(tile) if block in blocks]
     if not held:
         return None
-    first = context.scratch + _WIDTH * result.nbytes
+    first = context.scratch + WIDTH * result.nbytes
     source = first + LANES * ((held[0] - blocks[0]) % ROW_BLOCKS)
     target = result.base + LANES * (held[0] // TILES)
     places = [
@@ -433,7 +413,7 @@ class _Read:
     ahead: tuple[int, ...]
 
 
-_HALFWORDS = _Read(_VALUES, _WIDTH, _HALVES)
+_HALFWORDS = _Read(VALUES, WIDTH, _HALVES)
 _SINGLE = _Read(_EXPONENTS, 1, ())
 
 
@@ -466,11 +446,11 @@ def _places(registers: Sequence[int]) -> list[Scalar]:
     """The values of a group, of which two are in each halfword register, one by one."""
     found = []
     for index, register in enumerate(registers):
-        half = _HALVES[index // _WIDTH]
-        if index % _WIDTH:
-            found.append(_alu(Alu.SHR, register, half, _BITS * _WIDTH))
+        half = _HALVES[index // WIDTH]
+        if index % WIDTH:
+            found.append(_alu(Alu.SHR, register, half, _BITS * WIDTH))
         else:
-            found.append(_alu(Alu.AND, register, half, (1 << _BITS * _WIDTH) - 1))
+            found.append(_alu(Alu.AND, register, half, (1 << _BITS * WIDTH) - 1))
     return found
 
 
@@ -480,7 +460,7 @@ def _largest(values: int) -> list[Scalar]:
     for index, half in enumerate(_HALVES):
         lower = _TAKEN[index]
         if 2 * index < values:
-            found += [_alu(Alu.SHL, lower, half, _BITS * _WIDTH), _maximum(lower)]
+            found += [_alu(Alu.SHL, lower, half, _BITS * WIDTH), _maximum(lower)]
         if 2 * index + 1 < values:
             found.append(_maximum(half))
         found.append(_load(half))

@@ -21,6 +21,7 @@ from fitzroy.compiler.targets.edgetpu.kernels.tensor import QUARTER, Axis, moves
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Layer, Step
 from fitzroy.compiler.targets.edgetpu.layers.legalize import IMAGE_RANK, Legalizer, Rule, legalizes
 from fitzroy.compiler.targets.edgetpu.layers.matrices import (
+    STORED,
     Row,
     diagonal,
     matrices,
@@ -123,7 +124,6 @@ class Sum(Layer):
         builder, rows = context.builder, self._rows()
         first = builder.staging - len(rows)
         matrices(builder, rows, first, context.scratch)
-        builder.barrier()
         one, other = (context.tensors[name] for name in self.reads)
         result = context.tensors[self.writes]
 
@@ -133,7 +133,16 @@ class Sum(Layer):
                 return None
             taps = [Axis("half", 2, 2, 0, QUARTER)] if self._halves else []
             taps.append(Axis("operand", 2, b.base - a.base, 0, len(rows) // 2 * QUARTER))
-            return moves(a.base, out.base, first, taps, over(a, out), self.stage, c16=self._halves)
+            return moves(
+                a.base,
+                out.base,
+                first,
+                taps,
+                over(a, out),
+                self.stage,
+                acquire=[STORED],
+                c16=self._halves,
+            )
 
         builder.on_tiles(make)
 
@@ -189,7 +198,6 @@ class Channels(Layer):
         source, result = context.image(self.reads[0]), context.image(self.writes)
         row = builder.staging - 1
         matrices(builder, [_FIRST], row, context.scratch)
-        builder.barrier()
 
         def make(tile: int) -> TensorOp | None:
             before, after = covered(source, result, tile), result.cover(tile)
@@ -198,7 +206,8 @@ class Channels(Layer):
             (words, _), *_ = after.dims
             _, *places = over(before, after)
             repeated = Axis("word", words, 0, WORD)
-            return moves(before.base, after.base, row, [], [repeated, *places])
+            places = [repeated, *places]
+            return moves(before.base, after.base, row, [], places, acquire=[STORED])
 
         builder.on_tiles(make)
 

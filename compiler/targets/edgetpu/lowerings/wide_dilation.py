@@ -72,7 +72,8 @@ def _spans(extent: int, kernel: int, dilation: int, before: int, count: int) -> 
 def _along(call: Call) -> list[list[_Span]] | None:
     """Spans along rows and columns of a convolution; None if its kernel does not reach so far."""
     attributes = call.attributes(ConvAttributes)
-    image, kernel = call.type().shape, call.type(1).shape[1:3]
+    image, (_, height, width, _) = call.type().shape, call.type(1).shape
+    kernel = height, width
     pads = explicit_padding(
         attributes.padding, (image[1], image[2]), kernel, attributes.stride, attributes.dilation
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fitzroy.base.errors import FormatError, InternalError
+from fitzroy.base.progress import along
 from fitzroy.compiler.targets.edgetpu.fitting.wide import IDENTITY, Assignment
 from fitzroy.compiler.targets.edgetpu.host import host_layers
 from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
@@ -19,6 +20,9 @@ from fitzroy.hw_models.isa.instruction import Instruction
 
 _MOST_BUNDLES = 6_000
 """Bundles of a layer with its exchanges, at most."""
+
+_SHARES = 0.53, 0.99
+"""Shares of the time of a program at which its instructions begin and end, as measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +110,8 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
     if made:
         matrices.put_identity(builder, matrix.row, context.scratch // WORD)
     ends = {step.layer.output: step for step in steps if isinstance(step.layer, host_layers.Send)}
-    for step, nbytes in zip(steps, own[1:], strict=True):
+    needed = [*zip(steps, own[1:], strict=True)]
+    for step, nbytes in along(needed, "instructions", *_SHARES):
         builder.room(_MOST_BUNDLES)
         marks.append(_mark(step, builder))
         if not step.layer.received:

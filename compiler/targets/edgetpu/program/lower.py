@@ -8,6 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from fitzroy.base.errors import CapacityError
+from fitzroy.base.progress import advance
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu import lowerings as lowerings_of_operators
 from fitzroy.compiler.targets.edgetpu import reshaping
@@ -86,6 +87,7 @@ def _lowered(layered: Layered, observe: Observer | None) -> ObjectFile:
     """The program of layers."""
     show: Observer = observe or (lambda form: None)
     graph, options = layered.graph, layered.options
+    advance("memory", 0.0)
     show(Legalized.of(layered))
     assignment = assigned(layered)
     schedule, pieces = assignment.schedule, assignment.residency.pieces

@@ -272,10 +272,8 @@ def _send(builder: Builder, message: _Message, receivers: int) -> None:
 def is_vector(legalizer: Legalizer, name: str) -> bool:
     """Whether a value lies in blocks of channels rather than as an image."""
     place = legalizer.place(name)
-    for layer in legalizer.layers:
-        if layer.writes == place:
-            return layer.makes_vector
-    return len(legalizer.type(place).shape) != 4
+    made = legalizer.makes_vector(place)
+    return len(legalizer.type(place).shape) != 4 if made is None else made
 
 
 def families(layers: Sequence[Layer], tensors: Mapping[str, Placed]) -> dict[str, list[Vector]]:
