@@ -48,5 +48,6 @@ def test_a_course_takes_what_the_model_takes() -> None:
     stretches = course(found)
     assert sum(time for time, _ in stretches) == pytest.approx(found.total)
     (run,) = found.runs
+    assert run.timeline.link is not None
     moved = sum(item.size for item in run.timeline.transfers) / run.timeline.link
     assert sum(time * share for time, share in stretches) == pytest.approx(moved)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 
 from fitzroy.execution.chain import BETWEEN
 from fitzroy.execution.whole import Prediction
@@ -29,9 +30,13 @@ def course(prediction: Prediction) -> Course:
 
 
 def course_of(timeline: Timeline) -> Course:
-    """An inference of a program: bytes on the link, spread over their transfers."""
+    """An inference of a program: bytes on the link, spread over their transfers.
+
+    Without a link nothing is shared.
+    """
+    link = inf if timeline.link is None else timeline.link
     moving = [
-        (item.begin, item.end, min(1.0, item.size / timeline.link / (item.end - item.begin)))
+        (item.begin, item.end, min(1.0, item.size / link / (item.end - item.begin)))
         for item in timeline.transfers
         if item.end > item.begin
     ]
