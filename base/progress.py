@@ -7,7 +7,7 @@ deep in a loop of another layer, is told to whoever is `listening`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -41,13 +41,17 @@ class Progress(str):
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Tell a function what `advance` says, in any thread of this process."""
-    _listeners.append(listener)
+def _within(items: list[T], item: T) -> Iterator[None]:
+    items.append(item)
     try:
         yield
     finally:
-        _listeners.remove(listener)
+        items.remove(item)
+
+
+def listening(listener: Listener) -> AbstractContextManager[None]:
+    """Tell a function what `advance` says, in any thread of this process."""
+    return _within(_listeners, listener)
 
 
 def advance(what: str, share: float) -> None:
@@ -61,14 +65,9 @@ def advance(what: str, share: float) -> None:
         listener(what, share)
 
 
-@contextmanager
-def counting(total: int) -> Iterator[None]:
+def counting(total: int) -> AbstractContextManager[None]:
     """Expect that `reached` counts something up to a total, in any thread of this process."""
-    _totals.append(total)
-    try:
-        yield
-    finally:
-        _totals.remove(total)
+    return _within(_totals, total)
 
 
 def reached(number: int) -> None:

@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -35,6 +35,7 @@ from fitzroy.base.evidence import Evidence
 from fitzroy.base.types import Array
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, MappedSegment, compile_edgetpu
 from fitzroy.compilation.source import Source
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.driver.runtime.devices import open_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice, Stage
@@ -200,7 +201,8 @@ def measured(path: Path, seeds: Sequence[int] = SEEDS, *, costs: bool = True) ->
     """
     entry = Model(name_of(path))
     try:
-        compiled = compile_edgetpu(path)
+        # The same operators as Google's compiler maps.
+        compiled = compile_edgetpu(path, generator=replace(DEFAULT, reduced=False))
     except FitzroyError as error:
         entry.failure = f"{type(error).__name__}: {error.what}"
         return entry

@@ -42,6 +42,11 @@ GIVEN: Mapping[str, Mapping[str, str]] = {
 }
 """Shapes and values of inputs that models leave open, as ``--input`` takes them."""
 
+TEXT: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "ch_PP-OCRv4_det_infer": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+"""Models that look for text, with means and deviations of the pixels that they take."""
+
 _PACKED = re.compile(
     r'"filename":\s*"(?P<name>[^"]+\.tflite)",\s*"start":\s*(?P<start>\d+),'
     r'\s*"end":\s*(?P<end>\d+)'

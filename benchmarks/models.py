@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import fitzroy
-from benchmarks.model_files import ModelFile, collected
+from benchmarks.model_files import TEXT, ModelFile, collected
 from benchmarks.pictures import samples
 from benchmarks.support import ROOT, read_results, results_path, write_results
 from fitzroy.base.errors import FitzroyError, UnsupportedError
@@ -73,14 +73,23 @@ def _random(type: TensorType, rng: np.random.Generator) -> Array:
     return np.asarray(rng.integers(low, high + 1, type.shape)).astype(type.dtype.numpy)
 
 
-def samples_of(graph: Graph, count: int, seed: int) -> tuple[str, list[Arrays]]:
-    """What models are quantized on: cuttings of photographs for a picture, else random numbers."""
+def samples_of(graph: Graph, count: int, seed: int, model: str = "") -> tuple[str, list[Arrays]]:
+    """What models are quantized on: cuttings of pictures for a picture, else random numbers.
+
+    Args:
+        graph: the model.
+        count: how many samples.
+        seed: of their places; those of more than one are of pictures for judging.
+        model: its name, by which it may be one that looks for text.
+    """
     shapes = [graph.type(name).shape for name in graph.inputs]
     (shape,) = shapes if len(shapes) == 1 else [()]
     if len(shape) == 4 and shape[0] == 1 and shape[3] == 3:
-        found = samples("scene", shape[1:3], count, held_out=seed > 1, seed=seed)
+        kind, name = ("text", "printed text") if model in TEXT else ("scene", "photographs")
+        mean, deviation = (np.array(x, np.float32) for x in TEXT.get(model, (0.0, 1.0)))
+        found = samples(kind, shape[1:3], count, held_out=seed > 1, seed=seed)
         if found:
-            return "photographs", [{graph.inputs[0]: cut[None]} for cut in found]
+            return name, [{graph.inputs[0]: ((cut - mean) / deviation)[None]} for cut in found]
     return "random numbers", [inputs_of(graph, 100 * seed + number) for number in range(count)]
 
 
@@ -173,7 +182,7 @@ def measure(file: ModelFile, path: Path, repeats: int) -> Json:
     wanted = _peer(row, file, kept, feeds, how)
     _attempt(row, "xnnpack", lambda: _xnnpack(kept, feeds, wanted))
     _attempt(row, "module", lambda: _module(kept, feeds, wanted))
-    _attempt(row, "edgetpu", lambda: _edgetpu(graph))
+    _attempt(row, "edgetpu", lambda: _edgetpu(graph, file.name))
     _attempt(row, "seconds", lambda: _seconds(path, how, graph, repeats))
     return row
 
@@ -251,13 +260,13 @@ def _module(graph: Graph, feeds: Arrays, wanted: Sequence[Array] | None) -> Json
     return {"apart": difference([found[name] for name in graph.outputs], wanted)}
 
 
-def _edgetpu(graph: Graph) -> Json:
+def _edgetpu(graph: Graph, model: str) -> Json:
     """Operators on the chip and on the host, and how far outputs are from float32, in dB."""
     row: Json = {}
     if not any(graph.type(name).quantization for node in graph.nodes() for name in node.outputs):
-        row["calibration"], samples = samples_of(graph, _CALIBRATING, 1)
+        row["calibration"], samples = samples_of(graph, _CALIBRATING, 1, model)
         result = quantize_model(graph, samples, QuantizeOptions())
-        judged = samples_of(graph, _JUDGING, 2)[1]
+        judged = samples_of(graph, _JUDGING, 2, model)[1]
         levels = compare(result.source, result.counterpart, judged).outputs
         row["snr_db"] = {name: round(off.decibels, 1) for name, off in levels.items()}
         graph = result.graph

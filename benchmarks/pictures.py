@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,7 +35,10 @@ _PYTHON = (
 _NODE = (("@vladmandic/face-api", "demo", "sample1 sample2 sample3 sample4 sample5 sample6"),)
 """The same of npm packages."""
 
-_HELD_OUT = frozenset(("astronaut", "flower", "motorcycle_left", "sample2", "t1"))
+_PAGES = (("skimage", "data", "page"),)
+"""The same of pictures of printed text."""
+
+_HELD_OUT = frozenset(("astronaut", "flower", "motorcycle_left", "sample2", "t1", "page right"))
 """Pictures that models are judged on, and not calibrated on."""
 
 
@@ -90,20 +93,34 @@ def node_folder(package: str) -> Path | None:
 
 @cache
 def pictures() -> tuple[Picture, ...]:
-    """All pictures that are installed, in a fixed order."""
-    from PIL import Image
-
-    found = []
+    """All photographs that are installed, in a fixed order."""
     sources = [(package_folder(name), inside, names) for name, inside, names in _PYTHON]
     sources += [(node_folder(name), inside, names) for name, inside, names in _NODE]
+    return tuple(_opened(sources))
+
+
+@cache
+def pages() -> tuple[Picture, ...]:
+    """Halves of a printed page, likewise; the right one is for judging."""
+    found = []
+    for page in _opened([(package_folder(name), inside, names) for name, inside, names in _PAGES]):
+        middle = page.pixels.shape[1] // 2
+        halves = ("left", page.pixels[:, :middle]), ("right", page.pixels[:, middle:])
+        found += [Picture(f"{page.name} {side}", pixels) for side, pixels in halves]
+    return tuple(found)
+
+
+def _opened(sources: Sequence[tuple[Path | None, str, str]]) -> Iterator[Picture]:
+    """Pictures of folders: where packages are, what is below, and names separated by spaces."""
+    from PIL import Image
+
     for folder, inside, names in sources:
         if folder is None:
             continue
         for name in names.split():
             file = next(iter(sorted((folder / inside).glob(f"{name}.*"))), None)
             if file is not None:
-                found.append(Picture(name, np.asarray(Image.open(file).convert("RGB"))))
-    return tuple(found)
+                yield Picture(name, np.asarray(Image.open(file).convert("RGB")))
 
 
 def cutting(picture: Picture, region: Region, size: tuple[int, int]) -> Array:
@@ -293,6 +310,7 @@ VIEWS = {
     "scene with faces": View(face_finder, 2.0, 5.0, upright=False, others=4),
     "scene with hands": View(palm_finder, 3.0, 8.0, upright=False, others=4),
     "scene": View(lambda: None, 1.0, 1.0, others=1),
+    "text": View(lambda: None, 1.0, 1.0, others=1),
 }
 """What models look at."""
 
@@ -311,7 +329,8 @@ def samples(
     """
     view = VIEWS[kind]
     rng = np.random.default_rng(seed)
-    sources = [picture for picture in pictures() if picture.held_out == held_out]
+    shown = pages() if kind == "text" else pictures()
+    sources = [picture for picture in shown if picture.held_out == held_out]
     searched = sources if view.others > 1 else []
     things = [(picture, one) for picture in searched for one in _things(kind, picture)]
     if not sources or (view.others > 1 and not things):
@@ -329,7 +348,7 @@ def samples(
             elif not view.upright:
                 region = _inside(picture, region)
         cut = cutting(picture, region, size)
-        if rng.random() < 0.5:
+        if rng.random() < 0.5 and kind != "text":
             cut = cut[:, ::-1]
         result.append(np.ascontiguousarray(cut * np.float32(rng.uniform(0.7, 1))))
     return result

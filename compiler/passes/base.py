@@ -36,6 +36,8 @@ PASSES = Registry(
     own={
         "channels-last-inputs": "fitzroy.compiler.passes.layout:ChannelsLastInputs",
         "detections": "fitzroy.compiler.passes.heads.rewriting:ListDetections",
+        "arg-maxima": "fitzroy.compiler.passes.arg_max:ArgMaxima",
+        "best-scores": "fitzroy.compiler.passes.heads.post_processing:BestScores",
         "class-maximum": "fitzroy.compiler.passes.heads.class_maximum:ClassMaximum",
         "dead-code": "fitzroy.compiler.passes.canonicalize:DeadCode",
         "explicit-padding": "fitzroy.compiler.passes.canonicalize:ExplicitPadding",

@@ -137,6 +137,15 @@ class Target(ABC):
             found[name] = value
         return self.options(**found)
 
+    def reductions(self, graph: Graph, options: Any) -> tuple[Pass, ...]:
+        """Passes that change the model itself, not only what is lowered of it.
+
+        Args:
+            graph: the model.
+            options: the target's options.
+        """
+        return ()
+
     def passes(self, options: Any) -> tuple[Pass, ...]:
         """What runs before nodes are placed.
 

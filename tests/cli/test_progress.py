@@ -20,7 +20,7 @@ from fitzroy.base.progress import (
     prefixed,
     reached,
 )
-from fitzroy.cli.terminal import Working, fitted
+from fitzroy.cli.terminal import Terminal, Working, fitted
 from fitzroy.execution.estimate import estimate
 
 DIGITS = Path(__file__).parents[2] / "examples" / "models" / "digits.tflite"
@@ -82,6 +82,19 @@ def test_names_neither_steer_the_terminal_nor_wrap() -> None:
         console.print(Spinner("dots", working))
     assert "\x1b[2J" not in captured.get()
     assert captured.get().count("\n") == 1
+
+
+def test_fields_on_a_narrow_terminal_keep_paths_on_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    path = "/home/somebody/projects/models/a_model_with_a_long_name_edgetpu.tflite"
+    Terminal().fields([("file", path), ("what", "TFLite model")])
+    first, second = capsys.readouterr().out.splitlines()
+    assert "…" in first
+    assert "_edgetpu.tflite" in first
+    assert "TFLite model" in second
 
 
 def test_paths_are_shortened_in_the_middle_to_fit() -> None:

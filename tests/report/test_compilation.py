@@ -106,6 +106,11 @@ def test_edges_join_operators_inputs_and_outputs(
     layers = first["subgraphs"][0]["layers"]
     assert {layer["operator"] for layer in layers} >= {0, 1}
     assert all(0 <= layer["utilization"] <= 1 for layer in layers)
+    chosen = [layer for layer in layers if layer["variant"]]
+    assert chosen
+    for layer in chosen:
+        assert layer["expected"] > 0
+        assert 0 < layer["least"] <= layer["cycles"]
 
 
 def _left(document: dict[str, Any]) -> dict[str, Any]:

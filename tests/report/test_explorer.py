@@ -80,6 +80,17 @@ def test_layers_that_nobody_knows_are_phases() -> None:
     assert all(group["operator"] is None for group in data["parts"][0]["groups"])
 
 
+def test_an_operator_that_is_a_whole_program_has_all_of_its_cycles() -> None:
+    # The record of the compilation knows operators of the source by indices of their own.
+    seen = model(steps=(Step(0, 0, "conv", "conv", 0), Step(0, 1, "mean", "mean", 6)))
+    compiled = replace(seen, parts=[replace(seen.parts[0], key="p0")])
+    text = page(compiled)
+    groups = data_of(text)["parts"][0]["groups"]
+    total = sum(group["cycles"] for group in groups)
+    assert 0 < groups[0]["cycles"] < total
+    assert f"subgraph 0, {total:,.0f} cycles" in text
+
+
 @pytest.mark.long
 def test_a_source_is_compiled_and_every_instruction_is_explained() -> None:
     found = explored(DIGITS)

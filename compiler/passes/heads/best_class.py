@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitzroy.base.types import Array, Quantization, TensorType
+from fitzroy.base.types import Array, DType, Quantization, TensorType
 from fitzroy.compiler.ir import NO_ATTRIBUTES, Graph
 from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
@@ -22,8 +22,10 @@ from fitzroy.compiler.passes.heads.columns import Columns
 LEVELS = 256
 """Scores that 8 bits tell apart, and classes."""
 
-_HIGH = 127
-_WORD = 4
+_SIGNED = 127
+"""The largest weight of 8 bits."""
+
+WORD = 4
 """Numbers of boxes that are reduced together are multiples, so that halves begin at words."""
 
 _MOST_ELEMENTS = 1 << 20
@@ -58,14 +60,14 @@ def groups(columns: Columns, image: str, boxes: int, background: int) -> Iterato
     _, height, width, channels = columns.graph.type(image).shape
     classes = channels // boxes
     wanted = classes - background
-    most = _MOST_ELEMENTS // (height * width * wanted) // _WORD * _WORD
+    most = _MOST_ELEMENTS // (height * width * wanted) // WORD * WORD
     if boxes <= 1 or not most or not columns.has_channels_apart(image):
         for box in range(boxes):
             yield Group(columns.take(image, 3, box * classes + background, wanted), 1, 1)
         return
     for first in range(0, boxes, most):
         count = min(most, boxes - first)
-        stride = -(-count // _WORD) * _WORD
+        stride = -(-count // WORD) * WORD
         chosen_boxes = first + np.minimum(np.arange(stride), count - 1)
         number = np.arange(background, classes)
         chosen = np.add.outer(number, chosen_boxes * classes).reshape(-1)
@@ -78,24 +80,72 @@ def best_of(graph: Graph, group: Group) -> str:
 
 
 def number_of(graph: Graph, group: Group, best: str) -> str:
-    """The class of the best score of every box [1,h,w,s].
+    """The class of the best score of every box [1,h,w,s], as the highest integer less its number.
 
     The difference to the best score is 0 for the best and else one step or more below, which 8
-    bits of a 255th of a step cannot tell from one. The lesser of that and a code for each class,
-    which falls with its number, is the code for the best and the lowest integer for others.
+    bits of a 255th of a step cannot tell from one. A code for each class, which falls from 0 with
+    its number, is added: of the best that is its code, of others the lowest integer. With up to
+    127 classes, a 127th of a step is enough to keep others below all codes.
     """
+    classes = graph.type(group.image).shape[3] // group.stride
+    coded = _coded_at_once if group.stride == 1 and classes <= _SIGNED else _coded
+    return largest(graph, coded(graph, group, best), group.stride, f"{group.image}.class")
+
+
+def _coded(graph: Graph, group: Group, best: str) -> str:
+    """Codes that fall from 0 with the number of a class, for the best; below them for others."""
     name = group.image
-    type = graph.type(name)
-    assert type.quantization is not None
-    fine = Quantization.per_tensor(type.quantization.scale[0] / (LEVELS - 1), _HIGH)
-    apart = replace(type, quantization=fine)
-    classes = type.shape[3] // group.stride
-    codes = np.arange(_HIGH, _HIGH - classes, -1).astype(np.int8).repeat(group.stride)
+    fine, apart = _codes_of(graph.type(name), LEVELS - 1)
+    high = fine.zero_point[0]
+    classes = apart.shape[3] // group.stride
+    codes = np.arange(high, high - classes, -1).astype(apart.dtype.numpy).repeat(group.stride)
     operands = [name, repeated(graph, best, classes)]
     off = graph.emit("sub", operands, apart, ActivationAttributes(), stem=f"{name}.off")
     code = graph.add_constant(f"{name}.codes", codes.reshape(1, 1, 1, -1), fine)
-    coded = graph.emit("minimum", [off, code], apart, stem=f"{name}.coded")
-    return largest(graph, coded, group.stride, f"{name}.class")
+    return graph.emit("add", [off, code], apart, ActivationAttributes(), stem=f"{name}.coded")
+
+
+def _coded_at_once(graph: Graph, group: Group, best: str) -> str:
+    """The same as one convolution of the scores and the best, whose biases are the codes."""
+    name = group.image
+    type = graph.type(name)
+    assert type.quantization is not None
+    _, coded = _codes_of(type, _SIGNED)
+    classes = type.shape[3]
+    both = Columns(graph).joined([name, best], 3)
+    unsigned = type.dtype is DType.UINT8
+    weights = np.hstack([np.eye(classes), -np.ones((classes, 1))]) * _SIGNED + unsigned * _SIGNED
+    step = Quantization.per_tensor(1 / _SIGNED, _SIGNED if unsigned else 0)
+    scale = Quantization.per_tensor(type.quantization.scale[0] / _SIGNED)
+    stored = weights.astype(type.dtype.numpy).reshape(classes, 1, 1, -1)
+    filters = graph.add_constant(f"{name}.differences", stored, step)
+    bias = graph.add_constant(f"{name}.codes", -np.arange(classes, dtype=np.int32), scale)
+    operands = [both, filters, bias]
+    return graph.emit("conv_2d", operands, coded, ConvAttributes(), stem=f"{name}.coded")
+
+
+def _codes_of(type: TensorType, steps: int) -> tuple[Quantization, TensorType]:
+    """How codes are stored for scores of a type, so many of them for a step of these."""
+    assert type.quantization is not None
+    _, high = type.dtype.limits
+    fine = Quantization.per_tensor(type.quantization.scale[0] / steps, int(high))
+    return fine, replace(type, quantization=fine)
+
+
+def rising_codes(type: TensorType) -> TensorType:
+    """The type of codes that rise from the lowest integer, of those that fall from the highest."""
+    assert type.quantization is not None
+    low, _ = type.dtype.limits
+    return replace(type, quantization=replace(type.quantization, zero_point=(int(low),)))
+
+
+def unsigned(graph: Graph, rising: str) -> str:
+    """Codes that rise from the lowest integer as uint8, where they count from 0 up."""
+    type = graph.type(rising)
+    if type.dtype is DType.UINT8:
+        return rising
+    other = rising_codes(replace(type, dtype=DType.UINT8))
+    return graph.emit("quantize", [rising], other, stem=f"{rising}.unsigned")
 
 
 def _of_channels(type: TensorType, channels: int) -> TensorType:
@@ -130,7 +180,7 @@ def repeated(graph: Graph, best: str, classes: int) -> str:
     stride = type.shape[3]
     if stride == 1:
         return best
-    ones = np.tile(np.eye(stride, dtype=np.int8), (classes, 1))
+    ones = np.tile(np.eye(stride, dtype=type.dtype.numpy), (classes, 1))
     return _weighed(graph, best, ones, _of_channels(type, classes * stride), f"{best}.each")
 
 

@@ -27,6 +27,7 @@ class EdgeTpuOptions:
             the envelope of their properties.
         confirmed: a report of probes; only what is published, or confirmed there, may be used.
         min_runtime_version: oldest runtime that has to run the model.
+        reduce_outputs: whether the chip reduces scores to what the host reads of them.
     """
 
     panel: ClassVar[str] = "Edge TPU"
@@ -49,4 +50,9 @@ class EdgeTpuOptions:
     )
     min_runtime_version: int = option(
         14, "Oldest runtime that has to run the model.", metavar="N", short="-m"
+    )
+    reduce_outputs: bool = option(
+        True,
+        "Reduce scores on the chip to what ARG_MAX and TFLite_Detection_PostProcess read of them, "
+        "where that is faster; results are the same.",
     )

@@ -34,6 +34,7 @@ def generator_options(options: EdgeTpuOptions) -> Options:
     return Options(
         conservative=options.conservative,
         confirmed=None if report is None else report.confirmed,
+        reduced=options.reduce_outputs,
     )
 
 

@@ -14,6 +14,7 @@ from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.target import Lowering, Product, Target
 
 if TYPE_CHECKING:
+    from fitzroy.compiler.passes.base import Pass
     from fitzroy.compiler.targets.edgetpu.chip import OnChip
 
 
@@ -43,6 +44,13 @@ class EdgeTpu(Target):
         from fitzroy.compiler.targets.edgetpu.partition.rules import rejects
 
         yield from rejects(call)
+
+    def reductions(self, graph: Graph, options: EdgeTpuOptions) -> tuple[Pass, ...]:
+        """What makes less of a model leave the chip, where that is faster."""
+        from fitzroy.compiler.targets.edgetpu.partition.reduction import reducing
+        from fitzroy.compiler.targets.edgetpu.settings import costs_of, generator_options
+
+        return reducing(graph, generator_options(options), costs_of(options))
 
     def place(self, graph: Graph, options: EdgeTpuOptions) -> list[Placement]:
         """Groups of nodes for the chip and for the host, by what transfers cost."""

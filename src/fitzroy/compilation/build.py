@@ -107,6 +107,7 @@ class _Way:
             if self.passes:
                 passed = run_passes(graphs[name], self.passes, log.observe)
                 sources[name] = _source(passed, keeps)
+            sources[name] = _reduced(sources[name], target, options)
             steps = target.passes(options)
             legalized[name] = run_passes(_graph(sources[name]), steps, log.observe)
             with log.step("partition"):
@@ -154,6 +155,12 @@ def _source(graph: Graph, keeps: bool) -> Graph | Source:
         return graph
     demand_uncompiled(graph, graph.name)
     return Source.of(graph)
+
+
+def _reduced(source: Graph | Source, target: Target, options: Any) -> Graph | Source:
+    """A model after what its target changes of it."""
+    passes = target.reductions(_graph(source), options)
+    return run_passes(source, passes) if isinstance(source, Graph) else source.passed(passes)
 
 
 def _graph(source: Graph | Source) -> Graph:
@@ -204,8 +211,9 @@ def explain(
     chosen = TARGETS.get(target)
     options = chosen.chosen(settings)
     graph = model if isinstance(model, Graph) else load(model)
-    steps = (*named_passes(passes), *chosen.passes(options))
-    legalized = run_passes(graph.cut(outputs) if outputs else graph, steps)
+    graph = run_passes(graph.cut(outputs) if outputs else graph, named_passes(passes))
+    steps = (*chosen.reductions(graph, options), *chosen.passes(options))
+    legalized = run_passes(graph, steps)
     placements = chosen.place(legalized, options)
     return legalized, tuple(chosen.proven(legalized, placements, options))
 

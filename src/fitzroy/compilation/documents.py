@@ -162,6 +162,9 @@ def _layers(part: MappedSegment, run: Run) -> list[dict[str, Any]]:
             "macs": item.macs,
             "utilization": item.macs / (item.cycles * run.peak_macs) if item.cycles else 0.0,
             "bound": item.bound,
+            "least": item.least,
+            "variant": item.mark.variant,
+            "expected": item.mark.cycles,
         }
         for item, place in zip(
             steps(form(part, Emitted).marks, run),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fitzroy.base.files import read_file
 from fitzroy.compilation.remaking import remade
 from fitzroy.compilation.source import Source
+from fitzroy.compiler.targets.edgetpu.partition.reduction import reduced_for
 from fitzroy.compiler.targets.edgetpu.patching.apply import (
     ModelReport,
     patch_model,
@@ -49,12 +50,19 @@ def patch_weights(
     model = tflite.read_model(data, path)
     record = read_record(model, path)
     if record is not None and record.packages:
-        new = Source.read(retrained)
-        old = None if original is None else Source.read(original)
+        new = _compiled_from(Source.read(retrained), model)
+        old = None if original is None else _compiled_from(Source.read(original), model)
         model, report = _made_again(model, record, new, old, path)
     else:
         model, report = _searched(model, path, os.fspath(retrained), original)
     return tflite.write_model(model) if report.changed else data, report
+
+
+def _compiled_from(source: Source, model: tflite.Model) -> Source:
+    """A source as it was when its programs were made: some read what the chip has reduced."""
+    parts = custom_op.extract(model)
+    names = [name for part in parts for name in (*part.inputs, *part.outputs)]
+    return source.passed(reduced_for(source.graph, names))
 
 
 def _made_again(

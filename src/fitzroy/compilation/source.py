@@ -15,6 +15,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import Pass, run_passes
 from fitzroy.compiler.targets.edgetpu.partition.rules import has_quantized_activations
 from fitzroy.formats import custom_op, tflite
+from fitzroy.formats.annotations import annotated
 from fitzroy.formats.detect import FileKind
 
 
@@ -75,14 +76,14 @@ class Source:
         return cls(graph.name, size, model, import_model(model, path=graph.name))
 
     def passed(self, passes: Sequence[Pass]) -> Source:
-        """The model after some passes.
+        """The model after some passes, with its metadata and signatures.
 
         Raises:
             UnsupportedError: TFLite cannot express what they made of it.
         """
         if not passes:
             return self
-        model = export_model(run_passes(self.graph, passes))
+        model = annotated(export_model(run_passes(self.graph, passes)), self.model)
         return replace(self, model=model, graph=import_model(model, path=self.path))
 
     @property

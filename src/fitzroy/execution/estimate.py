@@ -200,6 +200,8 @@ class StepFigures:
         instructions: bytes of its instructions.
         macs: products of all tiles, in lanes that are on.
         bound: resource that most of the critical path in it goes through.
+        least: cycles that its products take on all tiles, or its bytes on both channels of the
+            ring, if those are more.
     """
 
     mark: Mark
@@ -209,6 +211,7 @@ class StepFigures:
     instructions: int
     macs: int
     bound: str
+    least: float
 
 
 def steps(marks: Sequence[Mark], run: Run) -> list[StepFigures]:
@@ -219,7 +222,7 @@ def steps(marks: Sequence[Mark], run: Run) -> list[StepFigures]:
         run: an inference.
     """
     spent, busy = [0.0] * len(marks), [0.0] * len(marks)
-    products, streamed = [0] * len(marks), [0] * len(marks)
+    products, streamed, moved = ([0] * len(marks) for _ in range(3))
     critical: list[dict[str, float]] = [defaultdict(float) for _ in marks]
     places = [(mark.chunk, mark.bundle) for mark in marks]
     for figures, owner in zip(phases(run), owners(places, run.timeline), strict=True):
@@ -227,13 +230,19 @@ def steps(marks: Sequence[Mark], run: Run) -> list[StepFigures]:
         busy[owner] += figures.op_busy
         streamed[owner] += figures.streamed
         products[owner] += figures.macs
+        moved[owner] += figures.ring_bytes
         for what, cycles in figures.critical.items():
             critical[owner][what] += cycles
     bounds = [max(sorted(path), key=path.__getitem__) if path else "" for path in critical]
+    both = run.chip.limits.ring_channels * run.ring_rate
+    least = [
+        max(macs / run.peak_macs, nbytes / both)
+        for macs, nbytes in zip(products, moved, strict=True)
+    ]
     return [
         StepFigures(*figures)
         for figures in zip(
-            marks, spent, busy, streamed, _sizes(marks, run), products, bounds, strict=True
+            marks, spent, busy, streamed, _sizes(marks, run), products, bounds, least, strict=True
         )
     ]
 

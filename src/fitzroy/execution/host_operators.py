@@ -50,6 +50,7 @@ PER_ELEMENT = {
     "resize_bilinear": 0.91,
     "resize_nearest_neighbor": 0.3,
     "detection_post_process": 1.4,
+    "one_hot": 1.5,
     "pose_decoder": 8.0,
 }
 """Nanoseconds per element of the larger side, operands or results; MEASURED, but for the decoder of

@@ -18,7 +18,9 @@ from fitzroy.base.cores import cores, products_on
 from fitzroy.base.errors import UnsupportedError, UsageError
 from fitzroy.base.types import Array, TensorType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.targets.edgetpu.parameters.operands import STATE_SUFFIX
+from fitzroy.compiler.targets.edgetpu.partition.reduction import reduced_for
 from fitzroy.compiler.targets.edgetpu.twin.published import (
     kernels,
     operators,
@@ -140,6 +142,7 @@ def _twin_of(source: Graph, title: str, package: PackageFile) -> Twin:
             where=package.path,
             hint="run it on the simulated chip: --device sim",
         )
+    source = run_passes(source, reduced_for(source, [*inputs, *outputs]))
     where = f"{title}, for {package.path}" if package.path else title
     for name, layer in (main.inputs | main.outputs).items():
         _demand_layer(source, name, layer, where)

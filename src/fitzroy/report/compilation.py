@@ -361,6 +361,9 @@ def _layers(key: str, known: str, part: Mapping[str, Any]) -> str:
             Column("MACs", title="products of all tiles, in lanes that are on"),
             Column("MAC use", title="share of the products that the chip could do in the time"),
             Column("bound by", text=True),
+            Column("least", title="cycles that its products, or its bytes on the ring, take"),
+            Column("expected", title="cycles by which the code generator chose"),
+            Column("chosen", text=True),
         ),
         [
             (
@@ -375,6 +378,9 @@ def _layers(key: str, known: str, part: Mapping[str, Any]) -> str:
                 blank_zero(layer["macs"]),
                 blank_zero(layer["utilization"], units.share(layer["utilization"])),
                 Cell(tag(layer["bound"]) if layer["bound"] else "", layer["bound"]),
+                blank_zero(layer["least"]),
+                blank_zero(layer["expected"]),
+                Cell(escaped(layer["variant"]), layer["variant"]),
             )
             for place, layer in enumerate(part["layers"])
         ],

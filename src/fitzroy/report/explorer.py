@@ -95,11 +95,6 @@ def page(explored: Explored) -> str:
     kinds = _Kinds()
     texts = Strings()
     parts = [_part(part, kinds, texts) for part in explored.parts]
-    cycles: Counter[int] = Counter()
-    for part in parts:
-        for group in part["groups"]:
-            if group["operator"] is not None:
-                cycles[group["operator"]] += group["cycles"]
     data = {
         "parts": parts,
         "kinds": kinds.all,
@@ -108,6 +103,7 @@ def page(explored: Explored) -> str:
         "resources": RESOURCE_OF,
     }
     keys = [part.key for part in explored.parts]
+    cycles = _cycles(explored, parts)
 
     def key(item: Mapping[str, Any]) -> str:
         place = item["subgraph"]
@@ -181,6 +177,19 @@ def _instruction(instruction: Instruction, kinds: _Kinds, texts: Strings) -> lis
 
 
 # --- programs ------------------------------------------------------------------------------------
+
+
+def _cycles(explored: Explored, parts: Sequence[Mapping[str, Any]]) -> Counter[int]:
+    """Cycles of each operator of the model, by its index; all of a program that is one operator."""
+    cycles: Counter[int] = Counter()
+    for number, (part, drawn) in enumerate(zip(explored.parts, parts, strict=True)):
+        inside = (item["index"] for item in explored.operators if item["subgraph"] == number)
+        whole = next(inside, None) if part.key else None
+        for group in drawn["groups"]:
+            operator = group["operator"] if whole is None else whole
+            if operator is not None:
+                cycles[operator] += group["cycles"]
+    return cycles
 
 
 def _part(part: Part, kinds: _Kinds, texts: Strings) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def test_programs_that_reset_tokens_are_right(seed: int, monkeypatch: pytest.Mon
 
 
 def filled_chunk(monkeypatch: pytest.MonkeyPatch) -> Builder:
-    monkeypatch.setattr(builders, "_CHUNK_BUNDLES", 100)
+    monkeypatch.setattr(builders, "CHUNK_BUNDLES", 100)
     builder = Builder()
     builder.begin()
     builder.emit(message(builder, 1))
@@ -190,7 +190,7 @@ def test_programs_of_many_chunks_are_right(seed: int, monkeypatch: pytest.Monkey
     room = Builder.room
 
     def early(builder: Builder, bundles: int) -> None:
-        monkeypatch.setattr(builders, "_CHUNK_BUNDLES", bundles + 150)
+        monkeypatch.setattr(builders, "CHUNK_BUNDLES", bundles + 150)
         room(builder, bundles)
 
     monkeypatch.setattr(Builder, "room", early)
@@ -310,3 +310,16 @@ def test_the_verifier_agrees() -> None:
     chunks = chunks_of(package)
     named = [one.what for one in verify(record(chunks), chunks) if one.rule == "envelope"]
     assert named == ["narrow-top is 49,151 words"]
+
+
+def test_an_operator_of_too_many_instructions_is_left_to_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (segment, *_), _ = divide(random_model(1))
+    monkeypatch.setattr(Builder, "room", lambda self, bundles: None)
+    monkeypatch.setattr(builders, "CHUNK_BUNDLES", 50)
+    with pytest.raises(Refused, match="takes too many instructions") as caught:
+        lower(segment.graph)
+    # The name of an input stands for the operators that read it.
+    names = {node.name for node in segment.graph.nodes()}
+    assert set(caught.value.operators) <= names | set(segment.graph.inputs)

@@ -13,7 +13,12 @@ from itertools import product
 
 from fitzroy.compiler.targets.edgetpu.fitting import patch_choice, spilling, strips
 from fitzroy.compiler.targets.edgetpu.fitting.schedule import Schedule
-from fitzroy.compiler.targets.edgetpu.fitting.strip_search import Search, capacities
+from fitzroy.compiler.targets.edgetpu.fitting.strip_search import (
+    MANY_LAYERS,
+    MOST_LAYERS,
+    Search,
+    capacities,
+)
 from fitzroy.compiler.targets.edgetpu.fitting.strips import Segment
 from fitzroy.compiler.targets.edgetpu.host import host_layers
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
@@ -48,7 +53,9 @@ def arranged(layered: Layered) -> Arrangement:
         Refused: they do not fit; concerns the operator that makes one of them.
     """
     while True:
-        found = _cheapest(layered)
+        found = _cheapest(layered, MOST_LAYERS)
+        if isinstance(found, Refused):
+            found = _cheapest(layered, MANY_LAYERS)
         if isinstance(found, Arrangement):
             return found
         relieved = (
@@ -65,9 +72,14 @@ def _interrupted(layered: Layered) -> Layered | None:
     return spilling.interrupted(layered, reached) if reached < len(layered.layers) else None
 
 
-def _cheapest(layered: Layered) -> Arrangement | Refused:
-    """Addresses for all tensors with the cheapest strips and patches, or what does not fit."""
-    finder = Search.of(Schedule.of(layered))
+def _cheapest(layered: Layered, most: int) -> Arrangement | Refused:
+    """Addresses for all tensors with the cheapest strips and patches, or what does not fit.
+
+    Args:
+        layered: the layers.
+        most: layers of a chain that runs in strips at most.
+    """
+    finder = Search.of(Schedule.of(layered), most)
     refusals: list[Refused] = []
     found: dict[patch_choice.Overlap, Arrangement] = {}
     tried: list[list[Segment]] = []

@@ -35,8 +35,12 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     round_up,
 )
 
-_MOST_LAYERS = 16
+MOST_LAYERS = 16
 """Longer segments recompute more than they save."""
+
+MANY_LAYERS = 64
+"""Layers of a segment where shorter ones do not fit: the alternative is an image that waits with
+the host."""
 
 _ATTEMPTS = 24
 _ATTEMPT = 96
@@ -153,6 +157,7 @@ class Search:
         scratch: bytes that the identity matrix, and then each layer, use for themselves.
         readers: for each tensor, numbers of the layers that read it.
         depths: bytes of a pixel of every layer's result.
+        most: layers of a segment at most.
     """
 
     layered: Layered
@@ -160,14 +165,20 @@ class Search:
     scratch: Sequence[int]
     readers: Mapping[str, Sequence[int]]
     depths: Sequence[int]
+    most: int = MOST_LAYERS
     _parts: dict[tuple[int, int, int, int, int], _Part] = field(default_factory=dict)
     _needs: dict[tuple[int, int, int, int], Needs] = field(default_factory=dict)
     _around: dict[tuple[int, int], _Around] = field(default_factory=dict)
     _shared: dict[Segment, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, schedule: Schedule) -> Search:
-        """A search in all layers, from a schedule of them without strips."""
+    def of(cls, schedule: Schedule, most: int = MOST_LAYERS) -> Search:
+        """A search in all layers, from a schedule of them without strips.
+
+        Args:
+            schedule: the schedule.
+            most: layers of a segment at most.
+        """
         layered = schedule.layered
         readers: dict[str, list[int]] = {}
         for number, layer in enumerate(layered.layers):
@@ -176,7 +187,7 @@ class Search:
         depths = [
             round_up((1, *layered.type(layer.writes).shape)[-1], WORD) for layer in layered.layers
         ]
-        return cls(layered, schedule.lives, schedule.scratch, readers, depths)
+        return cls(layered, schedule.lives, schedule.scratch, readers, depths, most)
 
     def choose(self, capacity: int, *, early: bool) -> list[Segment] | Refused:
         """The segments that take the fewest additional cycles of those that make everything fit.
@@ -215,7 +226,7 @@ class Search:
         for end in range(1, len(layers) + 1):
             before = best[end - 1]
             options = [] if full[end] or before is None else [before]
-            for first in range(end - 1, max(-1, end - _MOST_LAYERS - 1), -1):
+            for first in range(end - 1, max(-1, end - self.most - 1), -1):
                 if not self.joins(first, end):
                     break
                 before = best[first]

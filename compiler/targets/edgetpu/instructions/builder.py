@@ -58,7 +58,7 @@ WIDE_ROWS = BEAGLE.memories.wide.elements
 _PIECE_BUNDLES = 600
 """Bundles of the instructions of all tiles for a piece, at most."""
 
-_CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
+CHUNK_BUNDLES = BEAGLE.memories.instruction.elements - 64
 """Bundles of a chunk, with room for its end."""
 
 
@@ -151,6 +151,11 @@ class Builder:
     def position(self) -> tuple[int, int]:
         """Chunk of the next instruction, and its bundle after the chunk's START."""
         return sum(section.ends_chunk for section in self._sections), self._chunk
+
+    @property
+    def overfull(self) -> bool:
+        """Whether this chunk has more bundles than any may have."""
+        return self._chunk > CHUNK_BUNDLES
 
     @property
     def program(self) -> Iterator[tuple[int, int, Instruction]]:
@@ -432,11 +437,11 @@ class Builder:
         Raises:
             CapacityError: no chunk has.
         """
-        if bundles > _CHUNK_BUNDLES:
+        if bundles > CHUNK_BUNDLES:
             raise CapacityError(
-                f"an operator takes {bundles} bundles", reason=f"a chunk holds {_CHUNK_BUNDLES}"
+                f"an operator takes {bundles} bundles", reason=f"a chunk holds {CHUNK_BUNDLES}"
             )
-        if self._chunk + bundles > _CHUNK_BUNDLES:
+        if self._chunk + bundles > CHUNK_BUNDLES:
             begun = self._begun
             self._halt(end_program=False)
             self._sections[-1].ends_chunk = True

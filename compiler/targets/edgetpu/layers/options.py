@@ -46,6 +46,7 @@ class Options:
             execute; beside these, only what published programs have may be used. None to use all.
         both: whether weights may come on both channels of the ring at the same time; those from
             the host may not.
+        reduced: whether scores that leave the chip may be reduced to what the host reads of them.
     """
 
     narrow_bytes: int = NARROW_BYTES
@@ -55,6 +56,7 @@ class Options:
     conservative: bool = False
     confirmed: frozenset[str] | None = None
     both: bool = True
+    reduced: bool = True
 
     @property
     def recipes(self) -> Recipes:

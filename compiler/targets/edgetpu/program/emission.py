@@ -8,12 +8,13 @@ from fitzroy.base.errors import FormatError, InternalError
 from fitzroy.base.progress import along
 from fitzroy.compiler.targets.edgetpu.fitting.wide import IDENTITY, Assignment
 from fitzroy.compiler.targets.edgetpu.host import host_layers
-from fitzroy.compiler.targets.edgetpu.instructions.builder import Builder
+from fitzroy.compiler.targets.edgetpu.instructions.builder import CHUNK_BUNDLES, Builder
 from fitzroy.compiler.targets.edgetpu.layers import halo, matrices
 from fitzroy.compiler.targets.edgetpu.layers.layer import Context, Identity, Step
-from fitzroy.compiler.targets.edgetpu.layers.refusal import refused, refusing
+from fitzroy.compiler.targets.edgetpu.layers.refusal import Refused, refused, refusing
 from fitzroy.compiler.targets.edgetpu.layers.streaming import HostStream
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import WORD, Image, Placed
+from fitzroy.compiler.targets.edgetpu.program.choices import choice_of
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted, Mark
 from fitzroy.formats.object_file import Symbol, Text
 from fitzroy.hw_models.isa.instruction import Instruction
@@ -124,6 +125,14 @@ def _emitted(assignment: Assignment, matrix: Identity, *, made: bool) -> Emissio
                 replace(context, tensors=step.tensors, scratch=narrow_bytes - nbytes, last=last)
             )
         _complete(builder, step, last=step is steps[-1])
+        if builder.overfull:
+            raise Refused(
+                [step.layer.origin],
+                f"{step.layer.name!r} takes too many instructions",
+                reason=f"with it a chunk has {builder.position[1]} bundles, of which it holds "
+                f"{CHUNK_BUNDLES}",
+                hint="split it into smaller operators",
+            )
     marks.append(Mark("end", "", *builder.position, kind="end"))
     builder.end()
     assert host.complete
@@ -135,7 +144,9 @@ def _mark(step: Step, builder: Builder) -> Mark:
     """What begins at the place that the program has reached."""
     layer = step.layer
     name = "" if isinstance(layer, host_layers.Receive | host_layers.Send) else layer.name
-    return Mark(f"{layer.kind} {layer.name}", name, *builder.position, layer.origin, layer.kind)
+    choice, place = choice_of(step), builder.position
+    title = f"{layer.kind} {layer.name}"
+    return Mark(title, name, *place, layer.origin, layer.kind, choice.variant, choice.cycles)
 
 
 def _complete(builder: Builder, step: Step, *, last: bool) -> None:

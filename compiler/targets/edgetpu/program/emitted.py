@@ -24,6 +24,8 @@ class Mark:
         bundle: bundle in the chunk, after its START.
         origin: the node that the layer comes from, or the input that it takes; empty for the end.
         kind: what the layer is.
+        variant: what was chosen for it, for people; empty where there was no choice.
+        cycles: estimated cycles; 0 where nothing is estimated.
     """
 
     name: str
@@ -32,6 +34,8 @@ class Mark:
     bundle: int
     origin: str = ""
     kind: str = ""
+    variant: str = ""
+    cycles: float = 0.0
 
 
 @dataclass(frozen=True)
