@@ -169,11 +169,11 @@ def test_a_spare_takes_over(files: list[str]) -> None:
 @pytest.mark.parametrize("kind", FaultKind)
 def test_faults_of_an_accelerator(files: list[str], kind: FaultKind) -> None:
     given, right = images(4), wanted(images(4))
-    for transfer in (40, 90):
+    for transfer, spares in ((60, 0), (80, 1)):
         fault = Fault(kind, transfer, length=3, celsius=120.0, seconds=0.05)
         broken = virtual_device(_QUICK, VirtualDevice(booted=True, faults=[fault]))
-        others = [virtual_device(device=VirtualDevice(booted=True)) for _ in range(2)]
-        devices = [others[0], broken, others[1]]
+        others = [virtual_device(device=VirtualDevice(booted=True)) for _ in range(2 + spares)]
+        devices = [others[0], broken, *others[1:]]
         found: list[Array] = []
         try:
             with PipelinedInterpreter(files, devices) as pipeline:
@@ -187,7 +187,9 @@ def test_faults_of_an_accelerator(files: list[str], kind: FaultKind) -> None:
             for device in devices:
                 device.close()
         assert "segment 1 on" in ended
-        # Nothing is reordered, and what came is right.
+        # Nothing is lost where there is a spare, nothing is reordered, and what came is right.
+        if kind is FaultKind.UNPLUG:
+            assert (len(found) == len(given)) == bool(spares)
         np.testing.assert_array_equal(found, right[: len(found)])
 
 

@@ -10,6 +10,7 @@ from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.chips.hosts import LIBEDGETPU
 from fitzroy.hw_models.csr.fields import CoreClock
 from fitzroy.hw_models.edgetpu import timing
+from fitzroy.hw_models.edgetpu.timeline import Timeline
 from fitzroy.hw_models.usb_device.core import Program
 
 
@@ -39,6 +40,14 @@ class Stopwatch:
         Raises:
             SimulationError: a program relies on queues that the chip may not have.
         """
+        return [timeline.total for timeline in self.timelines()]
+
+    def timelines(self) -> list[Timeline]:
+        """Everything that would have happened in every inference so far, in order.
+
+        Raises:
+            SimulationError: a program relies on queues that the chip may not have.
+        """
         return [
             timing.simulate(
                 program.recording,
@@ -46,7 +55,7 @@ class Stopwatch:
                 clock=_level(clock),
                 host=self._host,
                 driver=self._driver,
-            ).total
+            )
             for program, clock in self._ran
         ]
 

@@ -212,7 +212,7 @@ def test_as_many_segments_as_pay(fitzroy: Run, digits: Path) -> None:
     for item in document["cuts"]:
         assert len(item["segments_us"]) == item["chips"]
         assert item["latency_us"] == pytest.approx(sum(item["segments_us"]))
-        assert item["interval_us"] == max(*item["segments_us"], item["bus_us"])
+        assert item["interval_us"] >= max(*item["segments_us"], item["bus_us"])
         assert [segment["us"] for segment in item["segments"]] == item["segments_us"]
     assert document["cuts"][0]["segments"][0]["timed"]
     options = ("--objective", "latency", "--no-estimate", "--report", "r.html")

@@ -12,10 +12,13 @@ from fitzroy.base.files import read_file
 from fitzroy.cli import timing
 from fitzroy.cli.compiled import DeviceChoice
 from fitzroy.cli.terminal import Column, Terminal, count
-from fitzroy.execution import whole
+from fitzroy.execution import controller, whole
 from fitzroy.execution.pipelined import PipelinedInterpreter, segments_of
 from fitzroy.measurement.bench import random_arrays
 from fitzroy.report import units
+
+_WAITS = 1.02
+"""How much longer than its slowest segment a pipeline takes if segments wait for the controller."""
 
 
 def bench_pipeline(
@@ -48,21 +51,22 @@ def bench_pipeline(
 
 
 def _predicted(terminal: Terminal, paths: list[str], speed: timing.Speed) -> dict[str, Any] | None:
-    """What the timing model says: the slowest segment decides how many inferences there are."""
+    """What the timing model says of segments whose devices share a controller."""
     try:
         found = [whole.predict(read_file(path), path, speed.conditions) for path in paths]
     except SimulationError as error:
         terminal.warn("no prediction for this model", [str(error)])
         return None
     seconds = [item.total / 1e6 for item in found]
+    between = controller.interval([controller.course(item) for item in found]) / 1e6
     return {
         "clock": speed.clock,
         "host": speed.profile.name,
         "driver": speed.driver,
         "segment_seconds": seconds,
         "latency_seconds": sum(seconds),
-        "interval_seconds": max(seconds),
-        "per_second": 1 / max(seconds),
+        "interval_seconds": between,
+        "per_second": 1 / between,
     }
 
 
@@ -101,11 +105,17 @@ def _show(terminal: Terminal, document: dict[str, Any]) -> None:
             row.append(_time(item["mean_seconds"]))
     terminal.table(columns, rows)
     if predicted is not None:
-        slowest = predicted["segment_seconds"].index(predicted["interval_seconds"])
+        slowest = max(predicted["segment_seconds"])
+        shared = predicted["interval_seconds"] > _WAITS * slowest
+        decides = (
+            "the controller of the devices decides"
+            if shared
+            else f"segment {predicted['segment_seconds'].index(slowest)} decides"
+        )
         terminal.line(
             f"predicted at clock {predicted['clock']} on {predicted['host']}: "
             f"{predicted['per_second']:.1f} inferences a second, each in "
-            f"{_time(predicted['latency_seconds'])}; segment {slowest} decides"
+            f"{_time(predicted['latency_seconds'])}; {decides}"
         )
     if measured is not None:
         runs = count(document["runs"], "inference")

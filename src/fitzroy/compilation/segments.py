@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fitzroy.base.errors import CapacityError, SimulationError, UnsupportedError
 from fitzroy.compilation.edgetpu import (
@@ -37,6 +37,7 @@ from fitzroy.compiler.targets.edgetpu.partition.cuts import (
 )
 from fitzroy.compiler.targets.edgetpu.partition.divide import Segment, cuts, segments_of
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
+from fitzroy.execution.controller import Course, course, interval
 from fitzroy.execution.estimate import HOST, Conditions, StepFigures, stages_of, steps, timed
 from fitzroy.execution.hosts import at_once, find
 from fitzroy.execution.whole import predict
@@ -128,6 +129,7 @@ class _Search:
         count: how many segments there are to be, None for as many as pay.
         compiled: compiles a segment of some name.
         made: compiled segments, by their pieces and how many there were.
+        courses: an inference of each on a device of its own.
         known: microseconds that they take.
     """
 
@@ -137,6 +139,7 @@ class _Search:
     count: int | None
     compiled: Callable[[Segment, str], EdgeTpuCompilation]
     made: dict[tuple[Piece, str], EdgeTpuCompilation] = field(default_factory=dict)
+    courses: dict[Piece, Course] = field(default_factory=dict)
     known: dict[Piece, float] = field(default_factory=dict)
 
     def run(self) -> tuple[list[Cut], Cut]:
@@ -152,7 +155,10 @@ class _Search:
         refined = self.possible.refined(self.known)
         # What was compiled is known, and anything else only promises to be better.
         cut = worthwhile(
-            [refined.along(cut.path) for cut in sorted(tried, key=lambda cut: len(cut.path))],
+            [
+                self._played(refined.along(cut.path))
+                for cut in sorted(tried, key=lambda cut: len(cut.path))
+            ],
             self.objective,
         )
         others = [other for other in self._best() if len(other.path) != len(cut.path)]
@@ -175,11 +181,18 @@ class _Search:
             return refined.choose(self.objective)
         return [refined.best(self.count, self.objective)]
 
+    def _played(self, cut: Cut) -> Cut:
+        """A cut with the time between outputs on one controller, if all its segments are timed."""
+        if not all(piece in self.courses for piece in cut.pieces):
+            return cut
+        return replace(cut, played=interval([self.courses[piece] for piece in cut.pieces]))
+
     def _time(self, piece: Piece, result: EdgeTpuCompilation) -> None:
         if piece in self.known:
             return
         try:
-            self.known[piece] = predict(result.data, result.source.path).total
+            found = predict(result.data, result.source.path)
+            self.courses[piece], self.known[piece] = course(found), found.total
         except SimulationError:
             # The timing model has nothing to say about it: the prediction stays.
             self.known[piece] = float(self.possible.time[piece])

@@ -10,8 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.compiler.edgetpu.test_convolution import chain, grow
+from tests.support import corpus
 
 from fitzroy.base.types import DType
+from fitzroy.compiler.frontends.loading import load
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.elementwise import ActivationAttributes
 from fitzroy.compiler.targets.edgetpu.partition import cuts as module
@@ -19,7 +21,8 @@ from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs, param
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cuts, Objective, cuts_of, worthwhile
 
 CAPACITY = 30_000
-SLOW_BUS = replace(COSTS, parameters=2.0)
+REAL_CAPACITY = 500_000
+SLOW_BUS = replace(COSTS, parameters=2.0, controller=2.0)
 
 
 def branching(seed: int) -> Graph:
@@ -44,8 +47,8 @@ def join(graph: Graph, left: str, right: str) -> None:
     graph.outputs = [graph.emit("add", [left, right], graph.type(left), ActivationAttributes())]
 
 
-def found(graph: Graph, costs: Costs = COSTS) -> Cuts:
-    return cuts_of(graph, {node.name for node in graph.nodes()}, CAPACITY, costs)
+def found(graph: Graph, costs: Costs = COSTS, capacity: int = CAPACITY) -> Cuts:
+    return cuts_of(graph, {node.name for node in graph.nodes()}, capacity, costs)
 
 
 def every_way(graph: Graph, count: int) -> Iterator[list[list[Node]]]:
@@ -68,10 +71,12 @@ def edges(graph: Graph) -> list[tuple[str, str]]:
     ]
 
 
-def figures(graph: Graph, nodes: Sequence[Node], costs: Costs) -> tuple[float, float]:
+def figures(
+    graph: Graph, nodes: Sequence[Node], costs: Costs, capacity: int = CAPACITY
+) -> tuple[float, float]:
     """Microseconds of a segment and of a controller for it, counted on its own graph."""
     part = graph.part(nodes)
-    streamed = max(0, sum(parameter_bytes(graph, node) for node in nodes) - CAPACITY)
+    streamed = max(0, sum(parameter_bytes(graph, node) for node in nodes) - capacity)
     time = (
         costs.part
         + sum(costs.chip.time(graph, node) for node in nodes)
@@ -80,7 +85,7 @@ def figures(graph: Graph, nodes: Sequence[Node], costs: Costs) -> tuple[float, f
     time += sum(costs.take(graph, name) for name in part.inputs)
     time += sum(costs.give(graph, name) for name in part.outputs)
     moved = sum(graph.type(name).nbytes for name in (*part.inputs, *part.outputs))
-    return time, (moved + streamed) / costs.parameters
+    return time, (moved + streamed) / costs.controller
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -100,6 +105,60 @@ def test_no_other_way_is_better(seed: int, costs: Costs, count: int) -> None:
     assert often.bus == pytest.approx(
         sum(figures(graph, part, costs)[1] for part in often.segments)
     )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        # Four heads on one trunk; a pyramid of branches that join.
+        ("posenet_mobilenet_v1_075_353_481_16_quant_decoder", 2),
+        pytest.param(
+            "posenet_mobilenet_v1_075_353_481_16_quant_decoder", 3, marks=pytest.mark.slow
+        ),
+        ("deeplabv3_mnv2_dm05_pascal_quant", 2),
+    ],
+)
+def test_no_other_way_to_cut_a_real_model_is_better(name: str, count: int) -> None:
+    graph = load(corpus() / f"coral/{name}.tflite")
+    cuts = found(graph, capacity=REAL_CAPACITY)
+    assert cuts.exact
+    inner = [frozenset(names) for names in closed_sets(graph)]
+    everything = frozenset(node.name for node in graph.nodes())
+    assert len(inner) > len(everything), "there are branches"
+    taken: dict[tuple[frozenset[str], frozenset[str]], tuple[float, float]] = {}
+
+    def piece(begin: frozenset[str], end: frozenset[str]) -> tuple[float, float]:
+        if (begin, end) not in taken:
+            nodes = [node for node in graph.nodes() if node.name in end - begin]
+            taken[begin, end] = figures(graph, nodes, COSTS, REAL_CAPACITY)
+        return taken[begin, end]
+
+    shortest = min(
+        max(*(time for time, _ in parts), sum(bus for _, bus in parts))
+        for way in itertools.combinations(sorted(inner, key=len), count - 1)
+        for path in [[frozenset[str](), *way, everything]]
+        if all(begin < end for begin, end in itertools.pairwise(path))
+        for parts in [[piece(begin, end) for begin, end in itertools.pairwise(path)]]
+    )
+    assert shortest * 0.9999 <= cuts.best(count).interval <= 1.02 * shortest
+
+
+def closed_sets(graph: Graph) -> set[frozenset[str]]:
+    """All sets of nodes that need nothing from outside of them."""
+    needs = {node.name: set[str]() for node in graph.nodes()}
+    for source, target in edges(graph):
+        needs[target].add(source)
+    sets, fresh = {frozenset[str]()}, {frozenset[str]()}
+    while fresh:
+        fresh = {
+            names | {name}
+            for names in fresh
+            for name, needed in needs.items()
+            if name not in names and needed <= names
+        } - sets
+        sets |= fresh
+    return sets
 
 
 def test_segments_need_only_those_before() -> None:
@@ -184,6 +243,13 @@ def test_what_is_found_out_about_a_piece_corrects_all_others() -> None:
     # The whole model has the blocks of both.
     assert again.whole == pytest.approx(cut.whole - cut.times[0] / 2)
     assert possible.along(cut.path).times == cut.times
+
+
+def test_what_is_known_of_the_whole_model_stays() -> None:
+    possible = found(branching(1)).on_one_chip(5.0)
+    cut = possible.best(2)
+    refined = possible.refined({cut.pieces[0]: cut.times[0] / 2})
+    assert refined.along(cut.path).whole == 5.0
 
 
 def test_better_cuts_are_found_once_a_segment_is_known() -> None:

@@ -61,6 +61,7 @@ class Costs:
         part: microseconds that every part on the chip takes besides, most of them on the host.
         into: bytes per microsecond from the host to the chip.
         out: bytes per microsecond from the chip to the host.
+        controller: bytes per microsecond that a controller moves for all chips on it.
         tensor: microseconds that every tensor between them takes besides.
         parameters: bytes per microsecond of parameters that are streamed.
         position: microseconds of every position in y and x of an image from the chip to the host.
@@ -72,6 +73,7 @@ class Costs:
     part: float = 300
     into: float = 320
     out: float = 32
+    controller: float = 400
     tensor: float = 20
     parameters: float = 400
     position: float = 0.0
@@ -86,6 +88,7 @@ class Costs:
             into=host.link,
             out=1000 / host.output_byte,
             parameters=1000 / streamed,
+            controller=host.stream,
             tensor=0.0,
             position=host.output_piece / 1000,
             staging=_STAGING,

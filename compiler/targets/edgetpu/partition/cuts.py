@@ -93,6 +93,8 @@ class Cut:
         whole: time of the whole model on one chip.
         whole_bus: the same as `bus`, for the whole model.
         exact: whether all cuts were considered, and not only those along the order of the graph.
+        played: time between outputs of compiled segments that wait for each other and for the
+            controller; 0 if that was not played.
     """
 
     path: tuple[int, ...]
@@ -104,6 +106,7 @@ class Cut:
     whole: float
     whole_bus: float
     exact: bool
+    played: float = 0.0
 
     @property
     def pieces(self) -> list[Piece]:
@@ -118,7 +121,7 @@ class Cut:
     @property
     def interval(self) -> float:
         """Time between outputs, if one controller serves all chips."""
-        return max(*self.times, self.bus)
+        return max(*self.times, self.bus, self.played)
 
     @property
     def parallel_interval(self) -> float:
@@ -197,6 +200,8 @@ class Cuts:
             counted[own] += 1
         table = self.time + _between(self.inside, excess / np.maximum(counted, 1))
         table = np.maximum(table, 0.0)
+        for piece in self.known:
+            table[piece] = self.time[piece]
         for piece, time in known.items():
             table[piece] = time
         return replace(self, time=table, known=self.known | known.keys())
@@ -389,7 +394,7 @@ def cuts_of(
             + crossing,
             np.inf,
         ),
-        np.where(there, (moved + streamed) / costs.parameters, np.inf),
+        np.where(there, (moved + streamed) / costs.controller, np.inf),
         held,
         streamed,
         moved,
