@@ -9,7 +9,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -132,22 +132,24 @@ def test_core_dependencies_stay_few() -> None:
     assert names == few
 
 
+def printed(code: str, environment: Mapping[str, str] | None = None) -> str:
+    """What a program prints in a process of its own."""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    return result.stdout.strip()
+
+
 def test_importing_the_package_is_cheap() -> None:
     code = "import sys, fitzroy; print(sorted({'numpy', 'networkx', 'typer'} & set(sys.modules)))"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "[]"
+    assert printed(code) == "[]"
 
 
 @pytest.mark.parametrize("module", ["fitzroy.driver.runtime", "fitzroy.linker.packages.executorch"])
 def test_driver_and_linker_do_without_networkx(module: str) -> None:
     code = f"import sys, {module}; print('networkx' in sys.modules)"
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
-    )
-    assert result.stdout.strip() == "False"
+    assert printed(code, environment) == "False"
 
 
 def test_simulating_does_without_the_code_generator() -> None:
@@ -155,7 +157,4 @@ def test_simulating_does_without_the_code_generator() -> None:
         "import sys, fitzroy; fitzroy.simulate; "
         "print([n for n in sys.modules if 'edgetpu.program' in n or 'edgetpu.lowerings' in n])"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "[]"
+    assert printed(code) == "[]"

@@ -8,15 +8,12 @@ from dataclasses import replace
 
 from fitzroy.compiler.ops.definition import Call
 from fitzroy.compiler.ops.shape import SplitAttributes, StridedSliceAttributes
-from fitzroy.compiler.targets.edgetpu.layers.legalize import (
-    IMAGE_RANK,
-    Legalizer,
-    legalizes_first,
-)
+from fitzroy.compiler.targets.edgetpu.layers.legalize import Legalizer, legalizes_first
 from fitzroy.compiler.targets.edgetpu.reshaping.moves import Run, Section
 from fitzroy.compiler.targets.edgetpu.reshaping.rows_as_pixels import as_positions
 from fitzroy.compiler.targets.edgetpu.reshaping.shapes import (
     MOST_JOINED,
+    are_images,
     assemble,
     image_shape,
     keeps_bytes,
@@ -93,13 +90,7 @@ def _images(legalizer: Legalizer, call: Call) -> tuple[str, ...]:
         parts = (as_positions(legalizer, name, channels),)
     else:
         return ()
-    images = all(
-        len(legalizer.type(part).shape) == IMAGE_RANK
-        and not is_vector(legalizer, part)
-        and legalizer.type(part).shape[-1] == channels
-        for part in parts
-    )
-    return parts if images else ()
+    return parts if are_images(legalizer, parts, channels) else ()
 
 
 def _sections(legalizer: Legalizer, parts: Sequence[str], first: int, end: int) -> _Sections:

@@ -418,13 +418,17 @@ def _images_of(legalizer: Legalizer, call: Call) -> tuple[str, ...]:
     """The images whose pixels, one after the other, are an operand; none if it lies otherwise."""
     name, channels = call.node.inputs[0] or "", call.type().shape[-1]
     parts = () if name in legalizer.aliases else legalizer.views.get(name, ())
-    images = all(
-        len(legalizer.type(part).shape) == IMAGE_RANK
-        and not is_vector(legalizer, part)
-        and legalizer.type(part).shape[-1] == channels
-        for part in parts
+    return parts if are_images(legalizer, parts, channels) else ()
+
+
+def are_images(legalizer: Legalizer, places: Sequence[str], channels: int) -> bool:
+    """Whether all of some places are images of so many channels."""
+    return all(
+        len(legalizer.type(place).shape) == IMAGE_RANK
+        and not is_vector(legalizer, place)
+        and legalizer.type(place).shape[-1] == channels
+        for place in places
     )
-    return parts if images else ()
 
 
 def _boxes(
