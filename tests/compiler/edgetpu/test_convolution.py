@@ -50,9 +50,9 @@ from fitzroy.report.forms import instructions
 I8, U8 = DType.INT8, DType.UINT8
 
 
-def compare(graph: Graph, seeds: Sequence[int | None] = ORDERS) -> None:
+def compare(graph: Graph, seeds: Sequence[int | None] = ORDERS, options: Options = DEFAULT) -> None:
     """Demand that the chip gives what the reference gives, and that its program keeps the rules."""
-    package = program(graph)
+    package = program(graph, options)
     inputs = random_inputs(graph, 5)
     wanted = evaluate(graph, inputs, Arithmetic.EDGETPU)
     raw = {name: x.reshape(-1).view(np.uint8) for name, x in inputs.items()}
@@ -316,31 +316,6 @@ def test_partial_sums_of_random_models(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dtype", [I8, U8])
-@pytest.mark.parametrize(
-    ("shape", "kernel", "dilation", "padding"),
-    [
-        ((10, 10, 512), (3, 3), (6, 6), PaddingScheme.SAME),
-        ((10, 10, 24), (3, 3), (12, 12), PaddingScheme.SAME),
-        ((9, 13, 700), (3, 3), (5, 7), PaddingScheme.SAME),
-        ((7, 8, 701), (3, 3), (4, 5), PaddingScheme.SAME),
-        ((6, 6, 2000), (2, 2), (8, 8), (3, 5, 4, 4)),
-        ((8, 8, 512), (3, 3), (9, 9), (2, 16, 2, 16)),
-    ],
-)
-def test_taps_far_from_each_other(
-    shape: tuple[int, int, int],
-    kernel: Pair,
-    dilation: Pair,
-    padding: Padding,
-    dtype: DType,
-) -> None:
-    graph = chain(dtype, shape)
-    grow(graph, "conv_2d", 12, kernel, (1, 1), dilation, padding, Activation.RELU)
-    compare(graph, (None, 1))
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "multiplier", "kernel", "stride", "dilation", "padding"),
     [
@@ -518,3 +493,42 @@ def _convolutions(graph: Graph) -> Graph:
         last = found.emit(node.op, names, graph.type(source), node.attributes)
     found.outputs = [last]
     return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("shape", "kernel", "dilation", "padding"),
+    [
+        # Rows with one row of the kernel, two and three; columns likewise.
+        ((10, 9, 64), (3, 3), (4, 4), PaddingScheme.SAME),
+        # The middle of the kernel alone reaches the image.
+        ((6, 5, 64), (3, 3), (7, 7), PaddingScheme.SAME),
+        ((12, 14, 64), (3, 2), (5, 6), PaddingScheme.VALID),
+        # Padding that is not the same on both sides.
+        ((9, 10, 64), (3, 3), (6, 6), (4, 8, 3, 9)),
+    ],
+)
+@pytest.mark.parametrize("dtype", [I8, U8])
+def test_kernels_that_reach_far(
+    shape: tuple[int, int, int], kernel: Pair, dilation: Pair, padding: Padding, dtype: DType
+) -> None:
+    """What a tile would hold to no purpose is more than what it reads."""
+    graph = chain(dtype, shape)
+    grow(graph, "conv_2d", 12, kernel, (1, 1), dilation, padding, Activation.RELU6)
+    options = Options(narrow_bytes=5600)
+    assert _kernels(graph, options) == {1}
+    compare(graph, options=options)
+
+
+def test_a_kernel_of_which_one_element_reaches_the_image_is_that_of_pixels() -> None:
+    graph = chain(I8, (6, 5, 64))
+    grow(graph, "conv_2d", 12, (3, 3), (1, 1), (7, 7))
+    assert _kernels(graph, DEFAULT) == {1}
+    compare(graph, (1,))
+
+
+def _kernels(graph: Graph, options: Options) -> set[int]:
+    """Heights of the kernels that the layers of a graph have."""
+    legalizer = Legalizer(graph, options)
+    legalizer.run()
+    return {layer.rows.kernel for layer in legalizer.layers if isinstance(layer, Convolution)}
