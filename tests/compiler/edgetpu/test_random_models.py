@@ -445,3 +445,11 @@ def test_what_random_models_found(name: str) -> None:
             assert examined(segment.graph, seed) == ("", [])
     for placement in placements:
         assert placement.target == NAME or placement.rejects
+
+
+@pytest.mark.parametrize("seed", [469, 926])
+def test_weights_of_the_fifo_are_complete_before_others_come_on_their_channel(seed: int) -> None:
+    """A depthwise convolution whose weights the fifo sends, and then one of both channels."""
+    tally = check(seed)
+    assert tally.failures == []
+    assert tally.unordered == []

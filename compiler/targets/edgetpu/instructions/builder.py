@@ -23,6 +23,7 @@ from fitzroy.hw_models.isa.instruction import BUNDLE_BITS, Instruction, TileInst
 from fitzroy.hw_models.isa.macros import AddressRegisters, add_to_address
 from fitzroy.hw_models.isa.mesh import Mesh
 from fitzroy.hw_models.isa.program import NOPS_AFTER_HALT, assemble
+from fitzroy.hw_models.isa.ring import RingProduce
 from fitzroy.hw_models.isa.scalar import (
     Alu,
     DescriptorSlot,
@@ -136,7 +137,7 @@ class Builder:
         self.staging = WIDE_ROWS
         self._sections = [_Section()]
         self._chunk = 0
-        self._streamed = False
+        self._streamed = self._relayed = False
         self._quiet = list(self.tokens.ring)
         self._begun = self._together = False
         self._meshes = 0
@@ -205,11 +206,18 @@ class Builder:
             case Infeed(memory=InfeedMemory.PARAMETER):
                 self._queue(_PARAMETER_INFEEDS)
                 self._streamed = True
+            case Infeed(memory=InfeedMemory.SCALAR):
+                self._relayed = True
+            case RingProduce(channel=0) if self._relayed:
+                # What the fifo sends has no token, which others on its channel could wait for.
+                self.emit(ScalarFence(idle=RING_STREAMS))
             case ScalarFence():
                 for queue in self._waiting:
                     if instruction.idle >> queue.engine & 1:
                         self._waiting[queue] = 0
-                self.infeeds_awaited += instruction.idle >> StreamEngine.INFEED & 1
+                if instruction.idle >> StreamEngine.INFEED & 1:
+                    self.infeeds_awaited += 1
+                    self._relayed = False
 
     def _queue(self, queue: _Queue) -> None:
         """One more instruction waits at a stream engine; a fence first if too many do."""
@@ -308,7 +316,7 @@ class Builder:
             if not self._begun or not self._signalled():
                 self.fence(reset=PHASE_FLAGS, signal=True)
             self.wait_for_tiles()
-        self._streamed = False
+        self._streamed = self._relayed = False
         self._quiet = list(self.tokens.ring)
         self._begun = self._together = True
 
