@@ -88,3 +88,12 @@ def test_what_the_chip_reads_too_stays_as_it_is() -> None:
     graph.outputs = [first, convolved(graph, first, 8)]
     assert sorted(sent(graph)) == [32 * 32 * 3, 32 * 32 * 8]
     assert not differing_bytes(graph, program(graph))
+
+
+def test_an_input_that_is_sent_back_stays_padded() -> None:
+    graph = model(32, 32, 8)
+    image = graph.add_input("y", quantized(DType.INT8, 1, 32, 32, 3))
+    flat = graph.type(image).with_shape((1, 32 * 32 * 3))
+    graph.outputs += [graph.emit("reshape", [image], flat, ReshapeAttributes(flat.shape))]
+    assert sorted(sent(graph)) == [32 * 32 * 4, 32 * 32 * 8]
+    assert not differing_bytes(graph, program(graph))

@@ -48,7 +48,9 @@ def _dense(legalizer: Legalizer, output: str, number: int, part: str) -> str:
     """The place of a part of an output without padding; the part itself if it stays."""
     type = legalizer.type(part)
     pixels = _group(type)
-    if is_vector(legalizer, part) or pixels == 1 or not _pays(type, pixels):
+    # An input that is sent back has no layer that makes it.
+    origin = next((layer.origin for layer in legalizer.layers if layer.writes == part), None)
+    if is_vector(legalizer, part) or pixels == 1 or not _pays(type, pixels) or origin is None:
         return part
     _, height, width, channels = type.shape
     shape = (1, height, width // pixels, pixels * channels)
@@ -59,7 +61,6 @@ def _dense(legalizer: Legalizer, output: str, number: int, part: str) -> str:
     node = Node(result, "conv_2d", operands, (result,), ConvAttributes((1, pixels)))
     single.add_node(node, [legalizer.types[result]])
     RULES[node.op](replace(legalizer, graph=single), Call.of(single, node))
-    origin = next(layer.origin for layer in legalizer.layers if layer.writes == part)
     legalizer.layers[before:] = [
         replace(layer, origin=origin) for layer in legalizer.layers[before:]
     ]
