@@ -223,7 +223,9 @@ def _layer_section(run: Run, found: Sequence[PhaseFigures]) -> str:
     total = run.timeline.cycles or 1.0
     rows = [_layer_row(run, name, items, total) for name, items in members.items()]
     spans = [f"{items[0].number} {items[-1].number}" for items in members.values()]
-    shown = table(_LAYER_COLUMNS, rows, id="layers", sort=True, mark="phases", marks=spans, wrap=(0,))
+    shown = table(
+        _LAYER_COLUMNS, rows, id="layers", sort=True, mark="phases", marks=spans, wrap=(0,)
+    )
     return section(
         "Layers of the model",
         '<p class="hint">In the order of the program; a name brings its phases into the timeline. '
