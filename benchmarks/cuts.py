@@ -2,7 +2,7 @@
 
 The models have the structure of those of published measurements, with random weights: five fully
 connected layers of as many neurons, and five convolutions of as many filters. They are compiled for
-each number of chips, and timed on the timing model; for one number every way to cut them is, too.
+each number of chips, and timed on the timing model, and so is every way to cut them.
 Some run on virtual accelerators over USB, whose clocks tell what their programs take.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,10 @@ NEURONS = (1024, 2048, 2560)
 FILTERS = ((256, 32), (640, 32), (640, 8))
 _LAYERS = 5
 _LONG = 500
-_ALL_WAYS = 3
+_CHIPS = 3
+_PYRAMID = ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (640, 2), (640, 1), (640, 1))
+"""Filters and strides."""
+
 _INFERENCES = 4
 _REPEATED = 4
 """How often what was measured is put together, so that a pipeline is full for some time."""
@@ -71,6 +75,7 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
             (f"convolutions, {count} filters, {side} x {side} pixels", convolutions(count, side))
             for count, side in FILTERS
         ),
+        ("convolutions of a pyramid, 64 to 640 filters", pyramid()),
     ):
         progress(name)
         entries.append(_entry(name, graph))
@@ -99,8 +104,9 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
 
 
 def _entry(name: str, graph: Graph) -> dict[str, Any]:
-    """Every number of chips, and every way to cut a model for `_ALL_WAYS` of them."""
+    """Every number of chips: our cuts, the best of all, and those of equal parameters."""
     source = _source(name, graph)
+    pieces = _Pieces.of(source)
     rows = []
     for count in range(1, _LAYERS + 1):
         found: list[Cut] = []
@@ -113,15 +119,67 @@ def _entry(name: str, graph: Graph) -> dict[str, Any]:
                 "interval_us": cut.interval,
                 "parallel_interval_us": cut.parallel_interval,
                 "latency_us": cut.latency,
+                "least_us": pieces.slowest(pieces.fastest_way(count)),
+                "even_us": pieces.slowest(pieces.even_way(count)),
             }
         )
-    parameters = sum(value.type.nbytes for value in graph.values.values() if value.is_constant)
-    return {
-        "name": name,
-        "parameter_bytes": parameters,
-        "rows": rows,
-        "all_ways": {"chips": _ALL_WAYS, "slowest_us": _least(source, _ALL_WAYS)},
-    }
+    return {"name": name, "parameter_bytes": sum(pieces.parameters), "rows": rows}
+
+
+Way = tuple[int, ...]
+"""Numbers of the blocks at which segments begin, and of the end."""
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Every piece of a chain of blocks, compiled and timed.
+
+    Attributes:
+        parameters: bytes of each block's parameters.
+        microseconds: of an inference of the piece from a block to another, which it has not.
+    """
+
+    parameters: tuple[int, ...]
+    microseconds: Mapping[tuple[int, int], float]
+
+    @classmethod
+    def of(cls, source: Source) -> _Pieces:
+        possible, graph = cuts(source.graph), source.graph
+        count, taken = len(possible.blocks), dict[tuple[int, int], float]()
+        for begin, end in combinations(range(count + 1), 2):
+            path = sorted({0, begin, end, count})
+            segment = segments_of(graph, possible.along(path))[path.index(begin)]
+            made = compile_edgetpu(Source.of(segment.graph))
+            taken[begin, end] = predict(made.data, source.path).total
+        constants = [
+            {
+                name
+                for node in block
+                for name in node.inputs
+                if name and graph.value(name).is_constant
+            }
+            for block in possible.blocks
+        ]
+        return cls(tuple(sum(graph.type(n).nbytes for n in some) for some in constants), taken)
+
+    def _ways(self, count: int) -> Iterator[Way]:
+        last = len(self.parameters)
+        return ((0, *inner, last) for inner in combinations(range(1, last), count - 1))
+
+    def slowest(self, way: Way) -> float:
+        """Microseconds of the segment that takes longest."""
+        return max(self.microseconds[piece] for piece in pairwise(way))
+
+    def fastest_way(self, count: int) -> Way:
+        """The way to cut whose slowest segment is the fastest, of all."""
+        return min(self._ways(count), key=self.slowest)
+
+    def even_way(self, count: int) -> Way:
+        """The way whose largest segment has the fewest bytes of parameters."""
+        return min(
+            self._ways(count),
+            key=lambda way: max(sum(self.parameters[begin:end]) for begin, end in pairwise(way)),
+        )
 
 
 def _source(name: str, graph: Graph) -> Source:
@@ -129,25 +187,10 @@ def _source(name: str, graph: Graph) -> Source:
     return Source(name, 0, model, import_model(model, path=name))
 
 
-def _least(source: Source, count: int) -> float:
-    """The slowest segment of the best way to cut a chain of operators, of all ways, in us."""
-    possible = cuts(source.graph)
-    pieces = combinations(range(len(possible.blocks) + 1), 2)
-    taken: dict[tuple[int, int], float] = {}
-    for begin, end in pieces:
-        path = sorted({0, begin, end, len(possible.blocks)})
-        segment = segments_of(source.graph, possible.along(path))[path.index(begin)]
-        made = compile_edgetpu(Source.of(segment.graph))
-        taken[begin, end] = predict(made.data, source.path).total
-    inner = combinations(range(1, len(possible.blocks)), count - 1)
-    ways = [(0, *found, len(possible.blocks)) for found in inner]
-    return min(max(taken[piece] for piece in pairwise(way)) for way in ways)
-
-
 def _over_usb(name: str, graph: Graph) -> Iterator[dict[str, Any]]:
     """A model on one virtual accelerator, and in a pipeline of several."""
     source, expected = _source(name, graph), list[Array]()
-    for count in (1, _ALL_WAYS):
+    for count in (1, _CHIPS):
         found: list[Cut] = []
         results = compile_segments(source, count, report=found.extend)
         watches = [Stopwatch(HOST) for _ in results]
@@ -202,6 +245,22 @@ def convolutions(filters: int, side: int, layers: int = _LAYERS, kernel: int = 3
         depth = graph.type(x).shape[-1]
         operands = [x, *_parameters(graph, rng, (filters, kernel, kernel, depth))]
         attributes = ConvAttributes(padding=PaddingScheme.SAME)
+        x = graph.emit("conv_2d", operands, _type(1, side, side, filters), attributes)
+    graph.outputs = [x]
+    return graph
+
+
+def pyramid() -> Graph:
+    """Convolutions that halve an image and double its channels, as classifiers do.
+
+    Most products are in the first layers, and most parameters in the last ones.
+    """
+    graph, rng = Graph("pyramid"), np.random.default_rng(64)
+    side, x = 112, graph.add_input("x", _type(1, 112, 112, 3))
+    for filters, stride in _PYRAMID:
+        depth, side = graph.type(x).shape[-1], side // stride
+        operands = [x, *_parameters(graph, rng, (filters, 3, 3, depth))]
+        attributes = ConvAttributes((stride, stride), padding=PaddingScheme.SAME)
         x = graph.emit("conv_2d", operands, _type(1, side, side, filters), attributes)
     graph.outputs = [x]
     return graph

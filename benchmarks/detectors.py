@@ -26,7 +26,7 @@ import numpy as np
 
 import fitzroy
 from benchmarks.architectures import Architecture, architectures
-from benchmarks.edgetpu_compiler import parameters
+from benchmarks.chip_costs import parameters
 from benchmarks.models import samples_of
 from benchmarks.pictures import samples
 from benchmarks.support import ROOT, read_results, results_path, write_results

@@ -8,9 +8,11 @@ from typing import Any
 
 from tests.driver.fault_campaign import tables
 
+from benchmarks.compiler_pages import compiler_figures
 from benchmarks.conformance import OPERATORS, explanation
 from benchmarks.detector_pages import detectors_tables
 from benchmarks.first_minutes import page as first_minutes_page
+from benchmarks.markdown import table
 from benchmarks.model_pages import models_tables
 from benchmarks.onnx_pages import nodes_table, rules_table
 from benchmarks.pipeline_pages import over_usb_table, pipelines_table, pipelines_text
@@ -56,11 +58,6 @@ def _renewed(name: str, figures: str, part: str = "figures") -> str:
     return f"{page[:begin]}{figures}{page[end:]}"
 
 
-def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [header, tuple("---" for _ in header), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
 def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simulator: Json) -> str:
     """The page of times and memory."""
     ours, official = compiling["ours"], compiling["official"]
@@ -76,7 +73,7 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
         "process. The exporter of ExecuTorch starts from a module of torch, so its time is also "
         "given without quantization. Imports are not counted, except for the command.\n\n"
     )
-    text += _table(
+    text += table(
         ("what", "time", "ratio to ours", "program"),
         [
             (
@@ -111,7 +108,7 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
         "measured next to the runtime. LiteRT uses its XNNPACK delegate. The ratio is our time "
         "divided by LiteRT's.\n\n"
     )
-    text += _table(
+    text += table(
         ("model", "uint8 policy", "FitzRoy", "LiteRT", "ratio", "target"),
         [
             (
@@ -130,7 +127,7 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
         "What a compilation takes at its peak beyond what the process held before, the program "
         "included.\n\n"
     )
-    text += _table(
+    text += table(
         ("model", "size", "resident", "ratio to the model", "traced allocations", "ratio"),
         [
             (
@@ -149,7 +146,7 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
         "of the peer, which is in C where it is not FitzRoy itself: it says what Python costs, "
         "and nothing about another tool for these files.\n\n"
     )
-    text += _table(
+    text += table(
         ("what", "model", "FitzRoy", "bound", "peer", "peer's time", "ratio"),
         [
             (
@@ -172,7 +169,7 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
         "of the fastest times, and is what to compare between machines. Bounds are a third of "
         "what an implementation without any thought of speed takes on a machine like this.\n\n"
     )
-    text += _table(
+    text += table(
         ("model", "median", "fastest", "bound", "numpy work", "ratio"),
         [
             (
@@ -221,11 +218,11 @@ def conformance(results: Json) -> str:
     text += "## Models that differ from LiteRT\n\n"
     header = ("model", "policy", "inputs", "random", "pictures", "top-1", "oracle", "reference")
     rows = [(*_row(entry), _why(entry)) for entry in entries if _differs(entry)]
-    text += _table((*header, "why"), rows)
+    text += table((*header, "why"), rows)
     text += "\n## Models that equal LiteRT\n\n"
-    text += _table(header, _merged([_row(entry) for entry in entries if not _differs(entry)]))
+    text += table(header, _merged([_row(entry) for entry in entries if not _differs(entry)]))
     text += "\n## Operators that LiteRT computes in another way\n\n"
-    text += _table(("operator", "here", "LiteRT"), [*OPERATORS])
+    text += table(("operator", "here", "LiteRT"), [*OPERATORS])
     for entry in others:
         reason = entry.get("skipped") or entry.get("failure")
         text += f"\n`{entry['model']}` is not compared: {reason}.\n"
@@ -270,7 +267,7 @@ def simulator_conformance(results: Json) -> str:
         f"semantics of the source, {known} those as compiled.\n\n"
     )
     text += "## Models that differ\n\n"
-    text += _table(
+    text += table(
         (
             "model",
             "inputs",
@@ -303,12 +300,12 @@ def simulator_conformance(results: Json) -> str:
     ]
     if scales:
         text += "\nOutputs whose scale or zero point is not that of the source:\n\n"
-        text += _table(
+        text += table(
             ("model", "output", "source's scale", "zero point", "package's scale", "zero point"),
             scales,
         )
     text += "\n## Models that equal LiteRT and the reference\n\n"
-    text += _table(
+    text += table(
         ("model", "inputs", "bytes", "differing", "time"),
         [(*_compared(entry), "0", f"{entry['seconds']:.2f} s") for entry in equal],
     )
@@ -345,7 +342,7 @@ def hosts(results: Json) -> str:
         f"error {everything['mean']:.1f} % (aim {aims['mean']:g} %), largest "
         f"{everything['largest']:.1f} % (aim {aims['largest']:g} %).**\n\n"
     )
-    text += _table(
+    text += table(
         ("host", "rows", "mean error", "largest"),
         [
             (
@@ -360,17 +357,17 @@ def hosts(results: Json) -> str:
     )
     text += "\n### Every row\n\n"
     rows = [row for row in results["rows"] if row["modelled"] is not None]
-    text += _table(
+    text += table(
         ("model", "host", "clock", "part", "measured", "modelled", "error", "from other rows", ""),
         [_host_row(row) for row in rows],
     )
     text += "\n### Whole models with operators on the host\n\n"
-    text += _table(
+    text += table(
         ("model", "host", "part", "measured", "chip", "operators", "estimate", "error", "judging"),
         [_whole_row(row) for row in results["whole"]],
     )
     text += "\n### Rows whose package is not at hand\n\n"
-    text += _table(
+    text += table(
         ("model", "host", "measured"),
         [
             (f"`{row['model']}`", f"`{row['host']}`", f"{row['measured']:.3f} ms")
@@ -379,7 +376,7 @@ def hosts(results: Json) -> str:
         ],
     )
     text += "\n### Constants that the rows of google-coral/cts give\n\n"
-    text += _table(
+    text += table(
         ("host", "constant", "value"),
         [
             (f"`{host}`", name, f"{value:.3g}")
@@ -420,7 +417,7 @@ def timing(results: Json) -> str:
         ("other", "Other rows of programs at hand"),
     ):
         text += f"\n### {title}\n\n"
-        text += _table(
+        text += table(
             ("model", "host", "clock", "measured", "modelled", "error"),
             [
                 (
@@ -442,7 +439,7 @@ def timing(results: Json) -> str:
         "Two of them are at hand, of different kinds; the difference between these is no "
         "measurement of size and not counted:\n\n"
     )
-    text += _table(
+    text += table(
         ("longer", "shorter", "measured difference", "modelled", "error"),
         [
             (
@@ -463,7 +460,7 @@ def timing(results: Json) -> str:
         + ".\n\n### The chip alone\n\nFrom the last input to the first output in USB traces of a "
         "Jetson Nano at 10 W, less the 17 µs that a program without work takes there.\n\n"
     )
-    text += _table(
+    text += table(
         ("model", "measured", "modelled"),
         [
             (
@@ -479,7 +476,7 @@ def timing(results: Json) -> str:
         "constants come from. That sum leaves out activation infeeds, outfeeds and conversions, "
         "so it says little about programs that mostly move data.\n\n"
     )
-    text += _table(
+    text += table(
         ("model", "sum over phases", "this model", "difference"),
         [
             (
@@ -496,152 +493,8 @@ def timing(results: Json) -> str:
 
 def edgetpu_compiler(results: Json) -> str:
     """The page of the compiler for the Edge TPU, with the figures between markers made anew."""
-    models, bounds = results["models"], results["bounds"]
-    ran = [entry for entry in models if not entry["failure"]]
-    equal = [entry for entry in ran if entry["bytes"] and not entry["differing"]]
-    exact = [entry for entry in equal if not entry["faults"]]
-    text = ""
-    text += (
-        f"\n**{len(models)} models: {len(ran)} compile, {len(exact)} give no differing byte; over "
-        f"USB, {sum(entry['usb_differing'] for entry in ran):,} of "
-        f"{sum(entry['usb_bytes'] for entry in ran):,} bytes differ.**\n\n"
-    )
-    text += _table(
-        (
-            "model",
-            "operators on the chip",
-            "parts",
-            "bytes compared",
-            "differing",
-            "largest",
-            "over USB",
-            "chunks",
-            "instructions",
-            "cached",
-            "streamed",
-            "compile time",
-        ),
-        [
-            (
-                f"`{entry['model']}`",
-                f"{entry['mapped']} of {entry['operators']}",
-                str(entry["segments"]),
-                f"{entry['bytes']:,}",
-                f"{entry['differing']:,}",
-                str(entry["largest"]),
-                f"{entry['usb_differing']:,} of {entry['usb_bytes']:,}",
-                str(entry["chunks"]),
-                f"{entry['ours']['instructions']:,} B" if entry["ours"] else "",
-                f"{entry['cached']:,} B",
-                f"{entry['streamed']:,} B",
-                f"{entry['seconds']:.2f} s",
-            )
-            for entry in ran
-        ],
-    )
-    text += "\nOperators that stay on the host, and why:\n\n"
-    text += _table(
-        ("model", "operators", "reason"),
-        [
-            (f"`{entry['model']}`", str(count), reason)
-            for entry in ran
-            for reason, count in entry["reasons"].items()
-        ],
-    )
-    for entry in models:
-        for fault in (entry["failure"], *entry["faults"]):
-            if fault:
-                text += f"\n`{entry['model']}` fails: {fault}\n"
-    mean = results["mean"]
-    text += (
-        f"\n### Against Google's compiler\n\n**Geometric mean of the cycles: {mean:.3f} of "
-        f"Google's (bound {bounds['mean']:g}), {len(results['ratios'])} models, the worst "
-        f"{max(results['ratios'].values(), default=0):.3f} (bound {bounds['most']:g}). After the "
-        f"input: {results['computing_mean']:.3f}.**\n\n"
-    )
-    text += _table(
-        (
-            "model",
-            "operators",
-            "cycles",
-            "Google's",
-            "ratio",
-            "after the input",
-            "Google's",
-            "ratio",
-            "op engine steps",
-            "Google's",
-            "ratio",
-            "instructions",
-            "Google's",
-            "parameters",
-            "Google's",
-            "with USB 3",
-            "Google's",
-        ),
-        [_costs(entry) for entry in models if entry["ours"] and entry["google"]],
-    )
-    text += "\n### Random models\n\n"
-    tally = results["random"]
-    mapped = sum(tally["mapped"].values())
-    text += (
-        f"{tally['models']:,} models, {tally['segments']:,} parts with {mapped:,} operators of "
-        f"{len(tally['mapped'])} kinds, {tally['bytes']:,} bytes compared: "
-        f"**{len(tally['failures'])} parts fail or differ**; the verifier of programs objects to "
-        f"{len({seed for seed, _ in tally['unordered']})} more.\n\n"
-    )
-    text += _table(
-        ("operator", "on the chip"),
-        [(f"`{name}`", f"{count:,}") for name, count in sorted(tally["mapped"].items())],
-    )
-    if tally["refused"]:
-        text += "\nWhat stayed on the host:\n\n"
-        text += _table(
-            ("how often", "reason"),
-            [(str(count), reason) for reason, count in sorted(tally["refused"].items())],
-        )
-    if tally["failures"]:
-        text += "\n"
-        text += _table(("seed", "fault"), [(str(seed), fault) for seed, fault in tally["failures"]])
-    apart = results["apart"]
-    runs = apart["runs"]
-    digests = {digest for run in runs for digest in run["digest"].split()}
-    text += (
-        f"\n### Time and memory\n\n`{apart['model']}` in {len(runs)} processes of their own, each "
-        f"with another seed of hashes, imports not counted: "
-        f"{min(run['seconds'] for run in runs):.2f} s for the first compilation (bound "
-        f"{bounds['seconds']:g} s), {min(run['again'] for run in runs):.2f} s for the second; the "
-        f"process holds {max(run['peak'] for run in runs) / 1e6:.0f} MB at its peak (bound "
-        f"{bounds['bytes'] / 1e6:.0f} MB), {max(run['baseline'] for run in runs) / 1e6:.0f} MB of "
-        f"them before it begins. {2 * len(runs)} compilations gave "
-        f"{f'{len(digests)} different results' if len(digests) > 1 else 'equal bytes'}.\n"
-    )
-    return _renewed("edgetpu_compiler.md", f"{text}\n{_machine(results)}\n\n")
-
-
-def _costs(entry: Json) -> tuple[str, ...]:
-    ours, google = entry["ours"], entry["google"]
-    same = ours["operators"] == google["operators"]
-    ratio = f"{ours['cycles'] / google['cycles']:.3f}"
-    return (
-        f"`{entry['model']}`",
-        str(ours["operators"]) if same else f"{ours['operators']}, Google's {google['operators']}",
-        f"{ours['cycles']:,.0f}",
-        f"{google['cycles']:,.0f}",
-        ratio if entry["comparable"] else f"({ratio})",
-        f"{ours['computing']:,.0f}",
-        f"{google['computing']:,.0f}",
-        f"{ours['computing'] / google['computing']:.3f}",
-        f"{ours['steps']:,}",
-        f"{google['steps']:,}",
-        f"{ours['steps'] / google['steps']:.3f}" if google["steps"] else "",
-        f"{ours['instructions']:,} B",
-        f"{google['instructions']:,} B",
-        f"{ours['parameters']:,} B",
-        f"{google['parameters']:,} B",
-        f"{ours['milliseconds']:.3f} ms",
-        f"{google['milliseconds']:.3f} ms",
-    )
+    figures = compiler_figures(results)
+    return _renewed("edgetpu_compiler.md", f"{figures}\n{_machine(results)}\n\n")
 
 
 def _simulator_differs(entry: Json) -> bool:
@@ -693,7 +546,7 @@ def instruction_forms(results: Json) -> str:
     ]
     begin, end = results["seeds"]
     text = f"\nRandom models are those of the seeds {begin} to {end - 1}.\n\n"
-    text += _table(
+    text += table(
         ("models", "mode", "number", "instructions", "of a published form", "forms", "published"),
         [
             (
@@ -726,7 +579,7 @@ _LISTED = 40
 
 def _risks(rows: Sequence[tuple[str, str, Json]]) -> str:
     """Instructions that are not of a published form, by what is at stake."""
-    return "\n### By risk\n\n" + _table(
+    return "\n### By risk\n\n" + table(
         ("risk", "what puts a form there", *(f"{models}, {title}" for models, title, _ in rows)),
         [
             (
@@ -745,7 +598,7 @@ def _risks(rows: Sequence[tuple[str, str, Json]]) -> str:
 
 def _reasons(rows: Sequence[tuple[str, str, Json]]) -> str:
     """Why units do not care about what is not published."""
-    return "\n### Why the others are safe\n\n" + _table(
+    return "\n### Why the others are safe\n\n" + table(
         (
             "aspect",
             "what differs",
@@ -771,7 +624,7 @@ def _reasons(rows: Sequence[tuple[str, str, Json]]) -> str:
 
 def _forms(novel: Sequence[Json]) -> str:
     """Forms with the nearest ones that are published."""
-    return _table(
+    return table(
         (
             "instructions",
             "models",
@@ -826,7 +679,7 @@ def driver(results: Json) -> str:
     """The page of the driver, with the figures between markers made anew."""
     bounds = results["bounds"]
     text = "\n"
-    text += _table(
+    text += table(
         ("model", "transfers", "an inference", "per transfer", "bulk write of pyusb", "ratio"),
         [
             (
@@ -846,7 +699,7 @@ def driver(results: Json) -> str:
         "measurements.\n\nOn a device that takes "
         f"{1000 * results['latency']:g} ms for its program, and whose answers are copied:\n\n"
     )
-    text += _table(
+    text += table(
         ("model", "transfers", "bytes in", "bytes out", "CPU time of an inference"),
         [
             (
@@ -883,7 +736,7 @@ def modules(results: Json) -> str:
     """The page of bytecode modules, with the figures between markers made anew."""
     bounds, inference = results["bounds"], results["inference"]
     text = "\n"
-    text += _table(
+    text += table(
         ("loop", "instructions a second", "bound"),
         [
             (name, f"{rate / 1e6:.1f} M", f"≥ {bounds['instructions_per_second'] / 1e6:g} M")
@@ -917,7 +770,7 @@ def robustness(fuzz: Json) -> str:
     header = (
         "target", "cases", "accepted", "failures", "time", "slowest case", "greatest memory", "date"
     )  # fmt: skip
-    return _renewed("robustness.md", "\n" + _table(header, rows) + "\n", "fuzzing")
+    return _renewed("robustness.md", "\n" + table(header, rows) + "\n", "fuzzing")
 
 
 def _mebibytes(count: int) -> str:
@@ -938,7 +791,7 @@ def _with_tables(
     name: str, tables: Sequence[tuple[tuple[str, ...], Sequence[tuple[str, ...]]]], results: Json
 ) -> str:
     """A page with other tables, and what they were measured with."""
-    text = "\n".join(_table(*table) for table in tables)
+    text = "\n".join(table(*one) for one in tables)
     return _renewed(name, f"\n{text}\n{_machine(results)}\n\n")
 
 
@@ -951,7 +804,7 @@ def onnx(nodes: Json) -> str:
 
 def quantization(results: Json) -> str:
     """The figures of the page of quantization."""
-    figures = f"\n{_table(*accuracy_table(results))}\n{_table(*score_table(results))}\n"
+    figures = f"\n{table(*accuracy_table(results))}\n{table(*score_table(results))}\n"
     return _renewed("quantization.md", f"{figures}{cost_text(results)}\n{_machine(results)}\n\n")
 
 
@@ -959,9 +812,9 @@ def twin(results: Json) -> str:
     """The figures of the twin on the page of the simulator."""
     first = results["proof"]["first_seed"]
     text = (
-        f"\n{_table(*speeds(results))}\n{_machine(results)}\n\n"
+        f"\n{table(*speeds(results))}\n{_machine(results)}\n\n"
         "Bytes of outputs of the twin, beside those of the simulated chip and of the meaning of\n"
-        f"operators (random models from seed {first:,}):\n\n{_table(*proofs(results))}\n"
+        f"operators (random models from seed {first:,}):\n\n{table(*proofs(results))}\n"
         f"{refusals(results)}\n"
     )
     return _renewed("simulator.md", text, "twin")
@@ -969,7 +822,7 @@ def twin(results: Json) -> str:
 
 def pipelines(results: Json) -> str:
     """The figures of models that are cut for several chips."""
-    tables = f"\n{_table(*pipelines_table(results))}\n{_table(*over_usb_table(results))}\n"
+    tables = f"\n{table(*pipelines_table(results))}\n{table(*over_usb_table(results))}\n"
     return _renewed("pipelines.md", f"{tables}{pipelines_text(results)}\n{_machine(results)}\n\n")
 
 
@@ -987,7 +840,7 @@ def evaluation(results: Json) -> str:
         for row in results["rows"]
     ]
     figures = ", ".join(f"{name} {value:.4f}" for name, value in results["figures"].items())
-    text = f"\n{_table(header, rows)}\n{count:,} pictures: {figures}.\n\n{_machine(results)}\n\n"
+    text = f"\n{table(header, rows)}\n{count:,} pictures: {figures}.\n\n{_machine(results)}\n\n"
     return _renewed("evaluate.md", text, "evaluation")
 
 
@@ -1009,10 +862,10 @@ def detections(results: Json) -> str:
         for name, entry in zip(results["pictures"], results["simulated"], strict=True)
     ]
     text = (
-        f"\n{_table(header, rows)}\n{results['judged']} cuttings of {len(results['pictures'])} "
+        f"\n{table(header, rows)}\n{results['judged']} cuttings of {len(results['pictures'])} "
         f"pictures, in which float32 finds {results['exact']} objects. Calibrated on "
         f"{results['calibrated']} cuttings of {len(results['calibration'])} others.\n\n"
-        f"{_table(seen, beside)}\n"
+        f"{table(seen, beside)}\n"
     )
     return _renewed("detections.md", f"{text}{_machine(results)}\n\n")
 

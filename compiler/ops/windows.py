@@ -87,7 +87,9 @@ def output_extent(
 def scheme_of(
     padding: Padding, image: Pair, kernel: Pair, stride: Pair, dilation: Pair
 ) -> PaddingScheme | None:
-    """The scheme whose amounts `padding` has, or None."""
+    """The scheme that `padding` is or whose amounts it has, or None."""
+    if isinstance(padding, PaddingScheme):
+        return padding
     amounts = explicit_padding(padding, image, kernel, stride, dilation)
     for scheme in (PaddingScheme.VALID, PaddingScheme.SAME):
         if explicit_padding(scheme, image, kernel, stride, dilation) == amounts:

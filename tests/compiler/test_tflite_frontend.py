@@ -10,7 +10,9 @@ from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.frontends.tflite import export_model, import_model
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.catalog import OPS, TFLITE
+from fitzroy.compiler.ops.convolution import ConvAttributes
 from fitzroy.compiler.ops.opaque import OpaqueAttributes
+from fitzroy.compiler.ops.windows import PaddingScheme
 from fitzroy.compiler.reference import evaluate, verify
 from fitzroy.driver.runtime.litert import LiteRtModel
 from fitzroy.formats import tflite
@@ -214,6 +216,20 @@ def test_tensors_have_one_source(outputs: list[int], message: str) -> None:
 def test_a_missing_subgraph_is_named() -> None:
     with pytest.raises(FormatError, match="subgraph 3 of 1"):
         import_model(tiny(tflite.operator_code(tflite.BuiltinOperator.ABS)), subgraph=3)
+
+
+@pytest.mark.parametrize("padding", PaddingScheme)
+def test_schemes_of_padding_stay(padding: PaddingScheme) -> None:
+    """Also where both come to the same amounts: sources are known again by their attributes."""
+    graph = Graph("point")
+    graph.add_input("image", TensorType((1, 4, 4, 3), DType.FLOAT32))
+    filters = graph.add_constant("filters", np.ones((5, 1, 1, 3), np.float32))
+    result = TensorType((1, 4, 4, 5), DType.FLOAT32)
+    attributes = ConvAttributes(padding=padding)
+    bias = graph.add_constant("bias", np.zeros(5, np.float32))
+    graph.outputs = [graph.emit("conv_2d", ["image", filters, bias], result, attributes)]
+    (node,) = import_model(export_model(graph)).nodes()
+    assert node.attributes == attributes
 
 
 def test_export_names_what_tflite_lacks() -> None:

@@ -14,6 +14,7 @@ from fitzroy.compiler.targets.edgetpu import lowerings as lowerings_of_operators
 from fitzroy.compiler.targets.edgetpu import reshaping
 from fitzroy.compiler.targets.edgetpu.fitting.wide import assigned, fewest_rows
 from fitzroy.compiler.targets.edgetpu.host import host_layers
+from fitzroy.compiler.targets.edgetpu.host.dense_outputs import send_densely
 from fitzroy.compiler.targets.edgetpu.layers.layer import Layer, Weights
 from fitzroy.compiler.targets.edgetpu.layers.layered import Layered
 from fitzroy.compiler.targets.edgetpu.layers.legalize import RULES, Legalizer, Rule
@@ -126,6 +127,7 @@ def legalized(graph: Graph, options: Options = DEFAULT) -> Layered:
     apart = taken_apart(graph)
     legalizer = Legalizer(apart.graph, options)
     legalizer.run(apart.origins)
+    send_densely(legalizer)
     return host_layers.layered(legalizer)
 
 
