@@ -54,6 +54,15 @@ def test_links_of_the_page_lead_to_files() -> None:
     assert not [target for target in links if not (PAGE.parent / target).exists()]
 
 
+def test_files_of_the_map_begin_with_the_question_that_they_answer() -> None:
+    folder = ROOT / "compiler" / "targets" / "edgetpu"
+    files = {(PAGE.parent / target).resolve() for _, target in LINK.findall(PAGE.read_text())}
+    files = {path for path in files if path.suffix == ".py" and path.is_relative_to(folder)}
+    assert len(files) >= 20
+    first = {path.name: path.read_text().partition("\n")[0] for path in files}
+    assert not {name: line for name, line in first.items() if not re.search(r'\?(""")?$', line)}
+
+
 def test_every_room_of_the_code_generator_that_models_pass_is_named() -> None:
     text = PAGE.read_text()
     folder = ROOT / "compiler" / "targets" / "edgetpu"

@@ -47,8 +47,8 @@ def print_graph(graph: Graph, *, data: bool = True, most: int | None = None) -> 
     Args:
         graph: what to print.
         data: whether to append the elements of constants.
-        most: letters that are printed of each constant's elements, and of its scales and zero points;
-            a text that was cut cannot be read back. None for all.
+        most: letters that are printed of each constant's elements, scales and zero points; a text
+            that was cut cannot be read back. None for all.
     """
     lines = [f"graph {json.dumps(graph.name)} {{"]
     lines += [f"  input {_value(graph.value(name))}" for name in graph.inputs]
