@@ -28,7 +28,7 @@ from fitzroy.cli.help import (
     Written,
 )
 from fitzroy.cli.judged import Judged, Judgement
-from fitzroy.cli.run import describe_output, show_outputs
+from fitzroy.cli.outputs import describe_output, show_outputs
 from fitzroy.cli.terminal import Column, Terminal, count
 from fitzroy.execution import arrays
 from fitzroy.execution.inputs import Port, Sample, samples
