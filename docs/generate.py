@@ -699,15 +699,16 @@ def bytecode() -> str:
 
 _ENVELOPE = """\
 How far a program is from what real chips are known to execute: for those who judge the risk of a
-first run. A simulator knows the limits that it was told of. A chip may have others: a latency, the
-depth of a queue, an address that wraps. They show in what the programs of the chip's own compiler
-never do.
+first run. A simulator only knows limits that somebody has told it. A chip may have others: a
+latency, the depth of a queue, an address that wraps. The programs of the chip's own compiler
+respect these limits, so what they never do is a hint of where a limit may be.
 
-The envelope declares it (`hw_models/edgetpu/envelope`): properties of programs, each with a
-function that measures it, and the range that it has in published programs. **A value outside proves
-nothing**: it says that no chip is known to have executed a program with it. The risk is a judgement
-of how likely a chip minds, and how bad that would be; high means that a wrong result or a hang is
-plausible, and that many models would have it.
+The envelope is a list of properties of programs (`hw_models/edgetpu/envelope`). Each property has
+a function that measures it, and the range that it has in published programs. **A value outside
+the range proves nothing.** It says that no chip is known to have executed a program with that
+value. The risk combines two judgements: how likely the value is to matter to a chip, and how bad
+that would be. High risk means that a wrong result or a hang is plausible, and that many models
+would be affected.
 
 ```console
 fitzroy compile model.tflite                       # names what is outside with medium risk or more
@@ -715,22 +716,24 @@ fitzroy compile model.tflite --conservative        # does not leave the envelope
 fitzroy inspect model_edgetpu.tflite --envelope    # all properties of a program, and the places
 ```
 
-`python -m benchmarks.envelope PACKAGES...` takes the ranges anew from compiled models.
+`python -m benchmarks.envelope PACKAGES...` measures the ranges again, from compiled models.
 
-A conservative compilation leaves operators to the host, with the reason, whose program would leave
-the envelope; it fails where no operator is at fault. The [verifier](verifier.md) has a rule for the
-envelope, too. Properties that depend on the order of events are measured on the course of the
-scalar core without data; where that depends on data, the program is followed up to there.
+With `--conservative`, an operator whose program would leave the envelope stays on the host, with
+the reason. If no operator is at fault, the compilation fails. The [verifier](verifier.md) has a
+rule for the envelope too. Properties that depend on the order of events are measured along the
+path of the scalar core, without data. If the path depends on data, the program is followed up to
+that point.
 """
 
 _ENVELOPE_LIMITS = """\
-- Addresses of buffers count as 0. A program that a simulator ran has them filled in, and its
-  offsets say nothing.
-- A published LSTM, whose course depends on data, keeps pieces of 24 bytes one after the other in
-  the host's scratch buffer; offsets and sizes of descriptors are those of outputs.
-- How many instructions wait at the engines of tiles is not a property: published programs have
-  thousands, so that these queues must hold the scalar core back.
-- Which fields, modes and levels instructions have is another subject:
+- Addresses of buffers count as 0. In a program that a simulator ran they are filled in, so its
+  offsets mean nothing.
+- A published LSTM, whose control flow depends on data, keeps pieces of 24 bytes one after the
+  other in the host's scratch buffer. The properties of offsets and sizes of descriptors cover
+  outputs only.
+- The number of instructions that wait at the engines of tiles is not a property. Published
+  programs have thousands, so these queues must hold the scalar core back.
+- Fields, modes and levels of instructions are a separate subject:
   [instruction_forms.md](instruction_forms.md).
 """
 
@@ -743,12 +746,12 @@ def envelope() -> str:
         NOTICE + "# Envelope of published programs\n",
         _ENVELOPE,
         "## Ranges\n",
-        "*Published*: values in the compiled models that the table was made from, places and",
-        "programs; where a bound is wider than these values, it is that of a survey of 318",
-        "published programs of runtime versions 10 to 14. *Ours*: values in the programs of the",
-        f"code generator for the {results['sources']} quantized models of the corpus and",
-        f"{results['random_models']} random models, {results['programs']} programs, in default",
-        "mode.\n",
+        "*Published* gives the values in the compiled models that the table was made from, with",
+        "the number of places and programs. A bound that is wider than these values comes from a",
+        "survey of 318 published programs of runtime versions 10 to 14. *Ours* gives the values in",
+        f"the programs of the code generator, in default mode: {results['programs']} programs, for",
+        f"the {results['sources']} quantized models of the corpus and {results['random_models']}",
+        "random models.\n",
         *_table(
             (
                 "property",

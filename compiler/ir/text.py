@@ -25,7 +25,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -47,13 +47,13 @@ def print_graph(graph: Graph, *, data: bool = True, most: int | None = None) -> 
     Args:
         graph: what to print.
         data: whether to append the elements of constants.
-        most: letters that are printed of each constant's elements, which cannot be read back then;
-            None for all.
+        most: letters that are printed of each constant's elements, scales and zero points; a text
+            that was cut cannot be read back. None for all.
     """
     lines = [f"graph {json.dumps(graph.name)} {{"]
     lines += [f"  input {_value(graph.value(name))}" for name in graph.inputs]
     constants = [value for value in graph.values.values() if value.is_constant]
-    lines += [f"  const {_value(value)}" for value in constants]
+    lines += [f"  const {_value(value, most)}" for value in constants]
     lines += [f"  {_node(graph, node)}" for node in graph.nodes()]
     lines += [f"  output {_name(name)}" for name in graph.outputs]
     lines.append("}")
@@ -76,26 +76,41 @@ def _name(name: str | None) -> str:
     return f"%{name}" if _PLAIN.fullmatch(name) else f"%{json.dumps(name)}"
 
 
-def _value(value: Value) -> str:
-    return f"{_name(value.name)} : {print_type(value.type)}"
+def _value(value: Value, most: int | None = None) -> str:
+    return f"{_name(value.name)} : {print_type(value.type, most)}"
 
 
-def print_type(type: TensorType) -> str:
-    """A tensor type in the text form."""
+def print_type(type: TensorType, most: int | None = None) -> str:
+    """A tensor type in the text form.
+
+    Args:
+        type: what to print.
+        most: letters that are printed of its scales, and of its zero points; a text that was cut
+            cannot be read back. None for all.
+    """
     text = f"{type.dtype.value}[{','.join(map(str, type.shape))}]"
     quantization = type.quantization
     if quantization is None:
         return text
-    scales = ", ".join(map(repr, quantization.scale))
+    scales = _joined(list(map(repr, quantization.scale)), most)
     # One zero point stands for all where they are equal.
     distinct = (
         quantization.zero_point
         if len(set(quantization.zero_point)) > 1
         else (quantization.zero_point[:1])
     )
-    zero_points = ", ".join(map(str, distinct))
+    zero_points = _joined(list(map(str, distinct)), most)
     axis = "" if quantization.axis is None else f" : axis {quantization.axis}"
     return f"{text} quant({scales} : {zero_points}{axis})"
+
+
+def _joined(items: Sequence[str], most: int | None) -> str:
+    """Items in a row, cut after whole ones."""
+    text = ", ".join(items)
+    if most is None or len(text) <= most:
+        return text
+    kept = text[:most].count(",")
+    return f"{', '.join(items[:kept])}, … {len(items):,} numbers"
 
 
 def _node(graph: Graph, node: Node) -> str:

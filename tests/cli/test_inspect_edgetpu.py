@@ -16,7 +16,7 @@ from tests.support import corpus, corpus_params
 
 from fitzroy.base.errors import FitzroyError, FormatError, UnsupportedError
 from fitzroy.cli.describe import describe
-from fitzroy.cli.describe_edgetpu import layer
+from fitzroy.cli.describe_layers import layer
 from fitzroy.cli.inspect_summary import show_summary
 from fitzroy.cli.terminal import Terminal
 from fitzroy.formats import darwinn, flat, tflite

@@ -21,6 +21,10 @@ _MODEL = "coral/posenet_mobilenet_v1_075_481_641_16_quant_decoder.tflite"
 _MOST_ELEMENTS = 8_000
 """Of a page. A browser makes ten thousand in less time than people notice."""
 
+_MOST_BYTES = 700_000
+_MOST_LAYOUTS = 12
+"""Passes of layout until a page answers. One that measures each row would need thousands."""
+
 pytestmark = [pytest.mark.slow, pytest.mark.corpus]
 
 
@@ -56,8 +60,12 @@ def session() -> Iterator[Browser]:
 
 @pytest.mark.parametrize("name", ["compilation", "simulation", "explorer"])
 def test_page_of_a_large_model(pages: dict[str, Path], session: Browser, name: str) -> None:
+    assert pages[name].stat().st_size < _MOST_BYTES
+    session.devtools("Performance.enable")
     session.open(pages[name])
     assert session.run("return document.documentElement.dataset.ready") == "yes"
+    counts = session.devtools("Performance.getMetrics")["metrics"]
+    assert {item["name"]: item["value"] for item in counts}["LayoutCount"] <= _MOST_LAYOUTS
     for width in (400, 800, 1280):
         for dark in (False, True):
             session.size(width, 900, dark=dark)

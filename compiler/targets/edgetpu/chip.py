@@ -1,9 +1,10 @@
-"""Programs of models that share a chip, and what of the models is left to the host.
+"""What do models that share a chip become, and which of their operators stay on the host after all?
 
-Only the program of a part shows whether all of it fits. What does not is left to the host, and the
-model is divided again. So one operator never keeps the others from the chip, and the work is
-bounded: a model is divided `_MOST_DIVISIONS` times at most, and as often again after each of its
-operators has been tried alone, which happens once, where no part fits as a whole.
+`lower_together` makes a program for every part of every model. Only the program shows whether all
+of a part fits. Operators that do not fit go to the host, and the model is divided again, so one
+operator never keeps the others from the chip. The work is bounded: a model is divided at most
+`_MOST_DIVISIONS` times. If no part fits as a whole, each operator is tried alone, once, and the
+model is divided as many times again.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from fitzroy.base.files import read_file
 from fitzroy.cli import timing
 from fitzroy.cli.compiled import DeviceChoice, is_compiled
 from fitzroy.cli.help import Given, Printed, Verb
-from fitzroy.cli.run import ports
+from fitzroy.cli.runners import ports
 from fitzroy.cli.terminal import Column, Terminal, count, size
 from fitzroy.execution.inputs import read_inputs
 from fitzroy.formats.detect import FileKind, detect

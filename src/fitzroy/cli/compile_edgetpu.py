@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -15,18 +15,16 @@ import typer
 from fitzroy.base.errors import UsageError
 from fitzroy.base.files import text_bytes
 from fitzroy.base.progress import counted
+from fitzroy.cli.compile_log import log, show, version
 from fitzroy.cli.cuts import AUTO, cuts_document, number_of_segments, show_cuts
 from fitzroy.cli.files import check_directory, check_output, directories, write_files
 from fitzroy.cli.help import Json, Quiet
 from fitzroy.cli.models import warn_of
-from fitzroy.cli.terminal import Column, Terminal, count, plain, seconds, size
-from fitzroy.cli.timing import estimated_time, whole_time
+from fitzroy.cli.terminal import Terminal, plain
 from fitzroy.compiler.frontends.frontend import PLAINLY, Reading
 from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions
 from fitzroy.compiler.targets.edgetpu.partition.cuts import MOST_CHIPS, Objective
-from fitzroy.hw_models.edgetpu.envelope import Risk
 from fitzroy.report.documents import headed
-from fitzroy.report.streaming import streaming_text
 
 if TYPE_CHECKING:
     from fitzroy.compilation.edgetpu import EdgeTpuCompilation
@@ -325,10 +323,15 @@ def compile_models(terminal: Terminal, request: Request, sources: Sequence[Sourc
     for source in sources:
         warn_of(terminal, source.graph)
     if not terminal.quiet:
-        terminal.line(_version())
+        terminal.line(version())
         for document in documents:
             terminal.line()
-            _show(terminal, request, document)
+            show(
+                terminal,
+                document,
+                operations=request.chip.show_operations,
+                explain=request.chip.explain,
+            )
         show_cuts(terminal, cuts, len(results))
         for path in (request.chip.report, request.results.dump):
             if path is not None:
@@ -465,138 +468,3 @@ def _report(
     from fitzroy.report.compilation import page
 
     return text_bytes(page(documents, runs, cuts_document(cuts).get("cuts", ())))
-
-
-# --- the log -------------------------------------------------------------------------------------
-
-
-def _summary(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Names and values of a log, as those who read logs of compilers for the chip know them."""
-    file = document["files"][0]
-    yield "Input model", document["model"]
-    yield "Input size", size(document["model_bytes"])
-    yield "Output model", file["path"]
-    yield "Output size", size(file["bytes"])
-    yield "On-chip memory used for caching model parameters", size(document["cached_bytes"])
-    yield "On-chip memory remaining for caching model parameters", size(document["remaining_bytes"])
-    yield (
-        "Off-chip memory used for streaming uncached model parameters",
-        size(document["streamed_bytes"]),
-    )
-    if document["streaming"]:
-        yield "Cost of streaming", streaming_text(document["streaming"])
-    yield "Number of Edge TPU subgraphs", str(len(document["subgraphs"]))
-    yield "Total number of operations", str(document["operators"])
-    if document["log"] is not None:
-        yield "Operation log", document["log"]
-    if document["mapped"] < document["operators"]:
-        left = document["operators"] - document["mapped"]
-        yield "Number of operations that will run on Edge TPU", str(document["mapped"])
-        yield "Number of operations that will run on CPU", str(left)
-    for number, part in enumerate(document["subgraphs"]):
-        name = f", subgraph {number}" if len(document["subgraphs"]) > 1 else ""
-        if part["estimate"] is not None:
-            yield f"Estimated time of an inference{name}", estimated_time(part["estimate"])
-        outside = [item for item in part["envelope"] if Risk(item["risk"]).matters]
-        if outside:
-            yield f"Outside the envelope of published programs{name}", _outside(outside)
-    whole = document["inference"]
-    if whole is not None and len(whole["parts"]) > 1:
-        yield "Estimated time of an inference of the whole model", whole_time(whole)
-
-
-_NAMED = 3
-"""Properties outside the envelope that are named in a log."""
-
-
-def _outside(items: Sequence[dict[str, Any]]) -> str:
-    named = [
-        f"{item['property']} {item['value']:,} ({item['published']} there, {item['risk']} risk, "
-        f"{item['step'] or 'the program'})"
-        for item in items[:_NAMED]
-    ]
-    rest = len(items) - len(named)
-    return "; ".join([*named, *([f"{rest} more"] if rest else [])])
-
-
-_COLUMNS = (Column("Operator"), Column("Count", right=True), Column("Status"))
-
-
-def _operations(document: dict[str, Any]) -> list[list[str]]:
-    return [
-        [item["operator"], str(item["count"]), item["status"]] for item in document["operations"]
-    ]
-
-
-def _version() -> str:
-    import fitzroy
-
-    return f"FitzRoy {fitzroy.__version__}, compiler for the Edge TPU"
-
-
-def log(document: dict[str, Any]) -> str:
-    """The log of a compilation as text."""
-    rows = [[column.title for column in _COLUMNS], *_operations(document)]
-    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
-    table = ["".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    lines = [
-        _version(),
-        *(f"{name}: {text}" for name, text in _summary(document)),
-        "",
-        *table,
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _show(terminal: Terminal, request: Request, document: dict[str, Any]) -> None:
-    left = document["operators"] - document["mapped"]
-    terminal.line(f"Model compiled successfully in {seconds(document['seconds'])}.")
-    terminal.line()
-    for name, text in _summary(document):
-        terminal.line(f"{name}: {text}")
-    if left:
-        terminal.warn(f"{count(left, 'operation')} will run on the CPU")
-    if request.chip.show_operations or left:
-        terminal.line()
-        terminal.table(_COLUMNS, _operations(document))
-    if request.chip.explain:
-        _explain(terminal, document)
-
-
-def _explain(terminal: Terminal, document: dict[str, Any]) -> None:
-    """What became of every operator: why it stays and what to do about it, or its layers."""
-    from fitzroy.report.phases import short_name
-
-    items = document["explanation"]
-    left = [item for item in items if item["subgraph"] is None]
-    if left:
-        terminal.heading("operators on the host")
-    for item in left:
-        terminal.line(f"{item['index']} {item['operator']} {short_name(item['name'])!r}")
-        for reason in item["reasons"]:
-            terminal.line(f"{reason['code']}: {reason['what']}", indent=2)
-            if reason["hint"]:
-                terminal.line(f"hint: {reason['hint']}", style="green", indent=4)
-    mapped = [item for item in items if item["subgraph"] is not None]
-    if mapped:
-        terminal.heading("operators on the Edge TPU")
-        rows = [
-            [
-                str(item["index"]),
-                item["operator"],
-                short_name(item["name"]),
-                str(item["subgraph"]),
-                ", ".join(item["layers"]) or "no instructions of its own",
-            ]
-            for item in mapped
-        ]
-        terminal.table(_EXPLAINED, rows)
-
-
-_EXPLAINED = (
-    Column("#", right=True),
-    Column("operator", keep=True),
-    Column("result"),
-    Column("subgraph", right=True),
-    Column("layers"),
-)

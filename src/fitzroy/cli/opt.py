@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _LETTERS = 48
-"""Letters of the elements of each constant that are printed without --full."""
+"""Letters of the elements, and of the scales, of each constant that are printed without --full."""
 
 
 def opt(

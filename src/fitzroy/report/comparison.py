@@ -184,4 +184,4 @@ def _outputs(document: Mapping[str, Any]) -> str:
         Column("output", text=True),
         Column("difference", text=True),
     )
-    return scroll(table(columns, rows, wrap=2), "Table of outputs")
+    return scroll(table(columns, rows, wrap=(2,)), "Table of outputs")

@@ -339,7 +339,7 @@ def _operators(key: str, document: Mapping[str, Any]) -> str:
         sort=True,
         mark="op",
         marks=[f"{key}:{item['index']}" for item in items],
-        wrap=5,
+        wrap=(5,),
     )
 
 
@@ -391,6 +391,7 @@ def _layers(key: str, known: str, part: Mapping[str, Any]) -> str:
             "" if layer["operator"] is None else f"{key}:{layer['operator']}"
             for layer in part["layers"]
         ],
+        wrap=(1, 9),
     )
 
 

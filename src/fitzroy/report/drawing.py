@@ -5,10 +5,21 @@ reads; an edge that spans several rows has a place in each of them; rows are put
 mean place of neighbours; and coordinates are those nearest to the neighbours' that keep the order,
 found by pooling adjacent violators.
 
-This is no library's: a report is one page from an installation without extras, and the same bytes
-for the same model. networkx, which is there, has rows of points (`multipartite_layout`), but
-neither their order nor room for boxes and for edges that pass; what has both is a program to be
-installed (Graphviz, ELK) or would run in the page, with its source in every report.
+Why not a library: libraries were compared on the graphs of DeepLab, PoseNet, MobileNet v2, MoveNet,
+YOLOv5nu and YOLOv8n (38 to 273 nodes). This module draws them with 5 crossings in all and no edge
+through a node, in at most 19 ms.
+
+- Graphviz and ELK draw as well: 7 crossings each, widths from 21 % less to 36 % more. In a
+  page, `@viz-js/viz` 3.31 and elkjs 0.12 add 1.3 and 1.6 MB to every report and take 0.1 and 0.8 s
+  whenever one of the YOLOs is opened. Outside of it, Graphviz is a program to be installed.
+- fast-sugiyama 0.5 (MIT, wheels) knows one spacing for all nodes: drawings are up to 1.95 times as
+  wide, as an edge that passes takes the room of a box.
+- pyelk 0.3 (EPL) leads up to 84 edges through nodes; grandalf 0.8 (GPL or EPL) up to 19. igraph
+  (GPL) and OGDF (GPL) do not go with the licence of this project.
+- networkx, which is a dependency, has rows of points (`multipartite_layout`), but neither their
+  order nor room for boxes.
+
+So a report stays one page of an installation without extras, and the same bytes for the same model.
 """
 
 from __future__ import annotations

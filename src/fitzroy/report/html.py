@@ -223,7 +223,9 @@ def _layer_section(run: Run, found: Sequence[PhaseFigures]) -> str:
     total = run.timeline.cycles or 1.0
     rows = [_layer_row(run, name, items, total) for name, items in members.items()]
     spans = [f"{items[0].number} {items[-1].number}" for items in members.values()]
-    shown = table(_LAYER_COLUMNS, rows, id="layers", sort=True, mark="phases", marks=spans)
+    shown = table(
+        _LAYER_COLUMNS, rows, id="layers", sort=True, mark="phases", marks=spans, wrap=(0,)
+    )
     return section(
         "Layers of the model",
         '<p class="hint">In the order of the program; a name brings its phases into the timeline. '
@@ -331,7 +333,7 @@ def _phase_table(run: Run, figures: Sequence[PhaseFigures]) -> str:
     ]
     columns = [_PHASE_COLUMNS[place] for place in kept]
     cells = [[row[place] for place in kept] for row in rows]
-    return table(columns, cells, id="phases", sort=True, mark="phase", wrap=1)
+    return table(columns, cells, id="phases", sort=True, mark="phase", wrap=(1, len(columns) - 1))
 
 
 def _critical(run: Run, figures: Sequence[PhaseFigures]) -> str:

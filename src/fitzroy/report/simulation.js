@@ -222,13 +222,23 @@
     }
   }
 
+  // The middle of the tallest stretch without a heading: headings are written across the chart.
+  function middleOfRows() {
+    const edges = [...rows.filter((row) => row.kind === "head").map((row) => row.y), rows.height];
+    let best = 0;
+    for (let i = 1; i < edges.length - 1; i++) {
+      if (edges[i + 1] - edges[i] > edges[best + 1] - edges[best]) best = i;
+    }
+    return (edges[best] + edges[best + 1]) / 2 + 10;
+  }
+
   function folds(g, x, gap, left, right, grid, soft) {
     const a = Math.max(left, x(folded(gap.from))), b = Math.min(right, x(folded(gap.to)));
     if (b <= a) return;
     g.fillStyle = grid;
     g.fillRect(a, 18, b - a, rows.height - 18);
     g.save();
-    g.translate((a + b) / 2 + 4, rows.height / 2);
+    g.translate((a + b) / 2 + 4, middleOfRows());
     g.rotate(-Math.PI / 2);
     g.fillStyle = soft;
     g.textAlign = "center";
@@ -482,7 +492,7 @@
   byId("tl-out").addEventListener("click", () => zoom(1 / 0.6));
   byId("tl-fit").addEventListener("click", wholeRun);
   byId("tl-chip").addEventListener("click", () => { marked = null; setView(folded(us(0)), folded(us(D.cycles))); });
-  byId("tl-fold").hidden = !idle.length;
+  byId("tl-fold").hidden = byId("tl-fold-help").hidden = !idle.length;
   byId("tl-fold").addEventListener("click", (event) => {
     folding = !folding;
     event.currentTarget.setAttribute("aria-pressed", String(folding));

@@ -42,7 +42,7 @@ def table(
     sort: bool = False,
     mark: str = "",
     marks: Sequence[object] | None = None,
-    wrap: int | None = None,
+    wrap: Sequence[int] = (),
 ) -> str:
     """A table.
 
@@ -53,7 +53,7 @@ def table(
         sort: whether headings sort it.
         mark: name of the data attribute by which scripts know a row; empty for none.
         marks: its value for each row; None for the row's number.
-        wrap: the column whose texts go over several lines; None for none.
+        wrap: columns whose texts go over several lines.
     """
     head = "".join(_heading(column, sort) for column in columns)
     body = []
@@ -64,7 +64,7 @@ def table(
             else ""
         )
         cells = "".join(
-            _cell(column, cell, sort, place == wrap)
+            _cell(column, cell, sort, place in wrap)
             for place, (column, cell) in enumerate(zip(columns, row, strict=True))
         )
         body.append(f"<tr{known}>{cells}</tr>")

@@ -1,8 +1,8 @@
-"""Which weights come on both channels of the ring at the same time.
+"""Which weights come on both channels of the ring at the same time?
 
-A row takes as long on either channel. Layers that wait for their weights, and not for their steps,
-get the last rows of every chunk on channel A while the first ones come on channel B. The owners of
-both parts are different tiles, since a tile sends one message after the other.
+A row takes the same time on either channel. If a layer waits for its weights, and not for its
+steps, the last rows of every chunk come on channel A while the first rows come on channel B. The
+owners of the two parts are different tiles, because a tile sends one message after the other.
 """
 
 from __future__ import annotations

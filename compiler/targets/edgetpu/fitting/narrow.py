@@ -1,8 +1,8 @@
-"""Addresses in narrow memory: strips, patches and spills that make everything fit.
+"""How do all tensors of a program fit narrow memory?
 
-Strips are as cheap as they can be in all of narrow memory. If addresses cannot be found then, it is
-the cheapest of strips that leave some of it free, and patches that take no more of it. What still
-does not fit waits with the host for a while.
+`arranged` first takes the cheapest strips that fit all of narrow memory. If no addresses can be
+found then, it tries the cheapest strips that leave some of the memory free, with patches that take
+no more of it. Images that still do not fit wait in the host's memory for a while (`spilling`).
 """
 
 from __future__ import annotations

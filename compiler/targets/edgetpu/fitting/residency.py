@@ -1,8 +1,9 @@
-"""Which parameters stay on the chip, and in which rows of wide memory.
+"""Which parameters stay on the chip, and in which rows of wide memory?
 
-What does not fit comes from the host with every inference. What stays is a knapsack: it takes no
-more rows than there are, and spares the host as many bytes as possible. Layers whose channels come
-in blocks may have their first blocks on the chip, and the others not.
+Parameters that do not stay come from the host with every inference. The choice is a knapsack
+problem: what stays takes no more rows than there are, and spares the host as many bytes as
+possible. If the channels of a layer come in blocks, its first blocks may stay while the others do
+not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What runs when, and where tensors lie while it does.
+"""What runs when, and where do tensors lie while it does?
 
-A schedule is a value: every stage that decides more about it makes another one.
+A `Schedule` holds the steps in their order and the layouts of the tensors that each step sees. It
+is a value: a stage that decides more about it makes another one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Images that wait in the host's memory until they are read again.
+"""Which images wait in the host's memory until they are read again?
 
-Skip connections over many layers, as those of U-Net, are too large to stay. They go to the host's
-scratch buffer when they are computed, and come back in front of the first layer after the gap;
-inputs are just taken from the host again.
+Skip connections over many layers, such as those of U-Net, are too large to stay on the chip. They
+go to the host's scratch buffer when they are computed, and come back before the first layer after
+the gap. Inputs are taken from the host again instead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How convolutions stage their weights: as published programs do, where that costs little.
+"""How does each convolution stage its weights?
 
-More than two slots hide the latency of chunks, and sums of small chunks take no rows for weights.
-Published programs have two slots. Which of these ways a convolution takes is decided for the whole
-program: a share of its cycles may be spent on instructions of published forms, and goes first to
-convolutions that lose fewest cycles for each of these.
+Published programs have two slots. More slots hide the latency of chunks, and sums of small chunks
+take no rows for weights. The choice is made for the whole program: a share of its cycles may be
+spent on instructions of published forms. It goes first to the convolutions that lose the fewest
+cycles for each such instruction.
 """
 
 from __future__ import annotations

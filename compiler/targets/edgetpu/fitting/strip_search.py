@@ -1,8 +1,9 @@
-"""Which layers run in strips, and in how many: what costs fewest cycles of what fits.
+"""Which layers run in strips, and in how many?
 
-Segments may end after any layer; the cheapest way to cut the layers is found by dynamic
-programming. Strips of segments that end with the same layer differ in nothing but where they
-begin, so what a strip takes is found layer by layer from the last one on.
+The search takes what costs the fewest cycles and fits. Segments may end after any layer; dynamic
+programming finds the cheapest way to cut the layers. Segments that end with the same layer differ
+only in where they begin, so the room that a strip takes is found layer by layer, from the last one
+on.
 """
 
 from __future__ import annotations

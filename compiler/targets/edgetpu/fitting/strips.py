@@ -1,12 +1,12 @@
-"""Images that are too large for narrow memory: chains of layers that run strip by strip.
+"""How do layers run strip by strip, where images are too large for narrow memory?
 
-A segment is some consecutive layers whose intermediate images nobody else reads. Every tile cuts
-the rows that it owns of the segment's result into strips, and runs all layers of the segment for
-one strip after the other. Of each intermediate image it then keeps what a strip needs, halo
-included, which it computes by itself even if its neighbours do too: an image whose parts overlap.
+A segment is a chain of layers whose intermediate images no other layer reads. Every tile cuts the
+rows that it owns of the segment's result into strips, and runs all layers of the segment for one
+strip after the other. Of each intermediate image it keeps only what a strip needs, halo included.
+It computes the halo itself, even if its neighbours compute it too: the parts of the image overlap.
 Only what the segment reads is exchanged, with windows for all strips. Weights are sent to the
-tiles once for every strip. A segment may begin with an input, of which the host then sends what a
-strip needs, and end with an output, which goes to the host strip by strip.
+tiles once per strip. A segment may begin with an input, which the host then sends strip by strip,
+and end with an output, which goes to the host strip by strip.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""What is in wide memory: parameters that stay on the chip, and data on their way.
+"""What lies in wide memory: which parameters, and how many rows for data in transit?
 
-How convolutions stage their weights is decided first: it takes rows that parameters would need.
+`assigned` is the whole choice of places. It begins with narrow memory (`narrow.arranged`). Then it
+decides how convolutions stage their weights, because that takes rows that parameters would need.
+Parameters get the other rows; if they do not fit, patches are made as small as possible first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Outputs without padding: neighbouring pixels share the words that leave the chip.
+"""Which outputs are packed before they leave the chip, so that they carry no padding?
 
-A pixel of an image takes whole words of four channels, so that a mask of one channel would leave
-the chip with three bytes of padding for each of its own. Where rows divide into groups of pixels
-whose channels fill words, a convolution puts those of a group behind each other.
+A pixel of an image takes whole words of four channels, so a mask of one channel would leave the
+chip with three bytes of padding for each of its own. Where rows divide into groups of pixels whose
+channels fill words, a convolution packs the pixels of each group without gaps.
 """
 
 from __future__ import annotations

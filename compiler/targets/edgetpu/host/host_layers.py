@@ -1,8 +1,8 @@
-"""Inputs and outputs of a program as layers, and how the object describes them.
+"""How are inputs and outputs of a program layers, and how does the object describe them?
 
-A layer takes each input in front of the first one that reads it, and another sends each output
-after the one that computes it: they are steps like others, run in strips where images are too
-large, and tensors live no longer than they must.
+One layer takes each input before the first layer that reads it; another sends each output after
+the layer that computes it. They are steps like others. Where images are too large they run in
+strips, and tensors live no longer than they must.
 """
 
 from __future__ import annotations

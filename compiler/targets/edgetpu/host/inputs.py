@@ -1,4 +1,9 @@
-"""Inputs: images and vectors from the host, spread over the tiles that own them."""
+"""How do images and vectors get from the host to the tiles that own them?
+
+The host sends an image in pieces, each for one or more rows of the grid of tiles. An infeed sends
+the units of a piece over the ring. Tiles take rows of the image through two slots, keep the words
+that they own and drop the others.
+"""
 
 from __future__ import annotations
 

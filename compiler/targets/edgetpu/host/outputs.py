@@ -1,4 +1,8 @@
-"""Outputs: what tiles own of images and vectors, sent to the host."""
+"""How do images and vectors get from the tiles to the host?
+
+Tiles send what they own over the ring, in the order of the output's layout, and an outfeed pushes
+it to the host. Pieces that are no whole units of 8 bytes go through the scalar core (`relay`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Collects the instructions of a program, with the fences and references that operators need."""
+"""How do instructions become a program, with the fences and references that they need?
+
+Layers add instructions to a `Builder`. It opens chunks and phases, adds fences and the program's
+begin and end, counts what waits at stream engines and the bundles between descriptors, and records
+the fields that the linker or the driver fills in.
+"""
 
 from __future__ import annotations
 

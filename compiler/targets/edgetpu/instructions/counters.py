@@ -1,7 +1,7 @@
-"""What the tiles' counters do in a phase: who counts, and whether anybody waits for it.
+"""What do the counters of the tiles do in a phase: who counts, and does anybody wait for it?
 
 Within a phase, flags 0 to 16 of every tile begin at zero. Instructions of other phases neither
-count with them nor wait for what they count, so that the instructions of a phase tell everything.
+increment them nor wait for them, so the instructions of one phase are all that has to be known.
 """
 
 from __future__ import annotations

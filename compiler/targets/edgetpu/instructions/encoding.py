@@ -1,16 +1,20 @@
-"""Other encodings of instructions, which mean the same and have a form of published programs.
+"""Which encoding of an instruction do published programs have?
 
-Loops that continue each other may be written as one, loops that run once may be added anywhere, a
-condition that holds from the first iteration on may be asked before any, and an operation whose
-lanes are the same everywhere may call any of its outer loops blocks. Two slots in turn that are
-used once each are a stride, a partial chunk that is not shorter than the others is none, and loops
-that fill whole rows end them anyway. Who knows what the whole phase counts and awaits can do more:
-a flag that nobody awaits may be counted at any level or not at all, and a condition that always
-holds may be asked or not. Layers write instructions as they think of them; here they get what
-compiled programs have, if there is such a form.
+Layers write instructions in the most direct form. Here each gets an equivalent form that published
+programs have, if there is one:
 
-What an engine does in which order, what others learn of it, and when it waits stay the same: every
-level that is awaited, waited at, or toggles or ends something, keeps its iterations.
+- Loops that continue each other may be written as one, and loops that run once may be added
+  anywhere.
+- A condition that holds from the first iteration on may be checked before any iteration.
+- An operation whose lanes are the same everywhere may call any of its outer loops blocks.
+- Two slots in turn that are used once each are a stride. A partial chunk that is not shorter than
+  the others is none. Loops that fill whole rows end them anyway.
+- With knowledge of the whole phase, a flag that nobody waits for may be counted at any level or
+  not at all, and a condition that always holds may be checked or not.
+
+An equivalent form does not change the order in which an engine works, what others learn of it, or
+when it waits: every level that is waited for, waits, toggles or ends something keeps its
+iterations.
 """
 
 from __future__ import annotations

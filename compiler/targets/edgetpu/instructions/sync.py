@@ -1,9 +1,9 @@
-"""Flags, credits and tokens: the one place where thresholds are computed.
+"""What does an instruction wait for, and how far must a counter have come?
 
-Within a phase, flags 0 to 16 count from zero. An operator says what it waits for in terms of what
-others produce: the n-th slot of a buffer being full, or free again. Ring tokens run through many
-phases, and are reset between two of them before they grow out of what fences have been seen to
-compare.
+All thresholds are computed here. Within a phase, flags 0 to 16 count from zero. A layer says what
+it waits for in terms of what other instructions produce: that the n-th slot of a buffer is full,
+or free again. Ring tokens run through many phases. They are reset between two phases before they
+exceed what fences have been seen to compare.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Contractions: tensor operations with trained weights that come through slots of wide memory."""
+"""How is a tensor operation written whose trained weights come through slots of wide memory?
+
+A `Contraction` describes it by named axes. The fields of the instruction, the slots, and what it
+acquires and publishes follow from the axes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Filling the windows of an image around what each tile owns."""
+"""How do tiles get the parts of an image around what they own?
+
+`exchange` fills the windows of an image over the mesh. First rows go to the tiles above and below,
+then columns of all rows of the window, corners included, to those beside. A tile passes on what
+tiles further away need.
+"""
 
 from __future__ import annotations
 

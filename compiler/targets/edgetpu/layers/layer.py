@@ -1,8 +1,9 @@
-"""What a machine-level operator is: operands in narrow memory, parameters, and how it is emitted.
+"""What is a machine-level operator?
 
-Legalization turns every node of a graph into layers, which know how the result of a tile depends
-on their operands (so that windows follow), what they keep in wide memory, and how to emit their
-instructions. Everything that lies somewhere has got its place by then.
+A layer has operands in narrow memory, parameters in wide memory, and instructions. Legalization
+turns every node of a graph into layers. A layer says which part of each operand a tile's result
+depends on (windows follow from that), and which rows of wide memory and bytes of narrow memory it
+uses for itself. `Layer.emit` writes its instructions once everything has an address.
 """
 
 from __future__ import annotations

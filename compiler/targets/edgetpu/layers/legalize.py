@@ -1,4 +1,9 @@
-"""From the nodes of a quantized graph to machine-level layers."""
+"""How do the nodes of a quantized graph become machine-level layers?
+
+Every operator has a rule in `RULES`, declared with `legalizes` beside the layers that it makes (in
+`lowerings` and `reshaping`). The `Legalizer` calls the rules in the order of the graph. It keeps
+the layers so far, the values that share a place, and the views that have no place of their own.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Operators that are made of others: a rule puts nodes in the place of its own, which have rules.
+"""Which operators are made of other operators?
 
-Only the code generator sees these nodes. Where an operator runs, and why not on the chip, is said
-of the operator of the model.
+A rule puts other nodes, which have rules of their own, in the place of a node. Only the code
+generator sees these nodes. Reports name the operator of the model: where it runs, and why not on
+the chip.
 """
 
 from __future__ import annotations

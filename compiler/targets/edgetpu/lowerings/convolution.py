@@ -1,4 +1,10 @@
-"""Convolutions: weights from their owners over the ring, in slots of staging, to all tiles."""
+"""How is a convolution computed?
+
+Owners send the weights over the ring to all tiles, in chunks that go through slots of wide memory.
+Every tile computes its part of the image, one chunk of weights after the other. If several chunks
+add to the sums of several positions, the partial sums lie in wide memory in between. `Blocking`
+divides the channels, `Delivery` says what sending costs, and `convolve` makes the instructions.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Depthwise convolutions: several positions of the result, and several channels, at a time.
+"""How does a depthwise convolution use all lanes of a tensor operation?
 
-A tensor operation has 64 lanes, and a step feeds all of them with one word of four channels. A
-depthwise convolution that computes one position at a time would use four of them. Here lanes are a
-patch of positions, and of groups of channels: a step is one word of the patch's input window, and
-the weights of a lane are those of its own position for that word, or their zero point if the word
-does not belong to its window. Patches are chosen for all layers together, because the weights of
-larger ones take more rows of wide memory.
+A tensor operation has 64 lanes, and a step feeds all of them with one word of four channels. One
+position at a time would use four lanes. Here the lanes are a patch of positions and of groups of
+channels. A step is one word of the patch's input window. A lane has the weights of its own
+position for that word, or their zero point if the word is not in its window. Patches are chosen
+for all layers together, because the weights of larger patches take more rows of wide memory.
 """
 
 from __future__ import annotations

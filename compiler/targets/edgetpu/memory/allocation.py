@@ -1,4 +1,9 @@
-"""Rows of wide memory for parameters, and bytes of narrow memory for tensors."""
+"""Which rows of wide memory do parameters get, and which bytes of narrow memory do tensors get?
+
+`allocate_narrow` finds addresses for tensors with live ranges, so that tensors that are live at
+the same time are disjoint. `WideRows` hands out rows of every tile. Neither decides what has to
+fit: `fitting` does, and asks again with less if there is no room (`NoRoom`, `NoRows`).
+"""
 
 from __future__ import annotations
 

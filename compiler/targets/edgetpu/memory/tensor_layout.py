@@ -1,8 +1,9 @@
-"""Where tensors lie: split over the grid of tiles, in windows that consumers can read.
+"""Where do tensors lie on the grid of tiles?
 
-Every tile owns a rectangle of an image and keeps a window of it: the hull of what it owns and of
-what its part of every consumer's result reads, borders of padding included. Channels are filled up
-to words. Vectors, 1 x 1 x C, are split into blocks of 64 channels on consecutive tiles.
+Every tile owns a rectangle of an image and keeps a window of it. The window is the hull of what
+the tile owns and of what its part of every consumer's result reads, borders of padding included.
+Channels are padded to whole words. Vectors, 1 x 1 x C, are split into blocks of 64 channels on
+consecutive tiles.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The output stage of every operator: constants by which accumulators become stored integers.
+"""By which constants does the output stage turn accumulators into stored integers?
 
 A tensor operation multiplies ``a - a_zero_point`` with ``c - c_zero_point``, sums, adds `constant`
 and a bias, multiplies with a scale, clamps, looks up the non-linear table, rounds and adds

@@ -1,8 +1,8 @@
-"""What it costs to compute operators on the chip or on the host, and to move their operands.
+"""What does it cost to compute an operator on the chip or on the host, and to move its operands?
 
-The figures are those of a small host on USB 3 (`BEAGLE.hosts`), rounded: they only have to tell a
-convolution from a copy. What a model itself takes and gives crosses to the chip and back in any
-case and does not count, so that a model of which everything can be mapped is mapped as a whole.
+The figures are those of a small host on USB 3 (`BEAGLE.hosts`), rounded. They only have to tell a
+convolution from a copy. Inputs and outputs of the model cross to the chip and back in any case, so
+they do not count; a model that can be mapped completely is therefore mapped completely.
 """
 
 from __future__ import annotations

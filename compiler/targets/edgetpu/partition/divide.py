@@ -1,7 +1,7 @@
-"""Which part of a model the Edge TPU computes.
+"""Which part of a model does the Edge TPU compute?
 
 A node goes to the chip if the code generator has a rule for it that does not object, and if moving
-its operands there does not cost more than it saves. The rest stays with the host, with the reason.
+its operands there costs no more than it saves. The other nodes stay on the host, with the reason.
 """
 
 from __future__ import annotations

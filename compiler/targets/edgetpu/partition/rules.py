@@ -1,4 +1,7 @@
-"""The rules of the target: what the code generator is never asked to lower, with every reason."""
+"""Which operators can the Edge TPU not run, before any cost is counted?
+
+Every rule gives each of its reasons. What the rules reject is never lowered.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A schedule with everything in its place becomes instructions."""
+"""How does a schedule with everything in its place become instructions?
+
+`emitted` walks the steps. Before each it makes room in the chunk and asks the host ahead for
+parameters and inputs; then the layer emits its instructions into the `Builder`; then the phase
+ends and windows are exchanged. `Emission.encoded` gives the sections. If an instruction does not
+encode, the operator that it belongs to is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A quantized graph becomes an object of the Edge TPU."""
+"""How does a quantized graph become an object for the linker?
+
+`lower` is the whole path: `legalized` makes layers of nodes, `fitting.wide.assigned` gives tensors
+and parameters their places, `program.emission.emitted` makes the instructions, and `_lowered` puts
+sections, operands and ports into an `ObjectFile`. An observer sees the form that each stage gives.
+"""
 
 from __future__ import annotations
 
