@@ -63,6 +63,8 @@ class GeneratorOptions:
         staging: rows at the top of wide memory that other programs use for data.
         conservative: whether it keeps to what published programs do.
         search: what it compared; None for the usual.
+        share: rows that programs after it find, and those that it may take even so; None for a
+            program that has the chip for itself.
     """
 
     narrow_bytes: int
@@ -71,6 +73,7 @@ class GeneratorOptions:
     staging: int
     conservative: bool
     search: SearchOptions | None = None
+    share: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,8 @@ def encoded(record: CompilationRecord) -> bytes:
 def _options(options: GeneratorOptions) -> dict[str, Any]:
     """The entry of options; what is usual is left out."""
     entry = dataclasses.asdict(options)
-    return {key: value for key, value in entry.items() if key != "search" or value is not None}
+    unusual = ("search", "share")
+    return {key: value for key, value in entry.items() if key not in unusual or value is not None}
 
 
 def _known(entry: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -278,7 +282,12 @@ class _Reader:
             self.number(table.get("staging"), "staging"),
             self.flag(table.get("conservative"), "conservative"),
             self.search(table["search"]) if "search" in table else None,
+            self.share(table["share"]) if "share" in table else None,
         )
+
+    def share(self, value: object) -> tuple[int, int]:
+        reserved, least = self.numbers(value, "a share", 2)
+        return reserved, least
 
     def search(self, value: object) -> SearchOptions:
         table = self.table(value, "a search")

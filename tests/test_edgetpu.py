@@ -29,6 +29,7 @@ from fitzroy.compiler.ir import Graph, print_graph
 from fitzroy.compiler.targets.edgetpu.layers.options import Options
 from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
 from fitzroy.compiler.targets.edgetpu.partition.divide import divide
+from fitzroy.compiler.targets.edgetpu.program.lower import parameter_rows
 from fitzroy.compiler.targets.edgetpu.twin.semantics import evaluate_on_device
 from fitzroy.driver.runtime.simulator import SimulatedDevice
 from fitzroy.execution.estimate import Conditions, estimate
@@ -152,6 +153,22 @@ def test_order_is_priority(tmp_path: Path) -> None:
         "m0.tflite",
     ]
     assert streamed(results[0]) == 0
+
+
+def test_what_is_left_is_divided(tmp_path: Path) -> None:
+    """Depthwise convolutions, which could take all, get more than the fewest rows in each model."""
+    graphs = []
+    for number in range(2):
+        graph = chain(DType.INT8, (14, 14, 192))
+        for seed in range(3):
+            grow(graph, "depthwise_conv_2d", 192, (3, 3), seed=number + seed)
+        graphs.append(graph)
+    paths = [written(graph, tmp_path / f"m{n}.tflite") for n, graph in enumerate(graphs)]
+    least = min(parameter_rows(graph) for graph in graphs)
+    for order in (paths, paths[::-1]):
+        results = compile_together(order, generator=Options(taken=(1850,) * TILES))
+        assert [streamed(result) for result in results] == [0, 0]
+        assert min(len(held) for held in rows(results)) > 5 * least
 
 
 def test_a_model_together_with_none_is_a_model_alone(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from fitzroy.base.progress import prefixed as behind
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.opaque import Opaque
 from fitzroy.compiler.partition import HOST, Placement, Rejects, title
-from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.layers.options import Options, Share
 from fitzroy.compiler.targets.edgetpu.layers.refusal import CAPACITY, Refused
 from fitzroy.compiler.targets.edgetpu.memory.allocation import WIDE_ROWS
 from fitzroy.compiler.targets.edgetpu.partition.costs import Costs
@@ -35,7 +35,7 @@ from fitzroy.compiler.targets.edgetpu.partition.rules import (
     has_quantized_activations,
 )
 from fitzroy.compiler.targets.edgetpu.program.confirmation import UnconfirmedError
-from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows
+from fitzroy.compiler.targets.edgetpu.program.lower import lower, parameter_rows, wanted_rows
 from fitzroy.compiler.targets.edgetpu.program.stages import Form
 from fitzroy.formats.object_file import ObjectFile, Resources
 
@@ -152,17 +152,18 @@ def proven(
 
 def _lower(drafts: Sequence[_Draft], options: Options, progress: Progress) -> None:
     """Make programs of all parts that fit, of models that share the memory of one chip."""
-    least: list[int] | None = None
+    needs: list[_Need] | None = None
     while True:
-        if least is None:
+        if needs is None:
             graphs = [part.graph for draft in drafts for part in draft.segments]
-            least = [_least_rows(graph, options) for graph in graphs] if len(graphs) > 1 else [0]
-        chip = _Chip(options, list(least))
+            alone = len(graphs) == 1
+            needs = [_Need() if alone else _Need.of(graph, options) for graph in graphs]
+        chip = _Chip(options, list(needs))
         for draft in drafts:
             told = progress if len(drafts) == 1 else prefixed(draft.model.path, progress)
             if not draft.lower(chip, told):
                 # Its parts are others now.
-                least = None
+                needs = None
                 break
         else:
             if chip.disjoint or chip.staging <= options.staging:
@@ -194,12 +195,31 @@ def demand_parts(model: Divided) -> None:
     raise UnsupportedError(what, rejects=rejects, where=model.path)
 
 
-def _least_rows(graph: Graph, options: Options) -> int:
-    """The fewest rows in which a program has all of its parameters; 0 if it will not fit anyhow."""
-    try:
-        return parameter_rows(graph, options)
-    except (CapacityError, UnsupportedError):
-        return 0
+@dataclass(frozen=True)
+class _Need:
+    """Rows of wide memory, of all tiles, for the parameters of a program.
+
+    Attributes:
+        least: the fewest in which it has all of them; 0 if it will not fit anyhow.
+        wanted: those that it takes on a chip of its own, with which it is faster.
+    """
+
+    least: int = 0
+    wanted: int = 0
+
+    @classmethod
+    def of(cls, graph: Graph, options: Options) -> _Need:
+        """What a program needs."""
+        try:
+            least = parameter_rows(graph, options)
+            return cls(least, max(least, wanted_rows(graph, options)))
+        except (CapacityError, UnsupportedError):
+            return cls()
+
+    @property
+    def more(self) -> int:
+        """Rows beyond the fewest."""
+        return self.wanted - self.least
 
 
 @dataclass
@@ -208,12 +228,12 @@ class _Chip:
 
     Attributes:
         options: how the next program is generated.
-        least: the fewest rows that the parameters of each program to come need.
+        needs: what each program to come needs.
         staging: rows at the top that some program uses for data.
     """
 
     options: Options
-    least: list[int]
+    needs: list[_Need]
     staging: int = 0
 
     @property
@@ -224,20 +244,32 @@ class _Chip:
     def lower(self, segment: Segment) -> Part:
         """The program of the next part.
 
-        It may take rows that no later program needs, and those that it needs itself before any
-        later one gets some.
-
         Raises:
             CapacityError: it does not fit.
         """
-        own, options = self.least.pop(0), self.options
-        if self.least or any(options.taken):
-            budget = max(options.free_rows(options.staging) - sum(self.least), own)
-            options = replace(options, parameter_rows=budget)
+        own, options = self.needs.pop(0), self.options
+        if self.needs or any(options.taken):
+            options = replace(options, share=self._share(own))
         forms: list[Form] = []
         found = lower(segment.graph, options, forms.append)
         self._take(found)
         return Part(segment, found, tuple(forms), options)
+
+    def _share(self, own: _Need) -> Share:
+        """What the next program gets, and what programs after it are to find.
+
+        Each gets the fewest that it needs, the first ones first. What is left is divided by what
+        they would take beyond that.
+
+        Args:
+            own: what the next program needs.
+        """
+        free = self.options.free_rows(self.options.staging)
+        least = sum(need.least for need in self.needs)
+        more = sum(need.more for need in self.needs)
+        left = max(0, free - own.least - least)
+        share = min(1.0, left / max(1, own.more + more))
+        return Share(least + int(share * more), own.least)
 
     def _take(self, item: ObjectFile) -> None:
         """Rows that a program has are not for the parameters of others."""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from fitzroy.base.version import VERSION
 from fitzroy.compiler.targets.edgetpu.chip import Part
-from fitzroy.compiler.targets.edgetpu.layers.options import Options, Search
+from fitzroy.compiler.targets.edgetpu.layers.options import Options, Search, Share
 from fitzroy.compiler.targets.edgetpu.partition.divide import Segment
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.stages import Form
@@ -74,6 +74,7 @@ def _options(options: Options) -> GeneratorOptions:
         options.staging,
         options.conservative,
         None if options.search == Search() else SearchOptions(**asdict(options.search)),
+        None if options.share is None else (options.share.reserved, options.share.least),
     )
 
 
@@ -83,6 +84,7 @@ def generator_options(options: GeneratorOptions) -> Options:
         options.narrow_bytes,
         options.taken,
         options.parameter_rows,
+        None if options.share is None else Share(*options.share),
         options.staging,
         options.conservative,
         search=Search() if options.search is None else Search(**asdict(options.search)),

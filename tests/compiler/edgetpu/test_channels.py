@@ -13,7 +13,7 @@ from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.targets.edgetpu.fitting.wide import Assignment, assigned
 from fitzroy.compiler.targets.edgetpu.layers.layer import Weights, filled
-from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options
+from fitzroy.compiler.targets.edgetpu.layers.options import DEFAULT, Options, Share
 from fitzroy.compiler.targets.edgetpu.memory.allocation import NoRows, Taken, WideRows
 from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import TILES
 from fitzroy.compiler.targets.edgetpu.program.lower import legalized
@@ -93,6 +93,21 @@ def test_one_channel_is_enough(options: Options) -> None:
     graph = small_map(I8, (6, 4), (96, 256, 192))
     assert both(assigned(legalized(graph, DEFAULT)))
     assert not both(assigned(legalized(graph, options)))
+
+
+@pytest.mark.parametrize(
+    "options", [Options(parameter_rows=30_000), Options(share=Share(reserved=0, least=0))]
+)
+def test_a_budget_that_leaves_room_for_all_costs_nothing(options: Options) -> None:
+    """Rows that are level on all tiles leave owners on both channels tiles of their own."""
+    graph = small_map(I8, (6, 4), (96, 512, 512))
+    alone, shared = (assigned(legalized(graph, some)) for some in (DEFAULT, options))
+    assert both(shared) == both(alone) != []
+    for item in shared.weights:
+        if item.beside and item.prefix:
+            pieces = [*shared.residency.pieces[item.name], *shared.residency.pieces[item.beside]]
+            assert len({piece.tile for piece in pieces}) == len(pieces)
+    assert shared.cycles == alone.cycles
 
 
 def test_what_reads_an_input_leaves_it_channel_a() -> None:

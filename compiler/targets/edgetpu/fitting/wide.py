@@ -141,11 +141,10 @@ def _complete(schedule: Schedule, options: Options) -> tuple[Residency, int] | N
         Refused: a layer needs more rows for data than there are.
     """
     layers, tensors = schedule.layered.layers, schedule.tensors
-    shared = options.parameter_rows is not None
     staging = max(_staging(schedule), options.staging)
     if _words(layers) > options.free_rows(staging):
         return None
-    rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
+    rows = WideRows(options.taken, WIDE_ROWS - staging, level=options.shared)
     found = place_all(layers, tensors, rows)
     return (found, staging) if isinstance(found, Residency) else None
 
@@ -160,9 +159,8 @@ def _parameters(schedule: Schedule, options: Options) -> tuple[Residency, int]:
     if complete is not None:
         return complete
     layers, tensors = schedule.layered.layers, schedule.tensors
-    shared = options.parameter_rows is not None
     staging = max(_staging(schedule, streaming=True), options.staging)
-    rows = WideRows(options.taken, WIDE_ROWS - staging, level=shared)
+    rows = WideRows(options.taken, WIDE_ROWS - staging, level=options.shared)
     demands = demands_of(layers, Counter(step.layer for step in schedule.steps))
     found = place_some(demands, tensors, rows, options.free_rows(staging))
     if isinstance(found, Refused):

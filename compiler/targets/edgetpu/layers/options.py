@@ -54,6 +54,19 @@ ALTERNATIVES = (
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """Rows of wide memory, of all tiles, that programs share for their parameters.
+
+    Attributes:
+        reserved: rows that are kept for programs after it, whatever it uses for data.
+        least: rows that it may take even so.
+    """
+
+    reserved: int
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """How a program is generated.
 
@@ -62,6 +75,8 @@ class Options:
         taken: rows of wide memory that other models have on each tile, from the bottom.
         parameter_rows: rows of wide memory of all tiles that its parameters may take; the rest is
             streamed from the host. None for all that are free.
+        share: what it gets of the rows for parameters that it shares with other programs; None
+            for a program that has the chip for itself.
         staging: rows at the top of wide memory, on all tiles, that other programs use for data.
         conservative: keep to forms of instructions that published programs have, where possible,
             and to the envelope of their properties, or fail.
@@ -78,6 +93,7 @@ class Options:
     narrow_bytes: int = NARROW_BYTES
     taken: tuple[int, ...] = (0,) * TILES
     parameter_rows: int | None = None
+    share: Share | None = None
     staging: int = 0
     conservative: bool = False
     confirmed: frozenset[str] | None = None
@@ -93,9 +109,16 @@ class Options:
             return PUBLISHED
         return Recipes(cost=self.search.published / 1000, both=self.both)
 
+    @property
+    def shared(self) -> bool:
+        """Whether other programs are to find about as many rows on every tile."""
+        return self.parameter_rows is not None or self.share is not None
+
     def free_rows(self, staging: int) -> int:
         """Rows of wide memory of all tiles for parameters; data takes `staging` on each."""
         free = sum(max(0, WIDE_ROWS - staging - taken) for taken in self.taken)
+        if self.share is not None:
+            free = max(min(free, self.share.least), free - self.share.reserved)
         return free if self.parameter_rows is None else min(free, self.parameter_rows)
 
 

@@ -257,7 +257,9 @@ class WideRows:
         rows, pieces, left = self, list[Piece](), words
         avoided = set[int]() if apart is None else set(apart)
         while left:
-            piece = rows._piece(left, left if whole else most, avoided, whole=whole)
+            # Half of the tiles are for what is sent at the same time.
+            share = 0 if apart is None else -(-left // max(1, TILES // 2 - len(pieces)))
+            piece = rows._piece(left, left if whole else most, avoided, share, whole=whole)
             if apart is not None:
                 avoided.add(piece.tile)
             if piece.words <= 0 or (whole and piece.words < left):
@@ -266,12 +268,14 @@ class WideRows:
             pieces.append(piece)
         return Taken(tuple(pieces), rows)
 
-    def _piece(self, words: int, most: int, avoided: Container[int], *, whole: bool) -> Piece:
+    def _piece(
+        self, words: int, most: int, avoided: Container[int], share: int, *, whole: bool
+    ) -> Piece:
         """Where the first words had best lie; none if nothing is free."""
         tile, row, room = self._room(words, avoided)
         if self.level and not whole and row == self.used[tile]:
             mean = -(-(sum(self.used) + words) // TILES)
-            room = min(room, max(mean - row, _LEAST_ROWS))
+            room = min(room, max(mean - row, _LEAST_ROWS, share))
         return Piece(tile, row, min(words, room, most), self.groups)
 
     def _without(self, piece: Piece) -> WideRows:

@@ -152,6 +152,24 @@ def parameter_rows(graph: Graph, options: Options = DEFAULT) -> int:
     return fewest_rows(legalized(graph, replace(options, parameter_rows=0)))
 
 
+def wanted_rows(graph: Graph, options: Options = DEFAULT) -> int:
+    """Rows of wide memory, of all tiles, that the parameters of a program take on an empty chip.
+
+    Args:
+        graph: the graph.
+        options: what the program may use of the chip, whatever they say about rows.
+
+    Raises:
+        UnsupportedError: a node has no lowering.
+        Refused: the chip's memories are too small for some operators.
+    """
+    alone = replace(
+        options, taken=DEFAULT.taken, parameter_rows=None, share=None, staging=DEFAULT.staging
+    )
+    pieces = assigned(legalized(graph, alone)).residency.pieces
+    return sum(piece.words for some in pieces.values() for piece in some)
+
+
 def _operand(item: Weights, pieces: Sequence[Piece]) -> Operand:
     runs, left = [], len(item.data) // UNIT_BYTES
     for piece in pieces:
