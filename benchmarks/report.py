@@ -12,6 +12,7 @@ from benchmarks.compiler_pages import compiler_figures
 from benchmarks.conformance import OPERATORS, explanation
 from benchmarks.detector_pages import detectors_tables
 from benchmarks.first_minutes import page as first_minutes_page
+from benchmarks.html_pages import pages_table
 from benchmarks.markdown import table
 from benchmarks.model_pages import models_tables
 from benchmarks.onnx_pages import nodes_table, rules_table
@@ -844,6 +845,12 @@ def evaluation(results: Json) -> str:
     return _renewed("evaluate.md", text, "evaluation")
 
 
+def reports(results: Json) -> str:
+    """The figures of the page of reports."""
+    text = f"\n{table(*pages_table(results))}\n{_machine(results)}\n\n"
+    return _renewed("reports.md", text, "pages")
+
+
 def detections(results: Json) -> str:
     """The figures of the page of detections."""
     header = ("measure", "mAP at 0.5 to 0.95", "mAP at 0.5", "objects")
@@ -905,5 +912,6 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "quantization.md": (quantization, ("quantization",)),
     "robustness.md": (robustness, ("fuzz",)),
     "first_minutes.md": (first_minutes, ("first_minutes",)),
+    "reports.md": (reports, ("html_pages",)),
 }
 """How each page is rendered, and from which results."""
