@@ -38,6 +38,21 @@ _MOST_NUMBER = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """What the code generator compares before it decides.
+
+    Attributes:
+        strips: numbers of strips of layers that compute while their input arrives.
+        staging: whether convolutions compare ways to stage their weights.
+        published: thousandths of the cycles that forms of published programs may cost.
+    """
+
+    strips: tuple[int, ...]
+    staging: bool
+    published: int
+
+
+@dataclass(frozen=True, slots=True)
 class GeneratorOptions:
     """Options of the code generator that decide what it emits.
 
@@ -47,6 +62,7 @@ class GeneratorOptions:
         parameter_rows: rows of wide memory of all tiles that its parameters may take, or None.
         staging: rows at the top of wide memory that other programs use for data.
         conservative: whether it keeps to what published programs do.
+        search: what it compared; None for the usual.
     """
 
     narrow_bytes: int
@@ -54,6 +70,7 @@ class GeneratorOptions:
     parameter_rows: int | None
     staging: int
     conservative: bool
+    search: SearchOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +174,7 @@ def encoded(record: CompilationRecord) -> bytes:
     packages = [
         {
             "operators": list(item.operators),
-            "options": dataclasses.asdict(item.options),
+            "options": _options(item.options),
             "bundles": list(item.bundles),
             "steps": [
                 [step.chunk, step.bundle, number(step.kind), number(step.origin), step.operator]
@@ -176,6 +193,12 @@ def encoded(record: CompilationRecord) -> bytes:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode(
         "utf-8", "surrogatepass"
     )
+
+
+def _options(options: GeneratorOptions) -> dict[str, Any]:
+    """The entry of options; what is usual is left out."""
+    entry = dataclasses.asdict(options)
+    return {key: value for key, value in entry.items() if key != "search" or value is not None}
 
 
 def _known(entry: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -254,6 +277,15 @@ class _Reader:
             None if rows is None else self.number(rows, "parameter_rows"),
             self.number(table.get("staging"), "staging"),
             self.flag(table.get("conservative"), "conservative"),
+            self.search(table["search"]) if "search" in table else None,
+        )
+
+    def search(self, value: object) -> SearchOptions:
+        table = self.table(value, "a search")
+        return SearchOptions(
+            self.numbers(table.get("strips"), "strips"),
+            self.flag(table.get("staging"), "staging"),
+            self.number(table.get("published"), "published", most=1000),
         )
 
     def step(self, value: object, names: Sequence[str]) -> Step:

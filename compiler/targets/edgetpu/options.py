@@ -17,6 +17,14 @@ class Partition(StrEnum):
     ALL = "all"
 
 
+class Optimize(StrEnum):
+    """How much is tried for fewer cycles."""
+
+    QUICK = "0"
+    ESTIMATED = "1"
+    TIMED = "2"
+
+
 @dataclass(frozen=True)
 class EdgeTpuOptions:
     """Options of programs for the Edge TPU.
@@ -28,6 +36,7 @@ class EdgeTpuOptions:
         confirmed: a report of probes; only what is published, or confirmed there, may be used.
         min_runtime_version: oldest runtime that has to run the model.
         reduce_outputs: whether the chip reduces scores to what the host reads of them.
+        optimize: how much is tried for fewer cycles.
     """
 
     panel: ClassVar[str] = "Edge TPU"
@@ -55,4 +64,10 @@ class EdgeTpuOptions:
         True,
         "Reduce scores on the chip to what ARG_MAX and TFLite_Detection_PostProcess read of them, "
         "where that is faster; results are the same.",
+    )
+    optimize: Optimize = option(
+        Optimize.ESTIMATED,
+        "How much to try for fewer cycles: [b]0[/b] compares nothing that takes long, [b]1[/b] "
+        "compares by estimates, [b]2[/b] also compiles variants and takes the one that is fastest "
+        "on the timing model.",
     )

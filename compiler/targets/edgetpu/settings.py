@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from fitzroy.base.files import read_file
-from fitzroy.compiler.targets.edgetpu.layers.options import Options
-from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions, Partition
+from fitzroy.compiler.targets.edgetpu.layers.options import ALTERNATIVES, QUICK, Options, Search
+from fitzroy.compiler.targets.edgetpu.options import EdgeTpuOptions, Optimize, Partition
 from fitzroy.compiler.targets.edgetpu.partition.costs import COSTS, Costs
 from fitzroy.formats.probe_report import Report, read_report
 
@@ -35,6 +35,8 @@ def generator_options(options: EdgeTpuOptions) -> Options:
         conservative=options.conservative,
         confirmed=None if report is None else report.confirmed,
         reduced=options.reduce_outputs,
+        search=QUICK if options.optimize is Optimize.QUICK else Search(),
+        alternatives=ALTERNATIVES if options.optimize is Optimize.TIMED else (),
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from fitzroy.base.version import VERSION
 from fitzroy.compiler.targets.edgetpu.chip import Part
-from fitzroy.compiler.targets.edgetpu.layers.options import Options
+from fitzroy.compiler.targets.edgetpu.layers.options import Options, Search
 from fitzroy.compiler.targets.edgetpu.partition.divide import Segment
 from fitzroy.compiler.targets.edgetpu.program.emitted import Emitted
 from fitzroy.compiler.targets.edgetpu.program.stages import Form
@@ -15,6 +16,7 @@ from fitzroy.formats.compilation_record import (
     CompilationRecord,
     GeneratorOptions,
     PackageRecord,
+    SearchOptions,
     Step,
 )
 from fitzroy.formats.darwinn import PackageFile
@@ -71,6 +73,7 @@ def _options(options: Options) -> GeneratorOptions:
         options.parameter_rows,
         options.staging,
         options.conservative,
+        None if options.search == Search() else SearchOptions(**asdict(options.search)),
     )
 
 
@@ -82,4 +85,5 @@ def generator_options(options: GeneratorOptions) -> Options:
         options.parameter_rows,
         options.staging,
         options.conservative,
+        search=Search() if options.search is None else Search(**asdict(options.search)),
     )

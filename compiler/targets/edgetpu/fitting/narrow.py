@@ -83,7 +83,8 @@ def _cheapest(layered: Layered, most: int) -> Arrangement | Refused:
     refusals: list[Refused] = []
     found: dict[patch_choice.Overlap, Arrangement] = {}
     tried: list[list[Segment]] = []
-    for capacity, early in product(capacities(layered.options.narrow_bytes), (True, False)):
+    arriving = (True, False) if layered.options.search.strips else (False,)
+    for capacity, early in product(capacities(layered.options.narrow_bytes), arriving):
         segments = finder.choose(capacity, early=early)
         if isinstance(segments, Refused):
             refusals.append(segments)

@@ -55,9 +55,6 @@ _ACROSS = (1, 2, 4, 8)
 # --- choice --------------------------------------------------------------------------------------
 
 
-_ARRIVING = (2, 3, 4, 6)
-"""Strips of segments that compute while their input arrives."""
-
 _ARRIVAL = 1.25
 """Cycles of a byte of an input, over USB 3."""
 
@@ -348,7 +345,7 @@ class Search:
             return
         around = self.around(first + 1, end)
         room, height = capacity - around.nbytes, self.layered.type(others[-1].writes).shape[1]
-        for count in _ARRIVING:
+        for count in self.layered.options.search.strips:
             parts = [self.part(end, count, 1, number, 0) for number in _some(count)]
             peak = max(self.scratch[first + 1], *[part.peak(first + 1) for part in parts])
             if count <= height // ROWS and peak <= room:

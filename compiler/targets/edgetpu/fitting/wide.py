@@ -110,7 +110,9 @@ def _staged(arrangement: Arrangement, options: Options) -> _Staged:
     # Patches may have spent half of it.
     cost = options.recipes.cost / (2 if patches.layers else 1)
     # Other layers than convolutions are estimated too roughly to spend a share of their cycles.
-    layers = choose_staging(schedule.steps, cost, patches.cycles, IDENTITY, room)
+    layers: Mapping[Layer, Layer] = {}
+    if options.search.staging:
+        layers = choose_staging(schedule.steps, cost, patches.cycles, IDENTITY, room)
     schedule = schedule.with_layers(layers)
     return _Staged(schedule.with_layers(channels.parted(schedule.steps)), layers)
 

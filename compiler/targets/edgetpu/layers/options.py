@@ -24,10 +24,33 @@ class Recipes:
     both: bool = True
 
 
-USUAL = Recipes()
-ONE_CHANNEL = Recipes(both=False)
 PUBLISHED = Recipes(patches=False, cost=math.inf, both=False)
 """What published programs do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What the code generator compares before it decides.
+
+    Attributes:
+        strips: numbers of strips of layers that compute while their input arrives.
+        staging: whether convolutions compare ways to stage their weights, or all take the first.
+        published: thousandths of a model's cycles that forms of published programs may cost.
+    """
+
+    strips: tuple[int, ...] = (2, 3, 4, 6)
+    staging: bool = True
+    published: int = 30
+
+
+QUICK = Search(strips=(), staging=False)
+"""Nothing that takes long."""
+
+ALTERNATIVES = (
+    Search(published=0),
+    *(Search(strips, published=0) for strips in ((), (2,), (3,), (4,), (6,), (8,))),
+)
+"""What estimates decide otherwise, or do not compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +70,9 @@ class Options:
         both: whether weights may come on both channels of the ring at the same time; those from
             the host may not.
         reduced: whether scores that leave the chip may be reduced to what the host reads of them.
+        search: what is compared by estimates.
+        alternatives: other searches, whose programs are compiled, too; the one that is fastest on
+            the timing model is taken.
     """
 
     narrow_bytes: int = NARROW_BYTES
@@ -57,13 +83,15 @@ class Options:
     confirmed: frozenset[str] | None = None
     both: bool = True
     reduced: bool = True
+    search: Search = Search()
+    alternatives: tuple[Search, ...] = ()
 
     @property
     def recipes(self) -> Recipes:
         """The ways to compute layers that the options allow."""
         if self.conservative:
             return PUBLISHED
-        return USUAL if self.both else ONE_CHANNEL
+        return Recipes(cost=self.search.published / 1000, both=self.both)
 
     def free_rows(self, staging: int) -> int:
         """Rows of wide memory of all tiles for parameters; data takes `staging` on each."""
