@@ -99,7 +99,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.test
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m docs.generate
 
 # The variable silences an advertisement of the theme's.
 site: $(VENV)/.site

@@ -42,14 +42,16 @@ quantization
     quantized models beside those of other quantizers; repeats are samples to judge on
 first_minutes
     the commands of the README in a fresh clone of the last commit; needs the network
+html_pages
+    reports and explorer of a large model in a browser; needs chromium and chromedriver
 
 Each writes ``benchmarks/results/<name>.json`` with the machine and the versions; in the end
 ``docs/benchmarks.md``, ``docs/conformance.md``, ``docs/simulator_conformance.md`` and the figures
 of ``docs/timing.md``, ``docs/hosts.md``, ``docs/edgetpu_compiler.md``,
 ``docs/instruction_forms.md``, ``docs/driver.md``, ``docs/fault_campaign.md``, ``docs/modules.md``,
 ``docs/simulator.md``, ``docs/pipelines.md``, ``docs/evaluate.md``, ``docs/quantization.md``,
-``docs/detections.md``, ``docs/first_minutes.md`` and, from what ``python -m tests.fuzz`` keeps,
-``docs/robustness.md`` are made from these files if all are there.
+``docs/detections.md``, ``docs/first_minutes.md``, ``docs/reports.md`` and, from what
+``python -m tests.fuzz`` keeps, ``docs/robustness.md`` are made from these files if all are there.
 Needed are the extras ``executorch``, ``litert``, ``images`` and ``dev``, and a corpus of models
 (FITZROY_CORPUS). The exit code is 1 if a target is missed or a difference has no explanation.
 """
@@ -85,6 +87,7 @@ NAMES = (
     "detections",
     "quantization",
     "first_minutes",
+    "html_pages",
 )
 
 

@@ -175,9 +175,45 @@ def engines() -> str:
     return _svg(770, height, "engines of tile 0 while the digits model runs", parts())
 
 
+def instruction() -> str:
+    """One convolution of the digits model: its mac, and the instructions that work for it."""
+    timeline = digits_timeline()
+    macs = [span for span in timeline.spans if span.unit == "op" and span.tiles & 1]
+    mac = max(macs, key=lambda span: (span.busy if "ring_read_b" in span.waits else 0, -span.begin))
+    beside = [
+        span
+        for span in timeline.spans
+        if span.tiles & 1 and span.begin < mac.end and span.end > mac.begin and span is not mac
+    ]
+    rows = [*sorted(beside, key=lambda span: (span.begin, span.unit)), mac]
+    scale = 520 / (mac.end - mac.begin)
+
+    def parts() -> Iterator[str]:
+        for number, span in enumerate(rows):
+            y, x = 10.0 + 46 * number, 150.0 + (span.begin - mac.begin) * scale
+            yield _text(142, y + 15, timeline.issued[span.issue].name.partition(" ")[0], "end")
+            waits = [(f"waits: {why}", cycles) for why, cycles in span.waits.items()]
+            for place, (what, cycles) in enumerate([("works", span.busy), *waits]):
+                right = x + cycles * scale
+                yield _box(x, y, cycles * scale, 22, _FILLS[0] if place == 0 else "none")
+                text = f"{what.replace('_', ' ')} {cycles:,.0f}"
+                if 6.5 * len(text) < cycles * scale:
+                    yield _text(x + 4, y + 15, text)
+                elif place:
+                    yield _text(right, y + 35, text, "end")
+                else:
+                    yield _text(x, y + 35, text)
+                x = right
+        yield _text(150, 22 + 46 * len(rows), f"cycles {mac.begin:,.0f} to {mac.end:,.0f}")
+
+    height = 32 + 46 * len(rows)
+    return _svg(690, height, "a mac instruction and the instructions that work for it", parts())
+
+
 DRAWINGS: dict[str, Callable[[], str]] = {
     "grid.svg": grid,
     "flow.svg": flow,
     "engines.svg": engines,
+    "instruction.svg": instruction,
 }
 """What makes each drawing, by its name in the folder ``drawings`` of the site."""

@@ -42,7 +42,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return match[0]
         label = match[1].strip("`")
         name = target.relative_to(FOLDER.parent).as_posix()
-        return f"`{name}`" if label == name else f"{match[1]} (`{name}`)"
+        # A label that is the end of the path says enough.
+        return f"`{label}`" if f"/{name}".endswith(f"/{label}") else f"{match[1]} (`{name}`)"
 
     return _OUTSIDE.sub(replaced, markdown)
 

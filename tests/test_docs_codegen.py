@@ -20,13 +20,8 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)(?:#[^)]*)?\)")
 
 def steps() -> list[tuple[Path, str]]:
     """The file and the function of each step, in the order of the page."""
-    rows = re.findall(r"^\| \d+ \| (\[`[^|]+) \|", PAGE.read_text(), re.MULTILINE)
-    found = []
-    for row in rows:
-        link = LINK.fullmatch(row)
-        assert link is not None, row
-        found.append(((PAGE.parent / link[2]).resolve(), link[1].strip("`")))
-    return found
+    rows = re.findall(r"^\| \d+ \| `([\w.]+)` in \[`[^`]+`\]\(([^)]+)\) \|", PAGE.read_text(), re.M)
+    return [((PAGE.parent / target).resolve(), name) for name, target in rows]
 
 
 @contextmanager

@@ -110,6 +110,7 @@ def test_drawings_show_the_chip_and_a_run() -> None:
     assert "520 KiB" in texts["grid.svg"]
     assert f"{drawings.digits_timeline().cycles:,.0f} cycles" in texts["engines.svg"]
     assert "mac @" in texts["engines.svg"]
+    assert re.search(r"works \d+waits: ring read b \d+", texts["instruction.svg"].replace("\n", ""))
 
 
 @pytest.mark.parametrize("format", layouts.FORMATS, ids=lambda format: format.identifiers)

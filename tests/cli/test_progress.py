@@ -20,7 +20,7 @@ from fitzroy.base.progress import (
     prefixed,
     reached,
 )
-from fitzroy.cli.terminal import Terminal, Working, fitted
+from fitzroy.cli.terminal import Column, Terminal, Working, fitted
 from fitzroy.execution.estimate import estimate
 
 DIGITS = Path(__file__).parents[2] / "examples" / "models" / "digits.tflite"
@@ -95,6 +95,21 @@ def test_fields_on_a_narrow_terminal_keep_paths_on_one_line(
     assert "…" in first
     assert "_edgetpu.tflite" in first
     assert "TFLite model" in second
+
+
+def test_cells_of_short_columns_stay_on_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    columns = [Column("#", right=True), Column("result", keep=True, short=True), Column("layers")]
+    rows = [["3", "Mobilenet/Conv2d_1_depthwise/BatchNorm/Relu6", "depthwise"], ["4", "a", "pool"]]
+    for width, whole in ((40, False), (100, True)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        Terminal().table(columns, rows)
+        lines = [line for line in capsys.readouterr().out.splitlines() if "Relu6" in line]
+        assert len(lines) == 1
+        assert "depthwise" in lines[0]
+        assert (rows[0][1] in lines[0]) == whole
 
 
 def test_paths_are_shortened_in_the_middle_to_fit() -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import hosts
-from benchmarks.report import hosts as host_page
-from benchmarks.report import timing as page
 from benchmarks.support import ROOT, read_results
 from benchmarks.timing import (
     LARGEST_ERROR,
@@ -21,6 +19,8 @@ from benchmarks.timing import (
     programs,
     summary,
 )
+from benchmarks.timing_pages import hosts as host_page
+from benchmarks.timing_pages import timing as page
 from tests.hw_models.test_timing import check_timeline
 from tests.support import corpus, corpus_params
 

@@ -130,23 +130,27 @@ def _explain(terminal: Terminal, document: dict[str, Any]) -> None:
     mapped = [item for item in items if item["subgraph"] is not None]
     if mapped:
         terminal.heading("operators on the Edge TPU")
+        several = len({item["subgraph"] for item in mapped}) > 1
         rows = [
             [
                 str(item["index"]),
                 item["operator"],
                 short_name(item["name"]),
-                str(item["subgraph"]),
-                ", ".join(item["layers"]) or "no instructions of its own",
+                *([str(item["subgraph"])] if several else []),
+                ", ".join(item["layers"]) or "none of its own",
             ]
             for item in mapped
         ]
-        terminal.table(_EXPLAINED, rows)
+        terminal.table(
+            [column for column in _EXPLAINED if several or column is not _SUBGRAPH], rows
+        )
 
 
+_SUBGRAPH = Column("subgraph", right=True)
 _EXPLAINED = (
     Column("#", right=True),
     Column("operator", keep=True),
-    Column("result"),
-    Column("subgraph", right=True),
+    Column("result", short=True, keep=True),
+    _SUBGRAPH,
     Column("layers"),
 )

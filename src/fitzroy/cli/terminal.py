@@ -50,12 +50,14 @@ class Column:
         right: whether cells are aligned to the right, as numbers are.
         style: rich style of the cells.
         keep: whether the column keeps its width when the table has to shrink.
+        short: whether cells that have no room on a terminal lose their middle, and are not wrapped.
     """
 
     title: str
     right: bool = False
     style: str = ""
     keep: bool = False
+    short: bool = False
 
 
 class Working:
@@ -196,7 +198,7 @@ class Terminal:
                 no_wrap=column.right or column.keep,
                 overflow="fold",
             )
-        for row in rows:
+        for row in _fitting(columns, rows, self._out.width):
             table.add_row(*map(clean, row))
         self._out.print(table)
 
@@ -345,6 +347,21 @@ def _json_safe(character: str) -> str:
 
 _LEAST_PATH = 16
 """Letters that are left of a path."""
+
+
+def _fitting(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+) -> Iterator[Sequence[str]]:
+    """Rows whose cells of short columns have as many characters as there is room for."""
+    cells = zip(*([column.title for column in columns], *rows), strict=True)
+    widths = [max(map(cell_len, column)) for column in cells]
+    short = [column.short for column in columns]
+    rest = sum(wide for wide, cut in zip(widths, short, strict=True) if not cut)
+    # Three spaces lie between columns, one at each end.
+    room = (width - rest - 3 * len(columns)) // max(1, sum(short))
+    most = max(_LEAST_PATH, room)
+    for row in rows:
+        yield [shortened(cell, most) if cut else cell for cell, cut in zip(row, short, strict=True)]
 
 
 def fitted(text: str, width: int) -> str:
