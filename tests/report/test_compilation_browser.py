@@ -46,6 +46,19 @@ def test_page_fits_its_width_and_reports_nothing(report: Browser, width: int, da
 
 
 @pytest.mark.long
+def test_drawings_begin_and_go_on_with_a_node_in_the_middle(report: Browser) -> None:
+    report.size(400, 900)
+    apart = (
+        "const f = document.querySelector('.drawing'), g = f.querySelector(arguments[0]);"
+        "const a = f.getBoundingClientRect(), b = g.getBoundingClientRect();"
+        "return Math.abs(a.left + a.width / 2 - b.left - b.width / 2)"
+    )
+    assert report.run(apart, "g") < 20
+    report.run("document.querySelector('.strip [data-op=\"m0:7\"]').click()")
+    assert report.run(apart, "g.on") < 20
+
+
+@pytest.mark.long
 def test_columns_out_of_sight_do_not_make_rows_tall(report: Browser) -> None:
     report.size(400, 900)
     heights = (

@@ -128,6 +128,7 @@ def _figures(document: Mapping[str, Any]) -> str:
         ],
         id="figures",
         sort=True,
+        wrap=(0,),
     )
 
 
@@ -146,7 +147,7 @@ def _layers(document: Mapping[str, Any]) -> str:
         for item in layers
     ]
     remark = "" if layers else hint("The layers that both have take the same cycles.")
-    shown = table(_LAYER_COLUMNS, rows, id="layers", sort=True)
+    shown = table(_LAYER_COLUMNS, rows, id="layers", sort=True, wrap=(0,))
     return remark + scroll(shown, "Table of layers")
 
 

@@ -8,7 +8,7 @@
       part.classList.add("on");
     }
     const node = model.querySelector(`.drawing g[data-op="${CSS.escape(key)}"]`);
-    if (node) reveal(node);
+    if (node) Page.center(node);
     for (const row of model.querySelectorAll("tr.on")) {
       const scroll = row.closest(".scroll");
       if (!scroll.contains(from)) scroll.scrollTop = row.offsetTop - scroll.clientHeight / 3;
@@ -19,12 +19,6 @@
       const cycles = [...strip].map((button) => button.title);
       status.textContent = cycles[0] || node.querySelector("title").textContent.replaceAll("\n", " · ");
     }
-  }
-  function reveal(node) {
-    const frame = node.closest(".drawing");
-    const box = node.getBoundingClientRect(), room = frame.getBoundingClientRect();
-    frame.scrollTop += box.top - room.top - room.height / 2 + box.height / 2;
-    frame.scrollLeft += box.left - room.left - room.width / 2 + box.width / 2;
   }
   document.addEventListener("click", (event) => {
     const part = event.target.closest("[data-op]");
@@ -48,7 +42,4 @@
     for (const piece of pieces) piece.classList.toggle("at", piece === next);
     choose(next.dataset.op, next);
   });
-  for (const frame of document.querySelectorAll(".drawing")) {
-    frame.scrollLeft = (frame.scrollWidth - frame.clientWidth) / 2;
-  }
 })();

@@ -45,6 +45,15 @@ const Page = (() => {
     return [g, width];
   }
 
+  // Bring a node of a drawing to the middle of its frame.
+  function center(node) {
+    const frame = node.closest(".drawing");
+    const box = node.getBoundingClientRect(), room = frame.getBoundingClientRect();
+    frame.scrollTop += box.top - room.top - room.height / 2 + box.height / 2;
+    frame.scrollLeft += box.left - room.left - room.width / 2 + box.width / 2;
+  }
+  for (const first of document.querySelectorAll(".drawing g:first-of-type")) center(first);
+
   function clipped(g, text, room) {
     if (g.measureText(text).width <= room) return text;
     let length = text.length;
@@ -84,7 +93,7 @@ const Page = (() => {
   }
 
   return {
-    byId, css, element, show, hide, fit, clipped,
+    byId, css, element, show, hide, fit, clipped, center,
     data: data ? JSON.parse(data.textContent) : null,
     ready: () => { document.documentElement.dataset.ready = "yes"; },
   };

@@ -1,7 +1,7 @@
 "use strict";
 // The explorer: whatever is chosen is shown in graph, timeline, layers, instructions and memory.
 (() => {
-  const { data: D, byId, css, element, show, hide, fit, clipped } = Page;
+  const { data: D, byId, css, element, show, hide, fit, clipped, center } = Page;
   const ROW = 19, LANE = 16, GUTTER = 110;
   const whole = (n) => Math.round(n).toLocaleString("en-US");
   const bytes = (n) => n >= 1 << 20 ? (n / (1 << 20)).toFixed(2) + " MiB"
@@ -182,9 +182,7 @@
       const node = document.querySelector(`.drawing g[data-op="${CSS.escape(g.key)}"]`);
       if (node) {
         node.classList.add("on");
-        const frame = node.closest(".drawing");
-        const box = node.getBoundingClientRect(), room = frame.getBoundingClientRect();
-        if (!quiet) frame.scrollTop += box.top - room.top - room.height / 2;
+        if (!quiet) center(node);
       }
     }
     const target = instruction >= 0 ? instruction : part.group.indexOf(group);
@@ -422,8 +420,6 @@
   D.parts.forEach((_, at) => byId("part").append(element("option", { value: String(at), text: `program ${at}` })));
   byId("part").hidden = D.parts.length < 2;
   byId("part").addEventListener("change", (event) => { open(Number(event.target.value)); draw(); });
-  const drawing = document.querySelector(".drawing");
-  if (drawing) drawing.scrollLeft = (drawing.scrollWidth - drawing.clientWidth) / 2;
   if (!D.parts.length) return;
   open(0);
   const slowest = part.groups.reduce((most, g, i) => g.cycles > part.groups[most].cycles ? i : most, 0);

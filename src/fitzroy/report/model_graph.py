@@ -34,8 +34,7 @@ def model_graph(
     inputs = list(dict.fromkeys(edge["name"] for edge in edges if edge["from"] is None))
     outputs = list(dict.fromkeys(edge["name"] for edge in edges if edge["to"] is None))
     boxes = [Box("input", short_name(name), name) for name in inputs]
-    several = len({item["subgraph"] for item in operators} - {None}) > 1
-    boxes += [_box(item, key(item), cycles.get(item["index"], 0.0), several) for item in operators]
+    boxes += [_box(item, key(item), cycles.get(item["index"], 0.0)) for item in operators]
     boxes += [Box("output", short_name(name), name) for name in outputs]
     first, last = len(inputs), len(inputs) + len(operators)
     lines = []
@@ -65,17 +64,14 @@ def _line(
     return Line(source, target, f"{text}, between host and chip", "cross")
 
 
-def _box(item: Mapping[str, Any], key: str, cycles: float, several: bool) -> Box:
+def _box(item: Mapping[str, Any], key: str, cycles: float) -> Box:
     where = "host" if item["subgraph"] is None else f"subgraph {item['subgraph']}"
     detail = f"{where}, {cycles:,.0f} cycles" if cycles else where
     title = f"{item['index']} {item['operator']}"
-    if cycles and not several:
-        second = f"{cycles:,.0f} cycles"
-    else:
-        second = detail if item["subgraph"] is None or cycles else short_name(item["name"])
+    second = "host" if item["subgraph"] is None else short_name(item["name"])
     return Box(
         title,
-        second,
+        f"{cycles:,.0f} cycles" if cycles else second,
         "\n".join([title, item["name"], item["type"], detail, *fate(item)]),
         "away" if item["subgraph"] is None else "chip",
         key,
