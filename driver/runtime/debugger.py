@@ -486,8 +486,8 @@ class Debugger:
                 f"there is no memory {name[:40]!r}", reason=f"there are {', '.join(MEMORIES)}"
             )
         if name == "scalar":
-            (words,), known = self.view.read_words(0, MEMORY_WORDS)
-            return words, known
+            (words,) = self.view.read_words(0, MEMORY_WORDS)
+            return words, self.view.read_marks(0, MEMORY_WORDS)
         held = self.view.memory
         words, known = getattr(held, name), getattr(held, f"{name}_known") == KNOWN
         if tile is None:

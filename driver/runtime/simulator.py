@@ -16,6 +16,7 @@ from fitzroy.base.types import Array
 from fitzroy.driver.runtime.caching import ParameterCache
 from fitzroy.formats.darwinn import Description, Executable, ExecutableType, PackageFile
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.course import Diverged
 from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
 from fitzroy.hw_models.edgetpu.machine import Doubt, Machine
 from fitzroy.hw_models.edgetpu.memory import TILES
@@ -123,13 +124,20 @@ class SimulatedDevice:
         images: int = 1,
     ) -> None:
         budget.demand(images * _IMAGE_BYTES, f"the memories of the chip for {images} images")
-        self.machine = Machine(seed=seed, latitude=latitude, images=images)
-        self.machine.core.budget = self._steps = steps
+        self._steps, self._latitude, self._images = steps, latitude, images
+        self._seed = seed
+        self.machine = self._powered()
+        self._repeats = True
         self._cache = ParameterCache()
         # By identity: tables are compared by their fields.
         self._followed = WeakValueDictionary[int, Executable]()
-        self._seed = seed
         self._confirms = True
+
+    def _powered(self) -> Machine:
+        """The chip after power-up."""
+        machine = Machine(seed=self._seed, latitude=self._latitude, images=self._images)
+        machine.core.budget = self._steps
+        return machine
 
     def run(self, package: PackageFile, inputs: Mapping[str, Array]) -> PackageOutputs:
         """Execute a package; its parameters are loaded first unless the chip has them.
@@ -167,12 +175,19 @@ class SimulatedDevice:
             UnsupportedError: as `run`.
             SimulationError: as `run`, or something that the chip has once differs between images.
         """
-        images = self.machine.images
-        if not 1 <= len(inputs) <= images:
-            raise UsageError(f"there are {len(inputs)} images", reason=f"1 to {images} can be run")
-        rest = [inputs[-1]] * (images - len(inputs))
-        run = self._start(package, [*inputs, *rest], record=False)
-        run.finish()
+        most = self.machine.images
+        if not 1 <= len(inputs) <= most:
+            raise UsageError(f"there are {len(inputs)} images", reason=f"1 to {most} can be run")
+        rest = [inputs[-1]] * (most - len(inputs))
+        images = [*inputs, *rest]
+        run = self._start(package, images, record=False, repeats=self._repeats)
+        try:
+            run.finish()
+        except Diverged:
+            # The chip is in the middle of a program, and must not meet the next one.
+            self.machine, self._cache, self._repeats = self._powered(), ParameterCache(), False
+            run = self._start(package, images, record=False)
+            run.finish()
         return run.images[: len(inputs)]
 
     def start(
@@ -196,7 +211,12 @@ class SimulatedDevice:
         return self._start(package, [inputs], record=record)
 
     def _start(
-        self, package: PackageFile, inputs: Sequence[Mapping[str, Array]], *, record: bool
+        self,
+        package: PackageFile,
+        inputs: Sequence[Mapping[str, Array]],
+        *,
+        record: bool,
+        repeats: bool = False,
     ) -> PackageRun:
         main = package.main
         if main.batch_size > 1:
@@ -213,7 +233,7 @@ class SimulatedDevice:
         if caching is not None and self._cache.lacks(main, caching):
             stages.append(_stage(caching, "caching", record))
         stages.append(_stage(main, "main", record))
-        pauses = self._pauses(package, stages, inputs, buffers)
+        pauses = self._pauses(package, stages, inputs, buffers, repeats=repeats)
         return PackageRun(self.machine, tuple(stages), pauses)
 
     def _demand_scripts(self, executables: Iterable[Executable]) -> None:
@@ -229,6 +249,8 @@ class SimulatedDevice:
         stages: Sequence[Stage],
         inputs: Sequence[Mapping[str, Array]],
         buffers: Mapping[str, Array],
+        *,
+        repeats: bool,
     ) -> Generator[tuple[Stage, Event], None, tuple[PackageOutputs, ...]]:
         before = self.machine.core.steps
         self.machine.doubts = []
@@ -239,7 +261,7 @@ class SimulatedDevice:
             self._cache.add(stage.executable)
         host = _Host.of(main, buffers, len(inputs))
         try:
-            yield from self._stage_pauses(stages[-1], host)
+            yield from self._stage_pauses(stages[-1], host, main if repeats else None)
             host.demand_complete()
             doubts = self.machine.doubts
             if doubts and self._confirms:
@@ -289,11 +311,13 @@ class SimulatedDevice:
             if other.run(package, inputs).stream != stream:
                 raise doubt.error(f"; with --seed {seed}, the outputs are others")
 
-    def _stage_pauses(self, stage: Stage, host: _Host) -> Iterator[tuple[Stage, Event]]:
+    def _stage_pauses(
+        self, stage: Stage, host: _Host, program: Executable | None = None
+    ) -> Iterator[tuple[Stage, Event]]:
         self.machine.recording = stage.recording
         try:
             with counting(stage.executable.bundles) if stage.name == "main" else nullcontext():
-                for pause in self.machine.serve(stage.chunks, host):
+                for pause in self.machine.serve(stage.chunks, host, program):
                     yield stage, pause.event
         finally:
             self.machine.recording = None

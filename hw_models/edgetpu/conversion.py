@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from fitzroy.hw_models.edgetpu.memory import (
     SCALING_ENTRIES,
     TILES,
     WIDE_ROWS,
+    Tiles,
     alike,
     check_range,
     crossing,
@@ -142,31 +144,58 @@ class NarrowToWideUnit:
         for first, stop in _uniform(plan.starts, row, last):
             addresses = plan.narrow[plan.bounds[first] : plan.bounds[stop]]
             source = stretch(addresses)
-            words = memory.narrow[crossing(memory.held(where), source)]
-            words = words.reshape(len(tiles) * memory.images, stop - first, -1)
             marks = memory.narrow_known[crossing(where, source)]
             known: Array | None = None
             if marks.min() != KNOWN:
                 known = memory.marked("narrow", where, addresses, marks)
                 known = known.reshape(len(tiles), stop - first, -1)
-            if instruction.transpose:
-                words = _transposed(words, instruction.transpose)
-                known = None if known is None else _transposed_marks(known, instruction.transpose)
-            count = words.shape[2]
+            if known is not None and instruction.transpose:
+                known = _transposed_marks(known, instruction.transpose)
             rows = stretch(plan.rows[first:stop])
-            held = crossing(memory.held(where), rows)
-            memory.wide[*held, :count] = words
-            # Whole rows are written; programs read the rest, but do not use what comes of it.
-            memory.wide[*held, count:] = 0
+            self._pack(instruction.transpose, where, source, rows, stop - first)
             place = crossing(where, rows)
-            if memory.images > 1:
-                memory.wide_shared[place] = LANES if alike(words, memory.images) else 0
+            memory.wide_constant[place] = False
             memory.wide_known[place] = KNOWN
             if known is not None:
-                memory.wide_known[*place, :count] = known
+                memory.wide_known[*place, : known.shape[2]] = known
         done = passed(plan.ends, row, last)
         self._core.count(tiles, TileFlag.NARROW_TO_WIDE, done)
         return tiles, end, last == len(plan.rows)
+
+    def _pack(
+        self,
+        transpose: Transpose | None,
+        tiles: Tiles,
+        source: slice | Array,
+        rows: slice | Array,
+        count: int,
+    ) -> None:
+        """Write rows of equal size from words of narrow memory.
+
+        Args:
+            transpose: how groups of words are transposed, if they are.
+            tiles: the tiles.
+            source: addresses of the words.
+            rows: addresses of the rows.
+            count: how many rows there are.
+        """
+        memory = self._core.memory
+        held = crossing(memory.held(tiles), source)
+        target, place = crossing(memory.held(tiles), rows), crossing(tiles, rows)
+
+        def write() -> None:
+            found = memory.narrow[held]
+            words = found.reshape(len(found), count, -1)
+            if transpose:
+                words = _transposed(words, transpose)
+            size = words.shape[2]
+            memory.wide[*target, :size] = words
+            # Whole rows are written; programs read the rest, but do not use what comes of it.
+            memory.wide[*target, size:] = 0
+            if memory.images > 1:
+                memory.wide_shared[place] = LANES if alike(words, memory.images) else 0
+
+        self._core.do(write)
 
 
 def _uniform(starts: Array, row: int, last: int) -> Iterator[tuple[int, int]]:
@@ -248,7 +277,7 @@ class WideToNarrowUnit:
         held = memory.held(where)
         if instruction.to_scaling:
             entries = memory.wide.reshape(len(memory.wide), -1, _ENTRY_LANES)
-            memory.scaling[crossing(held, places)] = entries[crossing(held, cells)]
+            self._copy(memory.scaling, crossing(held, places), entries, crossing(held, cells))
             known = memory.wide_known.reshape(TILES, -1, _ENTRY_LANES)[source]
             if known.min() != KNOWN:
                 lanes = _ENTRY_LANES * plan.cells[position:end, None] + np.arange(_ENTRY_LANES)
@@ -258,7 +287,7 @@ class WideToNarrowUnit:
             flag = TileFlag.WIDE_TO_SCALING
         else:
             wide = memory.wide.reshape(len(memory.wide), -1)
-            memory.narrow[crossing(held, places)] = wide[crossing(held, cells)]
+            self._copy(memory.narrow, crossing(held, places), wide, crossing(held, cells))
             known = memory.wide_known.reshape(TILES, -1)[source]
             if known.min() == KNOWN:
                 memory.narrow_known[target] = KNOWN
@@ -268,3 +297,11 @@ class WideToNarrowUnit:
             flag = TileFlag.WIDE_TO_NARROW
         self._core.count(tiles, flag, passed(plan.ends, position, end))
         return tiles, end, end == len(plan.narrow)
+
+    def _copy(self, target: Array, places: Any, source: Array, cells: Any) -> None:
+        """Copy from one memory to another, at some places of some tiles."""
+
+        def copy() -> None:
+            target[places] = source[cells]
+
+        self._core.do(copy)

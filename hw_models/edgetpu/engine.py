@@ -12,6 +12,7 @@ from collections.abc import Sequence as Items
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fitzroy.hw_models.edgetpu.course import Move
 from fitzroy.hw_models.edgetpu.memory import TileMemory
 from fitzroy.hw_models.edgetpu.sequence import Gate
 from fitzroy.hw_models.isa.fence import TileFence
@@ -49,6 +50,10 @@ class Core(Protocol):
     memory: TileMemory
     flags: list[list[int]]
     """Values by flag and tile; the hardware keeps the low 16 bits."""
+
+    def do(self, move: Move, held: int = 0) -> None:
+        """Make a move, which holds so many bytes, now and whenever the program is repeated."""
+        ...
 
     def count(self, tiles: list[int], flag: int, increment: int) -> None:
         """Increment a flag of some tiles."""

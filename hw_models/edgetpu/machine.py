@@ -5,6 +5,9 @@ scalar core goes on, or there is a deadlock. Programs are correct for every orde
 allow, with two exceptions: a ring consumer may rely on its rows being taken before the next one
 arrives, so the wide-to-narrow engine has its turn after every row that does; and a conversion may
 rely on rows of the one before it having been sent, so the ring producer has its turn after each.
+
+Units decide what to move, and give the machine a move for it (`do`). A program that comes again is
+not decided on again: its moves are made with other data (`course`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,15 +29,17 @@ from fitzroy.base.progress import reached
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.conversion import NarrowToWideUnit, WideToNarrowUnit
+from fitzroy.hw_models.edgetpu.course import Counters, Course, Move
 from fitzroy.hw_models.edgetpu.engine import Issue, movable
 from fitzroy.hw_models.edgetpu.lateness import Lateness
 from fitzroy.hw_models.edgetpu.latitude import NONE, Latitude
-from fitzroy.hw_models.edgetpu.memory import TILES, TileMemory
+from fitzroy.hw_models.edgetpu.memory import TILES, TileMemory, selection
 from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS, MeshUnit
-from fitzroy.hw_models.edgetpu.op import OpPlan, OpUnit
-from fitzroy.hw_models.edgetpu.op import plan as op_plan
+from fitzroy.hw_models.edgetpu.op import OpUnit
+from fitzroy.hw_models.edgetpu.op_plan import OpPlan
+from fitzroy.hw_models.edgetpu.op_plan import plan as op_plan
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Entry, Recording, Streamed
-from fitzroy.hw_models.edgetpu.resize import ResizePlan, resize, resize_plan
+from fitzroy.hw_models.edgetpu.resize import ResizePlan, resize, resize_marks, resize_plan
 from fitzroy.hw_models.edgetpu.ring import Ring, RingConsumeUnit, RingProduceUnit
 from fitzroy.hw_models.edgetpu.scalar import (
     ChunkEnd,
@@ -260,6 +266,10 @@ class Machine:
         draw = random.Random(seed).getrandbits if seed is not None else lambda _: 0
         self.core.write(0, [draw(32) for _ in range(words)])
         ring = self._ring = Ring()
+        self._op = OpUnit(self.memory, self.latitude.sums)
+        # What is taken down of the program under way, and what is known of the last one.
+        self._course: Course | None = None
+        self._last: tuple[object, Course | None] = (None, None)
         self._units: dict[TileEngine, Any] = {
             TileEngine.WIDE_TO_NARROW: WideToNarrowUnit(self),
             TileEngine.NARROW_TO_WIDE: NarrowToWideUnit(self),
@@ -267,7 +277,7 @@ class Machine:
             TileEngine.RING_CONSUME_A: RingConsumeUnit(self, ring, 0),
             TileEngine.RING_CONSUME_B: RingConsumeUnit(self, ring, 1),
             **{ENGINE_OF[opcode]: MeshUnit(self, opcode) for opcode in DIRECTIONS},
-            TileEngine.OP: _OpEngine(self, OpUnit(self.memory, self.latitude.sums)),
+            TileEngine.OP: _OpEngine(self, self._op),
         }
         self._queues: list[list[deque[Issue]]] = [
             [deque() for _ in range(TILES)] for _ in TileEngine
@@ -334,6 +344,32 @@ class Machine:
         self._cut = True
         return position if draw < _CUT else self._rng.randint(position, limit)
 
+    def do(self, move: Move, held: int = 0) -> None:
+        """Make a move, which holds so many bytes, now and whenever the program is repeated."""
+        move()
+        self._take_down(move, held)
+
+    def _take_down(self, move: Move, held: int) -> None:
+        """Add a move to the course, which is given up when it takes too much memory."""
+        course = self._course
+        if course is not None:
+            course.move(move, held)
+            if course.room < 0:
+                self._course = None
+
+    def compute(self, plan: OpPlan, tiles: list[int], position: int, end: int) -> None:
+        """Do some steps of a tensor operation on some tiles."""
+        unit, course = self._op, self._course
+        unit.room = 0 if course is None else course.room
+        pieces = unit.compute(plan, np.array(tiles), position, end)
+        if course is None:
+            return
+        if pieces is None:
+            # What is unknown of the results depends on data.
+            self._course = None
+            return
+        self._take_down(partial(unit.repeat, pieces), course.room - unit.room)
+
     def count(self, tiles: list[int], flag: int, increment: int) -> None:
         """Increment a flag of some tiles."""
         if increment:
@@ -359,13 +395,16 @@ class Machine:
             self.scalar_flags[flag] += increment
             self._turns.awake.update(_STREAMS)
 
-    def read_words(self, address: int, count: int) -> tuple[Array, Array]:
-        """Words of the scalar core's memory, uint32[images or 1, count], and their marks."""
+    def read_words(self, address: int, count: int) -> Array:
+        """Words of the scalar core's memory, uint32[images or 1, count]."""
+        return _values([word or 0 for word in self.core.arrived(address, count)])
+
+    def read_marks(self, address: int, count: int) -> Array:
+        """Marks of words of the scalar core's memory, int16[count]."""
         words = self.core.arrived(address, count)
         # A word without value: a shift by more than 31 bits.
         nothing = unknown(self.memory.origins.number(_no_value)) if None in words else KNOWN
-        known = np.array([nothing if w is None else mark_of(w) for w in words], np.int16)
-        return _values([0 if word is None else word for word in words]), known
+        return np.array([nothing if w is None else mark_of(w) for w in words], np.int16)
 
     def write_words(self, addresses: Array, words: Array, known: Array) -> None:
         """Write words, uint32[images or 1, count], of the scalar core's memory, and their marks."""
@@ -405,13 +444,21 @@ class Machine:
         for _ in self.serve(chunks, host):
             pass
 
-    def serve(self, chunks: Sequence[Sequence[Instruction]], host: Host) -> Iterator[Pause]:
+    def serve(
+        self, chunks: Sequence[Sequence[Instruction]], host: Host, program: object = None
+    ) -> Iterator[Pause]:
         """Execute a program, with its host, from pause to pause.
+
+        Args:
+            chunks: its instructions.
+            host: who answers its descriptors.
+            program: as for `execute`.
 
         Raises:
             SimulationError: as `run`.
+            Diverged: as `execute`.
         """
-        execution = self.execute()
+        execution = self.execute(program)
         answer: Any = None
         asked = 0
         while True:
@@ -441,13 +488,43 @@ class Machine:
                 f"the program ends in chunk {asked - 1}", reason=f"there is a chunk {asked}"
             )
 
-    def execute(self) -> Execution:
+    def execute(self, program: object = None) -> Execution:
         """A program as a generator of requests, which ends with the program.
+
+        A program that is executed for the second time in a row is taken down, and from the third
+        time on what its units moved is moved again, see `course`.
+
+        Args:
+            program: what tells the program from others; None if nobody says whether it is the
+                same as before.
 
         Raises:
             SimulationError: a deadlock, an access outside a memory or to what nothing has
                 written, or something left over at the end.
+            Diverged: this time, data lead to another course; the chip is in the middle of it.
         """
+        before, known = self._last
+        again = program is not None and program is before and self._rng is None
+        again = again and self.latitude == NONE and self.recording is None and not self.stepping
+        begin = self._counters()
+        if again and known is not None and known.begin == begin:
+            yield from self._follow(known)
+            return
+        self._last = (program, None)
+        self._course = Course(begin) if again else None
+        try:
+            yield from self._events(self._handle)
+            self._turns.settle()
+            yield from self._deliver()
+            self._finish()
+            if self._course is not None:
+                self._course.end = self._counters()
+                self._last = (program, self._course)
+        finally:
+            self._course = None
+
+    def _events(self, handle: Callable[[Event], Execution]) -> Execution:
+        """Execute the scalar core, and handle all that it comes to."""
         number = before = 0
         ended = False
         self.core.renew_budget()
@@ -459,17 +536,39 @@ class Machine:
                 if self.stepping:
                     yield Pause(event)
                 self._meanwhile()
-                yield from self._handle(event)
+                yield from handle(event)
                 if isinstance(event, Dispatch | Stream | Fence):
                     reached(before + event.bundle)
                 ended = isinstance(event, ChunkEnd) and event.end_program
             number += 1
             before += bundle_count(chunk)
-        self._turns.settle()
+
+    def _follow(self, course: Course) -> Execution:
+        """Execute a program whose course is known."""
+        numbers = itertools.count()
+
+        def handle(event: Event) -> Execution:
+            for move in course.moves(next(numbers), event):
+                move()
+            if isinstance(event, Descriptor | HostWords | ChunkEnd):
+                yield from self._handle(event)
+
+        yield from self._events(handle)
         yield from self._deliver()
         self._finish()
+        assert course.end is not None
+        self.flags = [list(values) for values in course.end.flags]
+        self.scalar_flags = list(course.end.scalar_flags)
+        self._done = course.end.done
+
+    def _counters(self) -> Counters:
+        """What the course of a program depends on."""
+        flags = tuple(tuple(values) for values in self.flags)
+        return Counters(flags, tuple(self.scalar_flags), self._done)
 
     def _handle(self, event: Event) -> Execution:
+        if self._course is not None:
+            self._course.event(event)
         match event:
             case Dispatch():
                 self._dispatch(event)
@@ -824,14 +923,14 @@ class Machine:
             SimulationError: an access outside a memory or to what nothing has written.
         """
         # Instructions and their element orders do not change: copies share them.
-        shared: list[Any] = [
-            item for queue in self._streams.values() for pair in queue for item in pair
-        ]
+        shared: list[Any] = [self._last]
+        shared += [item for queue in self._streams.values() for pair in queue for item in pair]
         for queue in (*itertools.chain(*self._queues), *self._dispatchers):
             shared += [item for issue in queue for item in (issue.instruction, issue.plan)]
         recording, self.recording = self.recording, None
         try:
             copy = deepcopy(self, {id(item): item for item in shared if item is not None})
+            copy._last = (None, None)
         finally:
             self.recording = recording
         copy._turns.settle()
@@ -935,16 +1034,18 @@ class _OpEngine:
 
     def advance(self, issue: Issue, tiles: list[int], position: int) -> tuple[list[int], int, bool]:
         instruction, plan = issue.instruction, issue.plan
+        machine, where = self._machine, selection(tiles)
         if isinstance(instruction, NluTable):
-            self._unit.load_table(instruction, np.array(tiles))
+            machine.do(partial(self._unit.load_table, instruction, where))
             return tiles, 0, True
         if isinstance(plan, ResizePlan):
-            resize(plan, self._machine.memory, np.array(tiles))
+            machine.do(partial(resize, plan, machine.memory, where))
+            resize_marks(plan, machine.memory, where)
             return tiles, plan.steps, True
         tiles, end = movable(self._machine, plan.gates, tiles, position, plan.steps)
         if not tiles:
             return tiles, position, False
-        self._unit.compute(plan, np.array(tiles), position, end)
+        machine.compute(plan, tiles, position, end)
         words = passed(plan.avdata, plan.written(position), plan.written(end))
         self._machine.count(tiles, TileFlag.AVDATA, words)
         self._machine.count(tiles, TileFlag.PARAMETERS, passed(plan.parameters, position, end))

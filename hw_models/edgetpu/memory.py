@@ -39,6 +39,7 @@ class TileMemory:
         wide_bytes: the same as uint8[tiles * images, rows, bytes].
         wide_known: marks, int16[tiles, rows, lanes].
         wide_shared: uint8[tiles, rows], first lanes of a row that are the same for all images.
+        wide_constant: bool[tiles, rows], whether a row depends on parameters and instructions only.
         scaling: uint32[tiles * images, entries, 2].
         scaling_known: marks, int16[tiles, entries, 2].
         tables: coefficients of the non-linear unit, float32[tiles, segments, 5].
@@ -67,6 +68,7 @@ class TileMemory:
         self.wide_bytes = self.wide.view(np.uint8)
         self.wide_known = np.zeros((TILES, WIDE_ROWS, LANES), np.int16)
         self.wide_shared = np.full((TILES, WIDE_ROWS), LANES, np.uint8)
+        self.wide_constant = np.ones((TILES, WIDE_ROWS), bool)
         self.scaling = memory(TILES * images, SCALING_ENTRIES, 2)
         self.scaling_known = np.zeros((TILES, SCALING_ENTRIES, 2), np.int16)
         segments = BEAGLE.compute.nlu_segments

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -93,13 +95,37 @@ class MeshPlan:
     receive: HalfPlan
 
 
+@dataclass(eq=False, slots=True)
+class _Sent:
+    """Words that tiles have sent: uint32[tiles, images, words]."""
+
+    words: Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Part:
+    """Words on their way to a tile.
+
+    Attributes:
+        sent: what was sent together with them.
+        row: number of the sender among the tiles that did.
+        place: which of its words they are.
+        known: marks of the words, int16[words].
+    """
+
+    sent: _Sent
+    row: int
+    place: slice
+    known: Array
+
+
 class MeshUnit:
     """The engine of one direction; a position is words sent and words received."""
 
     def __init__(self, core: Core, opcode: Opcode) -> None:
         self._core = core
         self.direction = DIRECTIONS[opcode]
-        self.links: list[deque[tuple[Array, Array]]] = [deque() for _ in range(TILES)]
+        self.links: list[deque[_Part]] = [deque() for _ in range(TILES)]
         self.waiting = [0] * TILES
         self._neighbours = [self.direction.neighbour(tile) for tile in range(TILES)]
 
@@ -165,18 +191,24 @@ class MeshUnit:
         memory = self._core.memory
         where = selection(tiles)
         places = stretch(plan.words[position:end])
-        # A slice only looks at the memory, which goes on changing.
-        words = memory.narrow[crossing(memory.held(where), places)].copy()
-        words = words.reshape(len(tiles), memory.images, -1)
+        source = crossing(memory.held(where), places)
+        count, sent = end - position, _Sent(np.zeros((0, 0, 0), np.uint32))
+
+        def read() -> None:
+            # A slice only looks at the memory, which goes on changing.
+            words = memory.narrow[source].copy()
+            sent.words = words.reshape(-1, memory.images, count)
+
+        self._core.do(read, 4 * count * len(tiles))
         known = memory.narrow_known[crossing(where, places)].copy()
         if known.min() != KNOWN:
             known = memory.marked("narrow", where, plan.words[position:end], known)
-        for tile, some, sure in zip(tiles, words, known, strict=True):
+        for row, (tile, sure) in enumerate(zip(tiles, known, strict=True)):
             neighbour = self._neighbours[tile]
             if neighbour is None:
                 raise SimulationError(f"tile {tile} sends over the edge of the grid")
-            self.links[neighbour].append((some, sure))
-            self.waiting[neighbour] += end - position
+            self.links[neighbour].append(_Part(sent, row, slice(0, count), sure))
+            self.waiting[neighbour] += count
         self._core.count(tiles, self.direction.sent, passed(plan.ends, position, end))
         return tiles, end
 
@@ -194,28 +226,70 @@ class MeshUnit:
         target = stretch(plan.words[position:end])
         if instruction.fill:
             where = selection(tiles)
-            memory.narrow[crossing(memory.held(where), target)] = instruction.fill_word
+            held = crossing(memory.held(where), target)
+
+            def fill() -> None:
+                memory.narrow[held] = instruction.fill_word
+
+            self._core.do(fill)
             memory.narrow_known[crossing(where, target)] = KNOWN
         else:
-            for tile in tiles:
-                words, known = self._take(tile, end - position)
-                memory.narrow[memory.held(slice(tile, tile + 1)), target] = words
-                memory.narrow_known[tile, target] = known
+            for group, parts in _together(tiles, [self._take(t, end - position) for t in tiles]):
+                self._write(group, parts, target)
         self._core.count(tiles, self.direction.received, passed(plan.ends, position, end))
         return tiles, end
 
-    def _take(self, tile: int, count: int) -> tuple[Array, Array]:
-        """Words from the link of a tile, uint32[images, count], and their marks."""
+    def _write(
+        self, tiles: list[int], parts: list[tuple[_Part, ...]], target: slice | Array
+    ) -> None:
+        """Write words that have arrived.
+
+        Args:
+            tiles: who has received them.
+            parts: the same number of parts for each tile, which were sent together.
+            target: addresses of the words.
+        """
+        memory = self._core.memory
+        where = selection(tiles)
+        held = crossing(memory.held(where), target)
+        pieces = [
+            (part.sent, [own[k].row for own in parts], part.place)
+            for k, part in enumerate(parts[0])
+        ]
+
+        def write() -> None:
+            words = [sent.words[rows, :, place] for sent, rows, place in pieces]
+            found = words[0] if len(words) == 1 else np.concatenate(words, axis=2)
+            memory.narrow[held] = found.reshape(-1, found.shape[2])
+
+        self._core.do(write)
+        known = [np.concatenate([part.known for part in own]) for own in parts]
+        memory.narrow_known[crossing(where, target)] = np.stack(known)
+
+    def _take(self, tile: int, count: int) -> tuple[_Part, ...]:
+        """Words from the link of a tile."""
         self.waiting[tile] -= count
-        link, words, known = self.links[tile], [], []
+        link, parts = self.links[tile], []
         while count:
-            some, sure = link.popleft()
-            if len(sure) > count:
-                link.appendleft((some[:, count:], sure[count:]))
-                some, sure = some[:, :count], sure[:count]
-            words.append(some)
-            known.append(sure)
-            count -= len(sure)
-        if len(words) == 1:
-            return words[0], known[0]
-        return np.concatenate(words, axis=1), np.concatenate(known)
+            part = link.popleft()
+            size = len(part.known)
+            if size > count:
+                first, middle, last = part.place.start, part.place.start + count, part.place.stop
+                link.appendleft(replace(part, place=slice(middle, last), known=part.known[count:]))
+                part = replace(part, place=slice(first, middle), known=part.known[:count])
+                size = count
+            parts.append(part)
+            count -= size
+        return tuple(parts)
+
+
+def _together(
+    tiles: list[int], taken: list[tuple[_Part, ...]]
+) -> Iterator[tuple[list[int], list[tuple[_Part, ...]]]]:
+    """Tiles whose words were sent together, with the words of each."""
+    groups: dict[Any, list[int]] = {}
+    for index, parts in enumerate(taken):
+        key = tuple((id(part.sent), part.place.start, part.place.stop) for part in parts)
+        groups.setdefault(key, []).append(index)
+    for members in groups.values():
+        yield [tiles[index] for index in members], [taken[index] for index in members]

@@ -18,7 +18,7 @@ from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.conversion import ConversionPlan
 from fitzroy.hw_models.edgetpu.memory import NARROW_WORDS, TILES, WIDE_ROWS
 from fitzroy.hw_models.edgetpu.mesh import MeshPlan
-from fitzroy.hw_models.edgetpu.op import OpPlan
+from fitzroy.hw_models.edgetpu.op_plan import OpPlan
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording
 from fitzroy.hw_models.edgetpu.resize import ResizePlan
 from fitzroy.hw_models.edgetpu.ring import RingPlan

@@ -8,21 +8,15 @@ floating-point numbers that hold integers until they are written.
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from fitzroy.base import budget
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.edgetpu.memory import (
     LANES,
-    NARROW_WORDS,
     TILES,
     WIDE_ROWS,
     TileMemory,
@@ -31,21 +25,12 @@ from fitzroy.hw_models.edgetpu.memory import (
     crossing,
     selection,
 )
+from fitzroy.hw_models.edgetpu.op_plan import OpPlan
 from fitzroy.hw_models.edgetpu.rounding import rounded
-from fitzroy.hw_models.edgetpu.sequence import (
-    Gate,
-    Numbers,
-    Sequence,
-    gates,
-    loops,
-    places,
-    sequence,
-    stretch,
-)
+from fitzroy.hw_models.edgetpu.sequence import stretch
 from fitzroy.hw_models.edgetpu.unknown import KNOWN, by_byte, by_word, whole
 from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.tensor import NluTable, TensorOp
-from fitzroy.hw_models.isa.traversal import Dim, Traversal
 
 _EXACT_F32 = 1 << 24
 """Integers up to here are exact in single precision."""
@@ -66,304 +51,8 @@ _FEW_RUNS = 64
 _TOLD_APART = 3
 """Origins of unknown elements in a burst that are told apart; all others count as the last."""
 
-_STEP_BYTES = 64
-"""Bytes of a step while an operation is planned and computed: 8 for each operand, and copies."""
-
 _BURST_BYTES = 1 << 20
 """Bytes of A, C or sums that are computed with at a time: what a processor's caches hold."""
-
-
-@dataclass(eq=False)
-class OpPlan:
-    """A tensor operation with its element order.
-
-    Attributes:
-        op: the instruction.
-        steps: number of loop steps.
-        gates: its watchers.
-        a: byte address of each step, None for MAX and SUM.
-        c: quarter row of each step.
-        d: quarter row of each step, where partial sums are in memory.
-        runs: bounds of the steps that make one sum.
-        blocks: number of the output block of each run.
-        first: whether each run begins the sum of its position; all do unless sums are in memory.
-        last: whether each run completes an output.
-        words: bounds of each run's output words among those of B.
-        b: word address of each output word; empty if nothing is written.
-        avdata: positions in output words at which AVDATA counts.
-        parameters: positions in steps at which PARAMETERS counts.
-    """
-
-    op: TensorOp
-    steps: int
-    gates: tuple[Gate, ...]
-    a: Array | None
-    c: Array
-    d: Array | None
-    runs: Array
-    blocks: Array
-    first: Array
-    last: Array
-    words: Array
-    b: Array
-    avdata: Numbers | None
-    parameters: Numbers | None
-
-    @cached_property
-    def nearest(self) -> int | None:
-        """Least steps from the last one of a contribution to a sum in memory to its next one.
-
-        None if no sum has several.
-        """
-        if self.d is None:
-            return None
-        rows = self.d[self.runs[:-1]]
-        order = np.lexsort((np.arange(len(rows)), rows))
-        before, after = order[:-1], order[1:]
-        same = (rows[before] == rows[after]) & ~self.first[after]
-        distance = self.runs[after] - self.runs[before + 1] + 1
-        return int(distance[same].min()) if same.any() else None
-
-    @cached_property
-    def elements(self) -> int:
-        """Products per step and lane."""
-        op = self.op
-        on = 4 - sum(op.idle_multipliers)
-        return max(1, on // ((2 if op.a16 else 1) * (2 if op.c16 else 1)))
-
-    def run_of(self, step: int) -> int:
-        """Number of the run that a step belongs to."""
-        return int(np.searchsorted(self.runs, step, side="right")) - 1
-
-    def written(self, step: int) -> int:
-        """How many output words are complete before a step."""
-        if step >= self.steps:
-            return int(self.words[-1])
-        return int(self.words[self.run_of(step)])
-
-    # What computing needs, and nothing else.
-
-    @cached_property
-    def input_bytes(self) -> int:
-        """Bytes of A per step."""
-        return self.elements * (2 if self.op.a16 else 1)
-
-    @cached_property
-    def weight_bytes(self) -> int:
-        """Bytes of C per step and lane."""
-        return self.elements * (2 if self.op.c16 else 1)
-
-    @cached_property
-    def a_words(self) -> Array | None:
-        """Word address of each step if A consists of whole words, else None."""
-        if self.a is None or self.input_bytes != 4 or np.any(self.a & 3):
-            return None
-        return self.a >> 2
-
-    @cached_property
-    def whole_rows(self) -> bool:
-        """Whether each step uses all bytes of its lanes."""
-        return self.weight_bytes == 4 and not np.any(self.c & 3)
-
-    @cached_property
-    def limits(self) -> tuple[np.float32, np.float32]:
-        """Range of the outputs, rounded and with their zero point."""
-        op = self.op
-        top = np.float32(0xFFFF if op.output16 else 0xFF)
-        if op.nlu:
-            return np.float32(0), top
-        zero = np.float32(op.output_zero_point)
-        low, high = rounded(np.array([op.minimum, op.maximum], np.float32)) + zero
-        return np.clip(low, 0, top), np.clip(high, 0, top)
-
-    @cached_property
-    def spans(self) -> tuple[list[int], list[bool]]:
-        """Where spans end, in runs, and which of them share their weights.
-
-        Runs of a span have one size, block and part of a reduction, and sums of their own, so
-        that they can be computed together. Either they use the same weights, or each its own.
-        """
-        count = len(self.runs) - 1
-        size = np.diff(self.runs)
-        cut = np.diff(size) != 0
-        for kind in (self.blocks, self.first, self.last):
-            cut |= kind[1:] != kind[:-1]
-        cut[_repeats(self, cut)] = True
-        turn = np.ones(count - 1, bool)
-        bounds = [0, *(np.flatnonzero(np.diff(size)) + 1).tolist(), count]
-        for begin, end in pairwise(bounds):
-            weights = self.c[self.runs[begin] : self.runs[end]].reshape(end - begin, -1)
-            turn[begin : end - 1] = (weights[1:] != weights[:-1]).any(axis=1)
-        # Parts with the same weights; those of single runs go together.
-        ends = np.append(np.flatnonzero(cut | turn) + 1, count)
-        single = np.diff(ends, prepend=0) == 1
-        joins = single[:-1] & single[1:] & ~cut[ends[:-1] - 1]
-        kept = np.append(~joins, True)
-        return ends[kept].tolist(), (~single[kept]).tolist()
-
-    def span_of(self, run: int) -> tuple[int, bool]:
-        """Where the span of a run ends, and whether its runs use the same weights."""
-        ends, shared = self.spans
-        index = bisect_right(ends, run)
-        return ends[index], shared[index]
-
-    def joined(self, one: Array, other: Array) -> Array:
-        """What becomes of two parts of a sum; the second is written over."""
-        join = np.maximum if self.op.op is Opcode.MAX else np.add
-        return np.asarray(join(one, other, out=other))
-
-
-def _repeats(plan: OpPlan, cut: Array) -> list[int]:
-    """Where spans must be cut so that no two runs of one add to the same sum, in runs less 1."""
-    if plan.d is None:
-        return []
-    rows = plan.d[plan.runs[:-1]]
-    order = np.argsort(rows, kind="stable")
-    again = np.flatnonzero(rows[order[1:]] == rows[order[:-1]])
-    before = np.full(len(rows), -1)
-    before[order[again + 1]] = order[again]
-    begins = np.maximum.accumulate(np.where(np.append(True, cut), np.arange(len(rows)), 0))
-    cuts: list[int] = []
-    last = 0
-    for run in np.flatnonzero(before >= begins).tolist():
-        if before[run] >= max(last, begins[run]):
-            cuts.append(run - 1)
-            last = run
-    return cuts
-
-
-def plan(op: TensorOp) -> OpPlan:
-    """The element order of a tensor operation.
-
-    Raises:
-        SimulationError: operands whose steps are not those of the loops.
-        CapacityError: the budget has no room for so many steps.
-    """
-    space = loops(op.loops, op.loop_part, op.loop_part_dim)
-    budget.demand(
-        space.steps * _STEP_BYTES, f"the order of a tensor operation of {space.steps} steps"
-    )
-    walk = sequence(space)
-    steps = len(walk)
-    c = _operand(op, "c", steps)
-    d = None if op.accumulate else _operand(op, "d", steps)
-    if d is not None:
-        # The place in the reduction as one number, largest in its last step.
-        reduced = [k for k in range(len(op.loops)) if op.reduction >> k & 1]
-        # The last chunk of the innermost loop may also be longer than the others.
-        inner = max(op.loops[0], op.loop_part) if op.loop_part_dim else op.loops[0]
-        factors = _mixed((inner, *op.loops[1:]), reduced)
-        place = _weighted(space, factors)
-        first = place == 0
-        last = place == sum(factors[k] * (op.loops[k] - 1) for k in reduced)
-        # Outputs of several blocks may have one position.
-        runs = np.concatenate([[0], np.flatnonzero((np.diff(d) != 0) | last[:-1]) + 1, [steps]])
-        # A run holds whole passes over the inner reduction loops only if it begins and ends one.
-        begins, ends = first[runs[:-1]], last[runs[1:] - 1]
-    else:
-        runs = np.array([0, steps], np.int64)
-        if op.d is not None and op.d.fifo_step:
-            runs = np.append(sequence(op.d).begins(op.d.fifo_dim), steps)
-        begins = ends = np.ones(len(runs) - 1, bool)
-    blocks, count = np.zeros(len(runs) - 1, np.int64), 1
-    # Blocks do not matter to an operation that has nothing of its own for each.
-    if (
-        op.zero_points_in_memory
-        or op.bias_in_memory
-        or op.scale_in_memory
-        or op.lanes != op.lanes_last
-    ):
-        outer = range(op.block_level, len(op.loops))
-        kept = [k for k in outer if d is None or not op.reduction >> k & 1]
-        blocks = _weighted(space, _mixed(op.loops, kept))[runs[:-1]]
-        count = math.prod(op.loops[k] for k in kept)
-    lanes = np.where(blocks == count - 1, op.lanes_last, op.lanes)
-    size = -(-lanes * (2 if op.output16 else 1) // 4)
-    words = np.concatenate([[0], np.cumsum(np.where(ends, size, 0))])
-    b = sequence(op.b) if op.b is not None else None
-    addresses = np.zeros(0, np.int64) if b is None else b.addresses
-    if len(addresses) != words[-1]:
-        if len(addresses) > 1:
-            raise SimulationError(
-                f"a tensor operation has room for {len(addresses)} output words",
-                reason=f"it makes {words[-1]}",
-            )
-        # Sums that only stay in wide memory.
-        addresses = np.zeros(0, np.int64)
-        words = np.zeros_like(words)
-    if len(addresses) and (np.any(addresses & 3) or _outside(addresses >> 2, NARROW_WORDS)):
-        raise SimulationError("a tensor operation writes outside narrow memory")
-    if _outside(c >> 2, WIDE_ROWS) or (d is not None and _outside(d >> 2, WIDE_ROWS)):
-        raise SimulationError("a tensor operation uses rows outside wide memory")
-    a = _operand(op, "a", steps) if op.op is Opcode.MAC else None
-    found = OpPlan(
-        op,
-        steps,
-        gates((watcher, walk) for watcher in op.wait),
-        a,
-        c,
-        d,
-        runs,
-        blocks,
-        begins,
-        ends,
-        words,
-        addresses >> 2,
-        _ends(b, op.avdata.level) if op.avdata and op.avdata.valid else None,
-        _parameter_ends(op, walk),
-    )
-    if a is not None and _outside(
-        np.array([a.min(), a.max() + found.input_bytes - 1]) >> 2, NARROW_WORDS
-    ):
-        raise SimulationError("a tensor operation reads outside narrow memory")
-    if op.op is not Opcode.MAX and int((c & 3).max()) + found.weight_bytes > 4:
-        raise SimulationError("a tensor operation reads beyond a lane of wide memory")
-    return found
-
-
-def _mixed(counts: tuple[int, ...], dims: list[int]) -> list[int]:
-    """Factors of all loops that make one number of the indices of some, innermost first."""
-    factors, product = [0] * len(counts), 1
-    for k in dims:
-        factors[k] = product
-        product *= counts[k]
-    return factors
-
-
-def _weighted(space: Traversal, factors: list[int]) -> Array:
-    """Sum of the indices of loops times factors for each step."""
-    dims = tuple(Dim(dim.count, factor) for dim, factor in zip(space.dims, factors, strict=True))
-    return replace(space, dims=dims).addresses()
-
-
-def _operand(op: TensorOp, name: str, steps: int) -> Array:
-    """Address of an operand for each step."""
-    traversal = getattr(op, name)
-    if traversal is None:
-        return np.zeros(steps, np.int64)
-    found = sequence(traversal).addresses
-    if len(found) not in (1, steps):
-        raise SimulationError(
-            f"operand {name} of a tensor operation has {len(found)} steps",
-            reason=f"its loops have {steps}",
-        )
-    return found if len(found) == steps else np.full(steps, found[0])
-
-
-def _ends(walk: Sequence | None, level: int) -> Numbers | None:
-    return None if walk is None else places(walk.ends(level))
-
-
-def _parameter_ends(op: TensorOp, walk: Sequence) -> Numbers | None:
-    if op.parameters is None or not op.parameters.valid:
-        return None
-    own = walk if op.c is None else sequence(op.c)
-    # A single address stands for all steps.
-    return places(own.ends(op.parameters.level)) if len(own) == len(walk) else [len(walk)]
-
-
-def _outside(numbers: Array, count: int) -> bool:
-    return bool(len(numbers)) and not 0 <= int(numbers.min()) <= int(numbers.max()) < count
 
 
 @dataclass(slots=True)
@@ -397,6 +86,56 @@ class _Sums:
 
 
 @dataclass(slots=True)
+class _Weights:
+    """Weights that pieces of an operation share.
+
+    Attributes:
+        begin: their first step.
+        end: one past their last step.
+        block: number of their output block.
+        factors: what was read of them, while it is needed.
+        kept: whether that stays: they are constants, and the operation is repeated.
+    """
+
+    begin: int
+    end: int
+    block: int
+    factors: _Factors | None = None
+    kept: bool = False
+
+
+@dataclass(slots=True)
+class Piece:
+    """What some tiles compute of an operation at a time.
+
+    Attributes:
+        plan: the operation.
+        tiles: the tiles.
+        run: the first run.
+        count: number of runs.
+        begin: the first step.
+        end: one past the last step.
+        weights: weights of the steps.
+        shared: whether all runs use the same weights, or each its own.
+        opens: whether it has the first steps of its runs.
+        closes: whether it has their last steps.
+        final: whether no other piece needs the weights.
+    """
+
+    plan: OpPlan
+    tiles: Tiles
+    run: int
+    count: int
+    begin: int
+    end: int
+    weights: _Weights
+    shared: bool = True
+    opens: bool = True
+    closes: bool = True
+    final: bool = True
+
+
+@dataclass(slots=True)
 class _Left:
     """A sum in memory that a run has left.
 
@@ -419,128 +158,201 @@ class OpUnit:
     Args:
         memory: the memories.
         late: steps that a partial sum takes to wide memory.
+
+    Attributes:
+        certain: whether what was unknown since this was set does not depend on data.
+        room: bytes that constant weights may still take to be kept as factors.
     """
 
     def __init__(self, memory: TileMemory, late: int = 0) -> None:
+        self.certain = True
+        self.room = 0
         self._memory = memory
         self._late = late
         # Sums of each tile that may not have arrived in memory, the last one at the end.
         self._left: list[list[_Left]] = [[] for _ in range(TILES)]
+        self._repeating = False
         # Sums of the reduction that a tile is in the middle of.
         self._open = np.zeros((TILES, memory.images, LANES), np.float64)
         self._open_known = np.full((TILES, LANES), KNOWN, np.int16)
 
-    def load_table(self, table: NluTable, tiles: Array) -> None:
+    def load_table(self, table: NluTable, tiles: Tiles) -> None:
         """Load the function of the non-linear unit."""
         memory = self._memory
         memory.tables[tiles] = np.array(table.coefficients, np.float32)
         memory.breakpoints[tiles] = np.array(table.breakpoints, np.float32)
         memory.table_known[tiles] = True
 
-    def compute(self, plan: OpPlan, tiles: Array, begin: int, end: int) -> None:
+    def compute(self, plan: OpPlan, tiles: Array, begin: int, end: int) -> list[Piece] | None:
         """Do the steps from `begin` up to `end` on all of the tiles.
+
+        Returns:
+            what was done, for `repeat`; None if sums are late, or if data decide what is unknown.
 
         Raises:
             SimulationError: a read of memory that nothing has written.
         """
         where = selection(tiles)
-        run = plan.run_of(begin)
-        step = begin
-        late = self._late > 0 and plan.nearest is not None and plan.nearest <= self._late
+        if self._late and plan.nearest is not None and plan.nearest <= self._late:
+            self._compute_late(plan, where, tiles, begin, end)
+            return None
+        self.certain = True
+        pieces = []
+        for piece in self._pieces(plan, where, begin, end):
+            self._do(piece)
+            pieces.append(piece)
+        return pieces if self.certain else None
+
+    def repeat(self, pieces: Sequence[Piece]) -> None:
+        """Do what `compute` did again, without marks, which stay the same."""
+        self._repeating, self.room = True, 0
+        try:
+            for piece in pieces:
+                self._do(piece)
+        finally:
+            self._repeating = False
+
+    def _compute_late(self, plan: OpPlan, where: Tiles, tiles: Array, begin: int, end: int) -> None:
+        """As `compute`, run by run, with sums that may still be on their way to memory."""
         if begin == 0:
             for tile in tiles:
                 self._left[tile].clear()
-        while step < end:
+        for piece in self._part_by_part(plan, where, begin, end):
+            if piece.opens:
+                self._leave(plan, tiles, piece.run)
+            self._do(piece)
+
+    def _part_by_part(self, plan: OpPlan, where: Tiles, begin: int, end: int) -> Iterator[Piece]:
+        """Parts of runs, one after the other."""
+        run = plan.run_of(begin)
+        while begin < end:
+            first, last = int(plan.runs[run]), int(plan.runs[run + 1])
+            stop = min(last, end)
+            weights = _Weights(begin, stop, int(plan.blocks[run]))
+            opens, closes = begin == first, stop == last
+            yield Piece(plan, where, run, 1, begin, stop, weights, opens=opens, closes=closes)
+            begin, run = stop, run + closes
+
+    def _pieces(self, plan: OpPlan, where: Tiles, begin: int, end: int) -> Iterator[Piece]:
+        """What is computed at a time: part of a run, or as many whole ones as is good."""
+        run = plan.run_of(begin)
+        while begin < end:
             first, stop = int(plan.runs[run]), int(plan.runs[run + 1])
-            if late and step == first:
-                self._leave(plan, tiles, run)
-            if late or step != first or stop > end:
-                piece = min(stop, end)
-                factors = self._factors(plan, where, step, piece, int(plan.blocks[run]))
-                sums = self._sums(plan, where, step, piece, 1, factors)
-                self._add(plan, where, run, sums, step == first, piece == stop)
-                step, run = piece, run + (piece == stop)
+            if begin != first or stop > end:
+                stop = min(stop, end)
+                yield from self._part_by_part(plan, where, begin, stop)
+                run += stop == int(plan.runs[run + 1])
+                begin = stop
                 continue
             last, shared = plan.span_of(run)
             if end < plan.steps:
                 last = min(last, plan.run_of(end))
-            self._whole_runs(plan, where, run, last, shared or last - run == 1)
-            step, run = int(plan.runs[last]), last
+            yield from self._whole_runs(plan, where, run, last, shared or last - run == 1)
+            begin, run = int(plan.runs[last]), last
 
-    def _whole_runs(self, plan: OpPlan, tiles: Tiles, run: int, last: int, shared: bool) -> None:
-        """Do the runs of a span, or some of them, as many at a time as is good."""
+    def _whole_runs(
+        self, plan: OpPlan, tiles: Tiles, run: int, last: int, shared: bool
+    ) -> Iterator[Piece]:
+        """The runs of a span, or some of them, as many at a time as is good."""
         runs, block = plan.runs, int(plan.blocks[run])
-        size = int(runs[run + 1]) - int(runs[run])
+        first = int(runs[run])
+        size = int(runs[run + 1]) - first
         # Runs with weights of their own take a row per step, others a word.
         words = size if shared else size * LANES
         count = self._memory.images * count_of(tiles)
         most = max(1, _BURST_BYTES // (count * 4 * max(words, plan.op.lanes)))
-        factors = None
-        if shared:
-            begin = int(runs[run])
-            factors = self._factors(plan, tiles, begin, begin + size, block)
+        weights = _Weights(first, first + size, block)
         while run < last:
             stop = min(last, run + most)
             begin, end = int(runs[run]), int(runs[stop])
-            if factors is not None:
-                sums = self._sums(plan, tiles, begin, end, stop - run, factors)
-            else:
-                sums = self._different(plan, tiles, begin, end, stop - run, block)
-            if plan.d is not None:
-                self._spill(plan, tiles, run, sums, opens=bool(plan.first[run]))
-            elif plan.last[run]:
-                self._write(plan, tiles, run, sums.values, sums.offset, sums.known)
+            if not shared:
+                weights = _Weights(begin, end, block)
+            final = not shared or stop == last
+            yield Piece(
+                plan, tiles, run, stop - run, begin, end, weights, shared=shared, final=final
+            )
             run = stop
 
-    def _factors(self, plan: OpPlan, tiles: Tiles, begin: int, end: int, block: int) -> _Factors:
-        """Weights in a precision in which sums with them are exact, and the offset of sums."""
-        w, known = self._weights(plan, tiles, begin, end, block)
-        if plan.a is None:
-            return _Factors(w, known)
-        # Few terms cannot leave the mantissa; for more the weights decide.
-        if w.dtype == np.float32 and w.shape[1] * _LARGEST_BYTE**2 > _EXACT_F32:
-            largest = float(np.abs(w).sum(axis=1).max())
-            if largest * _LARGEST_BYTE > _EXACT_F32:
-                w = w.astype(np.float64)
-        # The zero point of A takes part once per lane, not once per element.
-        zero = plan.op.a_zero_point
-        return _Factors(w, known, w.sum(axis=1, dtype=np.float64) * -zero if zero else None)
+    def _do(self, piece: Piece) -> None:
+        plan, weights = piece.plan, piece.weights
+        factors = weights.factors
+        if factors is None:
+            factors = weights.factors = self._factors(piece)
+        sums = self._sums(piece, factors) if piece.shared else self._different(piece, factors)
+        if piece.final and not weights.kept:
+            weights.factors = None
+        if plan.d is not None:
+            opens = piece.opens and bool(plan.first[piece.run])
+            self._spill(plan, piece.tiles, piece.run, sums, opens=opens, closes=piece.closes)
+        elif piece.opens and piece.closes:
+            self._write(plan, piece.tiles, piece.run, sums.values, sums.offset, sums.known)
+        else:
+            self._add(piece, sums)
 
-    def _sums(
-        self,
-        plan: OpPlan,
-        tiles: Tiles,
-        begin: int,
-        end: int,
-        count: int,
-        factors: _Factors,
-    ) -> _Sums:
-        """Sums of `count` equal runs that use the same weights."""
-        w = factors.values
-        own = count_of(tiles)
+    def _factors(self, piece: Piece) -> _Factors:
+        """Weights; shared ones in a precision in which sums are exact, and with their offset."""
+        plan, tiles, weights = piece.plan, piece.tiles, piece.weights
+        w, known = self._weights(plan, tiles, weights.begin, weights.end, weights.block)
+        found = _Factors(w, known)
+        if piece.shared and plan.a is not None:
+            # Few terms cannot leave the mantissa; for more the weights decide.
+            if w.dtype == np.float32 and w.shape[1] * _LARGEST_BYTE**2 > _EXACT_F32:
+                largest = float(np.abs(w).sum(axis=1).max())
+                if largest * _LARGEST_BYTE > _EXACT_F32:
+                    found.values = w.astype(np.float64)
+            # The zero point of A takes part once per lane, not once per element.
+            zero = plan.op.a_zero_point
+            found.offset = w.sum(axis=1, dtype=np.float64) * -zero if zero else None
+        if self.room > 0:
+            self._keep(piece, found)
+        return found
+
+    def _keep(self, piece: Piece, factors: _Factors) -> None:
+        """Let a piece have its weights for good if they are constants, and there is room."""
+        weights, values = piece.weights, factors.values
+        if factors.known is not None or not self._constant(piece):
+            return
+        if piece.shared and (values == values[:1]).all():
+            # Tiles with the same weights compute one product.
+            factors.values = values = values[:1].copy()
+        weights.kept = values.nbytes <= self.room
+        self.room -= values.nbytes if weights.kept else 0
+
+    def _constant(self, piece: Piece) -> bool:
+        """Whether the weights of a piece depend on parameters and instructions only."""
+        plan, tiles, weights = piece.plan, piece.tiles, piece.weights
+        constant = self._memory.wide_constant
+        rows = plan.c[weights.begin : weights.end] >> 2
+        if plan.op.zero_points_in_memory and not constant[tiles, _zero_point_rows(plan.op)].all():
+            return False
+        return bool(constant[crossing(tiles, rows)].all())
+
+    def _sums(self, piece: Piece, factors: _Factors) -> _Sums:
+        """Sums of equal runs that use the same weights."""
+        plan, w = piece.plan, factors.values
+        own = count_of(piece.tiles)
         if plan.a is None:
             values = np.maximum if plan.op.op is Opcode.MAX else np.add
             each = own * self._memory.images // len(w)
-            found = values.reduce(w, axis=1, keepdims=True).repeat(each * count, axis=1)
+            found = values.reduce(w, axis=1, keepdims=True).repeat(each * piece.count, axis=1)
             known = factors.known
             if known is not None:
-                known = known.min(axis=1, keepdims=True).repeat(count, axis=1)
+                known = known.min(axis=1, keepdims=True).repeat(piece.count, axis=1)
             return _Sums(found.reshape(own, -1, found.shape[2]), None, known)
-        inputs = self._inputs(plan, tiles, begin, end)
+        inputs = self._inputs(plan, piece.tiles, piece.begin, piece.end)
         x = inputs.reshape(len(w), -1, w.shape[1])
-        known = self._known(plan, tiles, begin, end, x, factors, count)
+        known = self._known(piece, x, factors)
         sums, offset = _products(x, w), factors.offset
         if len(w) > own and offset is not None:
             # Images have offsets of their own; integers of float64 are exact.
             sums, offset = sums + offset[:, None], None
         return _Sums(sums.reshape(own, -1, sums.shape[2]), offset, known)
 
-    def _different(
-        self, plan: OpPlan, tiles: Tiles, begin: int, end: int, count: int, block: int
-    ) -> _Sums:
+    def _different(self, piece: Piece, factors: _Factors) -> _Sums:
         """Sums of runs each with weights of its own."""
-        own, images = count_of(tiles), self._memory.images
-        w, sure = self._weights(plan, tiles, begin, end, block)
+        plan, count = piece.plan, piece.count
+        own, images = count_of(piece.tiles), self._memory.images
+        w, sure = factors.values, factors.known
         lanes = w.shape[2]
         # Without an axis of images of their own, weights are those of all.
         w = w.reshape(own, -1, count, w.shape[1] // count, lanes)
@@ -552,8 +364,9 @@ class OpUnit:
             found = found.repeat(images // found.shape[1], axis=1)
             known = None if sure is None else sure.min(axis=2)
             return _Sums(found.reshape(own, -1, lanes), None, known)
-        inputs = self._inputs(plan, tiles, begin, end).reshape(own, images, *w.shape[2:4])
-        known = self._known(plan, tiles, begin, end, inputs, _Factors(w, sure), count)
+        inputs = self._inputs(plan, piece.tiles, piece.begin, piece.end)
+        inputs = inputs.reshape(own, images, *w.shape[2:4])
+        known = self._known(piece, inputs, _Factors(w, sure))
         x = inputs[..., None].astype(w.dtype)
         x -= plan.op.a_zero_point
         x = x * w
@@ -577,30 +390,20 @@ class OpUnit:
         found = marks[:, held].reshape(len(marks), len(held), plan.elements, -1)
         return np.asarray(found.min(axis=3))
 
-    def _known(
-        self,
-        plan: OpPlan,
-        tiles: Tiles,
-        begin: int,
-        end: int,
-        x: Array,
-        factors: _Factors,
-        count: int,
-    ) -> Array | None:
+    def _known(self, piece: Piece, x: Array, factors: _Factors) -> Array | None:
         """Marks of sums of products, int16[tiles, runs, lanes], None if all are known.
 
         What is multiplied by zero, because it equals its zero point, does not matter.
 
         Args:
-            plan: the operation.
-            tiles: its tiles.
-            begin: first step.
-            end: one past the last step.
-            x: elements of A of these steps, of all images.
+            piece: what is computed.
+            x: elements of A of its steps, of all images.
             factors: weights that all runs share, or those of each run.
-            count: number of runs.
         """
-        marks = self._input_marks(plan, tiles, begin, end)
+        if self._repeating:
+            return None
+        plan, tiles, count = piece.plan, piece.tiles, piece.count
+        marks = self._input_marks(plan, tiles, piece.begin, piece.end)
         if marks is None and factors.known is None:
             return None
         w, sure = factors.values, factors.known
@@ -611,17 +414,15 @@ class OpUnit:
         shape = (own, groups, count // groups, terms)
         # What matters for one image matters for all.
         x = (x.reshape(own, images, -1) != plan.op.a_zero_point).any(axis=1).reshape(shape)
-        found = np.full((own, count, lanes), KNOWN, np.int16)
-        used = (w != 0).reshape(own, -1, groups, terms, lanes).any(axis=1)
-        if marks is not None:
-            marks = marks.reshape(shape)
-            x |= marks != KNOWN
-        if sure is not None:
-            sure = sure.reshape(used.shape)
-            _doubt(found, sure, lambda doubtful: (x, doubtful))
-            used |= sure != KNOWN
-        if marks is not None:
-            _doubt(found, marks, lambda doubtful: (doubtful, used))
+        used = (w != 0).reshape(min(own, len(w)), -1, groups, terms, lanes).any(axis=1)
+        marks = None if marks is None else marks.reshape(shape)
+        sure = None if sure is None else sure.reshape(own, groups, terms, lanes)
+        found = _doubtful(x, used, marks, sure)
+        if self.room > 0:
+            used = used if self._constant(piece) else np.ones_like(used)
+            worst = _doubtful(np.ones_like(x), used, marks, sure)
+            self.certain &= np.array_equal(found, worst)
+        found = found.reshape(own, count, lanes)
         return None if found.min() == KNOWN else found
 
     def _inputs(self, plan: OpPlan, tiles: Tiles, begin: int, end: int) -> Array:
@@ -662,7 +463,9 @@ class OpUnit:
             data = np.take_along_axis(data, index, 3)
         if op.c16:
             data = np.ascontiguousarray(data).view("<u2")
-        known = self._weight_marks(plan, tiles, begin, end, memory.wide_known[place])
+        known = None
+        if not self._repeating:
+            known = self._weight_marks(plan, tiles, begin, end, memory.wide_known[place])
         zero: Array | int = op.c_zero_point
         if op.op is Opcode.MAX:
             zero = 0
@@ -721,20 +524,15 @@ class OpUnit:
         memory = self._memory
         rows = range(WIDE_ROWS)[_zero_point_rows(op)]
         row = rows[block % len(rows)]
-        known = memory.wide_known[tiles, row, :lanes]
         sure = None
-        if known.min() != KNOWN:
+        known = memory.wide_known[tiles, row, :lanes]
+        if not self._repeating and known.min() != KNOWN:
             sure = whole(memory.marked("wide", tiles, row * LANES + np.arange(lanes), known))
         return memory.wide[where, row, :lanes].view(np.int32)[:, None, None], sure
 
-    def _add(
-        self, plan: OpPlan, tiles: Tiles, run: int, sums: _Sums, opens: bool, closes: bool
-    ) -> None:
+    def _add(self, piece: Piece, sums: _Sums) -> None:
         """Take the sums of a part of a run."""
-        if plan.d is not None:
-            opens = opens and bool(plan.first[run])
-            self._spill(plan, tiles, run, sums, opens=opens, closes=closes)
-            return
+        tiles, opens = piece.tiles, piece.opens
         lanes = sums.values.shape[2]
         # One run: what is left are images.
         total = sums.values.astype(np.float64)
@@ -743,11 +541,11 @@ class OpUnit:
         shape = (len(total), lanes)
         sure = np.full(shape, KNOWN, np.int16) if sums.known is None else sums.known[:, 0]
         if not opens:
-            total = plan.joined(self._open[tiles, :, :lanes], total)
+            total = piece.plan.joined(self._open[tiles, :, :lanes], total)
             sure = np.minimum(sure, self._open_known[tiles, :lanes])
-        if closes:
+        if piece.closes:
             known = None if sure.min() == KNOWN else sure[:, None]
-            self._write(plan, tiles, run, total, None, known)
+            self._write(piece.plan, tiles, piece.run, total, None, known)
         else:
             self._open[tiles, :, :lanes] = total
             self._open_known[tiles, :lanes] = sure
@@ -772,21 +570,39 @@ class OpUnit:
         held = (*crossing(memory.held(tiles), rows), slice(lanes))
         total, known = _int32(sums), sums.known
         if not opens:
-            sure: Array = np.asarray(memory.wide_known[place])
-            if sure.min() != KNOWN:
-                cells = (plan.d[plan.runs[run : run + count], None] >> 2) * LANES
-                cells = (cells + np.arange(lanes)).reshape(-1)
-                flat = memory.marked("wide", tiles, cells, sure.reshape(len(sure), -1))
-                sure = whole(flat).reshape(sure.shape)
-                known = sure if known is None else np.minimum(known, sure)
+            if not self._repeating:
+                known = self._added_marks(plan, tiles, run, memory.wide_known[place], known)
             before = memory.wide[held].view(np.int32)
             total = plan.joined(before.reshape(total.shape), total)
         memory.wide[held] = total.view(np.uint32).reshape(-1, count, lanes)
         if memory.images > 1:
             memory.wide_shared[crossing(tiles, rows)] = 0
-        memory.wide_known[place] = KNOWN if known is None else known
+        if not self._repeating:
+            memory.wide_constant[crossing(tiles, rows)] = False
+            memory.wide_known[place] = KNOWN if known is None else known
         if closes and plan.last[run]:
             self._write(plan, tiles, run, total, None, known)
+
+    def _added_marks(
+        self, plan: OpPlan, tiles: Tiles, run: int, sure: Array, known: Array | None
+    ) -> Array | None:
+        """Marks of sums that are added to those in wide memory.
+
+        Args:
+            plan: the operation.
+            tiles: its tiles.
+            run: the first run.
+            sure: marks of what is in memory, int16[tiles, runs, lanes].
+            known: those of what is added, None if all is known.
+        """
+        if sure.min() == KNOWN:
+            return known
+        assert plan.d is not None
+        cells = (plan.d[plan.runs[run : run + sure.shape[1]], None] >> 2) * LANES
+        cells = (cells + np.arange(sure.shape[2])).reshape(-1)
+        flat = self._memory.marked("wide", tiles, cells, sure.reshape(len(sure), -1))
+        sure = whole(flat).reshape(sure.shape)
+        return sure if known is None else np.minimum(known, sure)
 
     def _leave(self, plan: OpPlan, tiles: Array, run: int) -> None:
         """Put back what is in memory when a run takes up a sum that is still on its way there.
@@ -826,7 +642,6 @@ class OpUnit:
         # Sums of what nothing has written, which programs do not use, may be anything.
         with np.errstate(over="ignore", invalid="ignore"):
             codes = self._codes(plan, tiles, sums, offset, slot)
-        known = self._stage_marks(plan.op, tiles, known, slot, (len(sums), count, lanes))
         first, size = int(plan.words[run]), int(plan.words[run + 1] - plan.words[run])
         if codes.itemsize * lanes != 4 * size:
             padded = np.zeros((*codes.shape[:2], 4 * size // codes.itemsize), codes.dtype)
@@ -835,6 +650,9 @@ class OpUnit:
         words = codes.view("<u4").reshape(len(codes), -1)
         places = stretch(plan.b[first : first + count * size])
         memory.narrow[crossing(memory.held(tiles), places)] = words
+        if self._repeating:
+            return
+        known = self._stage_marks(plan.op, tiles, known, slot, (sums.shape[0], count, lanes))
         memory.narrow_known[crossing(tiles, places)] = (
             KNOWN if known is None else _word_marks(known, size, 2 if plan.op.output16 else 1)
         )
@@ -941,6 +759,26 @@ def _taken(memory: Array, tiles: Tiles, places: Array) -> Array:
         return np.asarray(memory[tiles].take(places, axis=1, mode="clip"))
     index = tiles[:, None] * memory.shape[1] + places
     return np.asarray(memory.reshape(-1).take(index, mode="clip"))
+
+
+def _doubtful(x: Array, used: Array, marks: Array | None, sure: Array | None) -> Array:
+    """Marks of sums of products, int16[tiles, groups, runs, lanes].
+
+    Args:
+        x: which elements of A are not zero, bool[tiles, groups, runs, terms].
+        used: which of C are not, bool[tiles or 1, groups, terms, lanes].
+        marks: marks of those of A, None if all are known.
+        sure: marks of those of C, None if all are known.
+    """
+    found = np.full((*x.shape[:3], used.shape[3]), KNOWN, np.int16)
+    if marks is not None:
+        x = x | (marks != KNOWN)
+    if sure is not None:
+        _doubt(found, sure, lambda unknown: (x, unknown))
+        used = used | (sure != KNOWN)
+    if marks is not None:
+        _doubt(found, marks, lambda unknown: (unknown, used))
+    return found
 
 
 def _doubt(found: Array, marks: Array, terms: Callable[[Array], tuple[Array, Array]]) -> None:

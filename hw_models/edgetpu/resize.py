@@ -15,7 +15,7 @@ import numpy as np
 
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
-from fitzroy.hw_models.edgetpu.memory import NARROW_WORDS, TileMemory, crossing, selection
+from fitzroy.hw_models.edgetpu.memory import NARROW_WORDS, TileMemory, Tiles, crossing
 from fitzroy.hw_models.edgetpu.rounding import rounded
 from fitzroy.hw_models.edgetpu.sequence import Gate, sequence, stretch
 from fitzroy.hw_models.edgetpu.unknown import KNOWN, by_byte, by_word
@@ -175,26 +175,30 @@ def _axis(nearest: bool, position: Array, tap: Array) -> tuple[Array, Array]:
     return position >> 7, np.where(tap, fraction, RESIZE_PIXEL - fraction)
 
 
-def resize(plan: ResizePlan, memory: TileMemory, tiles: Array) -> None:
+def resize(plan: ResizePlan, memory: TileMemory, tiles: Tiles) -> None:
     """Compute all outputs of a resize on some tiles.
 
     Four bytes of a word are four channels; each has one product of 8 by 16 bits per tap. Sums fit
     the mantissa of float32, so that only the rounding of exact halves is open.
     """
-    where = selection(tiles)
     words = plan.words.reshape(-1)
-    held = memory.held(where)
+    held = memory.held(tiles)
     data = np.ascontiguousarray(memory.narrow[crossing(held, words)]).view(np.uint8)
     data = data.reshape(-1, *plan.words.shape, 4)
     sums = np.einsum("toac,oa->toc", data.astype(np.int64), plan.weights)
     codes = rounded(sums.astype(np.float32) * np.float32(plan.op.scale)).astype(np.uint8)
     memory.narrow[crossing(held, stretch(plan.b))] = codes.reshape(len(data), -1).view("<u4")
-    target = crossing(where, stretch(plan.b))
-    known = memory.narrow_known[crossing(where, words)]
+
+
+def resize_marks(plan: ResizePlan, memory: TileMemory, tiles: Tiles) -> None:
+    """Mark the outputs of a resize on some tiles as known as far as their inputs are."""
+    words = plan.words.reshape(-1)
+    target = crossing(tiles, stretch(plan.b))
+    known = memory.narrow_known[crossing(tiles, words)]
     if known.min() == KNOWN:
         memory.narrow_known[target] = KNOWN
         return
-    marks = by_byte(memory.marked("narrow", where, words, known))
-    marks = marks.reshape(len(tiles), *data.shape[1:])
+    marks = by_byte(memory.marked("narrow", tiles, words, known))
+    marks = marks.reshape(len(known), *plan.words.shape, 4)
     marks = np.where(plan.weights[:, :, None] != 0, marks, KNOWN).min(axis=2)
-    memory.narrow_known[target] = by_word(marks.reshape(len(tiles), -1).astype(np.int16))
+    memory.narrow_known[target] = by_word(marks.reshape(len(known), -1).astype(np.int16))

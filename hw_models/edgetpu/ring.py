@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from fitzroy.hw_models.edgetpu.memory import (
     LANES,
     TILES,
     WIDE_ROWS,
+    Tiles,
     check_range,
     crossing,
     selection,
@@ -34,24 +35,45 @@ CHANNELS = 2
 
 
 @dataclass(eq=False, slots=True)
+class Rows:
+    """Rows that were sent together, for all their receivers.
+
+    Attributes:
+        count: how many.
+        lanes: words of each.
+        known: marks of the words, int16[rows, lanes], or None if all are known.
+        constant: whether they depend on parameters and instructions only.
+        words: uint32[images or 1, rows, lanes], 1 for rows that all images share.
+    """
+
+    count: int
+    lanes: int
+    known: Array | None = None
+    constant: bool = False
+    words: Array = field(default_factory=lambda: np.zeros((1, 0, 0), np.uint32))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the words of an image."""
+        return 4 * self.count * self.lanes
+
+
+@dataclass(eq=False, slots=True)
 class Message:
     """Rows on their way to one receiver.
 
     Attributes:
-        words: uint32[images or 1, rows, lanes], 1 for rows that all images share; receivers of the
-            same rows share it.
-        known: marks of the words, int16[rows, lanes], or None if all are known.
-        taken: rows that the receiver has had.
+        rows: the rows.
+        taken: how many of them the receiver has had.
     """
 
-    words: Array
-    known: Array | None = None
+    rows: Rows
     taken: int = 0
 
     @property
     def left(self) -> int:
         """Rows that are still to be taken."""
-        return int(self.words.shape[1]) - self.taken
+        return self.rows.count - self.taken
 
 
 class Ring:
@@ -67,17 +89,16 @@ class Ring:
         self,
         channel: int,
         destination: int,
-        words: Array,
-        known: Array | None = None,
+        rows: Rows,
         *,
         to_outfeed: bool = False,
     ) -> None:
         """Send rows to the tiles of a mask, and perhaps to the outfeed."""
         for tile in range(TILES):
             if destination >> tile & 1:
-                self.queues[channel][tile].append(Message(words, known))
+                self.queues[channel][tile].append(Message(rows))
         if to_outfeed:
-            self.outfeed.append(Message(words, known))
+            self.outfeed.append(Message(rows))
 
 
 @dataclass(eq=False, slots=True)
@@ -143,11 +164,16 @@ class RingProduceUnit:
             cells = (LANES * rows[:, None] + np.arange(LANES)).reshape(-1)
             flat = memory.marked("wide", np.array([tile]), cells, marks.reshape(-1))
             known = flat.reshape(marks.shape)
+        sent = Rows(len(rows), LANES, known, bool(memory.wide_constant[tile, rows].all()))
+
+        def read() -> None:
+            sent.words = memory.wide_rows(tile, rows)
+
+        self._core.do(read, sent.nbytes)
         self._ring.send(
             instruction.channel,
             instruction.destination,
-            memory.wide_rows(tile, rows),
-            known,
+            sent,
             to_outfeed=instruction.to_outfeed,
         )
         self._core.count(ready, TileFlag.RING_WRITE, passed(plan.ends, position, end))
@@ -191,15 +217,10 @@ class RingConsumeUnit:
             return tiles, position, False
         heads = [queues[tile][0] for tile in tiles]
         size = min(end - position, *[message.left for message in heads])
-        memory = self._core.memory
         rows = stretch(plan.rows[position : position + size])
         for group, message in _shared(tiles, heads):
-            first = message.taken
-            words = message.words[:, first : first + size]
-            where = selection(group)
-            memory.set_wide(where, rows, words)
-            known = KNOWN if message.known is None else message.known[first : first + size]
-            memory.wide_known[*crossing(where, rows), : words.shape[2]] = known
+            where, place = selection(group), slice(message.taken, message.taken + size)
+            self._store(where, rows, message.rows, place)
         for tile, message in zip(tiles, heads, strict=True):
             message.taken += size
             if not message.left:
@@ -208,11 +229,26 @@ class RingConsumeUnit:
         self._core.count(tiles, self._flag, passed(plan.ends, position, end))
         return tiles, end, end == len(plan.rows)
 
+    def _store(self, tiles: Tiles, rows: slice | Array, sent: Rows, part: slice) -> None:
+        """Store some of the rows that were sent."""
+        memory = self._core.memory
+
+        def write() -> None:
+            memory.set_wide(tiles, rows, sent.words[:, part])
+
+        self._core.do(write)
+        place = crossing(tiles, rows)
+        if sent.lanes < LANES:
+            memory.wide_constant[place] &= sent.constant
+        else:
+            memory.wide_constant[place] = sent.constant
+        memory.wide_known[*place, : sent.lanes] = KNOWN if sent.known is None else sent.known[part]
+
 
 def _shared(tiles: list[int], heads: list[Message]) -> list[tuple[Array, Message]]:
     """Tiles that take the same rows, with the message of one of them."""
     groups: dict[tuple[int, int], list[int]] = {}
     for index, message in enumerate(heads):
-        groups.setdefault((id(message.words), message.taken), []).append(index)
+        groups.setdefault((id(message.rows), message.taken), []).append(index)
     where = np.array(tiles)
     return [(where[indices], heads[indices[0]]) for indices in groups.values()]

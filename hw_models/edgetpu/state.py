@@ -7,7 +7,7 @@ from typing import Any
 
 from fitzroy.hw_models.edgetpu.conversion import ConversionPlan
 from fitzroy.hw_models.edgetpu.mesh import MeshPlan
-from fitzroy.hw_models.edgetpu.op import OpPlan
+from fitzroy.hw_models.edgetpu.op_plan import OpPlan
 from fitzroy.hw_models.edgetpu.resize import ResizePlan
 from fitzroy.hw_models.edgetpu.ring import RingPlan
 from fitzroy.hw_models.edgetpu.stream import StreamPlan

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -13,8 +14,9 @@ import numpy as np
 from fitzroy.base.errors import SimulationError
 from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
+from fitzroy.hw_models.edgetpu.course import Move
 from fitzroy.hw_models.edgetpu.latitude import Latitude
-from fitzroy.hw_models.edgetpu.ring import Ring
+from fitzroy.hw_models.edgetpu.ring import Ring, Rows
 from fitzroy.hw_models.edgetpu.sequence import Gate, Numbers, gates, passed, places, sequence
 from fitzroy.hw_models.edgetpu.unknown import KNOWN, by_byte, by_word
 from fitzroy.hw_models.isa.fields import ScalarFlag
@@ -30,6 +32,10 @@ class StreamCore(Protocol):
 
     latitude: Latitude
 
+    def do(self, move: Move, held: int = 0) -> None:
+        """Make a move, which holds so many bytes, now and whenever the program is repeated."""
+        ...
+
     def reach(self, plan: StreamPlan, position: int) -> int:
         """How far a unit may go from a position, as far as flags are concerned."""
         ...
@@ -42,8 +48,12 @@ class StreamCore(Protocol):
         """Increment the token counters of a ring channel."""
         ...
 
-    def read_words(self, address: int, count: int) -> tuple[Array, Array]:
-        """Words of the scalar core's memory, uint32[images or 1, count], and their marks."""
+    def read_words(self, address: int, count: int) -> Array:
+        """Words of the scalar core's memory, uint32[images or 1, count]."""
+        ...
+
+    def read_marks(self, address: int, count: int) -> Array:
+        """Marks of words of the scalar core's memory, int16[count]."""
         ...
 
     def write_words(self, addresses: Array, words: Array, known: Array) -> None:
@@ -190,13 +200,23 @@ class PopUnit:
         # Units that are overwritten must have been infed: one buffer full at a time.
         end = min(end, position + self.queue.size // unit, position + units)
         if end > position:
-            data = self.queue.take((end - position) * unit)
             target = plan.addresses[position:end] % units
-            self.buffer.data[:, target] = data.reshape(len(data), -1, unit)
-            self.buffer.shared[target] = len(data) == 1
+            self._fill(target)
             self.buffer.known[target] = True
             self._core.count_scalar(self._flag, passed(plan.ends, position, end))
         return end
+
+    def _fill(self, target: Array) -> None:
+        """Fill units of the buffer with what the host has sent."""
+        queue, buffer = self.queue, self.buffer
+        unit = buffer.data.shape[2]
+
+        def fill() -> None:
+            data = queue.take(len(target) * unit)
+            buffer.data[:, target] = data.reshape(len(data), -1, unit)
+            buffer.shared[target] = len(data) == 1
+
+        self._core.do(fill, target.nbytes)
 
 
 class InfeedUnit:
@@ -224,7 +244,11 @@ class InfeedUnit:
         if instruction.to_outfeed:
             raise SimulationError("an infeed to the outfeed is not known to exist")
         if instruction.memory is InfeedMemory.SCALAR:
-            end, data, known = self._scalar(plan, position, end)
+            # The outfeed may go on after this: no more than the ring of words holds.
+            end = min(end, position + FIFO_WORDS)
+            source = plan.addresses[position:end] % FIFO_WORDS
+            read = partial(self._of_scalar, source)
+            known = by_byte(self._core.read_marks(0, FIFO_WORDS)[source]).reshape(-1)
         else:
             buffer = self._buffers[instruction.memory]
             if self._core.latitude.plain_counters:
@@ -232,37 +256,53 @@ class InfeedUnit:
             source = plan.addresses[position:end] % len(buffer.known)
             if not buffer.known[source].all():
                 raise SimulationError("the infeed reads a stream buffer that was never filled")
-            images = 1 if buffer.shared[source].all() else len(buffer.data)
-            data = buffer.data[:images, source].reshape(images, -1)
-            known = np.full(data.shape[1], KNOWN, np.int16)
-        done = end == len(plan.addresses)
-        data = joined([self._row, data]) if len(self._known) else data
-        known = np.concatenate([self._known, known])
+            read = partial(_of_buffer, buffer, source)
+            known = np.full(len(source) * buffer.data.shape[2], KNOWN, np.int16)
+        self._known = np.concatenate([self._known, known])
         size = WORD_BYTES * instruction.row_words
-        whole = len(known) // size * size
-        if whole:
-            self._send(instruction, data[:, :whole], known[:whole], size)
-        self._row, self._known = data[:, whole:], known[whole:]
-        if done and len(self._known):
-            self._send(instruction, self._row, self._known, len(self._known))
-            self._row, self._known = self._row[:, :0], self._known[:0]
+        whole = len(self._known) // size
+        sent = [self._rows(instruction, whole, size)] if whole else []
+        if end == len(plan.addresses) and len(self._known):
+            sent.append(self._rows(instruction, 1, len(self._known)))
+
+        def move() -> None:
+            data = read()
+            if self._row.shape[1]:
+                data = joined([self._row, data])
+            for rows in sent:
+                rows.words = self._words(instruction, data[:, : rows.nbytes], rows)
+                data = data[:, rows.nbytes :]
+            self._row = data
+
+        self._core.do(move, source.nbytes + sum(rows.nbytes for rows in sent))
+        for rows in sent:
+            self._ring.send(instruction.channel, instruction.destination, rows)
         self._core.count_scalar(self._FLAGS[instruction.memory], passed(plan.ends, position, end))
         self._core.token(instruction.channel, passed(plan.tokens, position, end))
         return end
 
-    def _scalar(self, plan: StreamPlan, position: int, end: int) -> tuple[int, Array, Array]:
-        # The outfeed may go on after this: no more than the ring of words holds.
-        end = min(end, position + FIFO_WORDS)
-        source = plan.addresses[position:end] % FIFO_WORDS
-        words, known = self._core.read_words(0, FIFO_WORDS)
-        data = np.ascontiguousarray(words[:, source]).view(np.uint8)
-        return end, data, by_byte(known[source]).reshape(-1)
+    def _of_scalar(self, source: Array) -> Array:
+        """Bytes of words of the scalar core's memory, uint8[images or 1, bytes]."""
+        words = self._core.read_words(0, FIFO_WORDS)[:, source]
+        return np.ascontiguousarray(words).view(np.uint8)
 
-    def _send(self, instruction: Infeed, data: Array, known: Array, size: int) -> None:
-        """Send rows of `size` bytes."""
-        words = np.ascontiguousarray(data).reshape(len(data), -1, size).view("<u4")
-        sure = None if known.min() == KNOWN else by_word(known).reshape(words.shape[1:])
-        self._ring.send(instruction.channel, instruction.destination, words, sure)
+    def _rows(self, instruction: Infeed, count: int, size: int) -> Rows:
+        """Rows of `size` bytes, whose marks are the next ones."""
+        known, self._known = self._known[: count * size], self._known[count * size :]
+        lanes = size // WORD_BYTES
+        sure = None if known.min() == KNOWN else by_word(known).reshape(count, lanes)
+        constant = instruction.memory is InfeedMemory.PARAMETER
+        return Rows(count, lanes, sure, constant)
+
+    def _words(self, instruction: Infeed, data: Array, rows: Rows) -> Array:
+        """Words of rows, uint32[images or 1, rows, lanes], from their bytes."""
+        return np.ascontiguousarray(data).reshape(len(data), rows.count, -1).view("<u4")
+
+
+def _of_buffer(buffer: StreamBuffer, source: Array) -> Array:
+    """Bytes of units of a buffer, uint8[images or 1, bytes]."""
+    images = 1 if buffer.shared[source].all() else len(buffer.data)
+    return buffer.data[:images, source].reshape(images, -1)
 
 
 def _wrap_once(addresses: Array, size: int) -> None:
@@ -296,38 +336,49 @@ class OutfeedUnit:
         size = WORD_BYTES * instruction.row_words
         wanted = (end - position) * unit - len(self._known)
         rows = -(-max(wanted, 0) // size)
+        parts = []
         while rows and self._ring.outfeed:
             message = self._ring.outfeed[0]
-            taken = min(rows, message.left)
-            part = message.words[:, message.taken : message.taken + taken]
-            data = np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8)
-            self._row = joined([self._row, data]) if len(self._known) else data
-            if message.known is None:
-                sure = np.full(data.shape[1], KNOWN, np.int16)
+            place = slice(message.taken, message.taken + min(rows, message.left))
+            parts.append((message.rows, place))
+            taken = place.stop - place.start
+            if message.rows.known is None:
+                sure = np.full(taken * message.rows.lanes * WORD_BYTES, KNOWN, np.int16)
             else:
-                sure = by_byte(message.known[message.taken : message.taken + taken]).reshape(-1)
+                sure = by_byte(message.rows.known[place]).reshape(-1)
             self._known = np.concatenate([self._known, sure])
             message.taken += taken
             rows -= taken
             if not message.left:
                 self._ring.outfeed.popleft()
-        end = min(end, position + len(self._known) // unit)
-        if end <= position:
+        end = max(position, min(end, position + len(self._known) // unit))
+        if end <= position and not parts:
             return position
         size = (end - position) * unit
-        data, known = self._row[:, :size], self._known[:size]
-        self._row, self._known = self._row[:, size:], self._known[size:]
-        if instruction.to_host:
-            self._core.to_host(data, known)
-        else:
-            target = plan.addresses[position:end]
-            self._core.write_words(
-                target % FIFO_WORDS if plan.gates else target,
-                np.ascontiguousarray(data).view("<u4"),
-                by_word(known),
-            )
-        if end == len(plan.addresses):
+        known, self._known = self._known[:size], self._known[size:]
+        done = end == len(plan.addresses)
+        if done:
             # The unused end of the last row is dropped.
-            self._row, self._known = self._row[:, :0], self._known[:0]
+            self._known = self._known[:0]
+        target = plan.addresses[position:end]
+        if plan.gates:
+            target = target % FIFO_WORDS
+        marks = known if instruction.to_host else by_word(known)
+
+        def move() -> None:
+            row = joined([self._row, *(_bytes_of(rows.words[:, place]) for rows, place in parts)])
+            data, row = row[:, :size], row[:, size:]
+            if size and instruction.to_host:
+                self._core.to_host(data, marks)
+            elif size:
+                self._core.write_words(target, np.ascontiguousarray(data).view("<u4"), marks)
+            self._row = row[:, :0] if done else row
+
+        self._core.do(move, target.nbytes + known.nbytes)
         self._core.count_scalar(ScalarFlag.RING_OUTFEED, passed(plan.ends, position, end))
         return end
+
+
+def _bytes_of(words: Array) -> Array:
+    """Bytes of rows, uint8[images or 1, bytes]."""
+    return np.ascontiguousarray(words).reshape(len(words), -1).view(np.uint8)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fitzroy.base.errors import SimulationError
-from fitzroy.hw_models.edgetpu import conversion, machine, op, resize, ring, scalar, stream
+from fitzroy.hw_models.edgetpu import conversion, machine, op, op_plan, resize, ring, scalar, stream
 from fitzroy.hw_models.edgetpu.machine import Machine
 from fitzroy.hw_models.edgetpu.op import OpUnit
 from fitzroy.hw_models.edgetpu.scalar import (
@@ -259,7 +259,7 @@ def _plans(change: Callable[[Any], Any]) -> Callable[[Patch], None]:
     """Plans of tensor operations that were changed."""
 
     def plant(patch: Patch) -> None:
-        usual = op.plan
+        usual = op_plan.plan
         patch.setattr(machine, "op_plan", lambda instruction: usual(change(instruction)))
 
     return plant
@@ -443,7 +443,7 @@ def _whole(walk: Any, prefix: Any, partial: int) -> tuple[Any, ...]:
 mutant("conversions ignore partial chunks", "control-partial-chunk", "longer-last-chunk")(
     _sequences(conversion, _whole)
 )
-mutant("tensor operations ignore partial chunks", "control-blocks")(_sequences(op, _whole))
+mutant("tensor operations ignore partial chunks", "control-blocks")(_sequences(op_plan, _whole))
 mutant("a last chunk is never longer than the others", "longer-last-chunk")(
     _sequences(
         conversion,
@@ -565,14 +565,13 @@ def _long_rows(patch: Patch) -> None:
 def _cleared_rows(patch: Patch) -> None:
     usual = ring.Ring.send
 
-    def send(
-        bus: Any, channel: int, destination: int, words: Any, known: Any = None, **rest: Any
-    ) -> None:
-        missing = 64 - words.shape[2]
-        words = np.pad(words, ((0, 0), (0, 0), (0, missing)))
-        if known is not None:
-            known = np.pad(known, ((0, 0), (0, missing)), constant_values=True)
-        usual(bus, channel, destination, words, known, **rest)
+    def send(bus: Any, channel: int, destination: int, rows: Any, **rest: Any) -> None:
+        missing = 64 - rows.lanes
+        rows.words = np.pad(rows.words, ((0, 0), (0, 0), (0, missing)))
+        if rows.known is not None:
+            rows.known = np.pad(rows.known, ((0, 0), (0, missing)), constant_values=True)
+        rows.lanes = 64
+        usual(bus, channel, destination, rows, **rest)
 
     patch.setattr(ring.Ring, "send", send)
 
@@ -961,10 +960,10 @@ def _late_store(patch: Patch) -> None:
         return event
 
     def read_words(self: Any, address: int, count: int) -> Any:
-        words, known = usual_read(self, address, count)
+        words = usual_read(self, address, count)
         for at, word in stale.items():
             words[:, at - address] = word or 0
-        return words, known
+        return words
 
     patch.setattr(scalar._Compiler, "_store", store)
     patch.setattr(Machine, "read_words", read_words)
@@ -1157,15 +1156,15 @@ def _far_addresses(patch: Patch) -> None:
 
 @mutant("rows of scalar memory have up to four words", "long-scalar-rows")
 def _narrow_rows(patch: Patch) -> None:
-    usual = stream.InfeedUnit._send
+    usual = stream.InfeedUnit._words
 
-    def send(unit: Any, instruction: Any, data: Any, known: Any, size: int) -> None:
+    def words(unit: Any, instruction: Any, data: Any, rows: Any) -> Any:
+        found = usual(unit, instruction, data, rows)
         if instruction.memory is InfeedMemory.SCALAR and instruction.row_words > 4:
-            data = data.copy()
-            data.reshape(len(data), -1, size)[..., 16:] = 0
-        usual(unit, instruction, data, known, size)
+            found[..., 4:] = 0
+        return found
 
-    patch.setattr(stream.InfeedUnit, "_send", send)
+    patch.setattr(stream.InfeedUnit, "_words", words)
 
 
 # --- resizing -------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.reference import evaluate
 from fitzroy.formats.object_file import Operand, Reserved, Run
 from fitzroy.hw_models.edgetpu import scalar
-from fitzroy.hw_models.edgetpu.op import plan as op_plan
+from fitzroy.hw_models.edgetpu.op_plan import plan as op_plan
 from fitzroy.hw_models.edgetpu.scalar import ScalarCore
 from fitzroy.hw_models.edgetpu.sequence import numbers, sequence
 from fitzroy.hw_models.edgetpu.stream import stream_plan

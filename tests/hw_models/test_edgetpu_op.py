@@ -25,7 +25,8 @@ from fitzroy.hw_models.edgetpu.memory import (
     WIDE_ROWS,
     TileMemory,
 )
-from fitzroy.hw_models.edgetpu.op import OpUnit, plan
+from fitzroy.hw_models.edgetpu.op import OpUnit
+from fitzroy.hw_models.edgetpu.op_plan import plan
 from fitzroy.hw_models.edgetpu.unknown import KNOWN, known_bytes, unknown
 from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.program import disassemble

@@ -25,7 +25,7 @@ from fitzroy.base.types import Array
 from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.latitude import ANY, NONE, PUBLISHED, Latitude
 from fitzroy.hw_models.edgetpu.machine import Machine
-from fitzroy.hw_models.edgetpu.op import OpPlan, plan
+from fitzroy.hw_models.edgetpu.op_plan import OpPlan, plan
 from fitzroy.hw_models.isa.fence import ScalarFence
 from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, StreamEngine, TileFlag
 from fitzroy.hw_models.isa.instruction import Instruction

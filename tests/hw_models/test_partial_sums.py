@@ -7,7 +7,7 @@ import pytest
 from benchmarks.forms import programs
 from tests.support import corpus
 
-from fitzroy.hw_models.edgetpu.op import plan
+from fitzroy.hw_models.edgetpu.op_plan import plan
 from fitzroy.hw_models.isa.instruction import Instruction
 from fitzroy.hw_models.isa.partial_sums import (
     PUBLISHED_REVISIT,

@@ -10,7 +10,7 @@ from fitzroy.driver.runtime.simulator import SimulatedDevice, Stage
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.occupancy import occupancy, phase_numbers
-from fitzroy.hw_models.edgetpu.op import OpPlan
+from fitzroy.hw_models.edgetpu.op_plan import OpPlan
 from fitzroy.hw_models.edgetpu.recording import Dispatched, Recording, Streamed
 from fitzroy.hw_models.edgetpu.timeline import (
     Issued,

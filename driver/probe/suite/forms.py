@@ -24,7 +24,7 @@ from fitzroy.driver.probe.probe import Probe, Risk, as_bytes, noise
 from fitzroy.driver.probe.program import FIRST_ROW, RESULT_ROW, ROW_WORDS, Sketch
 from fitzroy.driver.probe.suite.arithmetic import CURVES, OUT, show_blocks, table
 from fitzroy.formats.object_file import UNIT_BYTES
-from fitzroy.hw_models.edgetpu.op import plan as op_plan
+from fitzroy.hw_models.edgetpu.op_plan import plan as op_plan
 from fitzroy.hw_models.edgetpu.sequence import sequence
 from fitzroy.hw_models.isa.conversion import NarrowToWide, Transpose, WideToNarrow
 from fitzroy.hw_models.isa.fields import Opcode, ScalarFlag, Watcher

@@ -11,7 +11,7 @@ import numpy as np
 
 from fitzroy.base.types import Array
 from fitzroy.hw_models.edgetpu.envelope.program import Place, Program, Value
-from fitzroy.hw_models.edgetpu.op import plan
+from fitzroy.hw_models.edgetpu.op_plan import plan
 from fitzroy.hw_models.isa.conversion import NarrowToWide, WideToNarrow
 from fitzroy.hw_models.isa.fields import Opcode
 from fitzroy.hw_models.isa.instruction import Instruction

@@ -13,7 +13,7 @@ from fitzroy.hw_models.chips.beagle import BEAGLE
 from fitzroy.hw_models.edgetpu.conversion import ConversionPlan
 from fitzroy.hw_models.edgetpu.engine import Issue
 from fitzroy.hw_models.edgetpu.mesh import DIRECTIONS, HalfPlan, MeshPlan
-from fitzroy.hw_models.edgetpu.op import OpPlan
+from fitzroy.hw_models.edgetpu.op_plan import OpPlan
 from fitzroy.hw_models.edgetpu.resize import ResizePlan
 from fitzroy.hw_models.edgetpu.ring import RingPlan
 from fitzroy.hw_models.edgetpu.sequence import Gate

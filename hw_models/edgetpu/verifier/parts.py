@@ -18,7 +18,7 @@ from fitzroy.hw_models.edgetpu.engine import Issue
 from fitzroy.hw_models.edgetpu.machine import ENGINE_OF
 from fitzroy.hw_models.edgetpu.memory import LANES
 from fitzroy.hw_models.edgetpu.mesh import HalfPlan, MeshPlan, MeshUnit
-from fitzroy.hw_models.edgetpu.op import OpPlan, plan
+from fitzroy.hw_models.edgetpu.op_plan import OpPlan, plan
 from fitzroy.hw_models.edgetpu.resize import ResizePlan, resize_plan
 from fitzroy.hw_models.edgetpu.ring import Ring, RingConsumeUnit, RingPlan, RingProduceUnit
 from fitzroy.hw_models.edgetpu.sequence import Gate, Numbers
