@@ -397,7 +397,9 @@ class Machine:
 
     def read_words(self, address: int, count: int) -> Array:
         """Words of the scalar core's memory, uint32[images or 1, count]."""
-        return _values([word or 0 for word in self.core.arrived(address, count)])
+        words = self.core.arrived(address, count)
+        # A word may be 0 for the first image only.
+        return _values([0 if word is None else word for word in words])
 
     def read_marks(self, address: int, count: int) -> Array:
         """Marks of words of the scalar core's memory, int16[count]."""

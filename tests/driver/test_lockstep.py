@@ -22,6 +22,8 @@ from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.programs import EdgeTpuProgram
 from fitzroy.formats.darwinn import PackageFile
 from fitzroy.hw_models.edgetpu.latitude import ANY
+from fitzroy.hw_models.edgetpu.machine import Machine
+from fitzroy.hw_models.edgetpu.unknown import KNOWN, Several
 
 
 def images(graph: Graph, count: int) -> list[dict[str, Array]]:
@@ -139,3 +141,10 @@ def test_published_programs(path: Path) -> None:
     ]
     found = SimulatedDevice(images=2).run_images(program.package, inputs)
     assert all(map(same, found, alone(program.package, inputs)))
+
+
+def test_a_word_may_be_zero_for_the_first_image_only() -> None:
+    machine = Machine(images=2)
+    machine.core.write(8, [Several((0, 5), KNOWN), 7])
+    assert machine.read_words(8, 2).tolist() == [[0, 7], [5, 7]]
+    assert machine.read_marks(8, 2).tolist() == [KNOWN, KNOWN]
