@@ -1,9 +1,10 @@
 """Images a second on the twin of the chip, beside LiteRT and the simulated chip, by turns.
 
 In a warm process: the twin and LiteRT compute the whole source model, on one thread and on one for
-each core; the simulated chip the compiled program, one image at a time and as many as it takes in
-lockstep. What has one thread is measured by the time of its processor, which other processes do
-not take, the rest by the clock on the wall. `benchmarks.twin_proof` compares the bytes.
+each core; the simulated chip the compiled program, an image on a new chip, one on a chip that knows
+the course of the program, and on every core as many as it takes in lockstep. What has one thread is
+measured by the time of its processor, which other processes do not take, the rest by the clock on
+the wall. `benchmarks.twin_proof` compares the bytes.
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ def _measured(name: str, turns: int) -> dict[str, list[float]]:
             "twin_cores": lambda: _many(opened["cores"], images),
             "litert": lambda: _on_litert(peers[0], images),
             "litert_cores": lambda: _on_litert(peers[1], images),
+            "simulator_new": lambda: _on_new_chip(compiled, images[:1]),
             "simulator": lambda: _many(opened["simulator"], images[:1]),
             "lockstep": lambda: _many(opened["simulator"], images),
         }
@@ -107,6 +109,8 @@ def _by_turns(runs: Runs, turns: int) -> dict[str, list[float]]:
         for who, run in runs.items():
             if who in _SIMULATED and turn > _SIMULATED_TURNS:
                 continue
+            for _ in range(_UNFOLLOWED if who in _FOLLOWED and not turn else 0):
+                run()
             clock = time.perf_counter if who in _PARALLEL else time.process_time
             start = clock()
             count = run()
@@ -115,8 +119,17 @@ def _by_turns(runs: Runs, turns: int) -> dict[str, list[float]]:
     return seconds
 
 
-_PARALLEL = ("twin_cores", "litert_cores")
-_SIMULATED = ("simulator", "lockstep")
+_PARALLEL = ("twin_cores", "litert_cores", "lockstep")
+_FOLLOWED = ("simulator", "lockstep")
+_SIMULATED = ("simulator_new", *_FOLLOWED)
+
+_UNFOLLOWED = 2
+"""Inferences after which the course of a program is known."""
+
+
+def _on_new_chip(compiled: bytes, images: Sequence[Mapping[str, Array]]) -> int:
+    with DirectSimulator() as device, Interpreter(compiled, device=device) as interpreter:
+        return _many(interpreter, images)
 
 
 def _many(interpreter: Interpreter, images: Sequence[Mapping[str, Array]]) -> int:
