@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from fitzroy.base import budget
-from fitzroy.base.cores import cores
 from fitzroy.base.errors import FormatError, SimulationError, UnsupportedError, UsageError
 from fitzroy.base.progress import counting
 from fitzroy.base.types import Array
@@ -40,9 +37,6 @@ _IMAGE_BYTES = TILES * (BEAGLE.memories.narrow.size + BEAGLE.memories.wide.size)
 
 MOST_IMAGES = 32
 """Images that the simulated chip computes at a time."""
-
-_FEWEST_IMAGES = 8
-"""Images that are worth a core of their own: fewer take nearly as long as one."""
 
 _WRITABLE = (Description.BASE_ADDRESS_OUTPUT_ACTIVATION, Description.BASE_ADDRESS_SCRATCH)
 
@@ -332,15 +326,16 @@ class SimulatedDevice:
 class Lockstep:
     """Simulated chips that execute packages for many images at a time, with what they cache.
 
-    Images are shared among the cores, each of which has chips of its own. Programs in which the
-    data of an image decides on more than data are executed for one image after the other.
+    Programs in which the data of an image decides on more than data are executed for one image
+    after the other.
 
     Args:
         seed: randomize the order of engines and what memories hold at first.
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        self._chips = [_Chips(seed) for _ in range(cores())]
+        self._seed = seed
+        self._devices: dict[int, SimulatedDevice] = {}
 
     def run(
         self, package: PackageFile, inputs: Sequence[Mapping[str, Array]]
@@ -360,35 +355,14 @@ class Lockstep:
         """
         for first in range(0, len(inputs), MOST_IMAGES):
             images = inputs[first : first + MOST_IMAGES]
-            count = max(1, min(len(self._chips), len(images) // _FEWEST_IMAGES))
-            if count == 1:
-                yield from self._chips[0].run(package, images)
-                continue
-            bounds = [len(images) * part // count for part in range(count + 1)]
-            parts = [images[begin:end] for begin, end in pairwise(bounds)]
-            with ThreadPoolExecutor(count, thread_name_prefix="chip") as pool:
-                found = pool.map(lambda chips, part: chips.run(package, part), self._chips, parts)
-                yield from chain.from_iterable(found)
-
-
-class _Chips:
-    """Simulated chips of a core, one for each number of images that it computes at a time."""
-
-    def __init__(self, seed: int | None) -> None:
-        self._seed = seed
-        self._devices: dict[int, SimulatedDevice] = {}
-
-    def run(
-        self, package: PackageFile, images: Sequence[Mapping[str, Array]]
-    ) -> list[PackageOutputs]:
-        """Execute a package for images, together if that is possible."""
-        try:
-            return [*self._together(package, images)]
-        except SimulationError:
-            if len(images) == 1:
-                raise
-            # If the fault is the program's, one image alone shows it.
-            return [outputs for image in images for outputs in self._together(package, [image])]
+            try:
+                yield from self._together(package, images)
+            except SimulationError:
+                if len(images) == 1:
+                    raise
+                # If the fault is the program's, one image alone shows it.
+                for image in images:
+                    yield from self._together(package, [image])
 
     def _together(
         self, package: PackageFile, images: Sequence[Mapping[str, Array]]

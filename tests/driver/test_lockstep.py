@@ -16,7 +16,6 @@ import fitzroy
 from fitzroy.base.errors import CapacityError, SimulationError, UsageError
 from fitzroy.base.types import Array
 from fitzroy.compiler.ir import Graph
-from fitzroy.driver.runtime import simulator
 from fitzroy.driver.runtime.devices import DirectSimulator
 from fitzroy.driver.runtime.simulator import Lockstep, PackageOutputs, SimulatedDevice
 from fitzroy.execution.interpreter import Interpreter
@@ -110,25 +109,6 @@ def test_programs_that_do_not_compute_together_compute_alone(
     found = [*Lockstep().run(echo(), inputs)]
     assert [int(outputs.tensors["y"][0]) for outputs in found] == [0, 1, 2]
     assert counts == [3, 1, 1, 1]
-
-
-@pytest.mark.parametrize("count", [1, 3, 8, 17, 35])
-def test_images_are_shared_among_cores(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    sizes: list[int] = []
-    usual = SimulatedDevice.run_images
-
-    def noted(
-        self: SimulatedDevice, package: PackageFile, inputs: list[Mapping[str, Array]]
-    ) -> tuple[PackageOutputs, ...]:
-        sizes.append(len(inputs))
-        return usual(self, package, inputs)
-
-    monkeypatch.setattr(SimulatedDevice, "run_images", noted)
-    monkeypatch.setattr(simulator, "cores", lambda: 2)
-    inputs = [{"x": np.full(SIZE, value, np.uint8)} for value in range(count)]
-    found = [*Lockstep().run(echo(), inputs)]
-    assert [int(outputs.tensors["y"][0]) for outputs in found] == [*range(count)]
-    assert sorted(sizes) == {1: [1], 3: [3], 8: [8], 17: [8, 9], 35: [3, 16, 16]}[count]
 
 
 def test_whole_models() -> None:
