@@ -371,7 +371,8 @@ class Lockstep:
         count = 1 if len(images) == 1 else max([len(images), *self._devices])
         device = self._devices.pop(count, None) or SimulatedDevice(seed=self._seed, images=count)
         outputs = device.run_images(package, images)
-        self._devices = {size: one for size, one in self._devices.items() if size == 1}
+        # One chip for single images, and one for many.
+        self._devices = {size: one for size, one in self._devices.items() if 1 in (size, count)}
         self._devices[count] = device
         return outputs
 

@@ -111,6 +111,23 @@ def test_programs_that_do_not_compute_together_compute_alone(
     assert counts == [3, 1, 1, 1]
 
 
+def test_chips_for_one_image_and_for_many_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    usual = SimulatedDevice.__init__
+
+    def noted(self: SimulatedDevice, *, seed: int | None = None, images: int = 1) -> None:
+        sizes.append(images)
+        usual(self, seed=seed, images=images)
+
+    monkeypatch.setattr(SimulatedDevice, "__init__", noted)
+    chips = Lockstep()
+    for count in (1, 3, 1, 2, 4, 1, 3):
+        rows = [{"x": np.full(SIZE, value, np.uint8)} for value in range(count)]
+        found = [*chips.run(echo(), rows)]
+        assert [int(outputs.tensors["y"][0]) for outputs in found] == [*range(count)]
+    assert sizes == [1, 3, 4]
+
+
 def test_whole_models() -> None:
     compiled = fitzroy.compile(DIGITS, target="edgetpu").data
     with Interpreter(compiled, device=DirectSimulator()) as interpreter:
