@@ -1,8 +1,8 @@
 """Images a second on the twin of the chip, beside LiteRT and the simulated chip, by turns.
 
 In a warm process: the twin and LiteRT compute the whole source model, on one thread and on one for
-each core; the simulated chip the compiled program, an image on a new chip, one on a chip that knows
-the course of the program, and on every core as many as it takes in lockstep. What has one thread is
+each core; the simulated chip the compiled program, an image on a new chip, and on a chip that knows
+the course of the program one image and as many as it takes in lockstep. What has one thread is
 measured by the time of its processor, which other processes do not take, the rest by the clock on
 the wall. `benchmarks.twin_proof` compares the bytes.
 """
@@ -119,7 +119,7 @@ def _by_turns(runs: Runs, turns: int) -> dict[str, list[float]]:
     return seconds
 
 
-_PARALLEL = ("twin_cores", "litert_cores", "lockstep")
+_PARALLEL = ("twin_cores", "litert_cores")
 _FOLLOWED = ("simulator", "lockstep")
 _SIMULATED = ("simulator_new", *_FOLLOWED)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 Json = Mapping[str, Any]
 
-_COLUMNS = ("twin", "twin_many", "litert", "simulator_new", "simulator")
-_PARALLEL = ("lockstep", "twin_cores", "litert_cores")
+_COLUMNS = ("twin", "twin_many", "litert", "simulator_new", "simulator", "lockstep")
+_PARALLEL = ("twin_cores", "litert_cores")
 
 _WHAT = {
     "corpus": "the corpus, compiled here",
@@ -23,7 +23,7 @@ def speeds(results: Json) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     threads = f"on {results['threads']} cores"
     header = (
         "model", "twin, one image", "32 images", "LiteRT", "simulated chip, new", "again",
-        f"32 images {threads}", f"twin, 32 images {threads}", f"LiteRT {threads}",
+        "32 images", f"twin, 32 images {threads}", f"LiteRT {threads}",
     )  # fmt: skip
     rows = [
         (
