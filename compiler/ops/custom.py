@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, asdict, fields
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -25,10 +25,12 @@ class PostProcessing(Operator):
 
     Class attributes:
         choices: enumerations of attributes by their names.
+        infinite: attributes that may be infinite.
     """
 
     results = None
     choices: ClassVar[Mapping[str, type[StrEnum]]] = {}
+    infinite: ClassVar[Collection[str]] = ()
 
     def from_tflite(self, builtin: str, options: Any, call: Call) -> Imported:
         found = flexbuffer.decode(options) if options else {}
@@ -54,7 +56,8 @@ class PostProcessing(Operator):
                 raise TypeRuleError(f"the option {name} is {value!r}, not {', '.join(texts)}")
             return self.choices[kind](value)
         kinds = int | float if kind == "float" else int
-        if not isinstance(value, kinds) or not math.isfinite(value):
+        bounded = isinstance(value, kinds) and math.isfinite(value)
+        if not bounded and not (name in self.infinite and value in (-math.inf, math.inf)):
             raise TypeRuleError(f"the options have no number {name}")
         return _CASTS[kind](value)
 

@@ -37,7 +37,7 @@ class DetectionAttributes(Attributes):
         max_classes_per_detection: classes that are given for each object; 1 with
             `use_regular_nms`.
         num_classes: classes without the background, which may be class 0 of the scores.
-        nms_score_threshold: least score of an object.
+        nms_score_threshold: least score of an object; may be infinite.
         nms_iou_threshold: boxes that overlap an object's by more, as intersection over union, are
             the same object.
         y_scale: divisor of encoded centres, vertical.
@@ -75,6 +75,8 @@ class DetectionPostProcess(PostProcessing):
     operands = ("box_encodings", "class_predictions", "anchors")
     attributes = DetectionAttributes
     custom = "TFLite_Detection_PostProcess"
+    # EfficientDet-Lite's threshold is less than all numbers.
+    infinite = ("nms_score_threshold",)
 
     def infer(self, call: Call) -> Sequence[Expected]:
         a = call.attributes(DetectionAttributes)

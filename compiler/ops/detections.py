@@ -112,7 +112,7 @@ class Detections(PostProcessing):
     the second result is those [n,k,3]: x, y and score. Of models that find masks, the last one is
     those [n,h,w] of ones and zeros, inside of the boxes. Of boxes with several classes, the best
     counts, of equal ones the first. `classes` are the best ones, if `scores` are the best of each
-    box only.
+    box only; both may be [1,n] then.
     """
 
     name = "detections"
@@ -135,15 +135,16 @@ class Detections(PostProcessing):
         demand(boxes.rank == 3 and boxes.shape[0] == 1, f"boxes of shape {list(boxes.shape)}")
         demand(boxes.shape[2] == BOX, f"{boxes.shape[2]} numbers of a box")
         count = boxes.shape[1]
-        demand(scores.rank == 3 and scores.shape[:2] == (1, count), "other scores than boxes")
-        demand(0 <= a.background < scores.shape[2], f"{a.background} classes of the background")
-        for index, columns in ((CLASSES, 1), (OBJECTNESS, 1)):
+        demand(scores.rank in (2, 3) and scores.shape[:2] == (1, count), "other scores than boxes")
+        columns = scores.shape[2] if scores.rank > 2 else 1
+        demand(0 <= a.background < columns, f"{a.background} classes of the background")
+        for index in (CLASSES, OBJECTNESS):
             value = call.optional(index)
-            shape = (1, count, columns)
+            shape = (1, count, 1)[: scores.rank]
             demand(
                 value is None or value.type.shape == shape, f"no {list(shape)}: {_OPERANDS[index]}"
             )
-        demand(call.optional(CLASSES) is None or scores.shape[2] == 1, "classes of many scores")
+        demand(call.optional(CLASSES) is None or columns == 1, "classes of many scores")
         demand(
             a.peaks >= 0 and (not a.peaks or count % a.peaks == 0),
             f"images of {a.peaks} columns for {count} boxes",
@@ -161,6 +162,9 @@ class Detections(PostProcessing):
             for index, array in enumerate(arrays)
         ]
         given += [None] * (len(_OPERANDS) - len(given))
+        for index in (SCORES, CLASSES, OBJECTNESS):
+            array = given[index]
+            given[index] = None if array is None else array.reshape(*array.shape[:2], -1)
         results = [np.zeros(out.type.shape, out.type.dtype.numpy) for out in call.outputs]
         found = _found(given, a)
         count = len(found.rows)

@@ -65,6 +65,8 @@ class Head:
         overlap: the overlap at which the model takes boxes for one object; None if it says none.
         agnostic: whether boxes of different classes are one object, too.
         y_first: whether boxes have y before x.
+        most: the most objects that the model gives; None if it says none.
+        inclusive: whether a score as high as the threshold is an object's.
         peaks: cells of a row, if boxes are where scores are peaks of images; 0 for others.
     """
 
@@ -84,4 +86,6 @@ class Head:
     overlap: float | None = None
     agnostic: bool = False
     y_first: bool = False
+    most: int | None = None
+    inclusive: bool = False
     peaks: int = 0

@@ -29,7 +29,7 @@ class HeadOptions:
         score_threshold: least score of an object.
         overlap: boxes of a class that overlap a better one by more are the same object; None to do
             as the model says, or else 0.45.
-        most: most objects.
+        most: most objects; None to give as many as the model does, or else 100.
         anchors: of models whose boxes are relative to anchors that they do not hold: the name of a
             scheme, or of a file.
     """
@@ -53,7 +53,10 @@ class HeadOptions:
         "With --detections: boxes of a class that overlap a better one by more, as intersection "
         "over union, are the same object. [dim]default: as the model says, or 0.45[/dim]",
     )
-    most: int = option(100, "With --detections: most objects.")
+    most: int | None = option(
+        None,
+        "With --detections: most objects. [dim]default: as the model says, or 100[/dim]",
+    )
     anchors: str | None = option(
         None,
         "With --detections: anchors, if boxes are relative to some that the model does not hold: "
@@ -76,7 +79,7 @@ class HeadOptions:
             raise _wrong("--score-threshold is between 0 and 1", self.score_threshold)
         if self.overlap is not None and not 0.0 < self.overlap <= 1.0:
             raise _wrong("--overlap is more than 0 and at most 1", self.overlap)
-        if not 0 < self.most <= MOST:
+        if self.most is not None and not 0 < self.most <= MOST:
             raise _wrong(f"--most is 1 to {MOST}", self.most)
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, SIZE, UNIT, BoxCoding, decoded
 from fitzroy.compiler.ops.elementwise import reals, stored
@@ -43,7 +44,11 @@ class Probe:
 
     @classmethod
     def between(cls, graph: Graph, region: Region, output: str) -> Probe | None:
-        """The part of a graph; None if it reads other values, too."""
+        """The part of a graph; None if it reads other values, too, or no real numbers."""
+        if graph.type(region.name).dtype is not DType.FLOAT32 and not (
+            graph.type(region.name).is_quantized
+        ):
+            return None
         nodes, pending, known = [], [output], {region.name}
         while pending:
             name = pending.pop()

@@ -12,13 +12,14 @@ from fitzroy.base.diagnostics import Diagnostic, Severity
 from fitzroy.base.errors import UnsupportedError
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.box_coding import ANCHOR, BOX, CENTRE, UNIT, BoxCoding
-from fitzroy.compiler.ops.detection import DetectionAttributes, DetectionPostProcess
+from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.detections import sigmoid
 from fitzroy.compiler.ops.elementwise import reals
 from fitzroy.compiler.ops.shape import ConcatenationAttributes
 from fitzroy.compiler.passes.heads.apart import anchored_head, peaks_head
 from fitzroy.compiler.passes.heads.columns import Columns, Region, source_of
 from fitzroy.compiler.passes.heads.head import Head, Masks, Points
+from fitzroy.compiler.passes.heads.kept import post_processing_of
 from fitzroy.compiler.passes.heads.keypoints import keypoints_head
 from fitzroy.compiler.passes.heads.pairs import Pair, joined_pair, pair_of
 from fitzroy.compiler.passes.heads.probing import (
@@ -53,9 +54,10 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
     """
     columns = Columns(graph)
     size = image_size(graph)
-    for node in graph.nodes():
-        if node.op == DetectionPostProcess.name:
-            return _of_post_process(columns, node, size)
+    node = post_processing_of(graph)
+    if node is not None:
+        return _of_post_process(columns, node, size)
+    graph.outputs = [_stored(graph, name) for name in graph.outputs]
     pair = pair_of(columns)
     if anchors is not None:
         return anchored_head(columns, _demanded(columns, pair), size, anchors)
@@ -84,6 +86,13 @@ def recognised(graph: Graph, anchors: str | None = None) -> Head:
     )
 
 
+def _stored(graph: Graph, name: str) -> str:
+    """The quantized rows that an output is made of; the output itself if there are none."""
+    node = graph.producer(name)
+    rows = node is not None and node.op == "dequantize" and graph.type(name).rank == 3
+    return str(node.inputs[0]) if node is not None and rows else name
+
+
 def _reject(graph: Graph, name: str, reason: str) -> Diagnostic:
     what = f"{graph.type(name)} is no list of boxes"
     return Diagnostic(Severity.ERROR, "detections", f"output {name!r}", what, reason)
@@ -108,7 +117,7 @@ def _of_pair(columns: Columns, pair: Pair, size: tuple[int, int]) -> Head:
         return anchored_head(columns, pair, size, None)
     rows = columns.joined([pair.boxes, pair.scores], 2)
     try:
-        return _Outputs(columns, rows, size).head()
+        return _Outputs(columns, rows, size, apart=True).head()
     except _NoHeadError:
         return anchored_head(columns, pair, size, None)
 
@@ -167,9 +176,12 @@ def _of_post_process(columns: Columns, node: Node, size: tuple[int, int]) -> Hea
         None,
         logits is not None,
         background=graph.type(scores).shape[2] - a.num_classes,
-        overlap=a.nms_iou_threshold,
+        # The kernel compares in float32.
+        overlap=float(np.float32(a.nms_iou_threshold)),
         agnostic=not a.use_regular_nms,
         y_first=True,
+        most=a.max_detections,
+        inclusive=True,
     )
 
 
@@ -189,11 +201,13 @@ class _Outputs:
         columns: makes parts of values.
         name: the output.
         size: width and height of the image.
+        apart: whether scores of classes are an output of their own, without an objectness.
     """
 
     columns: Columns
     name: str
     size: tuple[int, int]
+    apart: bool = False
 
     @property
     def graph(self) -> Graph:
@@ -248,11 +262,7 @@ class _Outputs:
         for part in scored:
             end = part.end if part.begin == end else end
         begin, objectness = BOX, None
-        has_objectness = decoder is not None and (
-            decoder.coding is BoxCoding.SQUARES
-            or (decoder.coding is BoxCoding.EXPONENTIAL and end - begin > 1)
-        )
-        if has_objectness:
+        if self._has_objectness(decoder, end - begin):
             objectness = self._score(rows, BOX, 1)
             begin += 1
         scores = self._score(rows, begin, end - begin)
@@ -261,13 +271,24 @@ class _Outputs:
             coding, anchors, exponent = self._plain(decoded), None, 1.0
         else:
             coding, exponent = decoder.coding, decoder.exponent
-            anchors = decoder.anchors * np.resize(np.array(scale, np.float32), ANCHOR)
+            anchors = decoder.anchors
+        y_first = points is None and masks is None and self._is_y_first(decoded, decoder)
+        if anchors is not None:
+            x_first = anchors[:, [1, 0, 3, 2, 5, 4]] if y_first else anchors
+            anchors = x_first * np.resize(np.array(scale, np.float32), ANCHOR)
         return Head(
             self.size, boxes, coding, exponent, anchors, scale, scores, objectness,
-            logits=True, points=points, masks=masks, once=once,
+            logits=True, points=points, masks=masks, once=once, y_first=y_first,
         )  # fmt: skip
 
     # --- rows ---
+
+    def _has_objectness(self, decoder: Decoder | None, scores: int) -> bool:
+        """Whether the first of so many scores is that of being any object."""
+        if decoder is None or self.apart:
+            return False
+        several = decoder.coding is BoxCoding.EXPONENTIAL and scores > 1
+        return several or decoder.coding is BoxCoding.SQUARES
 
     def _before_choice(self) -> str | None:
         """All rows of a model that gives its best ones, joined again; None if it does not.
@@ -366,10 +387,31 @@ class _Outputs:
 
     def _plain(self, decoded: str) -> BoxCoding:
         """What decoded boxes are, by trying the decoder."""
-        for probe in probes(self.graph, decoded, source_of):
-            if probe.region.size == BOX:
-                return BoxCoding.CORNERS if gives_corners(probe) else BoxCoding.CENTRES
+        ways = [
+            probe for probe in probes(self.graph, decoded, source_of) if probe.region.size == BOX
+        ]
+        # The last steps of a decoder may be the same for corners as for centres.
+        if any(gives_corners(probe) for probe in ways):
+            return BoxCoding.CORNERS
+        if ways:
+            return BoxCoding.CENTRES
         raise _NoHeadError("boxes are not decoded: nothing says where their anchors are")
+
+    def _is_y_first(self, decoded: str, decoder: Decoder | None) -> bool:
+        """Whether boxes have y before x, as those of TensorFlow do.
+
+        Boxes come from cells row by row. So centres go from end to end of x in each row, and once
+        from end to end of y.
+        """
+        if decoder is not None:
+            centres = decoder.anchors[:, CENTRE]
+        else:
+            ways = (x for x in probes(self.graph, decoded, source_of) if x.region.size == BOX)
+            *_, longest = ways
+            zero = longest.constant(0)
+            centres = zero[:, :2] + zero[:, 2:] if gives_corners(longest) else zero[:, :2]
+        first, second = np.abs(np.diff(centres, axis=0)).sum(axis=0)
+        return bool(first < second)
 
     def _reach(self, decoded: str) -> float:
         """A usual coordinate of decoded boxes."""

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.detection import DetectionPostProcess
@@ -27,8 +29,14 @@ from fitzroy.compiler.passes.heads.forms import (
     threshold_logit,
 )
 from fitzroy.compiler.passes.heads.head import Head
+from fitzroy.compiler.passes.heads.kept import (
+    is_replaceable,
+    listed,
+    post_processing_of,
+    with_bounds,
+)
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
-from fitzroy.compiler.passes.heads.recognition import recognised
+from fitzroy.compiler.passes.heads.recognition import image_size, recognised
 
 _MARGIN = 1.0
 """How far below the threshold logits are told apart, so that rounding does not lose objects."""
@@ -50,11 +58,16 @@ class ListDetections(HeadOptions, Pass):
             UnsupportedError: the model is no detector that is known, or has not what the form is
                 made of.
         """
+        node = post_processing_of(graph)
+        if node is not None and self._keeps(graph, node):
+            graph.outputs = self._kept(graph, node)
+            graph.prune()
+            return graph
         head = recognised(graph, self.anchors)
         if self.form is HeadForm.YOLO:
             graph.outputs = raw_outputs(graph, head)
         elif self.form is HeadForm.SSD:
-            chosen = self.score_threshold, self._overlap(head), self.most
+            chosen = self.score_threshold, self._overlap(head), self._most(head)
             graph.outputs = post_processed(graph, head, chosen)
         else:
             graph.outputs = self._emitted(graph, head)
@@ -63,9 +76,22 @@ class ListDetections(HeadOptions, Pass):
         graph.prune()
         return graph
 
+    def _keeps(self, graph: Graph, node: Node) -> bool:
+        """Whether TFLite's post-processing goes on choosing objects."""
+        if self.form is HeadForm.YOLO:
+            return False
+        return self.form is HeadForm.SSD or not is_replaceable(graph, node)
+
+    def _kept(self, graph: Graph, node: Node) -> list[str]:
+        """Let TFLite's post-processing choose objects; names of the results."""
+        size = image_size(graph)
+        node = with_bounds(graph, node, self.score_threshold, self.overlap, self.most)
+        return list(node.outputs) if self.form is HeadForm.SSD else [listed(graph, node, size)]
+
     def _emitted(self, graph: Graph, head: Head) -> list[str]:
         """Emit the operator; names of its results."""
         width, height = head.size
+        most = self._most(head)
         points, masks = head.points, head.masks
         a = DetectionsAttributes(
             width=width,
@@ -76,9 +102,9 @@ class ListDetections(HeadOptions, Pass):
             y_scale=head.scale[1],
             logits=head.logits,
             background=head.background,
-            score_threshold=self.score_threshold,
+            score_threshold=self._least(head),
             overlap=self._overlap(head),
-            most=self.most,
+            most=most,
             agnostic=head.agnostic,
             y_first=head.y_first,
             point_scale=1.0 if points is None else points.scale,
@@ -102,17 +128,26 @@ class ListDetections(HeadOptions, Pass):
         ]
         while inputs[-1] is None:
             inputs.pop()
-        results = {"detections": TensorType((self.most, ROW), DType.FLOAT32)}
+        results = {"detections": TensorType((most, ROW), DType.FLOAT32)}
         if points is not None:
             count = graph.type(points.name).shape[2] // a.point
-            results["keypoints"] = TensorType((self.most, count, 3), DType.FLOAT32)
+            results["keypoints"] = TensorType((most, count, 3), DType.FLOAT32)
         if masks is not None:
             extent = graph.type(masks.prototypes).shape[1:3]
-            results["masks"] = TensorType((self.most, *extent), DType.UINT8)
+            results["masks"] = TensorType((most, *extent), DType.UINT8)
         names = [graph.fresh(name) for name in results]
         node = Node(graph.fresh(Detections.name), Detections.name, tuple(inputs), tuple(names), a)
         graph.add_node(node, list(results.values()))
         return names
+
+    def _most(self, head: Head) -> int:
+        return self.most or head.most or DetectionsAttributes.most
+
+    def _least(self, head: Head) -> float:
+        """What scores of objects are greater than."""
+        if not head.inclusive:
+            return self.score_threshold
+        return float(np.nextafter(np.float32(self.score_threshold), np.float32(0)))
 
     def _overlap(self, head: Head) -> float:
         if head.once:
@@ -142,6 +177,9 @@ def encoded(graph: Graph) -> Graph:
     Scores are not among it: those that are cut off have no part in objects. Other graphs are as
     they were.
     """
+    chooser = post_processing_of(graph)
+    if chooser is not None:
+        return graph.cut([str(chooser.inputs[0])])
     for node in graph.nodes():
         if node.op == Detections.name:
             left = {SCORES, OBJECTNESS, CLASSES}
@@ -222,7 +260,7 @@ def _logits(graph: Graph, form: HeadForm) -> Iterator[str]:
         if isinstance(node.attributes, DetectionsAttributes) and node.attributes.logits:
             read = (node.inputs[i] for i in (SCORES, OBJECTNESS) if i < len(node.inputs))
             yield from filter(None, read)
-        if form is HeadForm.SSD and node.op == "sigmoid":
+        if node.op == "sigmoid":
             after = [reader.op for reader in graph.consumers(node.outputs[0])]
             if DetectionPostProcess.name in after:
                 yield str(node.inputs[0])
