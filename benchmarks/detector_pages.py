@@ -30,7 +30,13 @@ def detectors_tables(results: Json) -> list[Table]:
     """What runs where, how long it takes, and why operators stay on the host."""
     rows: Sequence[Json] = results["models"]
     measured = [row for row in rows if "failed" not in row]
-    return [_places(measured), _times(measured), _listing(measured), _reasons(rows)]
+    return [
+        _places(measured),
+        _times(measured),
+        _listing(measured),
+        _several(measured),
+        _reasons(rows),
+    ]
 
 
 def _name(row: Json) -> tuple[str, str]:
@@ -88,6 +94,26 @@ def _listing(rows: Sequence[Json]) -> Table:
         )
         for row in rows
         if "listed" in row
+    ]
+
+
+def _several(rows: Sequence[Json]) -> Table:
+    """Models whose parameters do not fit one chip, on one chip and on as many as pay."""
+    header = (
+        "larger than a chip", "size", "outputs", "chips", "time between results",
+        "time of an inference", "streamed for each",
+    )  # fmt: skip
+    return header, [
+        (
+            *_name(row),
+            outputs,
+            str(cut["chips"]),
+            *(f"{cut[key] / 1000:.1f} ms" for key in ("interval_us", "latency_us")),
+            f"{cut['streamed'] / 2**20:.2f} MiB",
+        )
+        for row in rows
+        for outputs, part in (("all boxes", row), ("`--detections`", row.get("listed", {})))
+        for cut in part.get("several", ())
     ]
 
 

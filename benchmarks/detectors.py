@@ -32,6 +32,7 @@ from benchmarks.pictures import samples
 from benchmarks.support import ROOT, read_results, results_path, write_results
 from fitzroy.base.errors import FitzroyError
 from fitzroy.compilation.edgetpu import EdgeTpuCompilation, compile_edgetpu
+from fitzroy.compilation.segments import compile_segments
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.ir import Graph
 from fitzroy.compiler.passes.base import run_passes
@@ -41,6 +42,7 @@ from fitzroy.compiler.passes.heads.rewriting import limits, with_detections
 from fitzroy.compiler.quantization.comparison import compare, stored_input
 from fitzroy.compiler.quantization.options import QuantizeOptions
 from fitzroy.compiler.quantization.pipeline import quantize_model
+from fitzroy.compiler.targets.edgetpu.partition.cuts import Cut
 from fitzroy.execution.estimate import Conditions
 from fitzroy.execution.interpreter import Interpreter
 from fitzroy.execution.twin import TwinDevice
@@ -145,7 +147,33 @@ def listed(graph: Graph) -> Json:
     known = {name: (0.0, 1.0)}
     quantized = quantize_model(listing, samples, QuantizeOptions(), known=known, limits=bounds)
     source = Source.of(run_passes(quantized.graph, (ClassMaximum(),)))
-    return {"listed": _figures(compile_edgetpu(source))}
+    compiled = compile_edgetpu(source)
+    return {"listed": _figures(compiled) | several(source, compiled)}
+
+
+def several(source: Source, compiled: EdgeTpuCompilation) -> Json:
+    """What more chips gain if parameters do not fit one; nothing if they do.
+
+    Returns:
+        For one chip, and for as many as pay: how many there are, microseconds between results, and
+        the bytes of parameters that are streamed for each.
+    """
+    if not any(parameters(item.package)[1] for item in compiled.segments):
+        return {}
+    found: list[Cut] = []
+    segments = compile_segments(source, None, report=found.extend)
+    chosen = (cut for cut in found if len(cut.times) in (1, len(segments)))
+    return {
+        "several": [
+            {
+                "chips": len(cut.times),
+                "interval_us": round(cut.interval, 1),
+                "latency_us": round(cut.latency, 1),
+                "streamed": sum(load.streamed for load in cut.loads),
+            }
+            for cut in chosen
+        ]
+    }
 
 
 def _one(name: str, size: int) -> int:
@@ -156,6 +184,7 @@ def _one(name: str, size: int) -> int:
     if architecture.name.startswith(_LISTING):
         row |= listed(graph)
         print(json.dumps(row), flush=True)
+    row |= several(source, compiled)
     print(json.dumps(row | simulated(source, compiled)), flush=True)
     return 0
 
