@@ -38,6 +38,8 @@ simulator_conformance
     differences between compiled models on the simulator and their sources
 detections
     objects of a quantized detector beside those of float32; repeats are cuttings to judge on
+trained
+    trained detectors and readers of text on the chip beside float32; repeats likewise
 quantization
     quantized models beside those of other quantizers; repeats are samples to judge on
 first_minutes
@@ -85,6 +87,7 @@ NAMES = (
     "conformance",
     "simulator_conformance",
     "detections",
+    "trained",
     "quantization",
     "first_minutes",
     "html_pages",

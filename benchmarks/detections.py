@@ -85,7 +85,7 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
     Raises:
         UsageError: the package of the model, or all packages of pictures, are missing.
     """
-    graph = fitzroy.load(_file("nudenet", "320n.onnx"), _SHAPE)
+    graph = model()
     pictures, others = _present(PICTURES), _present(CALIBRATION)
     if not pictures or not others:
         raise UsageError("there are no pictures", hint="pip install scikit-image ultralytics")
@@ -124,6 +124,35 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
 
 
 _SHAPE = Reading(shapes={"images": (1, 3, SIDE, SIDE)})
+
+_EXCHANGED = 2
+"""How many of the first pictures to calibrate on are judged on in turn."""
+
+
+def model() -> Graph:
+    """The detector.
+
+    Raises:
+        UsageError: its package is missing.
+    """
+    return fitzroy.load(_file("nudenet", "320n.onnx"), _SHAPE)
+
+
+def splits(judging: int = JUDGING) -> dict[str, tuple[list[Floats], list[Floats]]]:
+    """Cuttings to calibrate and to judge on, those of `measure` and of other pictures.
+
+    Args:
+        judging: cuttings of each picture to judge on.
+    """
+    exchanged = CALIBRATION[:_EXCHANGED]
+    parts = {
+        "people": (CALIBRATION, PICTURES),
+        "streets": ((*PICTURES, *CALIBRATION[_EXCHANGED:]), exchanged),
+    }
+    return {
+        name: (cuttings(_present(first), CALIBRATING, 1), cuttings(_present(second), judging, 2))
+        for name, (first, second) in parts.items()
+    }
 
 
 def _found(package: str, name: str) -> str | None:
@@ -273,11 +302,11 @@ def _simulated(
             found, same = (next(iter(x.run({name: given}).values())) for x in (interpreter, twin))
             if not np.array_equal(found, same):
                 faults.append(f"detections: picture {number} is another on the simulated chip")
-            entries.append(_beside(found, _by_onnxruntime(picture)))
+            entries.append(_beside(found, by_onnxruntime(picture)))
     return entries, faults
 
 
-def _by_onnxruntime(picture: Floats) -> Floats:
+def by_onnxruntime(picture: Floats) -> Floats:
     """Objects of the float32 model on ONNX Runtime."""
     import onnxruntime
 

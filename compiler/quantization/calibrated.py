@@ -102,6 +102,7 @@ class Calibrated:
         limits: of values whose small elements do not matter: the least that does, and up to where
             elements matter whatever samples have.
         rare: names of those whose largest elements are few, and count.
+        bounds: between what elements matter, of values of which others do not.
         apart: whether some are parts of an activation, up to bounds.
         options: how to quantize.
     """
@@ -112,6 +113,7 @@ class Calibrated:
     known: Mapping[str, Range]
     limits: Mapping[str, Range]
     rare: frozenset[str]
+    bounds: Mapping[str, Range]
     apart: bool
     options: QuantizeOptions
 
@@ -185,11 +187,15 @@ class Calibrated:
             if name in found:
                 extrema = statistics[name].extrema
                 found[name] = max(extrema[0], low), max(extrema[1], high)
+        for name, (low, high) in self.bounds.items():
+            if name in found:
+                extrema = statistics[name].extrema
+                found[name] = max(extrema[0], low), min(extrema[1], high)
         return found
 
     def headroom(self) -> dict[str, float]:
         """How many times wider to make ranges of which samples say little."""
-        kept = {*self.graph.inputs, *self.limits}
+        kept = {*self.graph.inputs, *self.limits, *self.bounds}
         return {
             name: headroom(self.graph, name, found)
             for name, found in self.statistics.items()

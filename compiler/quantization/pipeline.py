@@ -100,6 +100,7 @@ def quantize_model(
     known: Mapping[str, Range] = MappingProxyType({}),
     limits: Mapping[str, Range] = MappingProxyType({}),
     rare: Collection[str] = (),
+    bounds: Mapping[str, Range] = MappingProxyType({}),
 ) -> Quantized:
     """Quantize a float32 graph, and say what became of it.
 
@@ -113,6 +114,7 @@ def quantize_model(
             least that does, and up to where elements matter whatever samples have.
         rare: values whose largest elements are few, and what counts, as features of objects: none
             of them is cut off.
+        bounds: of values of which only elements between these matter, as boxes of objects.
 
     Raises:
         UsageError: no samples, samples that do not fit, results that are not finite, an option
@@ -149,7 +151,15 @@ def quantize_model(
             for name, found in statistics.items()
         }
     model = Calibrated(
-        source, statistics, frozenset(floats), known, limits, frozenset(rare), bool(apart), options
+        source,
+        statistics,
+        frozenset(floats),
+        known,
+        limits,
+        frozenset(rare),
+        bounds,
+        bool(apart),
+        options,
     )
     about = (tuple(reasons), tuple(outputs.notes))
     if options.effort is not Effort.BEST:

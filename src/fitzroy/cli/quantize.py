@@ -244,6 +244,7 @@ def quantized_model(
     """
     import fitzroy
     from fitzroy.cli.samples import pixel_ranges
+    from fitzroy.compiler.passes.heads.objects import ranges_of_objects
     from fitzroy.compiler.passes.heads.rewriting import (
         features,
         kept_float,
@@ -261,10 +262,16 @@ def quantized_model(
     samples = samples_for(model, graph, how, options, paths)
     known = pixel_ranges(graph, paths, options.rule)
     arrays = [sample for _, sample in samples]
-    bounds, rare = limits(graph, heads), features(graph, heads)
     options = replace(options, keep_float=[*(options.keep_float or []), *kept_float(graph)])
     return quantize_model(
-        graph, arrays, options, progress, known=known, limits=bounds, rare=rare
+        graph,
+        arrays,
+        options,
+        progress,
+        known=known,
+        limits=limits(graph, heads),
+        rare=features(graph, heads),
+        bounds=ranges_of_objects(graph, arrays),
     ), samples
 
 
