@@ -40,6 +40,8 @@ detections
     objects of a quantized detector beside those of float32; repeats are cuttings to judge on
 trained
     trained detectors and readers of text on the chip beside float32; repeats likewise
+floors
+    what quantized weights, activations and heads cost a detector; repeats likewise
 quantization
     quantized models beside those of other quantizers; repeats are samples to judge on
 first_minutes
@@ -88,6 +90,7 @@ NAMES = (
     "simulator_conformance",
     "detections",
     "trained",
+    "floors",
     "quantization",
     "first_minutes",
     "html_pages",

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from fitzroy.compiler.ops.box_coding import BoxCoding
 from fitzroy.compiler.ops.detections import DetectionsAttributes
 from fitzroy.compiler.passes.base import run_passes
 from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
+from fitzroy.compiler.passes.heads.objects import ranges_of_objects
 from fitzroy.compiler.passes.heads.options import HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import (
     features,
@@ -201,6 +203,9 @@ def cuttings(paths: Sequence[str], count: int, seed: int) -> list[Floats]:
 # --- what lists objects --------------------------------------------------------------------------
 
 
+_ALL = ("scores", "features", "boxes")
+"""What is done for a head when it is quantized."""
+
 Made = tuple[Graph, Callable[[Graph, Floats], Floats]]
 
 
@@ -216,19 +221,23 @@ def _variants(
 
     whole = QuantizeOptions(parts=1)
 
-    def heads(chosen: QuantizeOptions, bounds: bool, rare: bool = False) -> Made:
-        found = limits(listing, options) if bounds else {}
-        kept = features(listing, options) if rare else set()
-        return _quantized(listing, chosen, pictures, found, kept), _listed
+    def heads(chosen: QuantizeOptions, *measures: str) -> Made:
+        (name,) = listing.inputs
+        samples = [{name: picture} for picture in pictures]
+        found = limits(listing, options) if "scores" in measures else {}
+        kept = features(listing, options) if "features" in measures else set()
+        bounds = ranges_of_objects(listing, samples) if "boxes" in measures else {}
+        return _quantized(listing, chosen, pictures, found, kept, bounds), _listed
 
     return {
         "one output, one scale": lambda: joined(Mixed.KEEP),
         "boxes and scores joined in float32": lambda: joined(Mixed.FLOAT),
-        "head recognised, ranges of extrema": lambda: heads(ranges, False),
-        "ranges by what SiLU makes of values": lambda: heads(whole, False),
-        "scores from below the threshold on": lambda: heads(whole, True),
-        "nothing of objects' features cut off": lambda: heads(whole, True, True),
-        "far outliers in up to 6 parts": lambda: heads(QuantizeOptions(), True, True),
+        "head recognised, ranges of extrema": lambda: heads(ranges),
+        "ranges by what SiLU makes of values": lambda: heads(whole),
+        "scores from below the threshold on": lambda: heads(whole, "scores"),
+        "nothing of objects' features cut off": lambda: heads(whole, "scores", "features"),
+        "boxes in the range of objects' boxes": lambda: heads(whole, *_ALL),
+        "far outliers in up to 6 parts": lambda: heads(QuantizeOptions(), *_ALL),
     }
 
 
@@ -236,13 +245,16 @@ def _quantized(
     graph: Graph,
     options: QuantizeOptions,
     pictures: Sequence[Floats],
-    bounds: dict[str, tuple[float, float]],
+    bounds: Mapping[str, tuple[float, float]],
     rare: Collection[str] = (),
+    boxes: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> Graph:
     (name,) = graph.inputs
     samples = [{name: picture} for picture in pictures]
     known = {name: (0.0, 1.0)}
-    return quantize_model(graph, samples, options, known=known, limits=bounds, rare=rare).graph
+    return quantize_model(
+        graph, samples, options, known=known, limits=bounds, rare=rare, bounds=boxes
+    ).graph
 
 
 def _results(graph: Graph, picture: Floats) -> Floats:

@@ -9,6 +9,7 @@ from tests.driver.fault_campaign import tables
 
 from benchmarks.compiler_pages import compiler_figures
 from benchmarks.conformance_pages import conformance, simulator_conformance
+from benchmarks.detection_pages import floors_table, measures_tables, trained_table
 from benchmarks.detector_pages import detectors_tables
 from benchmarks.first_minutes import page as first_minutes_page
 from benchmarks.form_pages import instruction_forms
@@ -349,38 +350,17 @@ def reports(results: Json) -> str:
     return renewed("reports.md", text, "pages")
 
 
-def detections(results: Json) -> str:
+def detections(results: Json, trained: Json, floors: Json) -> str:
     """The figures of the page of detections."""
-    header = ("measure", "mAP at 0.5 to 0.95", "mAP at 0.5", "objects")
-    rows = [
-        (
-            row["method"],
-            f"{100 * row['map']:.1f}",
-            f"{100 * row['map50']:.1f}",
-            str(row["objects"]),
-        )
-        for row in results["rows"]
-    ]
-    seen = ("picture", "simulated chip", "ONNX Runtime, float32", "mAP")
-    beside = [
-        (name, *(_listed(best) for best in entry["best"]), f"{100 * entry['map']:.1f}")
-        for name, entry in zip(results["pictures"], results["simulated"], strict=True)
-    ]
-    text = (
-        f"\n{table(header, rows)}\n{results['judged']} cuttings of {len(results['pictures'])} "
-        f"pictures, in which float32 finds {results['exact']} objects. Calibrated on "
-        f"{results['calibrated']} cuttings of {len(results['calibration'])} others.\n\n"
-        f"{table(seen, beside)}\n"
-    )
-    return renewed("detections.md", f"{text}{machine_line(results)}\n\n")
-
-
-def _listed(objects: Sequence[Sequence[float]]) -> str:
-    """The best objects of a picture: class, score and corners."""
-    return "<br>".join(
-        f"{kind:.0f} ({score:.2f}) at {left:.0f}, {top:.0f}, {right:.0f}, {bottom:.0f}"
-        for left, top, right, bottom, score, kind in objects
-    )
+    path = DOCS / "detections.md"
+    found = {
+        "trained": (trained_table(trained), trained),
+        "floors": (floors_table(floors), floors),
+        "figures": (measures_tables(results), results),
+    }
+    for part, (text, source) in found.items():
+        path.write_text(renewed(path.name, f"{text}{machine_line(source)}\n\n", part))
+    return path.read_text()
 
 
 def first_minutes(results: Json) -> str:
@@ -403,7 +383,7 @@ PAGES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "driver.md": (driver, ("driver",)),
     "fault_campaign.md": (fault_campaign, ("faults",)),
     "modules.md": (modules, ("modules",)),
-    "detections.md": (detections, ("detections",)),
+    "detections.md": (detections, ("detections", "trained", "floors")),
     "models.md": (models, ("models",)),
     "detectors.md": (detectors, ("detectors",)),
     "onnx.md": (onnx, ("onnx_nodes",)),
