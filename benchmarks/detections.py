@@ -29,6 +29,7 @@ from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.box_coding import BoxCoding
 from fitzroy.compiler.ops.detections import DetectionsAttributes
 from fitzroy.compiler.passes.base import run_passes
+from fitzroy.compiler.passes.heads.box_parts import with_box_parts
 from fitzroy.compiler.passes.heads.class_maximum import ClassMaximum
 from fitzroy.compiler.passes.heads.objects import ranges_of_objects
 from fitzroy.compiler.passes.heads.options import HeadOptions
@@ -224,10 +225,12 @@ def _variants(
     def heads(chosen: QuantizeOptions, *measures: str) -> Made:
         (name,) = listing.inputs
         samples = [{name: picture} for picture in pictures]
-        found = limits(listing, options) if "scores" in measures else {}
-        kept = features(listing, options) if "features" in measures else set()
-        bounds = ranges_of_objects(listing, samples) if "boxes" in measures else {}
-        return _quantized(listing, chosen, pictures, found, kept, bounds), _listed
+        graph, bounds = listing, dict[str, tuple[float, float]]()
+        if "boxes" in measures:
+            graph, bounds = with_box_parts(graph, ranges_of_objects(graph, samples))
+        found = limits(graph, options) if "scores" in measures else {}
+        kept = features(graph, options) if "features" in measures else set()
+        return _quantized(graph, chosen, pictures, found, kept, bounds), _listed
 
     return {
         "one output, one scale": lambda: joined(Mixed.KEEP),
@@ -236,7 +239,7 @@ def _variants(
         "ranges by what SiLU makes of values": lambda: heads(whole),
         "scores from below the threshold on": lambda: heads(whole, "scores"),
         "nothing of objects' features cut off": lambda: heads(whole, "scores", "features"),
-        "boxes in the range of objects' boxes": lambda: heads(whole, *_ALL),
+        "boxes in the range of objects', in 2 parts": lambda: heads(whole, *_ALL),
         "far outliers in up to 6 parts": lambda: heads(QuantizeOptions(), *_ALL),
     }
 

@@ -17,6 +17,7 @@ from benchmarks.detections import JUDGING, model, splits
 from benchmarks.support import write_results
 from fitzroy.base.types import DType
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.passes.heads.box_parts import with_box_parts
 from fitzroy.compiler.passes.heads.objects import ranges_of_objects
 from fitzroy.compiler.passes.heads.options import HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import (
@@ -70,26 +71,29 @@ def measure(progress: Callable[[str], None], repeats: int = 0) -> list[str]:
 
 def _variants(listing: Graph, calibrating: Sequence[Floats]) -> dict[str, Graph]:
     """The detector with parts of it quantized."""
-    whole = _quantized(listing, calibrating, [])
+    whole = _quantized(listing, calibrating)
     return {
         "all": whole.graph,
         "weights": with_weights(whole),
         "activations": with_activations(whole),
-        "all but the head": _quantized(listing, calibrating, _head(listing)).graph,
+        "all but the head": _quantized(listing, calibrating, headless=True).graph,
     }
 
 
-def _quantized(listing: Graph, calibrating: Sequence[Floats], kept: list[str]) -> Quantized:
+def _quantized(
+    listing: Graph, calibrating: Sequence[Floats], *, headless: bool = False
+) -> Quantized:
     (name,) = listing.inputs
     samples = [{name: picture} for picture in calibrating]
+    graph, bounds = with_box_parts(listing, ranges_of_objects(listing, samples))
     return quantize_model(
-        listing,
+        graph,
         samples,
-        QuantizeOptions(keep_float=kept),
+        QuantizeOptions(keep_float=_head(graph) if headless else []),
         known={name: (0.0, 1.0)},
-        limits=limits(listing, _OPTIONS),
-        rare=features(listing, _OPTIONS),
-        bounds=ranges_of_objects(listing, samples),
+        limits=limits(graph, _OPTIONS),
+        rare=features(graph, _OPTIONS),
+        bounds=bounds,
     )
 
 

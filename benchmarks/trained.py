@@ -28,6 +28,7 @@ from fitzroy.compilation.edgetpu import compile_edgetpu
 from fitzroy.compilation.source import Source
 from fitzroy.compiler.frontends.tflite import export_model
 from fitzroy.compiler.ir import Graph
+from fitzroy.compiler.passes.heads.box_parts import with_box_parts
 from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
 from fitzroy.compiler.passes.heads.objects import ranges_of_objects
 from fitzroy.compiler.passes.heads.options import HeadOptions
@@ -123,9 +124,9 @@ def _compiled(subject: Subject) -> tuple[bytes, Source]:
 
     As in other measurements, objects count from the least score on that the scale of scores holds.
     """
-    graph = subject.graph
-    (name,) = graph.inputs
+    (name,) = subject.graph.inputs
     pictures = [{name: picture} for picture in subject.calibrating]
+    graph, bounds = with_box_parts(subject.graph, ranges_of_objects(subject.graph, pictures))
     quantized = quantize_model(
         graph,
         pictures,
@@ -133,7 +134,7 @@ def _compiled(subject: Subject) -> tuple[bytes, Source]:
         known={name: subject.span},
         limits=limits(graph, OPTIONS),
         rare=features(graph, OPTIONS) if _lists(graph) else (),
-        bounds=ranges_of_objects(graph, pictures),
+        bounds=bounds,
     ).graph
     source = Source.of(with_best_classes(with_lower_threshold(quantized)))
     return compile_edgetpu(source).data, source

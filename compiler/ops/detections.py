@@ -76,6 +76,9 @@ class DetectionsAttributes(Attributes):
         point_scores: whether keypoints have a third number, which is their score.
         peaks: cells of a row, if boxes are where scores are peaks of images of classes: greater
             than, or equal to, those of the eight cells around. 0 if all boxes count.
+        part: how far a part of a number of a box goes, if each is a sum of parts that begin one
+            where another ends; 0 if numbers are whole.
+        lowest: what the first part begins at.
     """
 
     width: int
@@ -97,6 +100,8 @@ class DetectionsAttributes(Attributes):
     point_logits: bool = False
     point_scores: bool = False
     peaks: int = 0
+    part: float = 0.0
+    lowest: float = 0.0
 
     @property
     def point(self) -> int:
@@ -112,7 +117,7 @@ class Detections(PostProcessing):
     the second result is those [n,k,3]: x, y and score. Of models that find masks, the last one is
     those [n,h,w] of ones and zeros, inside of the boxes. Of boxes with several classes, the best
     counts, of equal ones the first. `classes` are the best ones, if `scores` are the best of each
-    box only; both may be [1,n] then.
+    box only; both may be [1,n] then. Numbers of boxes may be given in parts [1,n,4*p].
     """
 
     name = "detections"
@@ -133,7 +138,9 @@ class Detections(PostProcessing):
         demand(0 <= a.overlap <= 1, f"an overlap of {a.overlap}, of 0 to 1")
         boxes, scores = call.type(BOXES), call.type(SCORES)
         demand(boxes.rank == 3 and boxes.shape[0] == 1, f"boxes of shape {list(boxes.shape)}")
-        demand(boxes.shape[2] == BOX, f"{boxes.shape[2]} numbers of a box")
+        numbers = boxes.shape[2]
+        whole = numbers == BOX or (a.part > 0 and numbers > 0 and numbers % BOX == 0)
+        demand(whole, f"{numbers} numbers of a box")
         count = boxes.shape[1]
         demand(scores.rank in (2, 3) and scores.shape[:2] == (1, count), "other scores than boxes")
         columns = scores.shape[2] if scores.rank > 2 else 1
@@ -238,7 +245,7 @@ def _found(given: Sequence[Floats | None], a: DetectionsAttributes) -> _Found:
     rows, kinds, best = _candidates(numbers, None if objectness is None else objectness[0], a)
     if classes is not None:
         kinds = np.rint(classes[0, rows, 0] / np.float32(a.class_step)).astype(np.intp)
-    encoded = boxes[0, rows]
+    encoded = _whole(boxes[0, rows], a) if a.part > 0 else boxes[0, rows]
     if a.y_first:
         encoded = encoded[:, [1, 0, 3, 2]]
     corners = decoded(encoded, None if anchors is None else anchors[rows], a.coding, a.exponent)
@@ -252,6 +259,20 @@ def _found(given: Sequence[Floats | None], a: DetectionsAttributes) -> _Found:
         kept = suppressed(apart, best, a.most, np.float64(a.overlap))
     objects = np.concatenate([corners, best[:, None], kind], axis=1)
     return _Found(rows[kept], objects[kept])
+
+
+def _whole(parts: Floats, a: DetectionsAttributes) -> Floats:
+    """The numbers of boxes [n,4] that are sums of parts [n,4*p].
+
+    Every part but the first is at least zero, and every one but the last at most what it goes to.
+    """
+    each = parts.reshape(len(parts), BOX, parts.shape[1] // BOX)
+    bound = np.float32(a.part)
+    low = np.zeros(each.shape[2], np.float32)
+    high = np.full(each.shape[2], bound, np.float32)
+    low[0], high[-1] = -np.inf, np.inf
+    found: Floats = np.clip(each, low, high).sum(axis=2, dtype=np.float32) + np.float32(a.lowest)
+    return found
 
 
 def _candidates(

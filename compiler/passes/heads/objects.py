@@ -56,19 +56,29 @@ def ranges_of_objects(graph: Graph, samples: Sequence[Sample]) -> dict[str, Rang
     names = list(dict.fromkeys(chooser.encoded(graph)))
     part = graph.cut([*names, *chooser.scores])
 
-    def of_sample(sample: Sample) -> dict[str, Floats]:
+    def of_sample(sample: Sample) -> dict[str, tuple[Floats, Range]]:
         values = evaluate(part, sample)
         rows = chooser.rows(values)
-        return {name: values[name].reshape(len(rows), -1)[rows] for name in names}
+        return {
+            name: (
+                values[name].reshape(len(rows), -1)[rows],
+                (float(values[name].min()), float(values[name].max())),
+            )
+            for name in names
+        }
 
     seen = list(in_order(of_sample, samples))
     found: dict[str, Range] = {}
     for name in names:
-        rows = np.concatenate([each[name] for each in seen])
-        if len(rows) >= _LEAST_OBJECTS:
-            low, high = float(rows.min()), float(rows.max())
-            margin = _MARGIN * (high - low)
-            found |= dict.fromkeys(moved(graph, name), (low - margin, high + margin))
+        rows = np.concatenate([each[name][0] for each in seen])
+        if len(rows) < _LEAST_OBJECTS:
+            continue
+        low, high = float(rows.min()), float(rows.max())
+        margin = _MARGIN * (high - low)
+        # No further than any box goes.
+        low = max(low - margin, min(each[name][1][0] for each in seen))
+        high = min(high + margin, max(each[name][1][1] for each in seen))
+        found |= dict.fromkeys(moved(graph, name), (low, high))
     return found
 
 

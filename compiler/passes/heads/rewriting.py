@@ -12,6 +12,7 @@ from fitzroy.base.types import DType, TensorType
 from fitzroy.compiler.ir import Graph, Node
 from fitzroy.compiler.ops.detection import DetectionPostProcess
 from fitzroy.compiler.ops.detections import (
+    BOXES,
     CLASSES,
     DECODING,
     OBJECTNESS,
@@ -181,11 +182,24 @@ def encoded(graph: Graph) -> Graph:
     if chooser is not None:
         return graph.cut([str(chooser.inputs[0])])
     for node in graph.nodes():
-        if node.op == Detections.name:
+        a = node.attributes
+        if isinstance(a, DetectionsAttributes):
             left = {SCORES, OBJECTNESS, CLASSES}
             read = [name for place, name in enumerate(node.inputs) if place not in left]
+            if a.part > 0:
+                # No part says anything alone.
+                read[BOXES] = _probabilities(graph, read[BOXES])
             return graph.cut([x for x in read if x is not None and not graph.value(x).is_constant])
     return graph
+
+
+def _probabilities(graph: Graph, name: str | None) -> str | None:
+    """The distributions whose expectations boxes are."""
+    while name is not None and (node := graph.producer(name)) is not None:
+        if node.op == "softmax":
+            return name
+        name = node.inputs[0]
+    return None
 
 
 def with_lower_threshold(graph: Graph) -> Graph:

@@ -244,6 +244,7 @@ def quantized_model(
     """
     import fitzroy
     from fitzroy.cli.samples import pixel_ranges
+    from fitzroy.compiler.passes.heads.box_parts import with_box_parts
     from fitzroy.compiler.passes.heads.objects import ranges_of_objects
     from fitzroy.compiler.passes.heads.rewriting import (
         features,
@@ -262,6 +263,7 @@ def quantized_model(
     samples = samples_for(model, graph, how, options, paths)
     known = pixel_ranges(graph, paths, options.rule)
     arrays = [sample for _, sample in samples]
+    graph, bounds = with_box_parts(graph, ranges_of_objects(graph, arrays))
     options = replace(options, keep_float=[*(options.keep_float or []), *kept_float(graph)])
     return quantize_model(
         graph,
@@ -271,7 +273,7 @@ def quantized_model(
         known=known,
         limits=limits(graph, heads),
         rare=features(graph, heads),
-        bounds=ranges_of_objects(graph, arrays),
+        bounds=bounds,
     ), samples
 
 
