@@ -23,6 +23,7 @@ from fitzroy.compiler.ops.detection import DetectionAttributes
 from fitzroy.compiler.ops.detections import DetectionsAttributes
 from fitzroy.compiler.ops.shape import ReshapeAttributes, StridedSliceAttributes
 from fitzroy.compiler.passes.base import run_passes
+from fitzroy.compiler.passes.heads.class_maximum import with_best_classes
 from fitzroy.compiler.passes.heads.options import HeadForm, HeadOptions
 from fitzroy.compiler.passes.heads.rewriting import (
     ListDetections,
@@ -160,6 +161,13 @@ def test_objects_of_quantized_models_are_those_of_litert(case: str) -> None:
             )
             stored.reshape(BOXES, -1)[:, 4:] = scores
         np.testing.assert_array_equal(rows_of(result, stored), by_litert(graph, stored))
+
+
+def test_nothing_is_left_to_the_chip_but_what_the_operator_reads() -> None:
+    """It has found the best classes itself."""
+    for case, graph in ((case, ending(a, stored=True)) for case, a in CASES.items()):
+        result = listed(graph, HeadOptions(True))
+        assert print_graph(with_best_classes(result)) == print_graph(result), case
 
 
 def test_bounds_of_options_are_those_of_the_kernel() -> None:

@@ -53,7 +53,9 @@ def _rewrite(graph: Graph, node: Node) -> None:
     a, scores = node.attributes, str(node.inputs[SCORES])
     assert isinstance(a, DetectionsAttributes)
     type = graph.type(scores)
-    few = not FEW < type.shape[2] - a.background <= LEVELS
+    # Best classes that something else has found have no axis of classes.
+    classes = type.shape[2] if type.rank > 2 else 1
+    few = not FEW < classes - a.background <= LEVELS
     if few or a.peaks:
         return
     source = graph.producer(scores)
