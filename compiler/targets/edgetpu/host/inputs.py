@@ -43,6 +43,7 @@ from fitzroy.hw_models.isa.conversion import WideToNarrow
 from fitzroy.hw_models.isa.fields import (
     TileFlag,
 )
+from fitzroy.hw_models.isa.ring import RingConsume
 from fitzroy.hw_models.isa.tensor import TensorOp
 from fitzroy.hw_models.isa.traversal import (
     Prefix,
@@ -80,6 +81,7 @@ def receive_image(
     builder.feed()
     builder.on_tiles(lambda tile: feed.copy(tile, rest=False))
     builder.on_tiles(feed.unpack)
+    builder.on_tiles(feed.consume)
     for piece in _pieces(image):
         position = stream.take(builder)
         for part in piece.parts:
@@ -275,6 +277,16 @@ class _Feed:
         rows = -(-self.stream(part)[1] * UNIT // WORD // LANES)
         return Taking(in_slots(self.staging, rows, self.staged), words)
 
+    def consume(self, tile: int) -> RingConsume | None:
+        """Takes the rows of a tile's row of the grid from the ring, into the slots of wide rows."""
+        if not self.image.active(tile):
+            return None
+        part = tile // COLUMNS
+        count = self.stream(part)[1] * UNIT // WORD
+        words = in_slots(self.buffer // WORD, count, self.slot, self.step)
+        waits = count > SLOTS * self.slot
+        return self.taking(part, words).consume(uncounted=waits * self.offset(tile)[0])
+
     def send(self, builder: Builder, part: int, origin: int) -> None:
         """Rows of the image, out of what the host sends, to a row of the grid.
 
@@ -285,12 +297,8 @@ class _Feed:
         """
         begin, units, _ = self.stream(part)
         across = range(part * COLUMNS, (part + 1) * COLUMNS)
-        tiles = [tile for tile in across if self.image.active(tile)]
-        words = in_slots(self.buffer // WORD, units * UNIT // WORD, self.slot, self.step)
-        taking = self.taking(part, words)
-        waits = units * UNIT // WORD > SLOTS * self.slot
-        builder.on_tiles(lambda tile: taking.consume(uncounted=waits * self.offset(tile)[0]), tiles)
-        builder.emit(ACTIVATIONS.infeed(units, origin + begin, mask_of(tiles)))
+        tiles = mask_of([tile for tile in across if self.image.active(tile)])
+        builder.emit(ACTIVATIONS.infeed(units, origin + begin, tiles))
 
     def copy(self, tile: int, *, rest: bool) -> TensorOp | None:
         """Copies the tile's columns out of whole slots, or out of the rows that are left."""
