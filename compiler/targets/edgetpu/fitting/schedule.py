@@ -6,7 +6,7 @@ is a value: a stage that decides more about it makes another one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from fitzroy.compiler.targets.edgetpu.memory.tensor_layout import (
     Remote,
     TiledAxis,
     Vector,
+    alike,
     split,
 )
 from fitzroy.compiler.targets.edgetpu.parameters.requantization import unsigned_zero_point
@@ -152,6 +153,40 @@ def _changed_step(step: Step, changes: Changes, known: dict[int, Mapping[str, Pl
     return replace(step, tensors=_changed(step.tensors, changes, known), whole=whole)
 
 
+def _doubled(
+    layered: Layered, readers: Mapping[str, Sequence[tuple[Layer, int]]], stripped: Set[Layer]
+) -> set[str]:
+    """Names of images of which tiles own parts of the same size, which may overlap.
+
+    Then tiles execute the same instructions, and programs have fewer. What overlaps is computed
+    twice, which takes no longer: the largest part decides. What comes from the host comes once, and
+    of what leaves for it, each element has one owner.
+
+    Args:
+        layered: the layers.
+        readers: who reads a tensor, and as which operand.
+        stripped: layers that run strip by strip.
+    """
+    makers = {
+        layer
+        for layer in layered.layers
+        if layer.strips
+        and not (layer.makes_vector or layer.remote)
+        and not (layer.received or layer.returned)
+    }
+    return {
+        layer.writes
+        for layer in makers - stripped
+        if layer.writes in readers
+        and all(_takes_doubled(one) and one not in stripped for one, _ in readers[layer.writes])
+    }
+
+
+def _takes_doubled(layer: Layer) -> bool:
+    """Whether tiles may own the same elements of images that a layer reads."""
+    return layer.doubled or (layer.strips and not (layer.makes_vector or layer.returned))
+
+
 def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, Placed]:
     """Every tensor with its windows, without address; without intermediate images of segments."""
     readers: dict[str, list[tuple[Layer, int]]] = {}
@@ -166,6 +201,7 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
         for segment, region in zip(segments, regions, strict=True)
         if segment.arriving
     }
+    doubled = _doubled(layered, readers, stripped)
     found: dict[str, Placed] = {}
     for layer in layered.layers:
         name = layer.writes
@@ -187,13 +223,15 @@ def _layouts(layered: Layered, segments: Sequence[strips.Segment]) -> dict[str, 
             if reader.makes_vector or reader.gathers or reader in stripped:
                 continue
             result = layered.type(reader.writes).shape
+            divided = alike if reader.writes in doubled else split
             windows = reader.windows(index)
-            rows.append(tuple(map(windows[0].needs, split(result[1], ROWS))))
-            columns.append(tuple(map(windows[1].needs, split(result[2], COLUMNS))))
+            rows.append(tuple(map(windows[0].needs, divided(result[1], ROWS))))
+            columns.append(tuple(map(windows[1].needs, divided(result[2], COLUMNS))))
+        division = alike if name in doubled else split
         found[name] = (Remote if layer.remote else Image)(
             name,
-            halo.relayed(TiledAxis.of(height, ROWS, rows)),
-            halo.relayed(TiledAxis.of(width, COLUMNS, columns)),
+            halo.relayed(TiledAxis.of(height, ROWS, rows, division)),
+            halo.relayed(TiledAxis.of(width, COLUMNS, columns, division)),
             channels,
             zero,
         )

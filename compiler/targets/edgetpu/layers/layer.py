@@ -211,6 +211,9 @@ class Layer(ABC):
     strips: ClassVar[bool] = False
     """Whether it computes any rectangle of an image from windows of others."""
 
+    doubled: ClassVar[bool] = False
+    """Whether tiles may own the same elements of images that it reads."""
+
     bands: ClassVar[bool] = True
     """Whether these rectangles may divide the columns that a tile owns."""
 

@@ -443,6 +443,7 @@ class GlobalAverage(Layer):
     narrow_bytes: int
 
     makes_vector = True
+    doubled = True
 
     def _passes(self, tensors: Mapping[str, Placed]) -> list[_Gathering]:
         """The passes of an image; none of a vector."""

@@ -2,13 +2,15 @@
 
 Every tile owns a rectangle of an image and keeps a window of it. The window is the hull of what
 the tile owns and of what its part of every consumer's result reads, borders of padding included.
+Rectangles of some images overlap: they have the same size on all tiles, which then execute the same
+instructions, and elements that two tiles own are computed by both.
 Channels are padded to whole words. Vectors, 1 x 1 x C, are split into blocks of 64 channels on
 consecutive tiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 
@@ -34,6 +36,23 @@ def round_up(value: int, unit: int) -> int:
 def split(extent: int, parts: int) -> tuple[Interval, ...]:
     """Parts of an axis that is split evenly over rows or columns of tiles."""
     return even_parts(extent, parts)
+
+
+def alike(extent: int, parts: int) -> tuple[Interval, ...]:
+    """Parts of an axis that all have the size of the largest part of `split`.
+
+    Neighbours overlap where the axis does not divide evenly. Fewer elements than parts are split
+    as usual: there is no size that would make all parts equal without adding work.
+    """
+    if extent <= parts:
+        return split(extent, parts)
+    size = -(-extent // parts)
+    begins = [-(-(extent - size) * part // (parts - 1)) for part in range(parts)]
+    return tuple((begin, begin + size) for begin in begins)
+
+
+Division = Callable[[int, int], tuple[Interval, ...]]
+"""How an axis of so many elements is divided over so many rows or columns of tiles."""
 
 
 def hull(intervals: Iterable[Interval]) -> Interval:
@@ -92,7 +111,7 @@ class TiledAxis:
 
     Attributes:
         extent: elements.
-        owned: what each tile computes.
+        owned: what each tile computes; neighbours may compute the same elements.
         window: what each tile keeps.
         slack: elements after the largest window that operators may write over.
         gaps: of each window, what lies between what its tile owns and what it reads, or None if
@@ -106,9 +125,15 @@ class TiledAxis:
     gaps: tuple[Interval | None, ...] = ()
 
     @classmethod
-    def of(cls, extent: int, parts: int, needs: Iterable[tuple[Interval, ...]]) -> TiledAxis:
-        """An axis that is split evenly, with windows for what consumers need on each tile."""
-        owned = split(extent, parts)
+    def of(
+        cls,
+        extent: int,
+        parts: int,
+        needs: Iterable[tuple[Interval, ...]],
+        division: Division = split,
+    ) -> TiledAxis:
+        """An axis that is divided, with windows for what consumers need on each tile."""
+        owned = division(extent, parts)
         wanted = list(needs)
         read = [hull([need[part] for need in wanted]) for part in range(parts)]
         window = tuple(hull(both) for both in zip(owned, read, strict=True))
