@@ -328,20 +328,36 @@ def _gather(context: Context, gathering: _Gathering) -> None:
     """Bring every tile the blocks of channels that it averages; a barrier must follow."""
     builder = context.builder
     messages = gathering.messages()
+    receivers = mask_of(gathering.receivers)
     kept = dict.fromkeys(gathering.receivers, 0)
     sent = [0] * TILES
+    sendings: dict[_Message, Sending] = {}
     for number, message in enumerate(messages):
         builder.room(_MESSAGE_BUNDLES)
-        if not number or gathering.sent(messages[number - 1]) != gathering.sent(message):
-            same = sum(gathering.sent(other) == gathering.sent(message) for other in messages)
+        form = gathering.sent(message)
+        if not number or gathering.sent(messages[number - 1]) != form:
+            same = sum(gathering.sent(other) == form for other in messages)
             _consume(builder, gathering, message, number, same, kept)
+        if message not in sendings:
+            # Tiles that send the same rows pack them at the same time, and wait for their turns.
+            together = [
+                other
+                for other in messages[number:]
+                if other.part == message.part and gathering.sent(other) == form
+            ]
+            for other in together:
+                sendings[other] = _sending(builder, gathering, other, sent)
+            by_tile = {other.tile: sendings[other].pack() for other in together}
+            builder.on_tiles(by_tile.get, by_tile)
         builder.on_tiles(partial(_unpack, context, gathering, message, number), gathering.receivers)
-        sent[message.tile] += _send(builder, gathering, message, sent[message.tile])
+        sending, turn = sendings[message], builder.tokens.turn(0, 1)
+        builder.emit(sending.produce(message.tile, turn, receivers))
+        sent[message.tile] += sending.turns
         for tile in kept:
             kept[tile] += gathering.taken(message, tile).words
 
 
-_MESSAGE_BUNDLES = TILES * (4 + 3 * 7) + 4 + 7
+_MESSAGE_BUNDLES = TILES * (4 + 4 * 7) + 4
 
 
 def _first(builder: Builder, gathering: _Gathering, number: int) -> int:
@@ -387,28 +403,23 @@ def _consume(
     builder.on_tiles(make, gathering.receivers)
 
 
-def _send(builder: Builder, gathering: _Gathering, message: _Message, sent: int) -> int:
-    """A tile sends a message through two slots, which it uses in turn from message to message.
+def _sending(
+    builder: Builder, gathering: _Gathering, message: _Message, sent: Sequence[int]
+) -> Sending:
+    """How a tile sends a message: through two slots, in turn from message to message.
 
     Args:
         builder: the program.
         gathering: what is gathered.
         message: the message.
-        sent: how often the tile has emptied slots before.
-
-    Returns:
-        How often it empties slots.
+        sent: how often each tile has emptied slots before.
     """
     image, tile, blocks = gathering.image, message.tile, gathering.sent(message)
     (top, _), (left, _) = image.owned(tile)
     start = image.address(tile, top + message.part.first, left) // WORD + gathering.first_word
     words = blocks.narrow(start, image.depth // WORD, image.pitch // WORD)
     slots, depth = builder.staging - SLOTS * gathering.depth, gathering.depth
-    sending = Sending(words, blocks.rows, slots, "block", sent, depth)
-    builder.emit(sending.pack(1 << tile))
-    turn = builder.tokens.turn(0, 1)
-    builder.emit(sending.produce(tile, turn, mask_of(gathering.receivers)))
-    return sending.turns
+    return Sending(words, blocks.rows, slots, "block", sent[tile], depth)
 
 
 def _unpack(

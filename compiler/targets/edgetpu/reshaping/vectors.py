@@ -8,7 +8,7 @@ filled up to words. Messages for which staging has no room go through two slots.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
@@ -183,8 +183,7 @@ def gather(context: Context, tensor: Placed, base: int, receivers: Sequence[int]
         receivers: tiles that get the copy.
     """
     builder, tiles = context.builder, mask_of(receivers)
-    for message in _messages(tensor):
-        _send(builder, message, tiles)
+    _send(builder, _messages(tensor), tiles)
     slots = builder.staging - 2 * SLOTS
     taking = _Taking(builder, tiles, base // WORD, slots, slots - _staged(tensor))
     for piece, stays in _taken(tensor):
@@ -254,12 +253,17 @@ class _Taking:
         self.words += message.words
 
 
-def _send(builder: Builder, message: _Message, receivers: int) -> None:
-    """The owner sends a message through two slots."""
-    words = message.walk(message.base, message.source)
-    sending = Sending(words, message.rows, builder.staging - SLOTS)
-    builder.emit(sending.pack(1 << message.tile))
-    builder.emit(sending.produce(message.tile, builder.tokens.turn(0, 1), receivers))
+def _send(builder: Builder, messages: Iterable[_Message], receivers: int) -> None:
+    """Owners send a message each, through two slots."""
+    sendings = {
+        message.tile: Sending(
+            message.walk(message.base, message.source), message.rows, builder.staging - SLOTS
+        )
+        for message in messages
+    }
+    builder.on_tiles(lambda tile: sendings[tile].pack(), sendings)
+    for tile, sending in sendings.items():
+        builder.emit(sending.produce(tile, builder.tokens.turn(0, 1), receivers))
 
 
 # --- where vectors lie ---------------------------------------------------------------------------
