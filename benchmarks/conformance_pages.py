@@ -13,18 +13,20 @@ def conformance(results: Json) -> str:
     others = [entry for entry in results["models"] if "policy" not in entry]
     text = NOTICE + "# Conformance\n\n"
     text += (
-        "Whether compiled programs for CPUs compute what the model says: for those who trust "
-        "figures only. Every source model of the corpus is compiled, run on the ExecuTorch "
-        "runtime, and compared with LiteRT with its XNNPACK delegate, with the oracle (our model "
-        "of the runtime), and with the reference semantics of the imported graph. "
-        "`python -m benchmarks --only "
-        "conformance` measures and writes this page.\n\n"
-        "Differences are given as the largest one in units of the last place (LSB) and the share "
-        "of differing output elements; 0 means equal bit by bit. The first number of inputs is "
-        "that of random ones, the second that of pictures and their crops. Top-1 is the share of "
-        "pictures (of random inputs for a model that takes none) for which both rank the same "
-        "class first. *Cut* models end before their custom operators. The policy `fast` "
-        "rescales some weights on purpose, so it need not equal the reference semantics.\n\n"
+        "Whether compiled programs for CPUs compute the same as their models: for users who want "
+        "evidence. Every source model of the corpus is compiled and run on the ExecuTorch "
+        "runtime. Its outputs are compared with LiteRT with its XNNPACK delegate, with the oracle "
+        "(FitzRoy's model of the runtime), and with the reference semantics of the imported "
+        "graph. `python -m benchmarks --only conformance` measures the figures and writes this "
+        "page.\n\n"
+        "- *Differences* are the largest one in units of the last place (LSB) and the share of "
+        "differing output elements. 0 means equal bit by bit.\n"
+        "- *Inputs*: the first number counts random inputs, the second pictures and their crops.\n"
+        "- *Top-1* is the share of pictures (of random inputs, if the model takes no pictures) for "
+        "which both rank the same class first.\n"
+        "- *Cut* models end before their custom operators.\n"
+        "- The policy `fast` rescales some weights on purpose, so it need not equal the reference "
+        "semantics.\n\n"
     )
     identical = sum(1 for entry in entries if not _differs(entry))
     text += (
@@ -38,7 +40,7 @@ def conformance(results: Json) -> str:
     text += table((*header, "why"), rows)
     text += "\n## Models that equal LiteRT\n\n"
     text += table(header, _merged([_row(entry) for entry in entries if not _differs(entry)]))
-    text += "\n## Operators that LiteRT computes in another way\n\n"
+    text += "\n## Operators that LiteRT computes differently\n\n"
     text += table(("operator", "here", "LiteRT"), [*OPERATORS])
     for entry in others:
         reason = entry.get("skipped") or entry.get("failure")
@@ -51,37 +53,40 @@ def simulator_conformance(results: Json) -> str:
     entries = [entry for entry in results["models"] if "bytes" in entry]
     text = NOTICE + "# Conformance of the simulator\n\n"
     text += (
-        "Whether the simulated chip computes what models say: for those who ask why to believe it. "
-        "Every compiled model of the corpus that comes with its source runs on the simulated "
-        "chip, and is compared with LiteRT with its XNNPACK delegate and with the reference "
-        "semantics of the source model, which compute in the arithmetic of XNNPACK. "
-        "`python -m benchmarks --only "
-        "simulator_conformance` measures and writes this page.\n\n"
-        "Given are how many bytes of the outputs differ and the largest difference in units of "
-        "the last place (LSB); 0 means equal bit by bit. The first number of inputs is that of "
-        "random ones, the second that of pictures. Outputs are those of the Edge TPU operator; "
-        "operators that run on the CPU are cut off, and states of an LSTM are zero. The time is "
-        "the median of an inference on the simulator.\n\n"
-        "What differs from the reference is computed again with what compiled programs are known "
-        "to do in another way: first requantization by the *reciprocal* of the output scale, then "
-        "*as compiled*: also with the scales and zero points of outputs that the package has, "
-        "and with the sums of LSTM gates stored in 8 bits. A 0 there proves that nothing else "
-        "differs. Programs of Google's compiler also compute LOGISTIC by polynomials that are the "
-        "same for every layer and miss 256 times the sigmoid by up to 0.0076; codes that close to "
-        "a tie come out different by one, 38 of 32,768 in YOLOv8n and YOLOv5nu, and the "
-        "difference grows through the network. The reference *as compiled* takes the polynomials "
-        "from the program. Programs of this compiler have polynomials fitted to the quantization "
-        "of the layer and are exact. A constant that is added or subtracted is rounded to whole "
-        "steps of the other operand, which matters in MoveNet, where it is 127.5 steps. Where the "
-        "reference is equal and LiteRT is not, LiteRT runs an operator outside of XNNPACK; "
-        "[conformance.md](conformance.md) has the same.\n\n"
+        "Whether the simulated chip computes the same as source models: for users who decide "
+        "whether to trust the simulator. Every compiled model of the corpus with a known source "
+        "runs on the simulated chip. Its outputs are compared with LiteRT with its XNNPACK "
+        "delegate, and with the reference semantics of the source model in the arithmetic of "
+        "XNNPACK. `python -m benchmarks --only simulator_conformance` measures the figures and "
+        "writes this page.\n\n"
+        "The tables show how many output bytes differ and the largest difference in units of the "
+        "last place (LSB). 0 means equal bit by bit. The first number of inputs counts random "
+        "inputs, the second pictures. Outputs are those of the Edge TPU operator: operators on "
+        "the CPU are cut off, and states of an LSTM are zero. The time is the median of an "
+        "inference on the simulator.\n\n"
+        "If a model differs from the reference, it is compared again with references that include "
+        "known differences of compiled programs. A 0 there proves that nothing else differs.\n\n"
+        "- *reciprocal*: requantization multiplies by the reciprocal of the output scale.\n"
+        "- *as compiled*: also uses the scales and zero points of outputs in the package, stores "
+        "the sums of LSTM gates in 8 bits, and takes the polynomials of LOGISTIC from the "
+        "program.\n\n"
+        "Known differences:\n\n"
+        "- Programs of Google's compiler compute LOGISTIC with polynomials that are the same for "
+        "every layer. They deviate from 256 times the sigmoid by up to 0.0076. Codes that close "
+        "to a tie differ by one: 38 of 32,768 in YOLOv8n and YOLOv5nu. The difference grows "
+        "through the network. Programs of FitzRoy's compiler have polynomials fitted to the "
+        "quantization of the layer and are exact.\n"
+        "- A constant that is added or subtracted is rounded to whole steps of the other operand. "
+        "This matters in MoveNet, where it is 127.5 steps.\n"
+        "- If the reference is equal and LiteRT is not, LiteRT runs an operator outside of "
+        "XNNPACK; see also [conformance.md](conformance.md).\n\n"
     )
     equal = [entry for entry in entries if not _simulator_differs(entry)]
     exact = sum(1 for entry in entries if not entry["reference"]["differing"])
     known = sum(1 for entry in entries if not entry["compiled"]["differing"])
     text += (
-        f"Of {len(entries)} models {len(equal)} equal LiteRT in every byte, {exact} the reference "
-        f"semantics of the source, {known} those as compiled.\n\n"
+        f"Of {len(entries)} models, {len(equal)} equal LiteRT in every byte, {exact} equal the "
+        f"reference semantics of the source, and {known} equal the reference *as compiled*.\n\n"
     )
     text += "## Models that differ\n\n"
     text += table(
@@ -116,7 +121,7 @@ def simulator_conformance(results: Json) -> str:
         for name, (scale, zero, other, place) in entry["scales"].items()
     ]
     if scales:
-        text += "\nOutputs whose scale or zero point is not that of the source:\n\n"
+        text += "\nOutputs with a scale or zero point other than in the source:\n\n"
         text += table(
             ("model", "output", "source's scale", "zero point", "package's scale", "zero point"),
             scales,

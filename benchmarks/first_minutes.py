@@ -114,25 +114,25 @@ def page(results: Mapping[str, Any], described: str) -> str:
     lines = [
         "# The first ten minutes",
         "",
-        "What you will see if you try FitzRoy: for those who think about it, and for those whose",
-        "screen shows something else. A script took a fresh clone, ran the commands of the README",
-        "one after the other, and wrote down what they printed and how long they took. The second",
-        "time is what the processors computed; the rest is waiting, for packages and for what else",
-        "the machine does.",
+        "The full output of the README's commands: for users who want",
+        "to see FitzRoy before they try it, or compare their own output. A script made a fresh",
+        "clone, ran the commands one after the other, and recorded their output and duration.",
+        "*CPU time* is the time that the processors worked; the rest is waiting for downloads",
+        "and other programs.",
         "",
-        f"From nothing to a digit that the simulated chip recognised, with all packages "
-        f"downloaded: {first:.0f} seconds.",
+        f"Time from nothing to a digit recognised by the simulated chip, including all downloads: "
+        f"{first:.0f} seconds.",
         "",
         described,
         "",
-        "| step | time | of which computing |",
+        "| step | time | CPU time |",
         "|---|---|---|",
         *(
             f"| {number}. {_title(step)} | {step['seconds']:.1f} s | {step['computing']:.1f} s |"
             for number, step in enumerate(steps, 1)
         ),
         "",
-        "`python -m benchmarks --only first_minutes` does it again.",
+        "`python -m benchmarks --only first_minutes` repeats this.",
         "",
     ]
     for number, step in enumerate(steps, 1):
@@ -144,10 +144,10 @@ def page(results: Mapping[str, Any], described: str) -> str:
         if len(output) > _HEAD + _TAIL:
             left = f"[{len(output) - _HEAD - _TAIL} lines more]"
             output = [*output[:_HEAD], left, *output[-_TAIL:]]
-        lines += ["```text", *output, "```", ""] if output else ["It prints nothing.", ""]
+        lines += ["```text", *output, "```", ""] if output else ["This command prints nothing.", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _title(step: Mapping[str, Any]) -> str:
     program = "\n" in step["command"]
-    return "the program in Python" if program else f"`{step['command']}`"
+    return "the Python program" if program else f"`{step['command']}`"

@@ -40,9 +40,8 @@ def benchmarks(compiling: Json, running: Json, memory: Json, edgetpu: Json, simu
     ours, official = compiling["ours"], compiling["official"]
     text = NOTICE + "# Benchmarks\n\n"
     text += (
-        "How long FitzRoy takes and how much memory, beside other tools: for those who have many "
-        "models to compile or much to simulate. `python -m benchmarks` measures and writes this "
-        "page.\n\n"
+        "Time and memory of FitzRoy compared with other tools: for users who compile many models "
+        "or simulate a lot. `python -m benchmarks` measures the figures and writes this page.\n\n"
     )
     text += "## Compile\n\n"
     text += (

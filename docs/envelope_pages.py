@@ -16,16 +16,16 @@ FOLDER = Path(__file__).parent
 
 
 _ENVELOPE = """\
-How far a program is from what real chips are known to execute: for those who judge the risk of a
-first run. A simulator only knows limits that somebody has told it. A chip may have others: a
-latency, the depth of a queue, an address that wraps. The programs of the chip's own compiler
-respect these limits, so what they never do is a hint of where a limit may be.
+How far a program is from programs that real chips are known to execute: for users who judge the
+risk of a first run. A simulator only has the limits that it was told about. A chip may have others:
+a latency, the depth of a queue, an address that wraps. Published programs respect these limits, so
+what they never do indicates where a limit may be.
 
-The envelope is a list of properties of programs (`hw_models/edgetpu/envelope`). Each property has
-a function that measures it, and the range that it has in published programs. **A value outside
-the range proves nothing.** It says that no chip is known to have executed a program with that
-value. The risk combines two judgements: how likely the value is to matter to a chip, and how bad
-that would be. High risk means that a wrong result or a hang is plausible, and that many models
+The envelope is a list of properties of programs (`hw_models/edgetpu/envelope`). Each property has a
+function that measures it and a range, taken from published programs. **A value outside the range
+proves nothing.** It only means that no chip is known to have executed a program with that value.
+The risk combines two judgements: how likely the value is to matter to a chip, and how bad the
+effect would be. High risk means that a wrong result or a hang is plausible, and that many models
 would be affected.
 
 ```console
@@ -36,25 +36,23 @@ fitzroy inspect model_edgetpu.tflite --envelope    # all properties of a program
 
 `python -m benchmarks.envelope PACKAGES...` measures the ranges again, from compiled models.
 
-With `--conservative`, an operator whose program would leave the envelope stays on the host, with
-the reason. If no operator is at fault, the compilation fails. The [verifier](verifier.md) has a
-rule for the envelope too. Properties that depend on the order of events are measured along the
-path of the scalar core, without data. If the path depends on data, the program is followed up to
-that point.
-"""
+- With `--conservative`, an operator whose program would leave the envelope stays on the host, with
+  the reason. If no operator is at fault, the compilation fails.
+- The [verifier](verifier.md) also has a rule for the envelope.
+- Properties that depend on the order of events are measured along the path of the scalar core,
+  without data. If the path depends on data, the program is followed up to that point."""
 
 
 _ENVELOPE_LIMITS = """\
-- Addresses of buffers count as 0. In a program that a simulator ran they are filled in, so its
-  offsets mean nothing.
-- A published LSTM, whose control flow depends on data, keeps pieces of 24 bytes one after the
-  other in the host's scratch buffer. The properties of offsets and sizes of descriptors cover
-  outputs only.
-- The number of instructions that wait at the engines of tiles is not a property. Published
-  programs have thousands, so these queues must hold the scalar core back.
+- Buffer addresses count as 0. In a program that a simulator ran they are filled in, so its offsets
+  are meaningless.
+- A published LSTM with data-dependent control flow keeps pieces of 24 bytes one after the other in
+  the host's scratch buffer. The properties of descriptor offsets and sizes therefore cover outputs
+  only.
+- The number of instructions waiting at the engines of tiles is not a property. Published programs
+  have thousands, so these queues must block the scalar core when they are full.
 - Fields, modes and levels of instructions are a separate subject:
-  [instruction_forms.md](instruction_forms.md).
-"""
+  [instruction_forms.md](instruction_forms.md)."""
 
 
 def envelope() -> str:
@@ -98,7 +96,7 @@ def envelope() -> str:
                 for slug, item in PROPERTIES.items()
             ),
         ),
-        "## What they guard against\n",
+        "## What the properties guard against\n",
         *table(
             (
                 "property",
@@ -134,8 +132,9 @@ def probes() -> str:
     forms = Counter(one.form.split(" ")[0] for one in suite() if one.slug.startswith(_FORM_PREFIX))
     lines = [
         NOTICE + "# Probes\n",
-        "What each program of `fitzroy probe` would settle: for those who run it, and those who",
-        "want to know what is not yet sure. How to run them is in [probe.md](probe.md).\n",
+        "The question that each program of `fitzroy probe` answers: for users who run it, and",
+        "for users who want to know what is still uncertain. [probe.md](probe.md) explains how",
+        "to run it.\n",
     ]
     for risk in Risk:
         chosen = [one for one in own if one.risk is risk]

@@ -48,14 +48,17 @@ def operators() -> str:
     targets = [TARGETS.get(name) for name in TARGETS.own]
     lines = [
         NOTICE + "# Operators\n",
-        "Which operators run where: for those who choose or change a model. There is one row per",
-        "operator of the IR, with a column for each target that comes with FitzRoy.\n",
-        "*rule*: the code generator of the Edge TPU has a rule for it; *node*: the XNNPACK",
-        "delegate has a node for it, for the element types that its rules admit; *kernel*: a",
-        "portable kernel of the ExecuTorch runtime computes it; *TFLite*: the host of a bytecode",
-        "module runs it as a TFLite operator; *rewritten*: passes express it by other operators.",
-        "`fitzroy explain MODEL` says for every operator of a model where it runs, and every",
-        "reason why not elsewhere.\n",
+        "Which operators run on which target: for users who choose or change a model. The table",
+        "has a row for every operator of the IR and a column for every built-in target.\n",
+        "`fitzroy explain MODEL` shows where each operator of a model runs, and every reason why",
+        "it does not run elsewhere.\n",
+        "| entry | meaning |",
+        "|---|---|",
+        "| *rule* | the code generator of the Edge TPU has a rule for it |",
+        "| *node* | the XNNPACK delegate has a node for it, for the types that its rules allow |",
+        "| *kernel* | a portable kernel of the ExecuTorch runtime computes it |",
+        "| *TFLite* | the host of a bytecode module runs it as a TFLite operator |",
+        "| *rewritten* | passes replace it by other operators |\n",
         f"| operator | operands | TFLite | meaning | {' | '.join(t.title for t in targets)} |",
         "|---|---|---|---|" + "---|" * len(targets),
     ]
@@ -72,18 +75,18 @@ def passes() -> str:
     """The list of passes."""
     lines = [
         NOTICE + "# Passes\n",
-        "What rewrites a graph, and in which order for each target: for those who look between",
-        "two passes, or write one. `fitzroy opt MODEL --passes a,b` runs passes by name and prints",
-        "the graph.\n",
+        "The passes that rewrite a graph, and their order for each target: for users who inspect",
+        "the graph between passes, or write a pass. `fitzroy opt MODEL --passes a,b` runs passes",
+        "by name and prints the graph.\n",
         "| pass | what it does |",
         "|---|---|",
     ]
     lines += [f"| `{name}` | {first_line(PASSES.get(name))} |" for name in sorted(PASSES.own)]
     lines += [
         "\n## Targets\n",
-        "What a model goes through for each target, from the imported graph to a file. A node",
-        "runs on the first of the named targets that does not reject it. Where nothing takes the",
-        "rest, a model that has some is refused.\n",
+        "The steps for each target, from the imported graph to a file. A node runs on the first of",
+        "the listed targets that does not reject it. If the column *the rest on* is empty, a model",
+        "with nodes that all of these reject is refused.\n",
         "| target | passes | nodes run on | the rest on | function | file |",
         "|---|---|---|---|---|---|",
     ]
@@ -113,13 +116,13 @@ def registers() -> str:
         by_layout.setdefault(register.layout, []).append(register)
     lines = [
         NOTICE + "# Registers of beagle\n",
-        "The control and status registers that a host driver uses: for authors of drivers, and",
-        "readers of recorded sessions. All come from the declarations in `hw_models/csr`.\n",
-        "Over USB, a register is read and written by a vendor control transfer:",
+        "The control and status registers that a host driver uses: for authors of drivers, and for",
+        "users who read recorded sessions. `hw_models/csr` declares them.\n",
+        "Over USB, a register is read and written with a vendor control transfer:",
         f"bmRequestType {usb.RequestType.VENDOR_IN:#04x} to read and",
         f"{usb.RequestType.VENDOR_OUT:#04x} to write, bRequest {usb.CsrRequest.ACCESS_32} for 32",
         f"bits and {usb.CsrRequest.ACCESS_64} for 64, wValue and wIndex the low and high halves of",
-        "the address. All registers from 0x40000 on have 64 bits, those below 32.\n",
+        "the address. Registers at 0x40000 and above have 64 bits, those below have 32.\n",
         "## Map\n",
         *table(
             ("address", "name", "bits", "block", "access", "reset", "known", "what", "layout"),
@@ -138,11 +141,11 @@ def registers() -> str:
                 for r in csr.REGISTERS
             ),
         ),
-        "*access* is how the driver uses a register; *known* is the evidence of the reset value,",
-        "which is that after the firmware has started.\n",
+        "*access* is how the driver uses a register. *reset* is the value after the firmware has",
+        "started, and *known* is the evidence for it.\n",
         "## Run control\n",
-        "Writing to the run control of an engine of the tiles reaches the tiles that `tileconfig0`",
-        "selects. In the order in which the driver writes them:\n",
+        "A write to the run control of a tile engine reaches the tiles that `tileconfig0` selects.",
+        "The driver writes the registers in this order:\n",
         *table(
             ("engine", "register"),
             (
@@ -199,8 +202,8 @@ def chip() -> str:
     """The numbers of the chips, and what goes over their USB ports."""
     lines = [
         NOTICE + "# Chips\n",
-        "Every number of the chip that FitzRoy knows, with its unit, how sure it is, and where it",
-        "comes from: for those who check a claim of these pages, or need a number for a tool.\n",
+        "Every number that FitzRoy knows about the chip, with its unit, evidence and source: for",
+        "users who check a claim of these pages or need a number for a tool.\n",
     ]
     evidence = []
     for name, one in CHIPS.items():
@@ -209,7 +212,7 @@ def chip() -> str:
         lines += [
             f"## {name}\n",
             f"`from fitzroy.hw_models.chips.catalog import chip`; `chip({name!r}).tiles.rows` is",
-            "a plain number, and `fitzroy.hw_models.chips.facts.facts` gives the rows below.\n",
+            "a plain number, and `fitzroy.hw_models.chips.facts.facts` returns the rows below.\n",
             *table(
                 ("fact", "value", "unit", "what", "evidence", "source"),
                 (
@@ -227,10 +230,11 @@ def chip() -> str:
         ]
     lines += [
         "## What instructions can address\n",
-        "Derived from the [instruction set](isa.md): dimensions of the traversals over each kind",
-        "of element, and bits of their addresses.\n",
+        "Derived from the [instruction set](isa.md): the number of dimensions of traversals over",
+        "each kind of element, and the width of their addresses.\n",
         *table(("element", "dimensions", "address bits"), _address_widths()),
-        "Registers, predicates, flags and engines are counted by the instruction set, too.\n",
+        "The instruction set also defines the number of registers, predicates, flags and",
+        "engines.\n",
         "## Messages on USB\n",
     ]
     messages: tuple[type[Record], ...] = (
@@ -268,9 +272,9 @@ def bytecode() -> str:
     """The opcodes of bytecode modules."""
     lines = [
         NOTICE + "# Opcodes of bytecode modules\n",
-        "The instructions of a bytecode module, with their encodings: for those who read, write or",
-        "verify modules with a tool of their own. What modules are, and how they are verified and",
-        "executed, is in [modules.md](modules.md).\n",
+        "The instructions of bytecode modules and their encodings: for users who read, write or",
+        "verify modules with their own tools. [modules.md](modules.md) describes modules, their",
+        "verification and their execution.\n",
         "## Operands\n",
         *table(
             ("letter", "operand"),

@@ -52,14 +52,15 @@ FORMATS = (
 _OPENING = """\
 # File formats
 
-What is in a file, byte by byte: for those who read or write one with a tool of their own, or look
-at one in a hex editor. The tables follow from the declarations in `formats/`, of which reader,
-writer, comparison and JSON form are made too; `fitzroy inspect FILE --full` shows what a file has.
+File contents, byte by byte: for users who read or write files with their own tools, or look at them
+in a hex editor. The tables are generated from the declarations in `formats/`, on which the reader,
+the writer, the comparison and the JSON form are also based. `fitzroy inspect FILE --full` shows the
+contents of a file.
 
-All of them are [FlatBuffers](https://flatbuffers.dev): little-endian; the first four bytes are the
-offset of the root table, the next four the identifier. A table begins with the distance back to its
-vtable, which has the offset of each field at the byte that the column *vtable* names, or 0 if the
-field is absent. A union takes two places there: its type code, and two bytes further its table.
+All formats are [FlatBuffers](https://flatbuffers.dev): little-endian, with the offset of the root
+table in the first four bytes and the identifier in the next four. A table starts with the distance
+back to its vtable. The column *vtable* is the byte of the vtable with the offset of a field, or 0
+if the field is absent. A union has two entries: its type code and, two bytes later, its table.
 
 | identifier | files |
 |---|---|

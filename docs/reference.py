@@ -24,19 +24,19 @@ _MARKUP = re.compile(r"\[/?[a-z ]*\]")
 _PROSE_ONLY = re.compile(r"\n(Args|Returns|Raises):.*", re.DOTALL)
 
 REMEDIES: dict[str, str] = {
-    "FitzroyError": "the kinds below say more",
-    "UsageError": "correct the command as the message says; `fitzroy VERB --help` has examples",
-    "FormatError": "check that the file arrived whole and is of the expected kind; "
-    "`fitzroy inspect FILE` shows what can be read of it",
+    "FitzroyError": "see the kinds below",
+    "UsageError": "correct the command as the message says; `fitzroy COMMAND --help` has examples",
+    "FormatError": "check that the file is complete and of the expected kind; "
+    "`fitzroy inspect FILE` shows its readable parts",
     "UnsupportedError": "`fitzroy explain MODEL` lists every operator with the rule and what to "
     "change in the model",
-    "CapacityError": "make the named thing smaller, or raise the limit that the message names",
-    "LinkError": "link objects that were made for the same chip, with the symbols they ask for",
+    "CapacityError": "reduce what the message names, or raise the limit that it names",
+    "LinkError": "link objects for the same chip, and provide all symbols that they need",
     "DeviceError": "`fitzroy doctor` checks library, permissions, firmware and link step by step",
-    "SimulationError": "a program of another compiler: report it with the file; an edited one: "
-    "`fitzroy debug` stops at the instruction",
-    "MismatchError": "read which expectation failed; the exit code is meant for scripts and CI",
-    "InternalError": "a bug of FitzRoy: report it with the message and the command",
+    "SimulationError": "for a program of another compiler: report it with the file; for an edited "
+    "program: `fitzroy debug` stops at the instruction",
+    "MismatchError": "see which expectation failed; the exit code is meant for scripts and CI",
+    "InternalError": "a bug in FitzRoy: report it with the message and the command",
 }
 """What a user does about each kind of error."""
 
@@ -77,10 +77,10 @@ def commands() -> str:
     lines = [
         "# Command line",
         "",
-        "What every verb does, its options, and examples: for everybody who uses FitzRoy in a "
-        "shell or a script. `fitzroy VERB --help` prints the same; "
-        "verbs with `--json` print a document that follows a [schema](schemas.md), and the "
-        "exit codes are those of the [errors](errors.md).",
+        "All commands with their options and examples: for users of FitzRoy in a shell or a "
+        "script. `fitzroy COMMAND --help` prints the same. Commands with `--json` print a "
+        "document that "
+        "follows a [schema](schemas.md). [Errors](errors.md) lists the exit codes.",
         "",
     ]
     for name in VERBS:
@@ -104,12 +104,12 @@ def errors() -> str:
     lines = [
         "# Errors",
         "",
-        "What went wrong, and what to do: for everybody who got a message, and for authors of "
-        "scripts that act on exit codes. "
-        "Whatever a user, a file or a device can cause ends in one of these, with a message that "
-        "says what, why with both numbers, where, and what to do. The command line turns them "
-        "into exit codes, which stay the same between versions; "
-        "[robustness](robustness.md) says how that is tested.",
+        "All kinds of errors and their remedies: for users who got an error message, and for "
+        "authors of scripts that act on exit codes. Every error that a user, a file or a device "
+        "can cause is one of these. Its message says what happened, why (with both numbers), "
+        "where, and what to do. The command line turns errors into exit codes, which stay the "
+        "same between versions; "
+        "[robustness](robustness.md) describes how this is tested.",
         "",
         "| exit code | Python | meaning | remedy |",
         "|---|---|---|---|",
@@ -121,7 +121,7 @@ def errors() -> str:
         lines.append(f"| {kind.exit_code} | `{kind.__name__}` | {meaning} | {remedy} |")
     lines += [
         "| 130 | | interrupted from the keyboard | |",
-        "| 141 | | whatever read the output went away | |",
+        "| 141 | | the reader of the output went away | |",
     ]
     return "\n".join(lines) + "\n"
 
@@ -131,9 +131,9 @@ def schemas() -> str:
     lines = [
         "# JSON schemas",
         "",
-        "The forms of what `--json` prints: for authors of tools that read it. "
-        "Every document follows one of these schemas (JSON Schema 2020-12); "
-        "`fitzroy schema NAME` prints one.",
+        "The schemas of `--json` output: for authors of tools that read it. Every document "
+        "follows one "
+        "of these schemas (JSON Schema 2020-12). `fitzroy schema NAME` prints a schema.",
         "",
     ]
     for name, version in documents.VERSIONS.items():

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 
 
 _WHOM = re.compile(
-    r"\b[Ff]or (those|every|anyone|engineers|users|owners|authors|contributors|programmers|teams|the curious)"
+    r"\b[Ff]or (those|every|users|owners|authors|contributors|programmers|teams|the curious)"
 )
 
 
