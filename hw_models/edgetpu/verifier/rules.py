@@ -37,15 +37,15 @@ RULES = {
         Rule(
             "deadlock",
             _ERROR,
-            "the program ends with one instruction per engine, one that is not dispatched per "
-            "tile, and rows and words that move only to somebody who waits for them",
+            "the program ends with queues of one instruction per engine and one undispatched "
+            "instruction per tile, where rows and words move only to a waiting receiver",
             _WALK,
-            "emit whoever takes before whoever gives, and let every wait have its count",
+            "emit receivers before senders, and make sure that every wait is satisfied by a count",
         ),
         Rule(
             "signal-pairing",
             _ERROR,
-            "every signal of a tile is taken by one scalar fence before the next one",
+            "every signal of a tile is consumed by one scalar fence before the next signal",
             _WALK,
             "follow each tile fence that signals with a scalar fence that waits for its tiles and "
             "clears them",
@@ -70,24 +70,25 @@ RULES = {
         Rule(
             "flag-distance",
             _ERROR,
-            "a counter is less than 32,768 away from what a watcher wants, so that the signed "
-            "comparison of 16 bits has one meaning",
+            "a counter is less than 32,768 away from the threshold of a watcher, so that the "
+            "signed 16-bit comparison is unambiguous",
             _ORDER,
             "reset the counter more often, or wait for it in smaller steps",
         ),
         Rule(
             "flag-reset",
             _ERROR,
-            "a counter is set when nobody counts with it, and nobody waits for what it had before",
+            "a counter is set only while no engine counts with it, and none waits for its "
+            "previous value",
             _ORDER,
             "let the fence wait for the engines that use the counter",
         ),
         Rule(
             "left-over",
             _ERROR,
-            "rows, words, bytes and instructions are used up at the end of a program",
+            "no rows, words, bytes or instructions are left at the end of a program",
             _WALK,
-            "make what is sent and what is taken equal",
+            "send as much as is received",
         ),
         Rule(
             "tokens-left",
@@ -99,32 +100,32 @@ RULES = {
         Rule(
             "hazard",
             _ERROR,
-            "two engines of a tile that use the same word, row or entry, one of them writing, have "
-            "an order",
+            "if two engines of a tile use the same word, row or entry and one of them writes it, "
+            "their accesses are ordered",
             _ORDER,
             "let the later one watch a counter of the earlier one, or put a fence between them",
         ),
         Rule(
             "timing-guaranteed",
             _NOTE,
-            "a row is written again before it is certain that it has been taken, but whoever takes "
-            "it has all that it needs by then",
+            "a row is overwritten before it has certainly been read, but by then its reader has "
+            "everything that it needs",
             _ORDER,
-            "give the writer credits that count what has been taken",
+            "give the writer credits that count rows that have been read",
         ),
         Rule(
             "stream-hazard",
             _ERROR,
-            "pops do not write over units that have not been fed into the ring, and infeeds do not "
-            "read units that have not come",
+            "pops do not overwrite units that have not been fed into the ring, and infeeds do not "
+            "read units that have not arrived",
             _ORDER,
             "let the infeed wait for the pop and the pop for the infeed's credits",
         ),
         Rule(
             "fifo-triple",
             _ERROR,
-            "an infeed of scalar memory that waits for an outfeed, the outfeed and the ring "
-            "producer that feeds that come in this order, with equal numbers of blocks",
+            "an infeed of scalar memory that waits for an outfeed, the outfeed, and the ring "
+            "producer that feeds it are issued in this order, with equal numbers of blocks",
             _READ,
             "emit INFEED of scalar memory, OUTFEED to memory and RING_PRODUCE to the outfeed, of "
             "ceil(words / 64) blocks",
@@ -153,9 +154,9 @@ RULES = {
         Rule(
             "envelope",
             _NOTE,
-            "sizes, distances and order are within what published programs have (a warning where "
-            "the risk is medium or more, see [envelope.md](envelope.md))",
-            "the instructions, and the course of the scalar core",
+            "sizes, distances and order are within the ranges of published programs (a warning "
+            "where the risk is medium or more, see [envelope.md](envelope.md))",
+            "the instructions, and the control flow of the scalar core",
             "see the property",
         ),
     )
