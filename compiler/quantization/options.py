@@ -75,49 +75,50 @@ class QuantizeOptions:
 
     ranges: RangeMethod = option(
         RangeMethod.MSE,
-        "How the range of a value is found: least [b]mse[/b] between value and 8 bits, smallest "
-        "and largest element ([b]minmax[/b]), or all but a few elements ([b]percentile[/b]).",
+        "How the range of a value is chosen: by minimum squared error of the 8-bit value "
+        "([b]mse[/b]), by its smallest and largest element ([b]minmax[/b]), or by all but a few "
+        "elements ([b]percentile[/b]).",
     )
     percentile: float = option(
-        99.99, "With --ranges percentile: percent of the elements inside.", metavar="P"
+        99.99, "With --ranges percentile: percentage of elements within the range.", metavar="P"
     )
     equalize: bool = option(
-        True, "Scale channels so that those with small values use all 8 bits, too."
+        True, "Scale channels so that channels with small values also use all 8 bits."
     )
-    correct_bias: bool = option(True, "Let biases take up the mean error of quantization.")
-    per_channel: bool = option(True, "Give each output channel of a filter a scale of its own.")
+    correct_bias: bool = option(True, "Compensate the mean quantization error in the biases.")
+    per_channel: bool = option(True, "Give each output channel of a filter its own scale.")
     effort: Effort = option(
         Effort.NORMAL,
-        "[b]fast[/b] rounds weights to the nearest; [b]normal[/b] also corrects biases on what "
-        "earlier layers really give; [b]best[/b] also tries other methods, and keeps what brings "
-        "outputs closest to float32.",
+        "[b]fast[/b] rounds weights to nearest; [b]normal[/b] compensates rounding and corrects "
+        "biases, measured on the quantized results of earlier layers; [b]best[/b] also tries other "
+        "methods and keeps the result closest to float32.",
     )
     trials: int = option(
         6,
-        "With --effort best: how many candidates are made and compared at most, each of which "
-        "takes about as long as the usual effort.",
+        "With --effort best: maximum number of candidates. Each takes about as long as the normal "
+        "effort.",
         metavar="N",
     )
     input_type: Border = option(Border.INT8, "Element type of the inputs.")
     output_type: Border = option(Border.INT8, "Element type of the outputs.")
     mixed_outputs: Mixed = option(
         Mixed.FLOAT,
-        "For an output that joins values of very different ranges, as boxes and scores: join them "
-        "as [b]float[/b] on the host, [b]split[/b] it into an output for each, or [b]keep[/b] one "
-        "scale for all. Unless kept, a last sigmoid or softmax is computed in float32 where "
-        "outputs are.",
+        "For an output that joins values of very different ranges, such as boxes and scores: join "
+        "them as [b]float[/b] on the host, [b]split[/b] them into separate outputs, or [b]keep[/b] "
+        "one scale. Except with keep, a final sigmoid or softmax is computed in float32 if outputs "
+        "are float32.",
     )
     keep_float: list[str] | None = option(
         None,
-        "Keep operators float32 whose kind or result fits a pattern, as 'SOFTMAX' or 'head/*'; "
-        "they run on the host. Once per pattern.",
+        "Keep operators float32, on the host, whose kind or result matches a pattern such as "
+        "'SOFTMAX' or 'head/*'. Once per pattern.",
         metavar="PATTERN",
     )
 
     parts: int | None = option(
         None,
-        "Compute activations with far outliers in up to N parts, each with small steps: more work "
-        "for the first layers, and less noise. [dim]default: 6 with --detections, else 1[/dim]",
+        "Compute activations with far outliers in up to N parts with smaller steps: more work in "
+        "the first layers, less noise. [dim]default: 6 with --detections, else 1[/dim]",
         metavar="N",
     )
 

@@ -38,31 +38,34 @@ class HeadOptions:
 
     detections: bool = option(
         False,
-        "List the objects that a detector finds: its head is recognised, boxes and scores get "
-        "scales of their own, and what is left of decoding runs on the host.",
+        "List the objects that a detector finds. Its head is recognised, boxes and scores get "
+        "separate scales, and the rest of the decoding runs on the host.",
     )
     form: HeadForm = option(
         HeadForm.OBJECTS,
-        "With --detections: [b]objects[/b], rows of x1, y1, x2, y2 in pixels, score and class "
-        "from an operator that FitzRoy runs; [b]ssd[/b], the four outputs of TFLite's own "
-        "post-processing, which any TFLite runs; [b]yolo[/b], boxes and logits before decoding.",
+        "With --detections, the form of the outputs. [b]objects[/b]: rows of x1, y1, x2, y2 in "
+        "pixels, score and class, from an operator that FitzRoy runs; [b]ssd[/b]: the four outputs "
+        "of TFLite's own post-processing, which any TFLite runtime runs; [b]yolo[/b]: boxes and "
+        "logits before decoding.",
     )
-    score_threshold: float = option(0.25, "With --detections: least score of an object.")
+    score_threshold: float = option(0.25, "With --detections: minimum score of an object.")
     overlap: float | None = option(
         None,
-        "With --detections: boxes of a class that overlap a better one by more, as intersection "
-        "over union, are the same object. [dim]default: as the model says, or 0.45[/dim]",
+        "With --detections: a box that overlaps a better one of its class by more than this "
+        "(intersection over union) is the same object. [dim]default: the model's value, or "
+        "0.45[/dim]",
     )
     most: int | None = option(
         None,
-        "With --detections: most objects. [dim]default: as the model says, or 100[/dim]",
+        "With --detections: maximum number of objects. [dim]default: the model's value, or "
+        "100[/dim]",
     )
     anchors: str | None = option(
         None,
-        "With --detections: anchors, if boxes are relative to some that the model does not hold: "
+        "With --detections: anchors, for models that do not contain theirs: "
         "[b]efficientdet[/b], [b]efficientdet-lite[/b], [b]ssd300[/b], [b]ssdlite[/b], "
         "[b]blaze[/b], [b]yolox[/b], [b]nanodet[/b], [b]nanodet-plus[/b], or a JSON file. "
-        "[dim]default: what the structure of the head says[/dim]",
+        "[dim]default: derived from the structure of the head[/dim]",
         metavar="SCHEME|FILE",
     )
 

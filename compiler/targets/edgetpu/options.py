@@ -43,31 +43,30 @@ class EdgeTpuOptions:
 
     partition: Partition = option(
         Partition.COST,
-        "Map [b]all[/b] operators that can be, or leave those to the host whose transfers would "
-        "[b]cost[/b] more than the chip saves.",
+        "[b]all[/b] maps every supported operator to the chip; [b]cost[/b] leaves operators on the "
+        "host if their transfers cost more than the chip saves.",
     )
     conservative: bool = option(
         False,
-        "Keep to forms of instructions that published programs have, and refuse to leave the "
-        "envelope of their properties.",
+        "Use only instruction forms of published programs, and stay within the envelope of their "
+        "properties.",
     )
     confirmed: Path | None = option(
         None,
-        "Use only what published programs have, and what this report of fitzroy probe confirms; "
-        "refuse the rest.",
+        "Use only forms and properties of published programs, or those that this report of fitzroy "
+        "probe confirms.",
         metavar="P.json",
     )
     min_runtime_version: int = option(
-        14, "Oldest runtime that has to run the model.", metavar="N", short="-m"
+        14, "Oldest runtime that must be able to run the model.", metavar="N", short="-m"
     )
     reduce_outputs: bool = option(
         True,
-        "Reduce scores on the chip to what ARG_MAX and TFLite_Detection_PostProcess read of them, "
-        "where that is faster; results are the same.",
+        "Reduce scores on the chip before ARG_MAX and TFLite_Detection_PostProcess, where that is "
+        "faster; results are the same.",
     )
     optimize: Optimize = option(
         Optimize.ESTIMATED,
-        "How much to try for fewer cycles: [b]0[/b] compares nothing that takes long, [b]1[/b] "
-        "compares by estimates, [b]2[/b] also compiles variants and takes the one that is fastest "
-        "on the timing model.",
+        "Effort for fewer cycles: [b]0[/b] skips comparisons that take long, [b]1[/b] compares "
+        "estimates, [b]2[/b] also compiles variants and keeps the fastest on the timing model.",
     )

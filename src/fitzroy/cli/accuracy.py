@@ -51,8 +51,8 @@ class Quantified(Printed):
         typer.Option(
             "--report",
             metavar="FILE",
-            help="Write a report, .html or .json: what each operator costs, alone and left out, "
-            "which samples differ most, and what to do.",
+            help="Write a report, .html or .json: the error of each operator, alone and left out, "
+            "the samples that differ most, and remedies.",
             show_default=False,
         ),
     ] = None

@@ -40,9 +40,9 @@ def assemble(
 ) -> None:
     """Assemble a listing of [b]fitzroy dis[/b].
 
-    With [b]--like[/b] the result is that file with the instructions of the listing: the same bytes
-    if nothing was edited; else the host's script is derived anew from the edited program. The
-    listing of an object gives the object, that of a bytecode module the module.
+    With [b]--like[/b], the result is that file with the instructions of the listing: the same bytes
+    if nothing was edited. After an edit, the host script is derived again from the program. The
+    listing of an object becomes an object, that of a bytecode module a module.
     """
     from fitzroy.formats.bytecode_module import write_module
     from fitzroy.formats.object_file import write_object

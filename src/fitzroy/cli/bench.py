@@ -56,9 +56,7 @@ class How:
     ] = _RUNS
     simulation: Annotated[
         bool,
-        typer.Option(
-            "--simulation", help="On a simulated device, measure the simulation, not only predict."
-        ),
+        typer.Option("--simulation", help="On a simulated device, also measure the simulation."),
     ] = False
 
 
@@ -77,19 +75,19 @@ def bench(
 ) -> None:
     """Measure how long inferences of a compiled model take, and predict it.
 
-    One inference loads the parameters and is reported by itself. Of the others come percentiles,
-    for the whole model and for each of its parts. Beside them stands what the timing model predicts
-    for all parts, on the Edge TPU and on the host, at that clock, host and driver, and what it says
-    of each kind of transfer. An accelerator runs at that clock as well.
+    The first inference loads the parameters and is reported separately. The others give
+    percentiles, for the whole model and for each of its parts. They are compared with the
+    predictions of the timing model for all parts, on the Edge TPU and on the host, and for each
+    kind of transfer, at the given clock, host and driver. An accelerator also runs at that clock.
 
-    On USB, two more inferences are recorded, which tells how long a driver waits for each kind of
-    transfer; the chip's work is part of the wait for outputs and events.
+    On USB, two more inferences are recorded to show how long the driver waits for each kind of
+    transfer. The chip's work is part of the wait for outputs and events.
 
-    With --devices, the segments of a model compute at the same time: how many inferences a second
-    that gives is predicted, and measured.
+    With --devices, the segments of a model compute at the same time. The number of inferences per
+    second is predicted and measured.
 
-    Without --input, inputs are random. For a simulated device there is the prediction alone, which
-    takes no inference; --simulation measures the simulation as well, which is no measure of the
+    Without --input, inputs are random. For a simulated device, only the prediction is printed,
+    without an inference. --simulation also measures the simulation, which says nothing about the
     chip.
     """
     from fitzroy.driver.runtime.devices import is_accelerator

@@ -92,27 +92,27 @@ def calibrate_host(
         typer.Option(
             "--like",
             metavar="NAME|FILE.json",
-            help="Measure operators on this processor alone, without an accelerator, and take all "
-            "else from this host.",
+            help="Measure only operators on this processor, without an accelerator, and take "
+            "everything else from this host.",
             show_default=False,
         ),
     ] = None,
     printed: Printed,
 ) -> None:
-    """Measure this host: how long it takes to drive an accelerator, and for its own operators.
+    """Measure this host: the time to drive an accelerator, and the speed of its own operators.
 
-    Ten small programs are compiled and run on a device; one needs nothing, others have large
-    inputs, outputs or parameters. From the median time of each come five constants, which make the
-    timing model say that time: what an inference takes at least, the rate of the link, what a large
-    transfer costs, and what bytes and positions of outputs cost. Each program is then predicted
-    from the others, which tells how far to trust them.
+    Ten small programs are compiled and run on a device; one does almost nothing, others have large
+    inputs, outputs or parameters. Five constants of the timing model are fitted to their median
+    times: the minimum time of an inference, the rate of the link, the cost of a large transfer, and
+    the costs of bytes and positions of outputs. Each program is then predicted from the others to
+    show the accuracy.
 
-    Six operators run on this processor, too, on LiteRT if it is installed and on numpy otherwise:
-    they tell how long those operators of a model take that stay on the host.
+    Six operators also run on this processor, on LiteRT if it is installed and on numpy otherwise,
+    to predict the time of operators on the host.
 
-    The profile is one for FitzRoy's own driver: sim and bench take it with --host HOST.json
-    --driver fitzroy. On a simulated device the times are those of the simulation, which are no
-    measure of a host.
+    The profile is for FitzRoy's own driver: use it with sim and bench as --host HOST.json --driver
+    fitzroy. On a simulated device, the times are those of the simulation and say nothing about the
+    host.
     """
     from fitzroy.execution.estimate import CLOCK, HOST, Conditions
     from fitzroy.execution.hosts import FORMAT, SUFFIX, VERSION, find, values

@@ -33,15 +33,15 @@ class Shape:
     """
 
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown that fits a pull-request comment.")
+        bool, typer.Option("--markdown", help="Print Markdown for a pull-request comment.")
     ] = False
-    csv: Annotated[bool, typer.Option("--csv", help="Print a table with commas.")] = False
+    csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False
     report: Annotated[
         Path | None,
         typer.Option(
             "--report",
             metavar="FILE.html",
-            help="Write both sides as one HTML file.",
+            help="Write the comparison as one HTML file.",
             show_default=False,
         ),
     ] = None
@@ -85,7 +85,7 @@ class Allowed:
             "--max-regression",
             metavar="PERCENT",
             min=0.0,
-            help="Exit with 9 if a figure got worse by more.",
+            help="Exit with 9 if a figure got worse by more than this.",
             show_default=False,
         ),
     ] = None
@@ -94,7 +94,7 @@ class Allowed:
         typer.Option(
             "--figures",
             metavar="A,B",
-            help="Figures that --max-regression is for, as JSON and CSV name them. "
+            help="Figures that --max-regression applies to, as named in JSON and CSV. "
             "[dim]default: all[/dim]",
             show_default=False,
         ),
@@ -105,8 +105,8 @@ class Allowed:
             "--max-difference",
             metavar="N",
             min=0.0,
-            help="Exit with 9 if an element of an output differs by more, in its own integers, or "
-            "in real numbers if it is not quantized.",
+            help="Exit with 9 if an output element differs by more than this, in quantized steps, "
+            "or in real numbers if it is not quantized.",
             show_default=False,
         ),
     ] = None
@@ -131,7 +131,7 @@ class Allowed:
         return found
 
 
-_FILE = "A compiled model, a package, or what compile, sim, bench or test printed with --json."
+_FILE = "A compiled model, a package, or the --json output of compile, sim, bench or test."
 
 
 def compare(
@@ -143,12 +143,12 @@ def compare(
     given: Given,
     where: timing.Assumed,
 ) -> None:
-    """Say what changed between two compiled models: time, bytes, operators, layers, outputs.
+    """Show what changed between two compiled models: time, bytes, operators, layers, outputs.
 
-    Models are timed on the timing model; documents say their own figures. With --input, a file,
-    several, or a folder, both models run on the simulated chip, and outputs are compared.
+    Models are timed on the timing model; documents have their own figures. With --input (a file,
+    several, or a folder), both models run on the simulated chip and outputs are compared.
 
-    Nothing that changed is an error unless a limit says so: then the exit code is 9.
+    A change is an error only if it exceeds a limit; then the exit code is 9.
     """
     from fitzroy.testing.comparison import OutputChange, compared
     from fitzroy.testing.reading import figures_of

@@ -89,8 +89,8 @@ def compile_model(
         list[str],
         typer.Argument(
             metavar="MODEL...",
-            help="A .tflite or .onnx model, or a graph in text form. Several share an Edge TPU: "
-            "the first ones get memory first.",
+            help="A .tflite or .onnx model, or a graph in text form. Several models share an Edge "
+            "TPU; earlier ones get memory first.",
         ),
     ],
     choice: Choice,
@@ -102,18 +102,18 @@ def compile_model(
 ) -> None:
     """Compile a model for the Edge TPU, or to an ExecuTorch program (.pte) for XNNPACK.
 
-    For the Edge TPU, the result is the same model with Edge TPU operators in the place of all that
-    the chip can compute; what it cannot compute stays, with the reason. Several models are compiled
-    for one chip, which keeps the parameters of all; --num-segments cuts one model for several.
+    For the Edge TPU, the result is the same model with Edge TPU operators in place of everything
+    that the chip can compute. The other operators stay on the host, each with a reason. Several
+    models are compiled for one chip, which keeps the parameters of all of them. --num-segments
+    divides one model among several chips.
 
-    A float32 model reaches the Edge TPU with --calibrate, which quantizes it first as
-    [b]fitzroy quantize[/b] does.
+    A float32 model needs --calibrate, which quantizes it first, as [b]fitzroy quantize[/b] does.
 
-    For XNNPACK, operators that it lacks run on ExecuTorch's portable kernels. When some operator
-    can run nowhere, every reason is given, and nothing is written.
+    For XNNPACK, operators that it lacks run on ExecuTorch's portable kernels. If an operator can
+    run nowhere, the command prints all reasons and writes nothing.
 
-    With --format module, all of a model goes into one bytecode module, which fitzroy run executes;
-    models that have been compiled for the Edge TPU before are taken, too.
+    With --format module, the whole model becomes one bytecode module, which fitzroy run executes.
+    This also accepts models that are already compiled for the Edge TPU.
     """
     from fitzroy.cli import compile_edgetpu, compile_module
     from fitzroy.cli.models import check_model

@@ -74,8 +74,8 @@ class Results:
             "--output",
             "-o",
             metavar="FILE",
-            help="What to write: a .tflite model for the Edge TPU, or the directory for it; a .pte"
-            " program for XNNPACK, or .bpte for only its bundle."
+            help="Output file: a .tflite model for the Edge TPU, or its directory; a .pte program "
+            "for XNNPACK, or .bpte for its bundle only."
             " [dim]default: MODEL_edgetpu.tflite or MODEL.pte, in the current directory[/dim]",
             show_default=False,
         ),
@@ -85,7 +85,7 @@ class Results:
         typer.Option(
             "--out-dir",
             metavar="DIR",
-            help="Where results for the Edge TPU go, under the names of the models.",
+            help="Directory for Edge TPU results, which are named after the models.",
             show_default=False,
         ),
     ] = None
@@ -93,14 +93,16 @@ class Results:
         Format,
         typer.Option(
             "--format",
-            help="A [b]module[/b] is one file for any target, with all that executes it. For the "
-            "Edge TPU also: a model, its bare DarwiNN package, or an object for "
+            help="Output format. A [b]module[/b] is one file for any target, with all parts of the "
+            "model. For the Edge TPU also: a model, its bare DarwiNN package, or an object for "
             "[b]fitzroy link[/b].",
         ),
     ] = Format.TFLITE
     dump: Annotated[
         Path | None,
-        typer.Option("--dump", metavar="DIR", help="Write every intermediate form there."),
+        typer.Option(
+            "--dump", metavar="DIR", help="Write every intermediate form to this directory."
+        ),
     ] = None
     json: Json = False
     quiet: Quiet = False
@@ -127,15 +129,16 @@ class ChipWork(EdgeTpuOptions):
             "-n",
             metavar="N|auto",
             parser=number_of_segments,
-            help="Cut the model into N segments, each for a chip of its own; [b]auto[/b] takes the "
-            f"as many chips, of up to {MOST_CHIPS}, as make it at least 5 % better each.",
+            help="Divide the model into N segments, one per chip; [b]auto[/b] adds chips, up to "
+            f"{MOST_CHIPS}, as long as each makes it at least 5 % better.",
             show_default=False,
         ),
     ] = 0
     objective: Annotated[
         Objective,
         typer.Option(
-            "--objective", help="What cuts are to make short: time between outputs, or to one."
+            "--objective",
+            help="What cuts minimize: the time between outputs, or the time to one output.",
         ),
     ] = Objective.THROUGHPUT
     show_operations: Annotated[
@@ -146,7 +149,7 @@ class ChipWork(EdgeTpuOptions):
         bool,
         typer.Option(
             "--explain",
-            help="Say of every operator what it became, or why it stays on the host.",
+            help="Show what every operator became, or why it stays on the host.",
         ),
     ] = False
     estimate: Annotated[

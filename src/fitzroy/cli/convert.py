@@ -40,9 +40,9 @@ def convert(
 ) -> None:
     """Write a model as a TFLite model that computes the same numbers.
 
-    Inputs that are images get channels last, [N,H,W,C], as TFLite has them, unless --keep-layout
-    is given. Outputs keep the order of dimensions that the model gives them. Numbers stay what they
-    are: [b]fitzroy quantize[/b] makes 8-bit integers of them.
+    Image inputs get channels last, [N,H,W,C], as in TFLite, unless --keep-layout is given. Outputs
+    keep the order of dimensions of the model. Element types stay the same; use [b]fitzroy
+    quantize[/b] for 8-bit integers.
     """
     import fitzroy
     from fitzroy.cli.describe import tensor

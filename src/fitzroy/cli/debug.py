@@ -100,13 +100,12 @@ def debug(
 ) -> None:
     """Step through a compiled Edge TPU model on the simulated chip.
 
-    The scalar core stops before it asks another unit or the host for something. Queues, flags and
-    memories are shown as if it stood still until nothing can move any more; looking changes
-    nothing. Commands come from the keyboard, or from -x, --commands or a pipe; the command
-    [b]help[/b] lists them.
+    The scalar core stops before each request to another unit or the host. Queues, flags and
+    memories are shown as if it stood still until nothing can move; inspecting them changes nothing.
+    Commands come from the keyboard, -x, --commands or a pipe; the command [b]help[/b] lists them.
 
-    A script ends at a command that is wrong (exit code 2). When the program fails, a script goes
-    on, so that it can look around, and the exit code is 8.
+    A script ends at an invalid command (exit code 2). If the program fails, the script continues,
+    so that it can inspect the state, and the exit code is 8.
     """
     from fitzroy.driver.runtime.debugger import Debugger
     from fitzroy.execution.programs import EdgeTpuProgram

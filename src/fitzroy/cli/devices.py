@@ -24,10 +24,10 @@ def devices(
 ) -> None:
     """List the devices that can run compiled models.
 
-    The name of a device is what --device takes: "usb:2-1" is the accelerator on port 1 of bus 2,
-    whatever mode it is in. Accelerators have no serial numbers. One that "needs firmware" gets it
-    when it is first used. Simulators are always there. Modules on PCIe and Dev Boards, which run
-    the same models with Google's runtime, are named below.
+    Use the name of a device for --device: "usb:2-1" is the accelerator on port 1 of bus 2, in any
+    mode. Accelerators have no serial numbers. One that "needs firmware" gets it on first use.
+    Simulators are always available. Modules on PCIe and Dev Boards, which run the same models with
+    Google's runtime, are listed below.
     """
     from fitzroy.driver.device.boards import boards
     from fitzroy.driver.device.discovery import SIMULATORS, Found, found
@@ -77,7 +77,7 @@ def doctor(
         typer.Option(
             "--device",
             metavar="NAME",
-            help="Look at one device, as fitzroy devices names it. [dim]default: all[/dim]",
+            help="Check one device, as fitzroy devices names it. [dim]default: all[/dim]",
             show_default=False,
         ),
     ] = "",
@@ -87,10 +87,10 @@ def doctor(
 ) -> None:
     """Check what an accelerator needs, and run a small program on it.
 
-    Looks for libusb, rules of udev, devices, who has them, firmware and speed, and for Edge TPUs on
-    PCIe and on Dev Boards; says what to do about what is missing, and compares answers of the
-    device with what they should be. A device that another process uses is left alone. Without an
-    accelerator, the virtual one is tried. The exit code is 7 if a check failed.
+    Checks libusb, udev rules, devices and the processes that use them, firmware and speed, and Edge
+    TPUs on PCIe and on Dev Boards. Says how to fix what is missing, and compares answers of the
+    device with the expected ones. A device that another process uses is left alone. Without an
+    accelerator, the virtual one is tested. The exit code is 7 if a check fails.
     """
     from fitzroy.driver.runtime.devices import DeviceOptions
     from fitzroy.driver.runtime.doctor import Check, Verdict, examine

@@ -58,8 +58,8 @@ def disassemble(
 ) -> None:
     """Print the programs of a compiled model, or a bytecode module, as assembly text.
 
-    Tiles are written as rectangles of the 4 x 4 grid, address sequences as loops, flags and fields
-    that the driver fills in by name. [b]fitzroy as[/b] turns the text into the same bytes again.
+    Tiles are written as rectangles of the 4 x 4 grid, address sequences as loops; flags, and fields
+    that the driver fills in, have names. [b]fitzroy as[/b] assembles the text into the same bytes.
     """
     from fitzroy.formats.detect import FileKind, detect
     from fitzroy.formats.object_file import read_object

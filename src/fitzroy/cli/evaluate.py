@@ -45,9 +45,9 @@ class DataChoice:
         typer.Option(
             "--data",
             metavar="DIR|FILE",
-            help="A folder with a folder of files for each class, or a folder of files; a .csv "
-            "with the columns file and label, or one for each input; an .npz with an array for "
-            "each input and classes in y; a .json with boxes in the format of COCO.",
+            help="A folder with one folder of files per class, or a folder of files; a .csv with "
+            "the columns file and label, or one column per input; an .npz with one array per input "
+            "and classes in y; a .json with boxes in COCO format.",
             show_default=False,
         ),
     ]
@@ -56,7 +56,8 @@ class DataChoice:
         typer.Option(
             "--images",
             metavar="DIR",
-            help="Pictures that a COCO file names. [dim]default: where the file is[/dim]",
+            help="Folder of the pictures of a COCO file. [dim]default: the folder of the "
+            "file[/dim]",
             show_default=False,
         ),
     ] = None
@@ -65,7 +66,7 @@ class DataChoice:
         typer.Option(
             "--labels",
             metavar="L.txt",
-            help="Names of classes, for data that names them instead of numbering them.",
+            help="Class names, for data with names instead of numbers.",
             show_default=False,
         ),
     ] = None
@@ -75,7 +76,7 @@ class DataChoice:
             "--limit",
             metavar="N",
             min=1,
-            help="Take N examples, from all over the data.",
+            help="Use N examples, spread over the data.",
             show_default=False,
         ),
     ] = None
@@ -100,8 +101,9 @@ class Measured:
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="top1, top5: share of examples whose class is the best, or among the five best; "
-            "map: mean average precision of boxes; psnr, agreement: against another model. May be "
+            help="top1, top5: share of examples whose class is the best one, or among the five "
+            "best; map: mean average precision of boxes; psnr, agreement: comparison with another "
+            "model. May be "
             "given several times. [dim]default: top1; agreement with --against[/dim]",
             show_default=False,
         ),
@@ -111,8 +113,8 @@ class Measured:
         typer.Option(
             "--against",
             metavar="MODEL",
-            help="A .tflite or .onnx model that says what is right: by its reference semantics, "
-            "or by LiteRT as litert:MODEL.",
+            help="A .tflite or .onnx model as the ground truth: by its reference semantics, or on "
+            "LiteRT as litert:MODEL.",
             show_default=False,
         ),
     ] = None
@@ -121,8 +123,7 @@ class Measured:
         typer.Option(
             "--min",
             metavar="[NAME=]VALUE",
-            help="A floor for a metric, the first one if none is named; below it the exit code "
-            "is 9.",
+            help="Minimum of a metric (the first one by default); below it, the exit code is 9.",
             show_default=False,
         ),
     ] = None
@@ -148,8 +149,8 @@ class Workers:
             metavar="N",
             min=1,
             max=256,
-            help="Compute in N processes, each with a device of its own; --device may name several "
-            "with commas between them.",
+            help="Compute in N processes, each with its own device; --device may list several, "
+            "separated by commas.",
         ),
     ] = 1
     scheduler: Annotated[
@@ -157,8 +158,8 @@ class Workers:
         typer.Option(
             "--scheduler",
             metavar="ADDRESS",
-            help="Compute on the workers of a Dask cluster. Where some have the resource EDGETPU, "
-            "only these do.",
+            help="Compute on the workers of a Dask cluster. If some have the resource EDGETPU, "
+            "only these compute.",
             show_default=False,
         ),
     ] = ""
@@ -167,7 +168,7 @@ class Workers:
         typer.Option(
             "--resume",
             metavar="FILE",
-            help="Keep what is done in FILE, and go on with what it has.",
+            help="Save finished examples to FILE, and skip those that it already has.",
             show_default=False,
         ),
     ] = ""
@@ -187,15 +188,15 @@ def evaluate_model(
     device: DeviceChoice,
     printed: Printed,
 ) -> None:
-    """Measure how good a model is over a data set: accuracy, boxes, agreement with another model.
+    """Measure how well a model does on a data set: accuracy, boxes, agreement with another model.
 
-    Compiled models run on --device: an accelerator, the simulated chip, or its twin, which gives
-    the same results some hundred times faster. Other models are computed by their reference
-    semantics, or by LiteRT with --device litert. Pictures become inputs as for fitzroy run.
+    Compiled models run on --device: an accelerator, the simulated chip, or its twin, which computes
+    the same results some hundred times faster. Other models run by their reference semantics, or on
+    LiteRT with --device litert. Pictures become inputs as in fitzroy run.
 
-    The result does not depend on who computes it: one process, several with --jobs, or a cluster
-    with --scheduler; a worker that dies leaves its examples to others. Ctrl-C keeps what is done in
-    a file, and --resume goes on with it.
+    The result is the same for one process, several with --jobs, or a cluster with --scheduler; if a
+    worker dies, others take over its examples. Ctrl-C saves finished examples to a file, and
+    --resume continues from it.
     """
     from fitzroy.evaluation.evaluate import evaluate_model as evaluate
 

@@ -76,9 +76,8 @@ def explain(
 ) -> None:
     """Show where every operator would run, and every reason why not on the first target.
 
-    For the Edge TPU, programs are made, which takes as long as to compile the model: some limits
-    show only there. Exits with 4 when some operator can run nowhere; the table is complete all the
-    same.
+    For the Edge TPU, this compiles the model, because some limits only show then, and takes as
+    long. Exits with 4 if an operator can run nowhere; the table is complete in any case.
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs

@@ -56,9 +56,9 @@ def explore(
 ) -> None:
     """Look into a model: what each operator became, instruction by instruction.
 
-    The page links the graph, layers, instructions as assembly text, memory and timeline: choose an
-    operator to see its instructions, bytes and time; choose an instruction to see its fields and
-    what they mean.
+    The page links the graph, layers, instructions as assembly text, memory and timeline. Select an
+    operator to see its instructions, bytes and time; select an instruction to see its fields and
+    their meaning.
     """
     from fitzroy.compilation.exploring import explored
     from fitzroy.report.explorer import page

@@ -66,9 +66,7 @@ Json = Annotated[
 ]
 Quiet = Annotated[
     bool,
-    typer.Option(
-        "--quiet", "-q", help="Print no remarks, only warnings and errors.", rich_help_panel=REST
-    ),
+    typer.Option("--quiet", "-q", help="Print only warnings and errors.", rich_help_panel=REST),
 ]
 TargetName = Annotated[
     str | None,
@@ -111,7 +109,7 @@ InputFiles = Annotated[
         "-i",
         metavar="[NAME=]X",
         help="An image, a .npy file, or the tensor's raw bytes; once per input. Several files for "
-        "an input, or a folder, make several inferences.",
+        "an input, or a folder, are several inferences.",
         show_default=False,
         rich_help_panel="Inputs",
     ),
@@ -184,8 +182,8 @@ OutputFile = Annotated[
         "--output",
         "-o",
         metavar="Y.npy",
-        help="Write the outputs: one to Y.npy, several to Y_0.npy, Y_1.npy..., or all to Y.npz; "
-        "those of several inferences to a folder.",
+        help="Write the outputs: a single one to Y.npy, several to Y_0.npy, Y_1.npy..., or all to "
+        "Y.npz; for several inferences, to a folder.",
         show_default=False,
         rich_help_panel="Outputs",
     ),
@@ -212,8 +210,7 @@ SourceFile = Annotated[
     typer.Option(
         "--source",
         metavar="MODEL",
-        help="The model that it was compiled from, which names its layers; models that FitzRoy "
-        "compiled have the names.",
+        help="The source model, for the names of layers; models compiled by FitzRoy contain them.",
         show_default=False,
         rich_help_panel="Simulated chip",
     ),
@@ -224,7 +221,7 @@ Seed = Annotated[
         "--seed",
         metavar="N",
         min=0,
-        help="Randomize the order of engines and what memories hold at first.",
+        help="Randomize the order of engines and the initial contents of memories.",
         show_default=False,
         rich_help_panel="Simulated chip",
     ),
@@ -234,9 +231,9 @@ LatitudeOption = Annotated[
     typer.Option(
         "--latitude",
         metavar="SPEC",
-        help="Complete operations late, keep queues short, and stop units at random (with --seed): "
-        "published goes as far as all published programs bear; any leaves no order to time either; "
-        "or some of it, as stores=300,sums=8,queues=2,delays.",
+        help="Complete operations late, keep queues short, and stop units at random (with --seed). "
+        "published: as far as all published programs tolerate; any: also without orders that rely "
+        "on timing; or single settings, as in stores=300,sums=8,queues=2,delays.",
         show_default=False,
         rich_help_panel="Simulated chip",
     ),
@@ -288,11 +285,10 @@ DeviceName = Annotated[
     typer.Option(
         "--device",
         metavar="NAME",
-        help="For compiled models: usb or usb:PATH, an accelerator; sim, a simulated one; "
-        "sim:direct, the simulated chip without USB; replay:FILE, a recorded session; "
-        "twin:MODEL, the model that the file was compiled from in the chip's arithmetic, fast and "
-        "without cycles; auto, an "
-        "accelerator if there is one, else sim. [dim]default: auto[/dim]",
+        help="For compiled models. usb or usb:PATH: an accelerator; sim: a simulated one; "
+        "sim:direct: the simulated chip without USB; replay:FILE: a recorded session; twin:MODEL: "
+        "the source model in the chip's arithmetic, fast and without cycles; auto: an accelerator "
+        "if there is one, else sim. [dim]default: auto[/dim]",
         show_default=False,
         rich_help_panel="Device",
     ),
@@ -302,9 +298,9 @@ DeviceNames = Annotated[
     typer.Option(
         "--devices",
         metavar="A,B,...",
-        help="For a model in segments, of which FILE is one: names of devices, as for --device, "
-        "one for each segment and spares after them; sim:3 are three simulated ones. The segments "
-        "compute at the same time.",
+        help="For a model in segments, one of which is FILE: device names as for --device, one per "
+        "segment, followed by spares; sim:3 stands for three simulated ones. The segments compute "
+        "at the same time.",
         show_default=False,
         rich_help_panel="Device",
     ),
@@ -325,7 +321,7 @@ FirmwareFile = Annotated[
     typer.Option(
         "--firmware",
         metavar="FILE",
-        help="The accelerator's firmware, or a libedgetpu that holds it. "
+        help="The accelerator's firmware, or a libedgetpu that contains it. "
         "[dim]default: FITZROY_FIRMWARE, or an installed libedgetpu[/dim]",
         show_default=False,
         rich_help_panel="Device",
@@ -338,8 +334,8 @@ DeviceSeconds = Annotated[
         metavar="S",
         min=0.001,
         max=86_400.0,
-        help="Most seconds of an inference on the device. [dim]default: 30, and as long as a "
-        "simulated chip computes[/dim]",
+        help="Time limit of an inference on the device, in seconds. [dim]default: 30, extended "
+        "while a simulated chip computes[/dim]",
         show_default=False,
         rich_help_panel="Device",
     ),
@@ -349,7 +345,7 @@ RecordFile = Annotated[
     typer.Option(
         "--record",
         metavar="S.jsonl",
-        help="Write everything that is said on USB, for --device replay:S.jsonl.",
+        help="Record all USB traffic, for --device replay:S.jsonl.",
         show_default=False,
         rich_help_panel="Device",
     ),

@@ -31,8 +31,8 @@ def inspect(
         bool,
         typer.Option(
             "--full",
-            help="Show everything: each operator, memory of tiles, the host's script, statistics "
-            "of instructions.",
+            help="Show everything: each operator, memory of tiles, the host script, instruction "
+            "statistics.",
         ),
     ] = False,
     json: Json = False,
@@ -58,9 +58,9 @@ def inspect(
 ) -> None:
     """Show what a file is: inputs and outputs, what runs where, whether it fits, how long it takes.
 
-    Known are TFLite models, ExecuTorch programs and bundled programs, XNNPACK graphs, Edge TPU
-    packages, executables and objects, bytecode modules, and graph texts; the content decides, not
-    the name. With --full, everything that is in it, down to the packages inside compiled models.
+    Reads TFLite models, ExecuTorch programs and bundled programs, XNNPACK graphs, Edge TPU
+    packages, executables and objects, bytecode modules, and graph texts. The contents decide, not
+    the name. --full shows everything in the file, down to the packages inside compiled models.
     """
     from fitzroy.cli.describe import describe, raw_tables
     from fitzroy.cli.describe_module import show_module

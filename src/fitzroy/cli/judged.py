@@ -34,8 +34,8 @@ class Judged:
         typer.Option(
             "--expect",
             metavar="FILE",
-            help="Exit with 9 if outputs differ from these: a .npy or .npz file as --output "
-            "writes them, a document that --json printed, or a folder with one per input.",
+            help="Exit with 9 if outputs differ from these: a .npy or .npz file from --output, a "
+            "document from --json, or a folder with one file per input.",
             show_default=False,
         ),
     ] = None
@@ -45,7 +45,7 @@ class Judged:
             "--tolerance",
             metavar="N",
             min=0.0,
-            help="Let elements differ by so much from --expect, in integers of quantized outputs. "
+            help="Largest accepted difference from --expect, in steps of quantized outputs. "
             "[dim]default: 0[/dim]",
             show_default=False,
         ),
@@ -56,7 +56,7 @@ class Judged:
             "--max-us",
             metavar="N",
             min=0.0,
-            help="Exit with 9 if an inference takes more microseconds.",
+            help="Exit with 9 if an inference takes more microseconds than this.",
             show_default=False,
         ),
     ] = None

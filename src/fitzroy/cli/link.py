@@ -62,8 +62,8 @@ class Results:
             "--directory",
             "-d",
             metavar="DIR",
-            help="Where the results of several files go, under the files' names; it is made if "
-            "need be.",
+            help="Directory for the results of several files, named after them; created if "
+            "necessary.",
             show_default=False,
         ),
     ] = None
@@ -94,7 +94,7 @@ def link(
         typer.Option(
             "--min-runtime-version",
             metavar="N",
-            help="Oldest runtime that shall load the packages: 10 to 14.",
+            help="Oldest runtime that must be able to load the packages: 10 to 14.",
         ),
     ] = 14,
     token: Annotated[
@@ -102,18 +102,18 @@ def link(
         typer.Option(
             "--token",
             metavar="N",
-            help="Caching token; by default it is made from the parameters.",
+            help="Caching token; by default derived from the parameters.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
     """Link objects or compiled models into packages.
 
-    Parameters get rows of the on-chip memory, instructions are resolved, the host's script is
-    derived from the program, and a parameter-caching program is made. Files that are linked
+    Linking assigns rows of on-chip memory to parameters, resolves instructions, derives the host
+    script from the program, and generates a parameter-caching program. Files that are linked
     together share the memory and one caching token: the driver alternates between them without
-    loading their parameters again. What does not fit beside the others is sent with every
-    inference, which takes longer.
+    reloading parameters. Parameters that do not fit are sent with every inference, which takes
+    longer.
     """
     from fitzroy.base.bits import integer
     from fitzroy.formats.object_file import write_object

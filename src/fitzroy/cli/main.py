@@ -71,7 +71,7 @@ class _Program(Group):
 app = typer.Typer(
     name=_PROGRAM,
     cls=_Program,
-    help="Compile models, run them, look inside, and link programs of the Edge TPU.",
+    help="Compile, run, inspect and link programs for the Edge TPU.",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -95,8 +95,8 @@ def _root(
         typer.Option(
             BUDGET,
             metavar="SIZE",
-            help="Most memory for tensors and buffers whose size a file gives, as in 512MiB; goes "
-            f"before or after the verb. [dim]default: {budget.VARIABLE}, or 4GiB[/dim]",
+            help="Memory limit for tensors and buffers whose size a file defines, as in 512MiB; "
+            f"goes before or after the verb. [dim]default: {budget.VARIABLE}, or 4GiB[/dim]",
             show_default=False,
         ),
     ] = None,

@@ -38,9 +38,9 @@ class Importing:
         typer.Option(
             "--input",
             metavar="NAME=AxBxC",
-            help="Shape of an input that the model leaves open, in the model's own order, as in "
-            "images=1x3x320x320; or the value that it is to have always, as in sr=16000 for a "
-            "single number, or sizes=\\[640,480]. Once per input.",
+            help="Shape of an input with open dimensions, in the model's own order, as in "
+            "images=1x3x320x320; or a constant value for the input, as in sr=16000 for a single "
+            "number, or sizes=\\[640,480]. Once per input.",
             show_default=False,
             rich_help_panel="ONNX models",
         ),
@@ -49,8 +49,7 @@ class Importing:
         bool,
         typer.Option(
             "--keep-layout",
-            help="Keep image inputs as the model has them, [N,C,H,W]; otherwise they become "
-            "[N,H,W,C].",
+            help="Keep the order [N,C,H,W] of image inputs; by default they become [N,H,W,C].",
             show_default=False,
             rich_help_panel="ONNX models",
         ),

@@ -41,8 +41,8 @@ def opt(
         bool,
         typer.Option(
             "--full",
-            help="Print all of each constant, so that the text can be read back, as files always "
-            "have it.",
+            help="Print constants in full, so that the text can be read back. Files always have "
+            "them in full.",
         ),
     ] = False,
     output: Annotated[
@@ -56,8 +56,8 @@ def opt(
 ) -> None:
     """Run passes on a model and print the graph as text.
 
-    With -o or --full, the text can be given to every verb that takes a model, so that a pass can
-    be run again from any dump of [b]fitzroy compile --dump[/b].
+    With -o or --full, every command that takes a model can read the text. You can therefore rerun a
+    pass on any dump of [b]fitzroy compile --dump[/b].
     """
     import fitzroy
     from fitzroy.cli.models import check_model, resolve_outputs

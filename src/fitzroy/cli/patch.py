@@ -51,9 +51,9 @@ def patch_weights(
 ) -> None:
     """Replace the weights of a compiled model without compiling it again.
 
-    Weights, biases and their scales are put where the compiled model has them, in the layout of the
-    hardware. What the instructions depend on, above all the ranges of activations, must be as it
-    was; whatever is not is refused by name.
+    Weights, biases and their scales replace those of the compiled model, in the layout of the
+    hardware. Everything that the instructions depend on, above all the ranges of activations, must
+    be unchanged; differences are refused by name.
     """
     import fitzroy
 

@@ -30,23 +30,23 @@ def plan(
         list[str],
         typer.Argument(
             metavar="MODEL@RATE...",
-            help="Models with their requests a second, as in a.tflite@10; compiled for the Edge "
-            "TPU, or all of them not.",
+            help="Models with their requests per second, as in a.tflite@10; either all compiled "
+            "for the Edge TPU, or none.",
             show_default=False,
         ),
     ],
     assumed: timing.Assumed,
     printed: Printed,
 ) -> None:
-    """Predict how several models share one Edge TPU: latencies, and what changing models costs.
+    """Predict how several models share one Edge TPU: latencies, and the cost of switching models.
 
-    The chip keeps the parameters of the model that ran last, and loads those of another one before
-    it runs. Requests may be answered as they come, or in turns, each model all that wait. Models
-    that were compiled together keep their parameters side by side. For models that are not compiled
-    yet, all of that is compiled and compared, together in the order given and with the most
-    requests first.
+    The chip keeps the parameters of the last model and must load those of another model before that
+    one runs. Requests can be answered as they come, or in turns, where each model answers all of
+    its waiting requests. Models that were compiled together keep their parameters side by side. For
+    models that are not compiled yet, all arrangements are compiled and compared: together in the
+    given order, and together with the most requests first.
 
-    Requests are taken to come at random times. At a load of 100 % and more they pile up.
+    Requests are assumed to arrive at random times. At a load of 100 % or more they pile up.
     """
     from fitzroy.execution.tenants import best
 

@@ -81,7 +81,7 @@ class Asked:
         typer.Option(
             "--only",
             metavar="A,B",
-            help="Run only these probes, or those whose names begin with a text.",
+            help="Run only these probes, given by name or by the start of their names.",
             show_default=False,
         ),
     ] = None
@@ -92,7 +92,7 @@ class Asked:
         bool,
         typer.Option(
             "--resume",
-            help="Keep the answers that the report has already, and run the other probes.",
+            help="Keep the answers in the report, and run the other probes.",
             show_default=False,
         ),
     ] = False
@@ -135,13 +135,13 @@ def probe(
         ),
     ] = None,
 ) -> None:
-    """Find out what holds on a real chip, with tiny programs.
+    """Test assumptions about a real chip with tiny programs.
 
-    Controls come first: programs that consist of published forms only, which must pass. Then come
-    rules that the simulator assumes, and what FitzRoy's programs do and no published one does.
-    Every program has a time limit, and one that hangs does not end the others.
+    Controls come first: programs with published instruction forms only, which must pass. Then come
+    rules that the simulator assumes, and features of FitzRoy's programs that no published program
+    has. Every program has a time limit, and a hang does not stop the others.
 
-    The report, with no names, paths or serial numbers, is what fitzroy compile --confirmed takes.
+    fitzroy compile --confirmed takes the report, which contains no names, paths or serial numbers.
     The exit code is 0 if every answer is as predicted, and 9 if one is not.
     """
     from fitzroy.driver.probe.run import Runner, is_simulated, opener

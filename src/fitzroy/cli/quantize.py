@@ -51,8 +51,8 @@ class Comparing:
         bool,
         typer.Option(
             "--compare",
-            help="Compare a float32 MODEL with a quantized one of anybody, which is given after "
-            "it, on --data; nothing is written but the report.",
+            help="Compare a float32 MODEL with a quantized one from any source, given after it, on "
+            "--data; writes only the report.",
         ),
     ] = False
     data: Annotated[
@@ -60,7 +60,7 @@ class Comparing:
         typer.Option(
             "--data",
             metavar="X...",
-            help="Inputs to compare on, as for --calibrate.",
+            help="Inputs for the comparison, as for --calibrate.",
             show_default=False,
         ),
     ] = None
@@ -83,15 +83,14 @@ def quantize(
 ) -> None:
     """Quantize a float32 model to 8 bits, for the Edge TPU and other integer hardware.
 
-    The model runs on representative inputs, and every value gets a range from what it is on them.
-    A hundred pictures of what the model will see are better than thousands of other ones, and what
-    their pixels become (--preprocess) must be what the model was trained with: a wrong convention
-    costs more than everything else here.
+    The model runs on representative inputs, which determine the range of every value. A hundred
+    pictures like those that the model will see are better than thousands of others. Preprocessing
+    (--preprocess) must match the training: a mismatch costs more accuracy than anything else here.
 
-    The result keeps to TFLite's 8-bit specification and runs wherever TFLite does. Operators that
-    have no 8-bit form stay float32, and are named. The signal-to-noise ratio of every output is
-    measured in integers: 20 dB and more is good; --report says what each operator costs, and what
-    to do about it.
+    The result follows TFLite's 8-bit specification and runs wherever TFLite does. Operators without
+    an 8-bit form stay float32 and are listed. The signal-to-noise ratio of every output is measured
+    in integer arithmetic: 20 dB or more is good. --report shows the error that each operator
+    causes, and remedies.
     """
     from fitzroy.cli.models import check_model
 

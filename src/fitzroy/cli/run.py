@@ -71,7 +71,7 @@ class Execution:
         ArithmeticChoice | None,
         typer.Option(
             "--arithmetic",
-            help="For models: whose rounding. [dim]default: xnnpack[/dim]",
+            help="For models: the rounding to use. [dim]default: xnnpack[/dim]",
             show_default=False,
         ),
     ] = None
@@ -95,9 +95,8 @@ class Execution:
         bool,
         typer.Option(
             "--float",
-            help="Take and write float32 numbers, in the units of the model before quantization, "
-            "where inputs and outputs are quantized. Images become pixel / 255, or as --mean and "
-            "--std say.",
+            help="Use float32 for quantized inputs and outputs, in the units of the model before "
+            "quantization. Images become pixel / 255, or use --mean and --std.",
         ),
     ] = False
 
@@ -162,19 +161,19 @@ def run(
 ) -> None:
     """Run a program or a model, or check the test cases of a bundled program.
 
-    A program (.pte) runs on ExecuTorch's runtime when that is installed, else on its model in
-    numpy; a model (.tflite or .onnx) by its reference semantics. Of a model that is compiled for
-    the Edge TPU (*_edgetpu.tflite), the device runs what was compiled, and the host the other
-    operators; fitzroy sim looks inside the simulated chip. A bytecode module says itself what runs
-    where.
+    A program (.pte) runs on ExecuTorch's runtime if it is installed, else on a numpy model of the
+    runtime. A model (.tflite or .onnx) runs by its reference semantics. For a model that is
+    compiled for the Edge TPU (*_edgetpu.tflite), the device runs the compiled parts and the host
+    the other operators; fitzroy sim looks inside the simulated chip. A bytecode module itself
+    defines what runs where.
 
-    Images are resized to the input, grey or RGB. 8-bit inputs get the pixel plus the smallest
-    value of the type (uint8: 0, int8: -128), float inputs get pixel / 255, unless --mean and --std
-    say otherwise. Arrays for ONNX models have the model's own order of dimensions, and may give
-    extents that the model leaves open.
+    Images are resized to the input, grey or RGB. 8-bit inputs get the pixel plus the smallest value
+    of the type (uint8: 0, int8: -128), float inputs get pixel / 255, unless --mean and --std are
+    given. Arrays for ONNX models have the model's own order of dimensions, and determine its open
+    dimensions.
 
-    Several files for an input, or a folder, are several inferences, each with states of zero;
-    --max-us is for the median of their times.
+    Several files for an input, or a folder, are several inferences, each starting with zero state.
+    --max-us applies to the median of their times.
     """
     terminal = written.terminal
     data = read_file(file)

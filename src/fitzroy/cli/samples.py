@@ -71,8 +71,8 @@ class Calibration:
             "--calibrate",
             metavar="X...",
             help="Representative inputs: folders of images or arrays, images, .npy, .npz (arrays "
-            "by the names of the inputs); takes all values up to the next option. A hundred or "
-            "so of what the model will see.",
+            "named after the inputs); takes all values up to the next option. About a hundred "
+            "samples like those that the model will see.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),
@@ -83,7 +83,7 @@ class Calibration:
             "--samples",
             metavar="N",
             min=1,
-            help="Take N of them at most, evenly spread.",
+            help="Use at most N of them, at even distances.",
             rich_help_panel=_PANEL,
         ),
     ] = 128
@@ -91,9 +91,9 @@ class Calibration:
         Preprocess | None,
         typer.Option(
             "--preprocess",
-            help="What pixels become, as in training: [b]0..1[/b] (pixel / 255), [b]tf[/b] (-1..1),"
-            " [b]torch[/b] or [b]imagenet[/b] (0..1, less ImageNet's mean, by its deviation), "
-            "[b]none[/b] (0..255). Or say it with --mean and --std. [dim]default: 0..1[/dim]",
+            help="Preprocessing of pixels, as in training: [b]0..1[/b] (pixel / 255), [b]tf[/b] "
+            "(-1..1), [b]torch[/b] or [b]imagenet[/b] (0..1, minus ImageNet's mean, divided by its "
+            "deviation), [b]none[/b] (0..255). Or use --mean and --std. [dim]default: 0..1[/dim]",
             show_default=False,
             rich_help_panel=_PANEL,
         ),

@@ -24,8 +24,8 @@ def schema(
 ) -> None:
     """Print the JSON Schema of a document, or list all schemas.
 
-    Every document says with "schema" and "schema_version" which one it follows. A version counts
-    up when a field goes away or changes its meaning; fields may be added at any time.
+    Every document names its schema in "schema" and "schema_version". The version increases if a
+    field is removed or changes its meaning; fields may be added at any time.
     """
     from fitzroy.report import documents
 

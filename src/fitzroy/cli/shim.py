@@ -17,7 +17,7 @@ from fitzroy.cli.terminal import Terminal, count
 
 def shim(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder for the packages; it may be there.")
+        Path, typer.Argument(metavar="DIR", help="A folder for the packages; it may exist.")
     ],
     only: Annotated[
         list[str] | None,
@@ -31,11 +31,11 @@ def shim(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write packages named tflite_runtime and pycoral that pass on what FitzRoy has.
+    """Write packages named tflite_runtime and pycoral that forward to FitzRoy.
 
-    A program that imports these runs on FitzRoy without a change: with PYTHONPATH=DIR in its
-    environment, or after [b]pip install DIR[/b] in its own environment of Python.
-    Packages of others in the folder are left alone.
+    A program that imports these runs on FitzRoy unchanged: with PYTHONPATH=DIR in its environment,
+    or after [b]pip install DIR[/b] in its own Python environment. Other packages in the folder are
+    left alone.
     """
     from fitzroy.tflite_runtime.shim import MARK, PACKAGES, shim_files
 

@@ -46,20 +46,19 @@ def sim(
 ) -> None:
     """Run a compiled Edge TPU model on the simulated chip.
 
-    Every instruction is executed, and outputs have the values that the device computes. Then a
-    timing model says how long an inference takes, parameters loaded, and what bounds it;
-    --functional leaves that out. Only the Edge TPU operator is simulated: where a model has more
-    operators, those that run on the CPU are left out, and inputs and outputs are those of the
-    Edge TPU operator.
+    Executes every instruction; outputs have the values that the device computes. A timing model
+    then shows how long an inference takes with loaded parameters, and what bounds it; --functional
+    skips this. Only the Edge TPU operator is simulated. Other operators of the model are left out:
+    inputs and outputs are those of the Edge TPU operator.
 
-    Inputs that a model keeps from one inference to the next (the states of an LSTM) are zero.
+    State that a model keeps between inferences, such as that of an LSTM, is zero.
 
-    Several files for an input, or a folder, are several inferences on chips that have just been
-    powered up; the first one is timed, as time does not depend on data.
+    Several files for an input, or a folder, are several inferences on freshly powered chips. Only
+    the first one is timed, because time does not depend on data.
 
-    A program that is right gives the same outputs with every --seed, and with every --latitude up
-    to published. A deadlock is reported with what each engine waits for (exit code 8); memories are
-    dumped then, too.
+    A correct program gives the same outputs with every --seed, and with every --latitude up to
+    published. A deadlock is reported with what each engine waits for (exit code 8), and memories
+    are still dumped.
     """
     from fitzroy.execution.programs import EdgeTpuProgram
 

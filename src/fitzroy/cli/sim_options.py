@@ -126,7 +126,8 @@ class Stops:
             "--stop-at",
             metavar="PLACE",
             help="Stop before CHUNK:BUNDLE, BUNDLE of chunk 0, or the last fence of phase:N, and "
-            "show who is where; caching: in front means the executable that loads parameters.",
+            "show the state of all units. The prefix caching: means the executable that loads "
+            "parameters.",
             show_default=False,
         ),
     ] = None
@@ -135,9 +136,9 @@ class Stops:
         typer.Option(
             "--dump",
             metavar="MEMORY=FILE",
-            help="Write narrow, wide, scaling or scalar memory, as it is at the stop or the end, "
-            "to FILE.npy, and which words were written to FILE_written.npy; or both to FILE.npz. "
-            "May be given several times.",
+            help="Write narrow, wide, scaling or scalar memory at the stop or the end to FILE.npy, "
+            "and a mask of written words to FILE_written.npy; or both to FILE.npz. May be given "
+            "several times.",
             show_default=False,
         ),
     ] = None

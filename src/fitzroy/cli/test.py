@@ -29,8 +29,8 @@ def check_models(
             "--device",
             metavar="NAME",
             help="Run on this device instead of that of the test file: usb, sim, sim:direct, "
-            "replay:FILE, or twin, the model that was compiled, in the chip's arithmetic: that "
-            "which the test file names, or twin:MODEL.",
+            "replay:FILE, or twin: the source model in the chip's arithmetic, as named in the test "
+            "file or by twin:MODEL.",
             show_default=False,
         ),
     ] = None,
@@ -39,19 +39,19 @@ def check_models(
         typer.Option(
             "--junit",
             metavar="FILE.xml",
-            help="Write results as JUnit XML, which CI systems show.",
+            help="Write results as JUnit XML for CI systems.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
     """Check compiled models: outputs, accuracy, time, transfers, memory, where operators run.
 
-    A test file names a model, compiled or to be compiled first, and says what it has to hold:
-    limits for figures, operators that must be on the chip, inferences with expected outputs, and
-    labelled samples with a floor for the share that is right. docs/ci.md describes the keys.
+    A test file names a model, compiled or not, and lists expectations: limits for figures,
+    operators that must be on the chip, inferences with expected outputs, and labelled samples with
+    a minimum accuracy. docs/ci.md describes the keys.
 
-    The exit code is 0 if everything holds and 9 if something does not. A check that could not be
-    made has the exit code of its error.
+    The exit code is 0 if all checks pass and 9 if one fails. A check that cannot be made has the
+    exit code of its error.
     """
     from fitzroy.testing.judging import judge
     from fitzroy.testing.results import junit as junit_bytes

@@ -50,8 +50,8 @@ HostName = Annotated[
     typer.Option(
         "--host",
         metavar="NAME|FILE.json",
-        help="A measured host in place of the first with that link, or a profile that "
-        f"calibrate-host wrote. Known are {', '.join(HOSTS)}.",
+        help="A measured host instead of the first one with that link, or a profile from "
+        f"calibrate-host. Known are {', '.join(HOSTS)}.",
         show_default=False,
         rich_help_panel="Timing",
     ),
@@ -61,7 +61,7 @@ DriverName = Annotated[
     typer.Option(
         "--driver",
         metavar="NAME",
-        help="Driver that moves the data: libedgetpu, which hosts were measured with, or fitzroy.",
+        help="Driver that moves the data: libedgetpu, with which hosts were measured, or fitzroy.",
         show_default=False,
         rich_help_panel="Timing",
     ),

@@ -61,7 +61,7 @@ class Served:
     devices: Annotated[
         int,
         typer.Option(
-            "--devices", metavar="N", min=1, max=_MOST_DEVICES, help="How many accelerators."
+            "--devices", metavar="N", min=1, max=_MOST_DEVICES, help="Number of accelerators."
         ),
     ] = 1
     speed: Annotated[UsbSpeed, typer.Option("--speed", help="Speed of their USB ports.")] = (
@@ -83,7 +83,7 @@ class Served:
         typer.Option(
             "--faults",
             metavar="SCRIPT.json",
-            help="What goes wrong, and at which transfer; the same on every device.",
+            help="Faults to inject, and at which transfer; the same on every device.",
             show_default=False,
         ),
     ] = None
@@ -120,16 +120,16 @@ def serve(
 ) -> None:
     """Serve virtual Coral USB Accelerators until Ctrl-C.
 
-    On the Linux host whose programs are to use one, as root: load the module with "modprobe
+    On the Linux host that uses one, as root: load the module with "modprobe
     vhci-hcd", attach with "usbip attach -r HOST -b 1-1", see the number of the virtual port with
     "usbip port", detach with "usbip detach -p NUMBER". The tools are in the package usbip (Debian)
     or linux-tools (Ubuntu). For another TCP port than 3240: "usbip --tcp-port PORT attach ...".
 
-    A device starts in its boot ROM (1a6e:089a), takes the firmware of the driver, and comes back
-    as 18d1:9302, as the real one does. It keeps what it holds when its client goes away.
+    A device starts in its boot ROM (1a6e:089a), takes the driver's firmware, and comes back as
+    18d1:9302, like the real one. It keeps its state when its client leaves.
 
-    USB/IP has no passwords and no encryption: whoever reaches the port can use the devices. So
-    only this machine can, unless --host says otherwise. From elsewhere, a tunnel is safe: "ssh -L
+    USB/IP has no passwords and no encryption: anyone who reaches the port can use the devices. By
+    default, only this machine can; see --host. Use a tunnel from another machine: "ssh -L
     3240:127.0.0.1:3240 SERVER", and attach from 127.0.0.1.
     """
     from fitzroy.hw_models.usb_device.usbip.server import Server
@@ -230,9 +230,9 @@ def list_command(
     port: Port = 3240,
     json: Json = False,
 ) -> None:
-    """List the devices that a USB/IP server offers and nobody has attached.
+    """List the devices of a USB/IP server that are not attached.
 
-    Any server will do, ours or usbipd. Attaching one is up to the kernel: "usbip attach -r HOST
+    Works with any server, FitzRoy's or usbipd. The kernel attaches devices: "usbip attach -r HOST
     -b BUSID", as root.
     """
     from fitzroy.hw_models.usb_device.usbip.client import list_devices
@@ -267,8 +267,8 @@ def _factory(
 
 usbip_command = VerbGroup(
     "Serve virtual Edge TPUs over USB/IP, for drivers on any Linux host.\n\n"
-    "A host that attaches one finds a Coral USB Accelerator on a port. Its driver, its "
-    "applications and its containers run unchanged; the chip is simulated here.",
+    "A host that attaches one sees a Coral USB Accelerator on a port. Its driver, applications and "
+    "containers run unchanged; the chip is simulated on this machine.",
     {
         "serve": Verb(
             serve,
