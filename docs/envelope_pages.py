@@ -101,8 +101,8 @@ def envelope() -> str:
             (
                 "property",
                 "what is measured",
-                "what may lie behind it",
-                "what keeps a program inside",
+                "possible reason in the chip",
+                "remedy",
             ),
             (
                 (f"`{slug}`", f"{item.title} ({item.unit})", item.guards, item.remedy)
@@ -140,7 +140,7 @@ def probes() -> str:
         chosen = [one for one in own if one.risk is risk]
         lines.append(f"## {_RISKS[risk]}\n")
         lines += table(
-            ("probe", "exercises", "settles", "leaves", "known other answers"),
+            ("probe", "exercises", "question", "outside of", "known other answers"),
             [
                 (
                     f"`{one.slug}`",

@@ -97,7 +97,7 @@ class FloorDiv(PlainBinary):
 
 @define
 class FloorMod(PlainBinary):
-    """Remainder of the quotient that is rounded down; it has the divisor's sign."""
+    """Remainder of the division rounded down; it has the sign of the divisor."""
 
     name = "floor_mod"
     tflite = ("FLOOR_MOD",)
@@ -155,7 +155,7 @@ _BITS = (
 
 @define
 class BitwiseXor(PlainBinary):
-    """Bits that are set in one operand only."""
+    """Bitwise exclusive or."""
 
     name = "bitwise_xor"
     tflite = ("BITWISE_XOR",)
@@ -168,7 +168,7 @@ class BitwiseXor(PlainBinary):
 
 @define
 class RightShift(PlainBinary):
-    """Bits moved to the right, signed numbers keep their sign; at most by all bits but one."""
+    """Right shift, arithmetic for signed numbers, by at most the number of bits minus one."""
 
     name = "right_shift"
     tflite = ("RIGHT_SHIFT",)
@@ -316,7 +316,7 @@ class FakeQuantAttributes(Attributes):
 
 @define
 class FakeQuant(Operator):
-    """Real numbers, rounded to those that a quantized tensor can hold."""
+    """Real numbers rounded to the values of a quantized type."""
 
     name = "fake_quant"
     attributes = FakeQuantAttributes
@@ -364,7 +364,7 @@ class BucketizeAttributes(Attributes):
 
 @define
 class Bucketize(Operator):
-    """How many boundaries each element reaches."""
+    """The number of boundaries that each element reaches."""
 
     name = "bucketize"
     attributes = BucketizeAttributes
@@ -394,7 +394,7 @@ class Bucketize(Operator):
 
 @define
 class Round(Operator):
-    """Nearest integer, of two the even one."""
+    """Nearest integer; ties round to even."""
 
     name = "round"
     tflite = ("ROUND",)

@@ -75,7 +75,7 @@ class Tile(Mover):
 
 @define
 class BroadcastTo(Mover):
-    """The operand, repeated along dimensions of extent 1 until it has a shape."""
+    """The operand, repeated along dimensions of extent 1 to fill a shape."""
 
     name = "broadcast_to"
     attributes = ReshapeAttributes
@@ -157,7 +157,7 @@ class ReverseSequenceAttributes(Attributes):
 
 @define
 class ReverseSequence(Operator):
-    """The first elements along an axis in reverse order, as many as each sequence has."""
+    """The elements of each sequence along an axis in reverse order, up to its length."""
 
     name = "reverse_sequence"
     operands = ("input", "lengths")
@@ -223,7 +223,7 @@ class MirrorPadAttributes(Attributes):
 
 @define
 class MirrorPad(Mover):
-    """Padding with the mirror image of what is there."""
+    """Padding with the mirror image of the operand."""
 
     name = "mirror_pad"
     attributes = MirrorPadAttributes
@@ -308,7 +308,7 @@ class SpaceBatch(Mover):
 
 @define
 class SpaceToBatch(SpaceBatch):
-    """Every pixel of a block goes to an image of its own."""
+    """Each pixel of a block goes to a separate image."""
 
     name = "space_to_batch"
     tflite = ("SPACE_TO_BATCH_ND",)
@@ -344,7 +344,7 @@ class SpaceToBatch(SpaceBatch):
 
 @define
 class BatchToSpace(SpaceBatch):
-    """Images become the pixels of blocks of one image."""
+    """Images become the pixels of blocks of a single image."""
 
     name = "batch_to_space"
     tflite = ("BATCH_TO_SPACE_ND",)
@@ -394,7 +394,7 @@ class MatrixDiag(Mover):
 
 @define
 class MatrixSetDiag(Operator):
-    """Matrices with other diagonals."""
+    """Matrices with their diagonals replaced."""
 
     name = "matrix_set_diag"
     operands = ("input", "diagonal")
@@ -431,7 +431,7 @@ class DilateAttributes(Attributes):
 
 @define
 class Dilate(Operator):
-    """Elements at a distance from one another, with a padding value between."""
+    """Elements spread apart, with a padding value between them."""
 
     name = "dilate"
     operands = ("input", "padding")

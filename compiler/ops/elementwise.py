@@ -114,7 +114,7 @@ class Abs(Unary):
 
 @define
 class Ceil(Unary):
-    """Smallest integer not below."""
+    """Rounding up to an integer."""
 
     name = "ceil"
     tflite = ("CEIL",)
@@ -123,7 +123,7 @@ class Ceil(Unary):
 
 @define
 class Floor(Unary):
-    """Largest integer not above."""
+    """Rounding down to an integer."""
 
     name = "floor"
     tflite = ("FLOOR",)

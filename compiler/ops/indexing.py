@@ -102,7 +102,7 @@ class GatherNd(Operator):
 
 @define
 class ScatterNd(Operator):
-    """Zeros of a shape, to which updates are added where rows of leading indices say."""
+    """Zeros of a shape, to which updates are added at rows of leading indices."""
 
     name = "scatter_nd"
     operands = ("indices", "updates")
@@ -155,7 +155,7 @@ class TopKAttributes(Attributes):
 
 @define
 class TopK(Operator):
-    """The largest elements along the last axis, largest first, and their places."""
+    """The largest elements along the last axis, largest first, and their indices."""
 
     name = "top_k"
     attributes = TopKAttributes
@@ -197,7 +197,7 @@ class OneHotAttributes(Attributes):
 
 @define
 class OneHot(Operator):
-    """Along a fresh axis, `on` at the place that the index names and `off` elsewhere."""
+    """Along a new axis, `on` at the position of the index and `off` elsewhere."""
 
     name = "one_hot"
     operands = ("indices", "on", "off")
@@ -236,7 +236,7 @@ class OneHot(Operator):
 
 @define
 class SparseToDense(Operator):
-    """A tensor that has one value everywhere but at the places that indices name."""
+    """A tensor with a default value, except at the given indices."""
 
     name = "sparse_to_dense"
     operands = ("indices", "values", "default")
@@ -309,7 +309,7 @@ class EmbeddingLookup(Operator):
 
 @define
 class DynamicUpdateSlice(Operator):
-    """The first operand, with a box of it replaced; the box is moved inside if it sticks out."""
+    """The first operand with a box replaced; a box that exceeds the bounds is moved inside."""
 
     name = "dynamic_update_slice"
     operands = ("input", "update", "start")
@@ -351,7 +351,7 @@ class DynamicUpdateSlice(Operator):
 
 @define
 class SegmentSum(Operator):
-    """Sums of rows with the same number; numbers rise from 0 by 0 or 1."""
+    """Sums of rows with the same segment number; numbers rise from 0 in steps of 0 or 1."""
 
     name = "segment_sum"
     operands = ("input", "numbers")

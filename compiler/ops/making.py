@@ -60,7 +60,7 @@ class Fill(Operator):
 
 @define
 class Range(Operator):
-    """Numbers from a first one in equal steps up to a limit, which is not reached."""
+    """Numbers from a start in equal steps up to an exclusive limit."""
 
     name = "range"
     operands = ("start", "limit", "delta")

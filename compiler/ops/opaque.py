@@ -58,7 +58,7 @@ class OpaqueAttributes(Attributes):
 
 @define
 class Opaque(Operator):
-    """A TFLite operator that has no class here, carried with its bytes; LiteRT computes it."""
+    """A TFLite operator that FitzRoy does not know, kept with its bytes; LiteRT computes it."""
 
     name = "opaque"
     operands = ("inputs?*",)

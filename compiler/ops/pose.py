@@ -76,7 +76,7 @@ class PoseAttributes(Attributes):
 
 @define
 class PoseDecoder(PostProcessing):
-    """Poses of persons, and with long offsets also which pixel belongs to whom.
+    """Poses of persons; with long offsets, also a mask for each person.
 
     Results are float32: keypoints [1,n,17,2] as (y, x) in pixels, their scores [1,n,17], scores of
     poses [1,n], how many poses there are [1], and with long offsets masks [1,n,h,w] of ones and

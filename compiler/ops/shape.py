@@ -71,7 +71,7 @@ class Mover(Operator):
 
 @define
 class Copy(Mover):
-    """The same elements in a tensor of their own."""
+    """A copy of the operand."""
 
     name = "copy"
     tflite = ("DENSIFY",)
@@ -454,7 +454,7 @@ class SplitAttributes(Attributes):
 
 @define
 class Split(Operator):
-    """Parts that follow one another along an axis."""
+    """Consecutive parts along an axis."""
 
     moves = True
     name = "split"
@@ -516,7 +516,7 @@ class AxisAttributes(Attributes):
 
 @define
 class Pack(Operator):
-    """Operands stacked along a fresh axis."""
+    """Operands stacked along a new axis."""
 
     moves = True
     name = "pack"

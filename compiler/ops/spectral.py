@@ -34,7 +34,7 @@ class FourierAttributes(Attributes):
 
 @define
 class Rfft2d(Operator):
-    """Fourier transform of real images [...,H,W]; the half of the spectrum that tells the rest."""
+    """Fourier transform of real images [...,H,W]: the non-redundant half of the spectrum."""
 
     name = "rfft2d"
     attributes = FourierAttributes

@@ -115,7 +115,7 @@ class NonMaxSuppression(Suppression):
 
 @define
 class SoftNonMaxSuppression(Suppression):
-    """Indices and scores of the best boxes, whose scores fall with overlap, and their number."""
+    """Indices and scores of the best boxes, with scores reduced by overlap, and their number."""
 
     name = "soft_non_max_suppression"
     results = 3

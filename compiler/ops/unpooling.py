@@ -148,7 +148,7 @@ class MaxPoolWithArgMax(ArgMaxPooling):
 
 @define
 class MaxUnpool(ArgMaxPooling):
-    """Zeros, but for elements at the positions in their windows that the second operand says.
+    """Zeros, except for elements at the window positions given by the second operand.
 
     Positions outside of the result are left out.
     """

@@ -34,7 +34,7 @@ _IMAGE = 4
 
 @dataclass(frozen=True)
 class ArgMaxima(Pass):
-    """Compute ``arg_max`` over channels of an image as operators of images, and a cast.
+    """Rewrite ``arg_max`` over the channels of an image as image operators and a cast.
 
     Images are int8 or uint8 with 256 channels at most. Of equal channels, the first counts.
     """

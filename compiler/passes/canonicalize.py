@@ -35,7 +35,7 @@ LARGEST_CONSTANT = 1 << 28
 
 @dataclass(frozen=True)
 class FoldConstants(Pass):
-    """Evaluate nodes whose operands are all constant, or that depend on shapes only."""
+    """Evaluate nodes with constant operands, and nodes that depend on shapes only."""
 
     name = "fold-constants"
 
@@ -59,7 +59,7 @@ class FoldConstants(Pass):
 
 @dataclass(frozen=True)
 class ExplicitPadding(Pass):
-    """Replace padding schemes by amounts."""
+    """Replace padding schemes by explicit amounts of padding."""
 
     name = "explicit-padding"
 
@@ -119,7 +119,7 @@ _ACTIVATIONS = {activation.bounds: activation for activation in Activation}
 
 @dataclass(frozen=True)
 class FuseActivations(Pass):
-    """Merge rectifiers into the operators whose result they clamp."""
+    """Merge rectifiers into the operators that compute their operand."""
 
     name = "fuse-activations"
 

@@ -17,7 +17,7 @@ from fitzroy.compiler.passes.base import Pass
 
 @dataclass(frozen=True)
 class FoldScales(Pass):
-    """Merge what only scales, offsets or reorders channels into the float32 filter before it.
+    """Merge scaling, offsets and reordering of channels into the preceding float32 filter.
 
     This is what becomes of batch normalization after a convolution.
     """

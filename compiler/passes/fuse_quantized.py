@@ -33,7 +33,7 @@ _FIXED = {
 
 @dataclass(frozen=True)
 class FuseQuantized(Pass):
-    """Make quantized operators of those between conversions from and to integers."""
+    """Turn float operators between dequantization and quantization into quantized operators."""
 
     name = "fuse-quantized"
 

@@ -11,7 +11,7 @@ from fitzroy.compiler.passes.base import Pass
 
 @dataclass(frozen=True)
 class ChannelsLastInputs(Pass):
-    """Give inputs the order of dimensions that the operators which read them want.
+    """Change the order of dimensions of inputs to that of the operators that read them.
 
     An input that nothing reads but transpositions of one kind, from channels before rows and
     columns to channels last, becomes what they give.

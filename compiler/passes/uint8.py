@@ -21,7 +21,7 @@ from fitzroy.compiler.passes.base import Pass
 
 @dataclass(frozen=True)
 class LegalizeUint8(Pass):
-    """Turn uint8 into int8 and scale filters per channel; graph inputs and outputs stay."""
+    """Convert uint8 to int8 with per-channel filters; graph inputs and outputs keep their types."""
 
     name = "legalize-uint8"
 

@@ -172,7 +172,7 @@ def joined(build: Builder, operands: Sequence[Tensor], axis: int) -> Tensor:
 
 @imports("Split")
 def split(op: Operation) -> list[Tensor]:
-    """Parts that follow one another along an axis."""
+    """Consecutive parts along an axis."""
     x, build = op.input(), op.build
     axis = op.axis(op.integer("axis"), x.rank)
     sizes = op.integers("split") or op.constants(1, "extents of parts")

@@ -25,7 +25,7 @@ best takes longer than sending them."""
 
 @dataclass(frozen=True)
 class ClassMaximum(Pass):
-    """Give ``detections`` the best score of each box and its class, in the place of all scores.
+    """Pass only the best score of each box and its class to ``detections``, instead of all scores.
 
     Scores are int8. What is found is the same: of equal scores, the first class counts. The
     probability of a softmax is another by its rounding, up to three hundredths.

@@ -30,7 +30,7 @@ _BOXES, _SCORES, _ANCHORS = range(3)
 
 @dataclass(frozen=True)
 class BestScores(Pass):
-    """Give ``TFLite_Detection_PostProcess`` the best score of every box, and zero for the others.
+    """Pass only the best score of each box to ``TFLite_Detection_PostProcess``, zero for others.
 
     Its results are the same. Scores are int8 or uint8, and none is negative.
     """

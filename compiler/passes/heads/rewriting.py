@@ -48,7 +48,7 @@ _SURE = 0.95
 
 @dataclass(frozen=True)
 class ListDetections(HeadOptions, Pass):
-    """Let a detector give objects: its head is recognised, and replaced by one operator."""
+    """Recognise the head of a detector and replace it by an operator that lists objects."""
 
     name = "detections"
 

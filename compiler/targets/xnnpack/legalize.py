@@ -51,7 +51,7 @@ from fitzroy.hw_models.numerics import Sampling
 
 @dataclass(frozen=True)
 class LegalizeXnnpack(Pass):
-    """Rewrite operators into XNNPACK's repertoire."""
+    """Rewrite operators into those that XNNPACK has."""
 
     name = "legalize-xnnpack"
 
