@@ -96,7 +96,7 @@ def _root(
             BUDGET,
             metavar="SIZE",
             help="Memory limit for tensors and buffers whose size a file defines, as in 512MiB; "
-            f"goes before or after the verb. [dim]default: {budget.VARIABLE}, or 4GiB[/dim]",
+            f"goes before or after the command. [dim]default: {budget.VARIABLE}, or 4GiB[/dim]",
             show_default=False,
         ),
     ] = None,

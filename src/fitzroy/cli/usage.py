@@ -45,10 +45,10 @@ class Group(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help text."""
         page = _Page()
-        page.usage(ctx, [], "VERB ...")
+        page.usage(ctx, [], "COMMAND ...")
         page.prose(self.help or "")
         page.options(self.get_params(ctx))
-        page.heading("Verbs")
+        page.heading("Commands")
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
             if command is not None and not command.hidden:
